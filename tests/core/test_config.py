@@ -1,0 +1,281 @@
+"""Options: reading, updating, environment, per-thread overrides, keys, hooks."""
+
+import itertools
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from xjax.core import config as module
+from xjax.core.config import OPTIONS, config
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """Every test leaves the options, and their hooks, as it found them."""
+    before = dict(config.values)
+    hooks = {name: list(found) for name, found in module._hooks.items()}
+    yield
+    module._hooks.clear()
+    module._hooks.update(hooks)
+    for name, value in before.items():
+        if config.read(name) != value:
+            config.update(name, value)
+
+
+def in_thread(f):
+    """The result of f() in a new thread."""
+    out = []
+    thread = threading.Thread(target=lambda: out.append(f()))
+    thread.start()
+    thread.join()
+    return out[0]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_each_option_reads_under_both_names_and_is_documented(name):
+    assert getattr(config, name) == config.read(name) == config.read(f"jax_{name}")
+    assert getattr(config, f"jax_{name}") == config.values[f"jax_{name}"]
+    assert OPTIONS[name].doc
+    assert f"jax_{name} = " in repr(config)
+
+
+def test_names_and_defaults_equal_jax():
+    program = (
+        "import jax\n"
+        f"for name in {list(OPTIONS)!r}:\n"
+        "    value = jax.config._read('jax_' + name)\n"
+        "    print(name, getattr(value, 'value', value))\n"
+    )
+    pytest.importorskip("jax")
+    clean = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=clean, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    theirs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert theirs == {option.name: str(option.default) for option in OPTIONS.values()}
+
+
+def test_update_sets_both_names_for_all_threads():
+    config.update("jax_enable_x64", True)
+    assert config.enable_x64 is True
+    assert config.jax_enable_x64 is True
+    assert in_thread(lambda: config.enable_x64) is True
+    config.update("enable_x64", False)
+    assert config.jax_enable_x64 is False
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "text"),
+    [
+        ("jax_enable_x46", True, AttributeError, "did you mean 'jax_enable_x64'"),
+        ("enable_x46", True, AttributeError, "did you mean 'enable_x64'"),
+        ("zebra", 1, AttributeError, "print(config)"),
+        ("enable_x64", 1, TypeError, "pass True or False"),
+        ("enable_x64", None, TypeError, "cannot be set to a NoneType"),
+        ("num_cpu_devices", "8", TypeError, "pass an integer"),
+        ("num_cpu_devices", True, TypeError, "pass an integer"),
+        ("numpy_rank_promotion", "rais", ValueError, "did you mean 'raise'"),
+        ("numpy_dtype_promotion", "x", ValueError, "choices  standard, strict"),
+        ("default_matmul_precision", 3, TypeError, "or None"),
+        ("default_device", 3, TypeError, "name of a platform"),
+    ],
+)
+def test_wrong_updates_say_what_is_right(name, value, error, text):
+    with pytest.raises(error) as caught:
+        config.update(name, value)
+    assert text in str(caught.value)
+    assert "fix: " in str(caught.value)
+
+
+def test_wrong_reads_and_assignment():
+    with pytest.raises(AttributeError, match="did you mean"):
+        config.read("jax_disable_jti")
+    with pytest.raises(AttributeError):
+        _ = config.jax_nothing
+    with pytest.raises(AttributeError, match=r"call config.update\('enable_x64', True\)"):
+        config.enable_x64 = True
+    assert config.enable_x64 is False
+
+
+@pytest.mark.parametrize(
+    ("manager", "name", "value"),
+    [
+        (module.enable_x64, "enable_x64", True),
+        (module.disable_jit, "disable_jit", True),
+        (module.debug_nans, "debug_nans", True),
+        (module.numpy_dtype_promotion, "numpy_dtype_promotion", "strict"),
+        (module.numpy_rank_promotion, "numpy_rank_promotion", "raise"),
+        (module.default_matmul_precision, "default_matmul_precision", "highest"),
+        (module.threefry_partitionable, "threefry_partitionable", False),
+        (module.default_prng_impl, "default_prng_impl", "rbg"),
+        (module.default_device, "default_device", "cpu"),
+    ],
+)
+def test_managers_override_this_thread_only_and_restore(manager, name, value):
+    before = config.read(name)
+    assert before != value
+    with pytest.raises(KeyError), manager(value):
+        assert getattr(config, name) == getattr(config, f"jax_{name}") == value
+        assert in_thread(lambda: config.read(name)) == before
+        with manager(before):
+            assert config.read(name) == before
+        assert config.read(name) == value
+        raise KeyError
+    assert getattr(config, name) == getattr(config, f"jax_{name}") == before
+
+
+def test_manager_checks_at_once():
+    with pytest.raises(ValueError, match="numpy_rank_promotion"):
+        module.numpy_rank_promotion("never")
+    with pytest.raises(TypeError, match="enable_x64"):
+        module.enable_x64("yes")
+
+
+def test_manager_as_decorator():
+    @module.enable_x64()
+    def f(depth):
+        return [config.enable_x64] + (f(depth - 1) if depth else [])
+
+    assert f(2) == [True, True, True]
+    assert config.enable_x64 is False
+    assert f.__name__ == "f"
+
+
+def test_one_manager_entered_twice():
+    strict = module.numpy_dtype_promotion("strict")
+    with strict:
+        with strict:
+            pass
+        assert config.numpy_dtype_promotion == "strict"
+    assert config.numpy_dtype_promotion == "standard"
+
+
+def test_an_update_inside_a_block_shows_after_it():
+    with module.enable_x64(False):
+        config.update("enable_x64", True)
+        assert config.enable_x64 is False
+    assert config.enable_x64 is True
+
+
+def test_trace_key_follows_every_traced_option():
+    changes = {
+        "enable_x64": True,
+        "default_matmul_precision": "high",
+        "numpy_rank_promotion": "warn",
+        "numpy_dtype_promotion": "strict",
+        "threefry_partitionable": False,
+        "default_prng_impl": "rbg",
+    }
+    assert {option.name for option in OPTIONS.values() if option.traced} == set(changes)
+    start = config.trace_key()
+    assert config.trace_key() is start
+    seen = {start}
+    for name, value in changes.items():
+        old = config.read(name)
+        with module.Override(name, value):
+            inside = config.trace_key()
+            assert inside not in seen
+            seen.add(inside)
+            assert in_thread(config.trace_key) is start
+        assert config.trace_key() is start
+        config.update(name, value)
+        assert config.trace_key() is inside
+        config.update(name, old)
+        assert config.trace_key() is start
+    with module.disable_jit():
+        assert config.trace_key() is start
+
+
+def test_trace_key_in_a_block_sees_an_update_by_another_thread():
+    with module.enable_x64():
+        first = config.trace_key()
+        in_thread(lambda: config.update("numpy_rank_promotion", "raise"))
+        second = config.trace_key()
+    assert first != second
+    assert config.trace_key() not in (first, second)
+    with module.enable_x64():
+        assert config.trace_key() is second
+
+
+def test_nested_blocks_have_the_keys_of_their_values():
+    keys = {}
+    for x64, rank in itertools.product((False, True), ("allow", "raise")):
+        with module.enable_x64(x64):
+            config.trace_key()
+            with module.numpy_rank_promotion(rank):
+                keys[x64, rank] = config.trace_key()
+        with module.numpy_rank_promotion(rank), module.enable_x64(x64):
+            assert config.trace_key() is keys[x64, rank]
+    assert len(set(keys.values())) == 4
+
+
+def test_hooks_see_changes_and_can_refuse():
+    seen = []
+
+    def hook(old, new):
+        seen.append((old, new))
+        if new == "tpu":
+            raise RuntimeError("too late")
+
+    config.on_update("jax_platforms", hook)
+    config.update("jax_platform_name", "cpu")  # JAX's older name
+    config.update("platforms", "cpu")
+    with pytest.raises(RuntimeError, match="too late"):
+        config.update("jax_platforms", "tpu")
+    assert config.platforms == "cpu"
+    assert seen == [(None, "cpu"), ("cpu", "tpu")]
+    with pytest.raises(AttributeError, match="did you mean"):
+        config.on_update("jax_platfroms", hook)
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "value"),
+    [
+        ({"JAX_ENABLE_X64": "1"}, "enable_x64", True),
+        ({"JAX_ENABLE_X64": "True", "XJAX_ENABLE_X64": "off"}, "enable_x64", False),
+        ({"JAX_NUM_CPU_DEVICES": " 8 "}, "num_cpu_devices", 8),
+        ({"JAX_PLATFORMS": "cuda,cpu"}, "platforms", "cuda,cpu"),
+        ({"JAX_PLATFORMS": ""}, "platforms", None),
+        ({"JAX_NUMPY_DTYPE_PROMOTION": "strict"}, "numpy_dtype_promotion", "strict"),
+        ({"JAX_DEFAULT_DEVICE": "cpu"}, "default_device", "cpu"),
+        ({}, "threefry_partitionable", True),
+    ],
+)
+def test_environment(environ, name, value):
+    assert module._from_environment(OPTIONS[name], environ) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says"),
+    [
+        ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
+        ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
+        ("JAX_NUMPY_RANK_PROMOTION", "warns", "did you mean 'warn'"),
+    ],
+)
+def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, says):
+    done = subprocess.run(
+        [sys.executable, "-c", "import xjax.core.config"],
+        env={variable: text, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"environment variable {variable}" in done.stderr
+    assert says in done.stderr
+
+
+def test_cpu_device_count():
+    flag = "--xla_force_host_platform_device_count"
+    count = module.cpu_device_count
+    assert count({}) == 1
+    assert count({"XLA_FLAGS": f"--a=1 {flag}=2 {flag}=4"}) == 4
+    with pytest.raises(ValueError, match="XLA_FLAGS: asks for 0"):
+        count({"XLA_FLAGS": f"{flag}=0"})
+    config.update("jax_num_cpu_devices", 3)
+    assert count({"XLA_FLAGS": f"{flag}=4"}) == 3
+    config.update("jax_num_cpu_devices", 0)
+    with pytest.raises(ValueError, match="jax_num_cpu_devices: asks for 0"):
+        count({})

@@ -1,0 +1,629 @@
+"""Programs print as real JAX prints them: its jaxprs, rebuilt as ours, give the same text, character by character."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from xjax.core.primitive import Primitive
+from xjax.core.printing import format_eqn, format_jaxpr
+from xjax.core.types import ShapedArray
+
+jax = pytest.importorskip("jax", minversion="0.10.2")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.extend import core as jex  # noqa: E402
+
+# Parameters of JAX's sharding machinery, which our programs do not have. They are taken out of JAX's jaxprs before
+# these are printed (not out of the text: that would change where lines end).
+SHARDING_ONLY = {"sharding", "out_sharding", "memory_space"}
+
+# Parameters that JAX's printer never shows when they hold the default, and that our primitives do not have.
+JAX_ONLY = {"in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh", "compiler_options_kvs", "accuracy",
+            "out_dtype", "jvp_jaxpr_fun", "fwd_jaxpr_thunk"}
+
+X = np.ones(3, np.float32)
+M = np.ones((4, 3), np.float32)
+S = np.float32(2.0)
+I = np.int32(2)  # noqa: E741
+
+
+# --------------------------------------------------------------------------------------------- rebuilding
+
+
+class Rebuild:
+    """From a JAX program to the same program without sharding parameters (`bare`), and to ours (`ours`)."""
+
+    def __init__(self):
+        self.memo, self.keep = {}, []           # keep: ids in the memo stay unique
+
+    def _once(self, kind, x, make):
+        key = kind, id(x)
+        if key not in self.memo:
+            self.keep.append(x)
+            self.memo[key] = make(x)
+        return self.memo[key]
+
+    def _value(self, rebuild, value):
+        if isinstance(value, jex.Jaxpr):
+            return rebuild(value)
+        if isinstance(value, jex.ClosedJaxpr):
+            closed = jex.ClosedJaxpr if rebuild == self.bare else ClosedJaxpr
+            return closed(rebuild(value.jaxpr), value.consts)
+        if isinstance(value, tuple) and any(isinstance(v, jex.Jaxpr | jex.ClosedJaxpr) for v in value):
+            items = [self._value(rebuild, v) for v in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return value
+
+    def bare(self, jaxpr):
+        return self._once("bare", jaxpr, lambda j: j.replace(eqns=[self.bare_eqn(e) for e in j.eqns]))
+
+    def bare_eqn(self, eqn):
+        kept = {k: v for k, v in eqn.params.items() if k not in SHARDING_ONLY}
+        return eqn.replace(params={k: self._value(self.bare, v) for k, v in kept.items()})
+
+    def ours(self, jaxpr):
+        return self._once("ours", jaxpr, lambda j: Jaxpr(
+            map(self.atom, j.constvars), map(self.atom, j.invars), map(self.our_eqn, j.eqns), map(self.atom, j.outvars)))
+
+    def our_eqn(self, eqn):
+        def build(eqn):
+            dropped = SHARDING_ONLY | JAX_ONLY
+            params = {k: self._value(self.ours, v) for k, v in eqn.params.items() if k not in dropped}
+            params |= custom_rule_names(eqn.params)
+            return Eqn(list(map(self.atom, eqn.invars)), list(map(self.atom, eqn.outvars)),
+                       primitive(eqn.primitive.name), params)
+
+        return self._once("eqn", eqn, build)
+
+    def atom(self, v):
+        if isinstance(v, jex.Literal):
+            return Literal(v.val, our_aval(v.aval))
+        return self._once("var", v, lambda v: Var(our_aval(v.aval)))
+
+
+def our_aval(aval):
+    return ShapedArray(aval.shape, aval.dtype, aval.weak_type)
+
+
+def custom_rule_names(params):
+    """Our custom_jvp_call and custom_vjp_call hold the name and the user's functions themselves."""
+    found = {}
+    for ours, theirs in (("jvp", "jvp_jaxpr_fun"), ("fwd", "fwd_jaxpr_thunk"), ("bwd", "bwd")):
+        if theirs in params:
+            found[ours] = named(params[theirs].debug_info.func_name)
+    if "jvp_jaxpr_fun" in params or "fwd_jaxpr_thunk" in params:
+        found["name"] = params["call_jaxpr"].jaxpr.debug_info.func_name
+    return found
+
+
+def named(name):
+    def function():
+        pass
+
+    function.__name__ = name
+    return function
+
+
+_primitives: dict[str, Primitive] = {}
+
+
+def primitive(name):
+    """A primitive that has a name and nothing else; it is not entered in the table of all primitives."""
+    if name not in _primitives:
+        _primitives[name] = object.__new__(Primitive)
+        _primitives[name].name = name
+    return _primitives[name]
+
+
+# ---------------------------------------------------------------------------------------------- programs
+
+PROGRAMS = {}
+
+
+def program(*args, x64=False, **options):
+    """Adds a function, applied to `args`, to the table."""
+
+    def add(f):
+        assert f.__name__ not in PROGRAMS
+        PROGRAMS[f.__name__] = (f, args, x64, options)
+        return f
+
+    return add
+
+
+@program(X)
+def identity(x):
+    return x
+
+
+@program()
+def literal_output():
+    return 3
+
+
+@program(X)
+def no_output(x):
+    return ()
+
+
+@program(X)
+def no_output_but_equations(x):
+    jnp.sin(x)
+
+
+@program(X, X)
+def arithmetic(x, y):
+    return x * 2.0 + y / x - jnp.exp(-y) ** 2
+
+
+@program(X)
+def one_line(x):
+    return lax.sin(x)
+
+
+@program(X)
+def several_outputs(x):
+    return x, x + 1, {"a": x * 2, "b": (x, 3.0)}
+
+
+@program(X)
+def same_output_twice(x):
+    y = x + 1
+    return y, y, x, x
+
+
+@program(X)
+def constant(x):
+    return x + np.arange(3.0, dtype=np.float32)
+
+
+@program(X, X)
+def several_constants(x, y):
+    return x + np.arange(3), y * np.ones((2, 3), np.float32), x * np.float32(2)
+
+
+@program(X)
+def long_params(x):
+    return lax.reduce_window(x, -np.inf, lax.max, (2,), (1,), "SAME")
+
+
+@program(M)
+def reshapes(m):
+    return m.reshape(2, 6), m.T, m[None], jnp.squeeze(m[:1]), jnp.concatenate([m, m], 1), jnp.broadcast_to(m, (2, 4, 3))
+
+
+@program(M)
+def indexing(m):
+    return m[1], m[::2, 1:], m[:, [0, 2]], m[3, jnp.array([1, 0])], m.at[1].set(0.0), m.at[:, 1].add(2.0)
+
+
+@program(M, I)
+def dynamic_indexing(m, i):
+    return m[i], lax.dynamic_update_slice(m, m[:1], (i, 0)), jnp.take(m, i, axis=1)
+
+
+@program(M, M)
+def dots(a, b):
+    return a @ b.T, lax.dot(a, b.T, precision="highest"), lax.dot(a, b.T, preferred_element_type=jnp.bfloat16)
+
+
+@program(np.ones((2, 4, 3), np.float32), np.ones((2, 3, 5), np.float32))
+def batched_dot(a, b):
+    return jnp.einsum("bij,bjk->bik", a, b), jnp.einsum("bij,bjk->", a, b)
+
+
+@program(np.ones((1, 8, 8, 3), np.float32), np.ones((3, 3, 3, 4), np.float32))
+def convolution(x, w):
+    return lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@program(M)
+def reductions(m):
+    return m.sum(), m.max(0), m.mean(1), jnp.argmax(m, 1), jnp.cumsum(m, 0), jnp.all(m > 0), jnp.sort(m), jnp.var(m)
+
+
+@program(M)
+def conversions(m):
+    return m.astype(jnp.bfloat16), m.astype(int), m > 0, lax.bitcast_convert_type(m, jnp.uint32), m + 1j
+
+
+@program(M)
+def creation(m):
+    return jnp.zeros_like(m), jnp.arange(5), jnp.full((2, 2), 7), jnp.eye(3), jnp.linspace(0, 1, 5)
+
+
+@program(X)
+def literals_narrow(x):
+    types = (np.float16, jnp.bfloat16, np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.complex64, np.float32)
+    return [lax.convert_element_type(x, t) * np.asarray(3, t) for t in types], x.astype(bool) & True
+
+
+@program(X, x64=True)
+def literals_wide(x):
+    types = (np.float64, np.int64, np.uint64, np.complex128)
+    return [x.astype(t) * np.asarray(3, t) for t in types], x * 0.1, x.astype(int) + 2**40
+
+
+@program(X)
+def literals_special(x):
+    return x * 0.1, x + np.inf, x - np.nan, x * np.float32(1e-30), x * 1e20, x * -0.0, x > 16777216, x * (1 - 2j)
+
+
+@program(X)
+def where_literals(x):
+    return jnp.where(x > 0, x, 0) + jnp.where(x > 1, x, 1.0)
+
+
+@jax.jit
+def affine(x, y):
+    return x * 2 + y
+
+
+@jax.jit
+def pair(x):
+    return x + 1, x * 2
+
+
+@program(X)
+def jit_once(x):
+    return affine(x, x) + 1
+
+
+@program(X, X)
+def jit_twice(x, y):
+    return affine(affine(x, y), y)
+
+
+@program(X)
+def jit_with_literal(x):
+    return affine(x, 1.0), affine(2.0, x)
+
+
+@program(X)
+def jit_nested(x):
+    return jax.jit(lambda y: jax.jit(lambda z: jnp.sin(z) * y)(y + 1))(x)
+
+
+@program(X)
+def jit_forwards_input(x):
+    return jax.jit(lambda y: (y, jnp.sin(y), y))(x)
+
+
+@program(X)
+def jit_unused_output(x):
+    return pair(x)[0]
+
+
+@program(X)
+def jit_unused_output_inside(x):
+    return jax.jit(lambda y: pair(y)[1])(x)
+
+
+@program(X)
+def jit_options(x):
+    return jax.jit(lambda x, y: x + 1, keep_unused=True, donate_argnums=0)(x, x), jax.jit(jnp.sin, inline=True)(x)
+
+
+@program(X)
+def jit_lambda_twice(x):
+    f = jax.jit(lambda x: x * 3)
+    return f(f(x))
+
+
+@program(X)
+def jit_same_name(x):
+    f, g, h = (jax.jit(partial(lambda n, x: x * n, n)) for n in (1.0, 2.0, 3.0))
+    return f(f(x)) + g(g(x)) + h(x)
+
+
+@program(X)
+def jit_named_like_a_variable(x):
+    @jax.jit
+    def b(x):
+        return jnp.sin(x)
+
+    @jax.jit
+    def d(x):
+        return b(b(x) + 1) * 2
+
+    return d(d(x)) + b(x)
+
+
+@program(X)
+def jit_shared_inside_shared(x):
+    inner = jax.jit(lambda x: x + 1)
+    outer = jax.jit(lambda x: inner(x) * 2)
+    return outer(x) + outer(x + 1)
+
+
+def chain(n, x):
+    for _ in range(n):
+        x = jnp.sin(x)
+    return x
+
+
+@program(X)
+def jit_of_ten_equations(x):
+    return jax.jit(partial(chain, 10))(x)
+
+
+@program(X)
+def jit_of_eleven_equations(x):
+    return jax.jit(partial(chain, 11))(x)
+
+
+@program(X)
+def jit_large_with_constant(x):
+    c = np.arange(3, dtype=np.float32)
+    return jax.jit(lambda x: chain(12, x * c))(x) + c
+
+
+@program(X)
+def scan_with_large_body(x):
+    return lax.scan(lambda c, _: (chain(12, c), c), x, None, length=4)
+
+
+@program(X)
+def jit_and_scan_large(x):
+    @jax.jit
+    def body(x):
+        return lax.scan(lambda c, _: (chain(12, c), None), x, None, length=4)[0]
+
+    return body(x)
+
+
+@program(X)
+def loss_grad(x):
+    return jax.grad(lambda x: (jnp.tanh(x) ** 2).sum())(x)
+
+
+@program(M, M)
+def layer_gradient(w, x):
+    def loss(w):
+        return jnp.mean(jax.nn.log_softmax(jax.nn.gelu(x @ w.T)) ** 2)
+
+    return jax.value_and_grad(loss)(w)
+
+
+@program(M)
+def mapped(m):
+    return jax.vmap(lambda x: jnp.dot(x, x) + x[0])(m)
+
+
+@program(M)
+def mapped_gradient(m):
+    return jax.vmap(jax.grad(lambda x: jax.nn.relu(x).sum()))(m)
+
+
+@program(X)
+def hessian(x):
+    return jax.hessian(lambda x: jnp.prod(jnp.sin(x)))(x)
+
+
+@program(S, X)
+def branches(p, x):
+    return lax.cond(p > 0, jnp.sin, lambda x: x * 2, x)
+
+
+@program(I, X)
+def switch(i, x):
+    return lax.switch(i, [lambda x: x, jnp.cos, lambda x: chain(3, x), lambda x: chain(11, x)], x)
+
+
+@program(I, X)
+def branches_of_jit(i, x):
+    return lax.switch(i, [lambda x: affine(x, x), lambda x: affine(x, x) + 1], x)
+
+
+@program(S)
+def empty_branch(p):
+    return lax.cond(p > 0, lambda: 1.0, lambda: 2.0)
+
+
+@program(S)
+def loop(x):
+    return lax.while_loop(lambda x: x < 10, lambda x: x + 1, x)
+
+
+@program(S, X)
+def loop_with_constants(s, x):
+    return lax.while_loop(lambda c: c[0] < s, lambda c: (c[0] + 1, c[1] * x), (0.0, x))
+
+
+@program(X)
+def counted(x):
+    return lax.fori_loop(0, 10, lambda i, x: x * i, x)
+
+
+@program(X, M)
+def scanned(x, m):
+    return lax.scan(lambda c, t: (c + t, pair(t)[0]), x, m)
+
+
+@program(X, M)
+def scanned_gradient(x, m):
+    return jax.grad(lambda x: lax.scan(lambda c, t: (jnp.sin(c) * t, None), x, m)[0].sum())(x)
+
+
+@program(X, M)
+def scanned_reverse(x, m):
+    return lax.scan(lambda c, t: (c * t, c), x, m, reverse=True, unroll=2)
+
+
+@jax.custom_jvp
+def soft(x):
+    return jnp.log1p(jnp.exp(x))
+
+
+@soft.defjvp
+def soft_rule(primals, tangents):
+    return soft(*primals), tangents[0] * jax.nn.sigmoid(*primals)
+
+
+@jax.custom_vjp
+def clipped(x, y):
+    return x * y
+
+
+def clipped_fwd(x, y):
+    return clipped(x, y), (x, y)
+
+
+def clipped_bwd(res, ct):
+    return ct * res[1], ct.clip(-1, 1)
+
+
+clipped.defvjp(clipped_fwd, clipped_bwd)
+
+
+@program(X)
+def custom_jvp(x):
+    return soft(x)
+
+
+@program(X)
+def custom_jvp_inside(x):
+    return jax.jit(lambda x: soft(soft(x)))(x) + soft(x), jax.grad(lambda x: soft(x).sum())(x)
+
+
+@program(X)
+def custom_jvp_large(x):
+    f = jax.custom_jvp(partial(chain, 11))
+    f.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    return f(x)
+
+
+@program(X)
+def custom_vjp(x):
+    return clipped(x, x + 1)
+
+
+@program(X)
+def custom_vjp_gradient(x):
+    return jax.grad(lambda x: clipped(x, x).sum())(x)
+
+
+@program(X)
+def custom_vjp_forward_kept(x):
+    return jax.linearize(clipped, x, x)[1](x, x)
+
+
+@program(X)
+def activations(x):
+    return [f(x) for f in (jax.nn.relu, jax.nn.gelu, jax.nn.silu, jax.nn.elu, jax.nn.softplus, jax.nn.relu6)]
+
+
+@program(X)
+def rematerialised(x):
+    f = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum())
+    return jax.grad(f)(x)
+
+
+@program(X)
+def rematerialised_with_policy(x):
+    f = jax.checkpoint(lambda x: jnp.sin(x).sum(), policy=jax.checkpoint_policies.everything_saveable)
+    return f(x)
+
+
+@program(M[:1])
+def parallel(m):
+    return jax.pmap(lambda x: lax.psum(jnp.sin(x), "i") / lax.axis_index("i"), axis_name="i")(m)
+
+
+@program(M[:1])
+def parallel_gradient(m):
+    return jax.pmap(jax.grad(lambda x: lax.pmean(x * x, "i").sum()), axis_name="i")(m)
+
+
+@program(M)
+def named_axis(m):
+    return jax.vmap(lambda x: lax.psum(x, "i") + lax.all_gather(x, "i").sum(), axis_name="i")(m)
+
+
+@program(*[X] * 40)
+def forty_inputs(*xs):
+    return xs
+
+
+@program(*[M] * 30)
+def forty_operands(*xs):
+    return jnp.concatenate(xs), jax.jit(lambda *xs: xs[::-1])(*xs)
+
+
+@program(X)
+def many_outputs(x):
+    return [x * float(i) for i in range(60)]
+
+
+@program(X)
+def names_of_two_letters(x):
+    return chain(40, x)
+
+
+@program(X)
+def names_of_three_letters(x):
+    return chain(720, x)
+
+
+@program(np.ones((0, 2), np.float32), np.array(True), np.zeros(2, np.complex64), np.zeros(1, jnp.float8_e4m3fn))
+def odd_types(empty, flag, z, tiny):
+    return empty.sum(0), ~flag, z.real, tiny.astype(jnp.float16)
+
+
+@program(X, I)
+def float0(x, i):
+    return jax.jvp(lambda x, i: x * i, (x, i), (x, np.zeros((), jax.dtypes.float0)))
+
+
+@program(X)
+def a_function_with_a_rather_long_name_that_makes_lines_break(x):
+    def an_inner_function_whose_name_alone_takes_up_about_eighty_columns_of_the_line(x):
+        return jnp.sin(x)
+
+    return jax.jit(an_inner_function_whose_name_alone_takes_up_about_eighty_columns_of_the_line)(x)
+
+
+@program(M)
+def linear_algebra(m):
+    return jnp.linalg.svd(m), jnp.linalg.solve(m.T @ m, m.T)
+
+
+@program(M)
+def fourier(m):
+    return jnp.fft.fft2(m), jnp.fft.irfft(jnp.fft.rfft(m))
+
+
+@program(np.array([0, 7], np.uint32))
+def random_bits(key):
+    return jax.extend.random.threefry_2x32(key, jnp.arange(10, dtype=jnp.uint32))
+
+
+# ------------------------------------------------------------------------------------------------- tests
+
+
+def traced(name):
+    f, args, x64, options = PROGRAMS[name]
+    with jax.enable_x64(x64):
+        return jax.make_jaxpr(f, **options)(*args)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_same_text(name):
+    closed, rebuild = traced(name), Rebuild()
+    expected = str(rebuild.bare(closed.jaxpr))
+    assert format_jaxpr(rebuild.ours(closed.jaxpr)) == expected
+    assert str(ClosedJaxpr(rebuild.ours(closed.jaxpr), closed.consts)) == expected
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_same_text_of_equations(name):
+    closed, rebuild = traced(name), Rebuild()
+    for eqn in closed.eqns[:30]:
+        expected = str(rebuild.bare_eqn(eqn))
+        assert format_eqn(rebuild.our_eqn(eqn)) == expected
+        assert str(rebuild.our_eqn(eqn)) == expected

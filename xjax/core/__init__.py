@@ -1,0 +1,1 @@
+"""The core: dtypes, trees, options, types, traces, primitives and programs."""

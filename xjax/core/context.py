@@ -1,0 +1,78 @@
+"""The one thread-local of xjax: the current trace and the named axes in scope.
+
+`bind` hands every operation to `context.trace`; a transform replaces it while it runs a function and puts it
+back afterwards. Nothing else in the package decides who interprets an operation.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from xjax.core.trace import Trace
+
+
+class Axis(NamedTuple):
+    """A named axis in scope: of a `vmap(axis_name=...)` or of a device mesh."""
+
+    name: object
+    size: int
+    owner: object            # tag of the batching trace that maps it, or "mesh"
+
+
+class Context(threading.local):
+    """Per-thread state. `trace` starts as the root trace (set by runtime.dispatch on import)."""
+
+    trace: Trace = None      # type: ignore[assignment]
+    axes: tuple[Axis, ...] = ()
+
+
+context = Context()
+
+
+def set_root_trace(trace: Trace) -> None:
+    """Make `trace` what every thread starts with. Called once, by the runtime."""
+    Context.trace = trace
+
+
+class current_trace:
+    """`with current_trace(t):` operations go to `t`."""
+
+    __slots__ = ("_trace", "_saved")
+
+    def __init__(self, trace: Trace):
+        self._trace = trace
+
+    def __enter__(self) -> Trace:
+        self._saved = context.trace
+        context.trace = self._trace
+        return self._trace
+
+    def __exit__(self, *exc) -> None:
+        context.trace = self._saved
+
+
+class axes_in_scope:
+    """`with axes_in_scope(Axis(...)):` adds named axes; an inner axis hides an outer one of the same name."""
+
+    __slots__ = ("_axes", "_saved")
+
+    def __init__(self, *axes: Axis):
+        self._axes = axes
+
+    def __enter__(self) -> None:
+        self._saved = context.axes
+        hidden = {a.name for a in self._axes}
+        context.axes = tuple(a for a in self._saved if a.name not in hidden) + self._axes
+
+    def __exit__(self, *exc) -> None:
+        context.axes = self._saved
+
+
+def find_axis(name: object) -> Axis | None:
+    """The axis called `name` in scope, innermost first; None if there is none."""
+    for axis in reversed(context.axes):
+        if axis.name == name:
+            return axis
+    return None

@@ -1,0 +1,197 @@
+"""Errors: the classes, the one builder of messages, and where in the user's code we are.
+
+Every message has the same form (built by `bad`, raised by the caller)::
+
+    lax.dot_general: contracting dimensions differ in size.
+      lhs  f32[8,16]   contracts axis 1, size 16
+      rhs  f32[32,4]   contracts axis 0, size 32
+      fix: transpose rhs, or pass dimension_numbers=(((1,), (1,)), ((), ())).
+
+The classes carry the names of `jax.errors`, so that an `except` clause written for JAX still
+catches what it is meant to catch.
+"""
+
+import difflib
+import os
+import reprlib
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from types import FrameType
+
+
+class JAXTypeError(TypeError):
+    """A value was used in a way that its type does not allow."""
+
+
+class JAXIndexError(IndexError):
+    """An index that cannot be used."""
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A traced value was needed as a number while the program is being built."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """``bool()``, ``if`` or ``while`` of a traced value."""
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A traced value was used as a Python integer: ``range(x)``, ``items[x]``."""
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """A traced value was handed to NumPy."""
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """A traced boolean mask was used as an index: the result has no static shape."""
+
+
+class UnexpectedTracerError(JAXTypeError):
+    """A traced value was used after the function that it belongs to had ended."""
+
+
+class KeyReuseError(JAXTypeError):
+    """A random key was used twice."""
+
+
+class JaxRuntimeError(RuntimeError):
+    """XLA reported an error while it compiled or ran a program."""
+
+
+class TypePromotionError(ValueError):
+    """No dtype stands for all of these inputs without an explicit cast."""
+
+
+EscapedTracerError = UnexpectedTracerError
+XlaRuntimeError = JaxRuntimeError
+
+
+def bad(
+    where: str,
+    what: str,
+    given: Mapping[str, object] | Iterable[str] | None = None,
+    fix: str | None = None,
+    exc: type[Exception] = TypeError,
+) -> Exception:
+    """Build (not raise) an error in the house form.
+
+    Args:
+      where: the public function or argument, as the user writes it: ``"lax.dot_general"``.
+      what: what is wrong, in plain words; a final full stop is added where there is none.
+      given: what was passed: a mapping (names are aligned) or finished lines. A value that is
+        not a string is shown by its type (``f32[3]``) if it has one, else by a shortened repr.
+      fix: an action that works.
+      exc: class of the error; it must accept a single string.
+    Returns: the exception, ready for ``raise bad(...)``.
+
+    >>> print(bad("numpy.arange", "step is 0", {"start": 0, "step": "i32[]"}, "pass a step != 0."))
+    numpy.arange: step is 0.
+      start  0
+      step   i32[]
+      fix: pass a step != 0.
+    """
+    lines = [f"{where}: {_sentence(what)}" if where else _sentence(what)]
+    if isinstance(given, Mapping):
+        width = max((len(str(name)) for name in given), default=0)
+        given = [f"{name!s:<{width}}  {_text(value)}" for name, value in given.items()]
+    lines += [_indent(line) for line in given or ()]
+    if fix:
+        lines.append(_indent(f"fix: {fix}"))
+    return exc("\n".join(lines))
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
+    """A question that offers the choice closest to a misspelt name, or None if none is close.
+
+    >>> did_you_mean("enable_x46", ["enable_x64", "disable_jit"])
+    "did you mean 'enable_x64'?"
+    >>> did_you_mean("zebra", ["enable_x64", "disable_jit"]) is None
+    True
+    """
+    close = difflib.get_close_matches(name, list(choices), n=1)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
+def user_frame() -> tuple[str, int, str] | None:
+    """(file, line, function) of the innermost frame of the user's code, None if there is none.
+
+    Frames of xjax, xnn, recipes and of the standard library are not the user's; a third-party
+    library built on xjax is.
+    """
+    frame = _user_frame()
+    if frame is None:
+        return None
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line, however deep inside xjax the cause was found."""
+    frame = _user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    # The frame's own registry makes "once per place" work as for warnings.warn.
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__", "<unknown>"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!", ":")) else f"{text}."
+
+
+def _indent(line: str) -> str:
+    return "  " + line.replace("\n", "\n  ")
+
+
+def _text(value: object) -> str:
+    """A string is shown as it is, an array or aval by its type, anything else by a short repr."""
+    if isinstance(value, str):
+        return value
+    aval = getattr(value, "aval", value)
+    str_short = getattr(aval, "str_short", None)
+    return str_short() if callable(str_short) else _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxstring = 120
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 16
+
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("xjax", "xnn", "recipes"))
+_STDLIB = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
+_LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_is_internal_file: dict[str, bool] = {}
+
+
+def _user_frame() -> FrameType | None:
+    for frame in _frames(sys._getframe(1)):
+        file = frame.f_code.co_filename
+        internal = _is_internal_file.get(file)
+        if internal is None:
+            internal = _is_internal_file[file] = _internal(file)
+        if not internal:
+            return frame
+    return None
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _internal(file: str) -> bool:
+    if file.startswith("<frozen ") or file.startswith(_OURS):
+        return True
+    # A plain (not virtual) installation keeps site-packages inside the standard library.
+    return file.startswith(_STDLIB) and not any(part in file for part in _LIBRARIES)

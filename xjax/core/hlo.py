@@ -1,0 +1,251 @@
+"""StableHLO as text: types, constants and `Builder`, which collects the lines of a function.
+
+Lowering rules write operations the way they are printed; XLA's parser reads them. This is ten times cheaper than
+building MLIR objects and a rule reads like the operation it is. The verified form of every operation is in StableHLO's
+specification; names are unique in a whole module, which nested regions require.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.types import ShapedArray
+
+_SPECIAL_ELEMENT = {"bool": "i1", "complex64": "complex<f32>", "complex128": "complex<f64>", "bfloat16": "bf16",
+                    "float16": "f16", "float32": "f32", "float64": "f64", "float0": "i1"}
+
+
+def element_type(dtype: np.dtype) -> str:
+    """MLIR element type: `f32`, `ui8`, `complex<f32>`, `f8E4M3FN`."""
+    if dtype == dtypes.float0:
+        return "i1"
+    name = dtype.name
+    if name in _SPECIAL_ELEMENT:
+        return _SPECIAL_ELEMENT[name]
+    if name.startswith("float8_"):
+        return "f8" + name.removeprefix("float8_").upper()
+    if name.startswith("float4_"):
+        return "f4" + name.removeprefix("float4_").upper()
+    return re.sub("^uint", "ui", re.sub("^int", "i", name))
+
+
+def tensor_type(aval: ShapedArray) -> str:
+    """MLIR type: `tensor<2x3xf32>`."""
+    text = aval.hlo_type
+    if text is None:
+        dims = "".join(f"{n}x" for n in aval.shape)
+        text = aval.hlo_type = f"tensor<{dims}{element_type(aval.dtype)}>"
+    return text
+
+
+def scalar_text(value: Any, dtype: np.dtype) -> str:
+    """One number as MLIR text. Floats are written as the hexadecimal bits, which are always exact."""
+    if dtypes.is_bool(dtype) or dtype == dtypes.float0:
+        return "true" if value else "false"
+    if dtypes.is_complex(dtype):
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        z = np.asarray(value, dtype)[()]
+        return f"({scalar_text(z.real, part)},{scalar_text(z.imag, part)})"
+    if dtypes.is_float(dtype):
+        bits = np.asarray(value, dtype).tobytes()
+        width = ml_dtypes.finfo(dtype).bits
+        return f"0x{int.from_bytes(bits, 'little'):0{max(width // 4, 1)}X}"
+    return str(int(value))
+
+
+def dense(value: np.ndarray) -> str:
+    """The `dense<...>` body of a constant: a splat if all elements are equal, else the bytes."""
+    dtype = value.dtype
+    if value.size == 0:
+        return "dense<>"
+    first = value.reshape(-1)[0]
+    if value.size == 1 or (value.tobytes() == first.tobytes() * value.size):
+        return f"dense<{scalar_text(first, dtype)}>"
+    if dtype.itemsize == 1 and ml_dtypes_bits(dtype) < 8:
+        items = ", ".join(scalar_text(v, dtype) for v in value.reshape(-1))
+        flat = f"[{items}]"
+        return f"dense<{_nest(flat, value)}>"
+    return f'dense<"0x{np.ascontiguousarray(value).tobytes().hex().upper()}">'
+
+
+def _nest(flat: str, value: np.ndarray) -> str:
+    """Sub-byte element types have no byte form: write nested lists."""
+    if value.ndim <= 1:
+        return flat
+    return "[" + ", ".join(_nest("[" + ", ".join(scalar_text(v, row.dtype) for v in row.reshape(-1)) + "]", row)
+                           for row in value) + "]"
+
+
+def ml_dtypes_bits(dtype: np.dtype) -> int:
+    """Width of an element in bits."""
+    if dtypes.is_bool(dtype):
+        return 8
+    info = ml_dtypes.iinfo if dtypes.is_int(dtype) else ml_dtypes.finfo
+    return info(dtype).bits if not dtypes.is_complex(dtype) else dtype.itemsize * 8
+
+
+def string(text: str) -> str:
+    """A quoted MLIR string; everything that comes from a user passes here."""
+    return json.dumps(text, ensure_ascii=True).replace("\\u", "\\\\u")
+
+
+def i64_array(values: Iterable[int]) -> str:
+    """`array<i64: 1, 2>`; empty: `array<i64>`."""
+    text = ", ".join(str(int(v)) for v in values)
+    return f"array<i64: {text}>" if text else "array<i64>"
+
+
+def i64_matrix(rows: Sequence[Sequence[int]]) -> str:
+    """`dense<[[0, 1]]> : tensor<1x2xi64>`: pairs and groups."""
+    n, m = len(rows), len(rows[0]) if rows else 0
+    body = str([[int(v) for v in row] for row in rows]) if n and m else ""
+    return f"dense<{body}> : tensor<{n}x{m}xi64>"
+
+
+class Value:
+    """An SSA value: prints as its name; `type` is its MLIR type."""
+
+    __slots__ = ("name", "aval")
+
+    def __init__(self, name: str, aval: ShapedArray):
+        self.name, self.aval = name, aval
+
+    @property
+    def type(self) -> str:
+        return tensor_type(self.aval)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Module:
+    """A module being written: functions, meshes, and the counter that makes every name unique."""
+
+    def __init__(self):
+        self.functions: list[str] = []
+        self.meshes: dict[Any, str] = {}                  # device mesh -> its name
+        self.uses: Mapping[Any, int] = {}                 # how often each sub-program occurs
+        self.subprograms: dict[Any, str] = {}             # sub-program that occurs more than once -> its function
+        self._count = 0
+
+    def mesh(self, mesh: Any) -> str:
+        """Name of a device mesh, declared in this module."""
+        return self.meshes.setdefault(mesh, f"mesh{len(self.meshes) or ''}")
+
+    def number(self) -> int:
+        self._count += 1
+        return self._count
+
+    def text(self) -> str:
+        return "\n".join([mesh.sdy_text(name) for mesh, name in self.meshes.items()] + self.functions)
+
+
+class Builder:
+    """Writes the operations of one function or region."""
+
+    __slots__ = ("module", "lines", "axes", "_constants")
+
+    def __init__(self, module: Module, axes: Any = None):
+        self.module = module
+        self.lines: list[str] = []
+        self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
+        self._constants: dict[tuple, Value] = {}
+
+    def op(self, text: str, aval: ShapedArray) -> Value:
+        """Append `%n = text`, one result of type `aval`."""
+        self.module._count += 1
+        value = Value(f"%{self.module._count}", aval)
+        self.lines.append(f"{value.name} = {text}")
+        return value
+
+    def ops(self, text: str, avals: Sequence[ShapedArray]) -> list[Value]:
+        """Append `%n:k = text`, k results."""
+        n = self.module.number()
+        if len(avals) == 1:
+            self.lines.append(f"%{n} = {text}")
+            return [Value(f"%{n}", avals[0])]
+        self.lines.append(f"%{n}:{len(avals)} = {text}" if avals else text)
+        return [Value(f"%{n}#{i}", aval) for i, aval in enumerate(avals)]
+
+    def unary(self, name: str, x: Value) -> Value:
+        """An operation whose result has its operand's type."""
+        return self.op(f"{name} {x.name} : {tensor_type(x.aval)}", x.aval)
+
+    def binary(self, name: str, x: Value, y: Value) -> Value:
+        """An operation of two operands and a result of one type."""
+        return self.op(f"{name} {x.name}, {y.name} : {tensor_type(x.aval)}", x.aval)
+
+    def constant(self, value: Any, aval: ShapedArray) -> Value:
+        """A constant; a scalar `value` fills the shape of `aval`. Equal constants of a region are written once."""
+        if isinstance(value, np.ndarray) and value.ndim:
+            return self.op(f"stablehlo.constant {dense(value.astype(aval.dtype, copy=False))} : {tensor_type(aval)}",
+                           aval)
+        text = scalar_text(value, aval.dtype) if aval.size else ""
+        key = (text, aval)
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = self.op(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
+        return found
+
+    def broadcast(self, x: Value, aval: ShapedArray, dims: Sequence[int]) -> Value:
+        """`broadcast_in_dim`: operand axis i becomes result axis dims[i]."""
+        if x.aval.shape == aval.shape:
+            return x
+        dims_text = ", ".join(map(str, dims))
+        return self.op(f"stablehlo.broadcast_in_dim {x.name}, dims = [{dims_text}] : "
+                       f"({tensor_type(x.aval)}) -> {tensor_type(aval)}", aval)
+
+    def convert(self, x: Value, dtype: np.dtype) -> Value:
+        if x.aval.dtype == dtype:
+            return x
+        aval = ShapedArray(x.aval.shape, dtype)
+        return self.op(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(aval)}", aval)
+
+    def compare(self, direction: str, x: Value, y: Value, kind: str = "") -> Value:
+        """`direction`: EQ NE GE GT LE LT; `kind`: TOTALORDER or nothing."""
+        aval = ShapedArray(x.aval.shape, np.dtype(np.bool_))
+        kind = f", {kind}" if kind else ""
+        return self.op(f"stablehlo.compare {direction}, {x}, {y}{kind} : ({x.type}, {y.type}) -> {tensor_type(aval)}",
+                       aval)
+
+    def select(self, which: Value, on_true: Value, on_false: Value) -> Value:
+        return self.op(f"stablehlo.select {which}, {on_true}, {on_false} : {which.type}, {on_true.type}", on_true.aval)
+
+    def nested(self) -> Builder:
+        """A builder for a region inside this code."""
+        return Builder(self.module, self.axes)
+
+    def region(self, arg_avals: Sequence[ShapedArray], body: Callable[..., Sequence[Value]],
+               terminator: str = "stablehlo.return") -> str:
+        """`{ ^bb0(%1: tensor<f32>, ...): body; stablehlo.return ... }` with `body(builder, *arguments) -> results`."""
+        inner = self.nested()
+        args = [Value(f"%{self.module.number()}", aval) for aval in arg_avals]
+        results = body(inner, *args)
+        head = ", ".join(f"{a.name}: {a.type}" for a in args)
+        head = f"^bb0({head}):\n" if args else ""
+        return f"{{ {head}" + "\n".join([*inner.lines, return_text(terminator, results)]) + " }"
+
+    def generic(self, name: str, operands: Sequence[Value], avals: Sequence[ShapedArray], attributes: str = "",
+                regions: Sequence[str] = ()) -> list[Value]:
+        """The generic form `"name"(operands) ({regions}) {attributes} : types`."""
+        regions_text = f" ({', '.join(regions)})" if regions else ""
+        attributes = f" {{{attributes}}}" if attributes else ""
+        return self.ops(f'"{name}"({", ".join(v.name for v in operands)}){regions_text}{attributes} : '
+                        f"({types_text(v.aval for v in operands)}) -> ({types_text(avals)})", avals)
+
+
+def types_text(avals: Iterable[ShapedArray]) -> str:
+    return ", ".join(tensor_type(a) for a in avals)
+
+
+def return_text(terminator: str, results: Sequence[Value]) -> str:
+    if not results:
+        return terminator
+    return f"{terminator} {', '.join(r.name for r in results)} : {types_text(r.aval for r in results)}"

@@ -1,0 +1,174 @@
+"""Programs: `Jaxpr` (variables and equations) and `ClosedJaxpr` (a program with the values of its constants).
+
+Programs are immutable once built and hashed by identity. Functions from programs to programs (derivative, batched,
+transposed program) are remembered on the program itself by `program_cache`, so they die with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, typeof
+
+
+class Var:
+    """A variable: identity is its name, `aval` its type."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var({self.aval})"
+
+
+class Literal:
+    """A scalar written into the program."""
+
+    __slots__ = ("val", "aval")
+
+    def __init__(self, val: Any, aval: ShapedArray | None = None):
+        self.val = val
+        self.aval = typeof(val) if aval is None else aval
+
+    def __repr__(self) -> str:
+        return f"Literal({self.val})"
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """`outvars = primitive[params] invars`; `source` is the user's line as (code object, instruction) or None."""
+
+    __slots__ = ("invars", "outvars", "primitive", "params", "source")
+
+    def __init__(self, invars: list[Atom], outvars: list[Var], primitive: Primitive, params: dict, source: Any = None):
+        self.invars, self.outvars, self.primitive, self.params, self.source = (
+            invars, outvars, primitive, params, source)
+
+    def __repr__(self) -> str:
+        return _print_eqn(self)
+
+
+class Jaxpr:
+    """A program: `constvars` (values fixed when it was traced), `invars`, equations, `outvars`."""
+
+    __slots__ = ("constvars", "invars", "eqns", "outvars", "__weakref__")
+
+    def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom]):
+        self.constvars, self.invars = list(constvars), list(invars)
+        self.eqns, self.outvars = list(eqns), list(outvars)
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+
+class ClosedJaxpr:
+    """A program with its constants. Calling it evaluates it: `closed(*args) -> list of results`."""
+
+    __slots__ = ("jaxpr", "consts", "in_avals", "out_avals", "memo", "__weakref__")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
+        self.jaxpr, self.consts = jaxpr, list(consts)
+        self.in_avals = tuple(v.aval for v in jaxpr.invars)
+        self.out_avals = tuple(v.aval for v in jaxpr.outvars)
+        self.memo: dict = {}                # of program_cache
+
+    eqns = property(lambda self: self.jaxpr.eqns)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        return eval_jaxpr(self.jaxpr, self.consts, *args)
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    __repr__ = __str__
+
+
+def program_cache(f: Callable) -> Callable:
+    """Remember `f(program, *hashable)` on the program."""
+
+    @functools.wraps(f)
+    def cached(program: ClosedJaxpr, *key: Any) -> Any:
+        full = (f, *key)
+        found = program.memo.get(full)
+        if found is None:
+            found = program.memo[full] = f(program, *key)
+        return found
+
+    return cached
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
+    """Run a program: bind each of its operations to the current trace."""
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
+        out = eqn.primitive.bind(*ins, **eqn.params)
+        if eqn.primitive.multiple_results:
+            env.update(zip(eqn.outvars, out, strict=True))
+        else:
+            env[eqn.outvars[0]] = out
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
+    """Drop unused outputs and equations nobody reads; second result: which inputs are still read."""
+    outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
+    live = {v for v in outvars if type(v) is Var}
+    eqns = []
+    for eqn in reversed(jaxpr.eqns):
+        if not live.isdisjoint(eqn.outvars):
+            eqns.append(eqn)
+            live.update(v for v in eqn.invars if type(v) is Var)
+    kept = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns[::-1], outvars)
+    return kept, [v in live for v in jaxpr.invars]
+
+
+def subjaxprs(params: dict) -> list[Jaxpr]:
+    """Programs among an equation's parameters."""
+    found = []
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, ClosedJaxpr):
+                found.append(item.jaxpr)
+            elif isinstance(item, Jaxpr):
+                found.append(item)
+    return found
+
+
+def check_jaxpr(jaxpr: Jaxpr) -> None:
+    """Assert that a program is well formed: variables are defined once, before use, with the types the rules give."""
+    defined = {*jaxpr.constvars, *jaxpr.invars}
+    assert len(defined) == len(jaxpr.constvars) + len(jaxpr.invars), "an input variable occurs twice"
+    for eqn in jaxpr.eqns:
+        for v in eqn.invars:
+            assert type(v) is Literal or v in defined, f"{eqn.primitive} reads an undefined variable"
+        out = eqn.primitive.out_type(tuple(v.aval for v in eqn.invars), eqn.params)
+        outs = out if eqn.primitive.multiple_results else (out,)
+        for v, aval in zip(eqn.outvars, outs, strict=True):
+            assert v not in defined, f"{eqn.primitive} defines a variable twice"
+            assert v.aval.strong() is aval.strong(), f"{eqn.primitive}: {v.aval} recorded, {aval} by its rule"
+            defined.add(v)
+        for sub in subjaxprs(eqn.params):
+            check_jaxpr(sub)
+    for v in jaxpr.outvars:
+        assert type(v) is Literal or v in defined, "an output variable is undefined"
+
+
+_print: Callable[[Any], str] = object.__repr__
+_print_eqn: Callable[[Eqn], str] = object.__repr__
+
+
+def set_printer(printer: Callable[[Any], str], eqn_printer: Callable[[Eqn], str]) -> None:
+    """How programs and equations show themselves; `core.printing` sets it."""
+    global _print, _print_eqn
+    _print, _print_eqn = printer, eqn_printer

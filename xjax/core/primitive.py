@@ -1,0 +1,128 @@
+"""`Primitive`: one operation with all its rules as fields, and `bind`, the only way to apply it.
+
+    sin_p = Primitive("sin", type_rule=..., lower=..., jvp=..., batch=...)
+
+Rules (all see arrays by position and static data by keyword):
+
+    type_rule(*avals, **params) -> aval                     (a tuple of avals with multiple_results)
+    lower(b, out, *operands, **params) -> Value             (b: hlo.Builder, out: result aval; lists if multiple)
+    jvp(primals, tangents, **params) -> (out, tangent)      (tangents may be Zero; the result may be Zero)
+    transpose(ct, *args, **params) -> [ct or None, ...]     (linear args come as LinearInput; ct never is Zero for
+                                                             one result; a list with Zeros with multiple_results)
+    batch(axis, args, bdims, **params) -> (out, bdim)       (axis: batching.BatchAxis; a bdim is int or None)
+
+and for operations that hold programs or Python functions, where the plain rules do not suffice:
+
+    linearize(trace, primals, tangents, **params) -> (outs, tangents)
+    evaluate(*args, **params) -> outs                       (run at the root instead of compiling one operation)
+    stage(trace, args, params) -> outs                      (how a StagingTrace records it)
+
+A rule that cannot exist is `Missing("why")`. Two derivatives are so common that they have a name: `jvp=ZERO` (zero on
+purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to its tangent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xjax.core.context import context
+from xjax.core.errors import bad
+from xjax.core.types import ShapedArray, Zero
+
+
+class Missing:
+    """A rule that does not exist, and why; calling it raises an error that says what to do instead."""
+
+    __slots__ = ("why", "fix", "where")
+
+    def __init__(self, why: str, fix: str = "rewrite the function without this operation."):
+        self.why, self.fix, self.where = why, fix, ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise bad(self.where, self.why, fix=self.fix, exc=NotImplementedError)
+
+
+RULES = ("type_rule", "lower", "jvp", "transpose", "batch")
+_ALL_PRIMITIVES: dict[str, Primitive] = {}
+
+
+class _Zero:
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+class _Linear:
+    def __repr__(self) -> str:
+        return "LINEAR"
+
+
+ZERO, LINEAR = _Zero(), _Linear()
+
+
+class Primitive:
+    """An operation that transforms know by its rules. See the module's text for their signatures."""
+
+    __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
+                 "evaluate", "stage", "split", "axis_param", "cacheable", "_types")
+
+    def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing,
+                 jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
+                 batch: Callable | Missing, multiple_results: bool = False, linearize: Callable | None = None,
+                 evaluate: Callable | None = None, stage: Callable | None = None,
+                 split: Callable | None = None, axis_param: str | None = None, cacheable: bool = True):
+        self.name = name
+        self.multiple_results = multiple_results
+        self.type_rule, self.lower = type_rule, lower
+        self.jvp = {ZERO: self._zero_jvp, LINEAR: self._linear_jvp}.get(jvp, jvp)
+        self.transpose, self.batch = transpose, batch
+        self.linearize, self.evaluate, self.stage, self.split = linearize, evaluate, stage, split
+        self.axis_param = axis_param        # the parameter that names mapped axes, of a collective
+        self.cacheable = cacheable          # False: parameters hold programs, which a global cache would keep alive
+        self._types: dict[tuple, Any] = {}
+        for rule in RULES:
+            if isinstance(missing := getattr(self, rule), Missing):
+                missing.where = f"{name} ({rule})"
+        _ALL_PRIMITIVES[name] = self
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation: the current trace decides what that means."""
+        return context.trace.process(self, args, params)
+
+    def out_type(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
+        """Result aval (tuple of avals with multiple_results), remembered per argument types and parameters."""
+        if not self.cacheable:
+            return self.type_rule(*avals, **params)
+        key = (avals, *params.items())
+        try:
+            found = self._types.get(key)
+        except TypeError:                   # an unhashable parameter: nothing to remember
+            return self.type_rule(*avals, **params)
+        if found is None:
+            found = self._types[key] = self.type_rule(*avals, **params)
+        return found
+
+    def _zero_jvp(self, primals, tangents, **params):
+        out = self.bind(*primals, **params)
+        if self.multiple_results:
+            return out, [Zero(o.aval.tangent()) for o in out]
+        return out, Zero(out.aval.tangent())
+
+    def _linear_jvp(self, primals, tangents, **params):
+        out = self.bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero(out.aval.tangent())
+        return out, self.bind(tangents[0], *primals[1:], **params)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def all_primitives() -> dict[str, Primitive]:
+    """Every primitive defined so far, by name."""
+    return dict(_ALL_PRIMITIVES)
+
+
+def clear_type_caches() -> None:
+    for p in _ALL_PRIMITIVES.values():
+        p._types.clear()

@@ -1,0 +1,323 @@
+"""Text of programs and equations, as JAX prints them.
+
+    { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }
+
+Two steps: `_Printer` turns a program into a *document* (text with places where a line may end), `_layout` chooses where
+lines end. What a primitive hides of its parameters is one row of `_RULES`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, set_printer, subjaxprs
+
+# ----------------------------------------------------------------------------------------- documents
+
+COLUMNS = 80
+INDENT = 2
+
+
+class _Line(NamedTuple):
+    """A place where a line may end; it shows as `flat` if it does not."""
+
+    flat: str
+
+
+class _Nest(NamedTuple):
+    """New lines inside are indented one step more."""
+
+    inside: _Doc
+
+
+class _Group(NamedTuple):
+    """Its own lines (not those of groups inside) all end, unless the whole group fits on the current line."""
+
+    inside: _Doc
+    width: int
+
+
+_Doc = str | _Line | _Nest | _Group | list      # a list is a sequence of documents
+_SPACE, _NOTHING = _Line(" "), _Line("")
+
+
+def _group(*parts: _Doc) -> _Group:
+    inside = list(parts)
+    return _Group(inside, _width(inside))
+
+
+def _width(doc: _Doc) -> int:
+    """Columns of a document on one line. Groups remember theirs, so each part is measured once."""
+    match doc:
+        case str():
+            return len(doc)
+        case _Line(flat):
+            return len(flat)
+        case _Group():
+            return doc.width
+        case _Nest(inside):
+            return _width(inside)
+        case _:
+            return sum(map(_width, doc))
+
+
+def _join(separator: _Doc, parts: Iterable[_Doc]) -> list[_Doc]:
+    return [doc for part in parts for doc in (separator, part)][1:]
+
+
+def _fill(words: Iterable[str], comma: str = "") -> _Nest:
+    """Words on as few lines as possible. A space is measured alone, so the word that crosses the margin stays."""
+    return _Nest(_join([comma, _group(_SPACE)], words))
+
+
+def _layout(doc: _Doc) -> str:
+    """The text of a document."""
+    text, column = [], 0
+    todo = [(doc, 0, False)]                    # (document, indent, lines inside are flat)
+    while todo:
+        doc, indent, flat = todo.pop()
+        match doc:
+            case str():
+                text.append(doc)
+                column += len(doc)
+            case _Line() if flat:
+                text.append(doc.flat)
+                column += len(doc.flat)
+            case _Line():
+                text.append("\n" + " " * indent)
+                column = indent
+            case _Nest(inside):
+                todo.append((inside, indent + INDENT, flat))
+            case _Group(inside, width):         # what follows the group on its line is not measured
+                todo.append((inside, indent, column + width <= COLUMNS))
+            case _:
+                todo.extend((part, indent, flat) for part in reversed(doc))
+    return "".join(text)
+
+
+# --------------------------------------------------------------------------------- rules of primitives
+
+
+class _Rule(NamedTuple):
+    """How one primitive shows its parameters.
+
+    hide:   parameter -> test of its value: when it is left out.
+    show:   parameter -> its text.
+    call:   the sub-program is the equation written out: its variables have the names of the values outside, and
+            printed apart it is called after the parameter `name`.
+    """
+
+    hide: dict[str, Callable[[Any], bool]] = {}
+    show: dict[str, Callable[[Any], str]] = {}
+    call: bool = False
+
+
+def _always(value: Any) -> bool:
+    return True
+
+
+def _empty(value: Any) -> bool:
+    return not value
+
+
+def _all_false(values: Sequence[bool]) -> bool:
+    return not any(values)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _function_name(f: Callable) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _dimension_lists(numbers: Any) -> str:
+    return str(tuple(tuple(list(axes) for axes in pair) for pair in numbers))
+
+
+_DEFAULT = _Rule()
+_RULES = {
+    "broadcast_in_dim": _Rule(hide={"shape": _always, "broadcast_dimensions": _empty}),
+    "dot_general": _Rule(hide={"precision": _is_none, "preferred_element_type": _is_none},
+                         show={"dimension_numbers": _dimension_lists}),
+    "jit": _Rule(hide={"inline": _always, "keep_unused": _empty, "donated_invars": _all_false}, call=True),
+    "custom_jvp_call": _Rule(hide={"num_consts": _empty}, show={"jvp": _function_name}),
+    "custom_vjp_call": _Rule(hide={"num_consts": _empty, "out_trees": _always},
+                             show={"fwd": _function_name, "bwd": _function_name}),
+    "custom_lin": _Rule(hide={"out_avals": _always}, show={"bwd": _function_name}),
+}
+
+
+def _rule(eqn: Eqn) -> _Rule:
+    return _RULES.get(eqn.primitive.name, _DEFAULT)
+
+
+# ------------------------------------------------------------------------------------------- programs
+
+# A program inside is printed apart, before the whole, if it has more equations than this or occurs twice.
+MAX_INLINE_EQNS = 10
+
+
+class _Printer:
+    """Makes documents. It holds what must be the same all over the text: the names of variables and of programs."""
+
+    def __init__(self):
+        self.names: dict[Var, str] = {}
+        self.apart: dict[Jaxpr, str] = {}       # programs printed apart, by name
+        self._fresh = (name for i in itertools.count() if (name := _letters(i)) not in self.apart.values())
+
+    def name(self, v: Var) -> str:
+        found = self.names.get(v)
+        if found is None:
+            found = self.names[v] = next(self._fresh)
+        return found
+
+    def whole(self, program: Jaxpr) -> _Doc:
+        """A program, after the programs inside that are printed apart."""
+        self.names.update(dict.fromkeys(_unused(program), "_"))
+        self.apart.update(_printed_apart(program))
+        before = [["let ", name, " = ", self._braces(inner), " in", _SPACE] for inner, name in self.apart.items()]
+        return [*before, self._braces(program)]
+
+    def equation(self, eqn: Eqn) -> _Doc:
+        if _rule(eqn).call:
+            self._name_as_outside(eqn)
+        # Names are given in the order of reading, so the order of these three lines matters.
+        outs = self._binders(eqn.outvars)
+        params = self._params(eqn)
+        ins = self._atoms(eqn.invars)
+        return [*([outs, " = "] if eqn.outvars else []), eqn.primitive.name, params, " ", ins]
+
+    def _program(self, program: Jaxpr) -> _Doc:
+        return self.apart.get(program) or self._braces(program)
+
+    def _braces(self, program: Jaxpr) -> _Doc:
+        """`{ lambda constants; inputs. let equations in (outputs) }`"""
+        constvars, invars = self._binders(program.constvars), self._binders(program.invars)
+        eqns = _join(_Line("; "), [self.equation(eqn) for eqn in program.eqns])
+        outs = ["in (", self._atoms(program.outvars, ","), ",)" if len(program.outvars) == 1 else ")"]
+        head = ["{ lambda ", constvars, "; ", invars, ". let"]
+        return _group(_Nest([*head, _Nest([_SPACE, *eqns]), _SPACE, *outs]), " }")
+
+    def _binders(self, variables: Sequence[Var]) -> _Doc:
+        return _fill([f"{self.name(v)}:{v.aval.str_short()}" for v in variables])
+
+    def _atoms(self, atoms: Sequence[Atom], comma: str = "") -> _Doc:
+        return _fill([_literal(v) if type(v) is Literal else self.name(v) for v in atoms], comma)
+
+    def _params(self, eqn: Eqn) -> _Doc:
+        """`[name=value ...]` sorted by name, but for the parameter `name`, which comes first."""
+        rule, shown = _rule(eqn), []
+        for key in sorted(eqn.params, key=lambda key: (key != "name", key)):
+            value = eqn.params[key]
+            if key not in rule.hide or not rule.hide[key](value):
+                show = rule.show.get(key, self._value)
+                shown.append([key, "=", show(value)])
+        return _bracket("[", shown, "]") if shown else ""
+
+    def _value(self, value: Any) -> _Doc:
+        if isinstance(value, ClosedJaxpr):
+            return self._program(value.jaxpr)
+        if isinstance(value, Jaxpr):
+            return self._program(value)
+        if type(value) is tuple and value and all(isinstance(v, Jaxpr | ClosedJaxpr) for v in value):
+            return _bracket("(", map(self._value, value), ")")
+        return _plain(value)
+
+    def _name_as_outside(self, eqn: Eqn) -> None:
+        """Let the variables of the sub-program have the names of the operands and results that they stand for."""
+        for program in subjaxprs(eqn.params):
+            if program in self.apart:
+                continue
+            for inner, outer in ((program.invars, eqn.invars), (program.outvars, eqn.outvars)):
+                if len(inner) != len(outer):    # a malformed program still prints
+                    continue
+                given = set()                   # two variables of one program must not get the same name
+                for v, like in zip(inner, outer, strict=True):
+                    if type(v) is type(like) is Var and v not in self.names and like not in given:
+                        given.add(like)
+                        self.names[v] = self.name(like)
+
+
+def _letters(n: int) -> str:
+    """Names of variables: `n` in base 26 with the digits a to z: a ... z, ba, bb ... zz, baa ..."""
+    high, low = divmod(n, 26)
+    return (_letters(high) if high else "") + chr(ord("a") + low)
+
+
+def _literal(x: Literal) -> str:
+    val = np.asarray(x.val)
+    return f"{'[...]' if val.shape else val.item()}:{x.aval.str_short()}"
+
+
+def _bracket(left: str, parts: Iterable[_Doc], right: str) -> _Group:
+    return _group(_Nest([left, _NOTHING, *_join(_SPACE, parts)]), _NOTHING, right)
+
+
+_ADDRESS = re.compile(r"(?<= at 0x)[0-9a-fA-F]+")
+
+
+def _plain(value: Any) -> str:
+    """Text of a parameter, the same in every run: sets are sorted, addresses are blanked."""
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
+    return _ADDRESS.sub(lambda found: "X" * len(found[0]), str(value))
+
+
+def _unused(program: Jaxpr) -> Iterator[Var]:
+    """Results of equations that nobody reads."""
+    read = {v for eqn in program.eqns for v in eqn.invars if type(v) is Var}
+    read.update(v for v in program.outvars if type(v) is Var)
+    return (v for eqn in program.eqns for v in eqn.outvars if v not in read)
+
+
+def _printed_apart(root: Jaxpr) -> dict[Jaxpr, str]:
+    """Programs inside that are large or occur twice, breadth first, with unique names."""
+    visits, titles = Counter(), {}
+    todo = deque([root])
+    while todo:
+        program = todo.popleft()
+        visits[program] += 1
+        if visits[program] > 2:                 # all inside it occur twice: known since the second visit
+            continue
+        for eqn in program.eqns:
+            inner = subjaxprs(eqn.params)
+            todo.extend(inner)
+            if _rule(eqn).call:
+                for sub in inner:
+                    titles.setdefault(sub, eqn.params["name"].strip("<>"))
+    apart, used = {}, Counter()
+    for program, count in visits.items():
+        if count > 1 or (program is not root and len(program.eqns) > MAX_INLINE_EQNS):
+            title = titles.get(program, "jaxpr")
+            apart[program] = f"{title}{used[title] or ''}"
+            used[title] += 1
+    return apart
+
+
+# --------------------------------------------------------------------------------------------- public
+
+
+def format_jaxpr(program: Jaxpr | ClosedJaxpr) -> str:
+    """Text of a program, as `str(jax.make_jaxpr(f)(*args))` shows it.
+
+    >>> x = Var(ShapedArray((3,), np.float32))
+    >>> format_jaxpr(Jaxpr([], [x], [], [x, Literal(2.0)]))
+    '{ lambda ; a:f32[3]. let  in (a, 2.0:f32[]) }'
+    """
+    return _layout(_Printer().whole(program.jaxpr if isinstance(program, ClosedJaxpr) else program))
+
+
+def format_eqn(eqn: Eqn) -> str:
+    """Text of one equation, with names of its own: `a:f32[3] = add b 1.0:f32[]`."""
+    return _layout(_Printer().equation(eqn)).rstrip()
+
+
+set_printer(format_jaxpr, format_eqn)

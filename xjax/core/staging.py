@@ -1,0 +1,150 @@
+"""Staging: run a Python function on tracers that record a program instead of computing.
+
+`trace_to_jaxpr(f, avals)` is used by jit, make_jaxpr, the control-flow operations, and (through `StagingTrace`)
+by linearize for its tangent program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xjax.core.context import context
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from xjax.core.primitive import Primitive
+from xjax.core.trace import Tag, Trace, Tracer, escaped
+from xjax.core.types import ShapedArray, typeof
+
+_SCALARS = (bool, int, float, complex)
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_is_internal: dict[str, bool] = {}          # file name -> belongs to xjax
+
+
+def user_location() -> tuple[Any, int] | None:
+    """(code object, instruction) of the innermost frame outside xjax: cheap to take, resolved when shown."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        internal = _is_internal.get(name)
+        if internal is None:
+            internal = _is_internal[name] = name.startswith(_PACKAGE)
+        if not internal:
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def location_text(source: tuple[Any, int] | None) -> str:
+    """`model.py:31` of what `user_location` returned."""
+    if source is None:
+        return ""
+    code, instruction = source
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return f"{Path(code.co_filename).name}:{line}"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+class StagingTracer(Tracer):
+    """A variable of the program being recorded."""
+
+    __slots__ = ("var", "source")
+
+    def __init__(self, tag: Tag, var: Var, source: Any = None):
+        self.tag, self.var, self.source = tag, var, source
+        self.aval = var.aval
+
+    def origin(self) -> str:
+        made = self.source if isinstance(self.source, str) else f"made at {location_text(self.source)}"
+        return f"{made}, in {self.tag.where}" if self.source else f"in {self.tag.where}"
+
+
+class StagingTrace(Trace):
+    """Records every operation it is given as an equation; values of other traces become constants."""
+
+    __slots__ = ("eqns", "constvars", "consts", "_const_of")
+
+    def __init__(self, parent: Trace, where: str = "a staged function"):
+        super().__init__(parent, Tag(where))
+        self.eqns: list[Eqn] = []
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []                 # keeps them alive, so ids stay unique
+        self._const_of: dict[int, Var] = {}
+
+    def new_arg(self, aval: ShapedArray, source: str = "") -> StagingTracer:
+        """A tracer for a new input; `source` describes it in errors (``argument `x` ``)."""
+        return StagingTracer(self.tag, Var(aval), source)
+
+    def atom(self, x: Any) -> Atom:
+        """The variable or literal for a value."""
+        kind = type(x)
+        if kind is StagingTracer and x.tag is self.tag:
+            return x.var
+        if kind in _SCALARS or isinstance(x, np.generic) or (kind is np.ndarray and x.ndim == 0):
+            return Literal(x)
+        return self._constant(x)
+
+    def _constant(self, x: Any) -> Var:
+        var = self._const_of.get(id(x))
+        if var is None:
+            if isinstance(x, Tracer) and x.tag.closed:
+                raise escaped(x)
+            var = self._const_of[id(x)] = Var(typeof(x))
+            self.constvars.append(var)
+            self.consts.append(x)
+        return var
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        if p.stage is not None:
+            return p.stage(self, args, params)
+        return self.record(p, args, params)
+
+    def record(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
+        """Append the equation of `p` and return tracers for its results."""
+        tag = self.tag
+        if tag.closed:
+            raise RuntimeError(f"internal error: {p} recorded after the end of {tag.where}")
+        invars = [x.var if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
+        out = p.out_type(tuple([v.aval for v in invars]), params)
+        source = user_location()
+        if p.multiple_results:
+            outvars = [Var(aval) for aval in out]
+            self.eqns.append(Eqn(invars, outvars, p, params, source))
+            return [StagingTracer(tag, v, source) for v in outvars]
+        var = Var(out)
+        self.eqns.append(Eqn(invars, [var], p, params, source))
+        return StagingTracer(tag, var, source)
+
+    def finish(self, args: Sequence[StagingTracer], outs: Sequence[Any]) -> ClosedJaxpr:
+        """The recorded program from `args` to `outs`; its constants may be tracers of outer traces."""
+        outvars = [self.atom(x) for x in outs]
+        self.close()
+        return ClosedJaxpr(Jaxpr(self.constvars, [a.var for a in args], self.eqns, outvars), self.consts)
+
+
+def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], where: str = "a staged function",
+                   arg_names: Sequence[str] | None = None) -> ClosedJaxpr:
+    """Record `f(*tracers) -> flat list of results` as a program."""
+    saved = context.trace
+    trace = StagingTrace(saved, where)
+    names = arg_names or [""] * len(in_avals)
+    args = [trace.new_arg(aval, name) for aval, name in zip(in_avals, names, strict=True)]
+    context.trace = trace
+    try:
+        outs = f(*args)
+        return trace.finish(args, outs)
+    finally:
+        context.trace = saved
+        trace.close()
+
+
+def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """Turn the constants of a program into leading inputs; returns the program and those constants."""
+    if not closed.consts:
+        return closed, []
+    j = closed.jaxpr
+    return ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars)), closed.consts

@@ -1,0 +1,147 @@
+"""`Trace`, an interpreter of operations, and `Tracer`, a value inside one.
+
+Rules of the house: a rule runs with the parent trace current; a tracer whose `tag` is not the trace's own is a
+constant to it (which is what rules out perturbation confusion); a closed trace refuses work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xjax.core import errors
+from xjax.core.types import ShapedArray
+
+if TYPE_CHECKING:
+    from xjax.core.primitive import Primitive
+
+
+class Tag:
+    """Identity of an interpretation. Tracers carry the tag, not the trace, so that a trace may be re-entered."""
+
+    __slots__ = ("where", "closed")
+
+    def __init__(self, where: str):
+        self.where = where          # "jit `loss`", "grad": for error messages
+        self.closed = False
+
+
+class Trace:
+    """One interpreter. `parent` interprets what its rules bind; `tag` says which tracers are its own.
+
+    A transform that must re-enter a function under the same interpretation (custom rules under vmap) makes a
+    second trace with the same tag.
+    """
+
+    __slots__ = ("parent", "tag")
+
+    def __init__(self, parent: Trace | None, tag: Tag):
+        self.parent = parent
+        self.tag = tag
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        """Interpret one operation: `args` are arrays, tracers or scalars, `params` static data."""
+        raise TypeError(f"{type(self).__name__} does not interpret operations")
+
+    def close(self) -> None:
+        """End of the transform: tracers that outlive it are escaped."""
+        self.tag.closed = True
+
+
+class Tracer:
+    """A value inside a trace. Array methods and operators are attached by `xjax.numpy.methods`."""
+
+    __slots__ = ("tag", "aval", "__weakref__")
+
+    # `ndarray * tracer` must come to us instead of looping over the ndarray's elements.
+    __array_ufunc__ = None
+    __array_priority__ = 1000
+
+    tag: Tag
+    aval: ShapedArray
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
+    itemsize = property(lambda self: self.aval.dtype.itemsize)
+    nbytes = property(lambda self: self.aval.dtype.itemsize * self.aval.size)
+
+    def concrete(self) -> Any:
+        """The value underneath if it is known now (eager grad), else None."""
+        return None
+
+    def origin(self) -> str:
+        """Where this value comes from, for error messages."""
+        return f"in {self.tag.where}"
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def __repr__(self) -> str:
+        return f"Tracer<{self.aval.str_short()}>"
+
+    def __hash__(self):
+        raise TypeError(f"unhashable type: {type(self).__name__}; a traced value is not known yet")
+
+    # -- conversions to Python: possible only if the value is known --------------------------------
+
+    def _known(self, what: str, error: type[Exception]) -> Any:
+        value = self.concrete()
+        if value is None:
+            raise abstract_value_error(what, self, error)
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._known("bool()", errors.TracerBoolConversionError))
+
+    def __int__(self) -> int:
+        return int(self._known("int()", errors.ConcretizationTypeError))
+
+    def __float__(self) -> float:
+        return float(self._known("float()", errors.ConcretizationTypeError))
+
+    def __complex__(self) -> complex:
+        return complex(self._known("complex()", errors.ConcretizationTypeError))
+
+    def __index__(self) -> int:
+        return self._known("an index from", errors.TracerIntegerConversionError).__index__()
+
+    def item(self, *args: int) -> Any:
+        return self._known("item()", errors.ConcretizationTypeError).item(*args)
+
+    def tolist(self) -> Any:
+        return self._known("tolist()", errors.ConcretizationTypeError).tolist()
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        # Even where the value is known: NumPy would silently cut the derivative.
+        raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
+
+
+_FIXES = {
+    "bool()": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",
+    "an index from": "use lax.dynamic_slice or integer-array indexing; or mark the argument with static_argnums.",
+    "a NumPy array from": "use xjax.numpy functions instead of numpy's on traced values; or compute this outside "
+                          "the transformed function.",
+}
+
+
+def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Exception:
+    """The error for a Python value asked of a tracer."""
+    origin = x.origin()
+    fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside; or mark the "
+                           "argument with static_argnums.")
+    made = f" ({origin})" if origin else ""
+    return errors.bad("ConcretizationError", f"{what} of a traced value {x.aval.str_short()}{made}", fix=fix, exc=error)
+
+
+def escaped(x: Tracer) -> Exception:
+    """The error for a tracer used after its transform has ended."""
+    origin = x.origin()
+    return errors.bad(
+        "EscapedTracerError", "a traced value is used after the function that made it has been transformed",
+        given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},
+        fix="return it from the function instead of storing it in a global, an attribute or a closure.",
+        exc=errors.UnexpectedTracerError)

@@ -1,0 +1,424 @@
+"""Trees: nested containers of leaves, flattened and rebuilt by jaxlib's C++ code.
+
+Nodes are tuple, list, dict (keys in sorted order), namedtuple, None (a node without children),
+OrderedDict, defaultdict, and what `xjax.core.tree_nodes` registers; anything else is a leaf.
+The registry is our own: types registered with real JAX are unknown to it, and the other way
+round, so that both libraries live in one process.
+
+The public functions are those of `jax.tree_util`. Below them stand the parts that transforms
+use: `flatten` (the bare C++ method), `broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
+"""
+
+import functools
+import operator
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from jaxlib import _jax
+
+from xjax.core.errors import bad
+
+PyTreeDef = _jax.pytree.PyTreeDef
+SequenceKey = _jax.pytree.SequenceKey
+DictKey = _jax.pytree.DictKey
+GetAttrKey = _jax.pytree.GetAttrKey
+FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+KeyPath = tuple[Any, ...]
+IsLeaf = Callable[[Any], bool] | None
+
+registry = default_registry = _jax.pytree.PyTreeRegistry()
+flatten = registry.flatten  # (tree, is_leaf=None) -> (leaves, treedef)
+
+_MISSING: Any = object()
+
+registry.register_node(
+    OrderedDict,
+    lambda d: (tuple(d.values()), tuple(d)),
+    lambda keys, values: OrderedDict(zip(keys, values, strict=True)),
+    lambda d: (tuple((DictKey(k), v) for k, v in d.items()), tuple(d)),
+)
+registry.register_node(
+    defaultdict,
+    lambda d: (tuple(d[k] for k in sorted(d)), (d.default_factory, tuple(sorted(d)))),
+    lambda aux, values: defaultdict(aux[0], zip(aux[1], values, strict=True)),
+    lambda d: (
+        tuple((DictKey(k), d[k]) for k in sorted(d)),
+        (d.default_factory, tuple(sorted(d))),
+    ),
+)
+
+# ------------------------------------------------------------------------- flatten and rebuild
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
+    """Leaves of a tree, in a fixed order, and its structure.
+
+    Args: is_leaf: called on each node; True stops the descent there.
+    Raises: ValueError if the keys of a dict cannot be sorted.
+
+    >>> tree_flatten({"b": 1, "a": (2, None)})
+    ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
+    """
+    try:
+        return flatten(tree, is_leaf)
+    except ValueError as error:
+        raise _unsortable(tree) or error from error
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of this structure with these leaves; ValueError if their number is wrong."""
+    leaves = list(leaves)
+    if len(leaves) != treedef.num_leaves:
+        raise bad(
+            "tree_unflatten",
+            f"the structure has {treedef.num_leaves} leaves, {len(leaves)} were given",
+            {"structure": str(treedef)},
+            "pass one value for each leaf (*).",
+            ValueError,
+        )
+    return treedef.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves of a tree."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+    """The structure of a tree, without its leaves."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """Apply f leaf by leaf; each further tree has the first one's structure, or is deeper.
+
+    Raises: ValueError that names the path where a further tree differs.
+
+    >>> tree_map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+    {'a': 11, 'b': [22]}
+    """
+    leaves, treedef = tree_flatten(tree, is_leaf)
+    columns = [leaves, *_columns("tree_map", tree, treedef, rest, is_leaf)]
+    return treedef.unflatten(f(*xs) for xs in zip(*columns, strict=True))
+
+
+def _columns(where: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf: IsLeaf) -> list:
+    columns = []
+    for i, other in enumerate(rest):
+        try:
+            columns.append(treedef.flatten_up_to(other))
+        except (ValueError, TypeError) as error:
+            what = f"tree {i + 2} does not have the structure of tree 1"
+            raise _prefix_error(where, what, tree, other, is_leaf) or error from None
+    return columns
+
+
+def tree_reduce(f: Callable, tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+    """Fold the leaves from left to right: ``f(f(leaf0, leaf1), leaf2)``."""
+    start = () if initializer is _MISSING else (initializer,)
+    return functools.reduce(f, tree_leaves(tree, is_leaf), *start)
+
+
+def tree_reduce_associative(
+    operation: Callable, tree: Any, *, identity: Any = _MISSING, is_leaf: IsLeaf = None
+) -> Any:
+    """Fold the leaves by halves (depth log n), for an operation that is associative.
+
+    >>> tree_reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d"])
+    '((ab)(cd))'
+    """
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is _MISSING:
+            raise bad("tree_reduce_associative", "the tree has no leaves", fix="pass identity=...")
+        return identity
+    return _fold(operation, leaves)
+
+
+def _fold(operation: Callable, items: list) -> Any:
+    if len(items) == 1:
+        return items[0]
+    half = len(items) // 2
+    return operation(_fold(operation, items[:half]), _fold(operation, items[half:]))
+
+
+def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+    """True if all leaves are true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+    """Turn outer trees of inner trees inside out.
+
+    Args: inner_treedef: None: the structure of the first inner tree.
+
+    >>> tree_transpose(tree_structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    {'a': [1, 3], 'b': [2, 4]}
+    """
+    leaves, treedef = tree_flatten(tree)
+    if inner_treedef is None:
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+    n_outer, n_inner = outer_treedef.num_leaves, inner_treedef.num_leaves
+    if len(leaves) != n_outer * n_inner:
+        raise bad(
+            "tree_transpose",
+            "the tree is not made of outer and inner structure",
+            {"expected": str(outer_treedef.compose(inner_treedef)), "given": str(treedef)},
+            "pass a tree whose leaves are outer_treedef of inner_treedef.",
+        )
+    columns = (leaves[i::n_inner] for i in range(n_inner))
+    return inner_treedef.unflatten(outer_treedef.unflatten(column) for column in columns)
+
+
+def tree_broadcast(prefix: Any, tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """Repeat each leaf of a prefix for all leaves of the sub-tree that stands in its place.
+
+    >>> tree_broadcast({"a": 1, "b": 2}, {"a": "x", "b": ["y", "z"]})
+    {'a': 1, 'b': [2, 2]}
+    """
+    return tree_structure(tree).unflatten(broadcast_prefix(prefix, tree, is_leaf))
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
+    """True if no item is a node of a tree."""
+    if is_leaf is None:
+        return _jax.pytree.all_leaves(registry, iterable)
+    items = list(iterable)
+    leaves = tree_leaves(items, is_leaf)
+    return len(leaves) == len(items) and all(map(operator.is_, leaves, items))
+
+
+def build_tree(treedef: PyTreeDef, xs: Any) -> Any:
+    """Rebuild a tree from nested iterables, one for each node, in the order of its children.
+
+    >>> build_tree(tree_structure({"a": 0, "b": (0, 0)}), [5, [6, 7]])
+    {'a': 5, 'b': (6, 7)}
+    """
+    return treedef.from_iterable_tree(xs)
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees."""
+    return _jax.pytree.treedef_tuple(registry, list(treedefs))
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures one level below."""
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """True for the structure of a single leaf, and of a node without children."""
+    return treedef.num_nodes == 1
+
+
+def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
+    """(children, aux data) of the topmost node; ValueError for a leaf."""
+    return _top(tree, "flatten_one_level", registry.flatten_one_level)
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
+    """((key, child) pairs, aux data) of the topmost node; ValueError for a leaf."""
+    return _top(tree, "flatten_one_level_with_keys", registry.flatten_one_level_with_keys)
+
+
+def _top(tree: Any, where: str, method: Callable) -> Any:
+    found = method(tree)
+    if found is None:
+        raise bad(where, f"{_outline(tree)} is not a node of a tree",
+                  fix="pass a container, or register the type.", exc=ValueError)  # fmt: skip
+    return found
+
+
+def is_tree_node(kind: type) -> bool:
+    """True if values of exactly this type are nodes (namedtuples included)."""
+    return registry.is_node(kind)
+
+
+# ---------------------------------------------------------------------------------- key paths
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    """[(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
+    predicate = is_leaf
+    if is_leaf is not None and not is_leaf_takes_path:
+
+        def predicate(_path, x):
+            return is_leaf(x)
+
+    return registry.flatten_with_path(tree, predicate)
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
+    """[(path, leaf), ...]."""
+    return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def tree_map_with_path(
+    f: Callable,
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
+    """Like `tree_map`, with the path as f's first argument.
+
+    >>> tree_map_with_path(lambda path, x: keystr(path) + x, {"a": ["x", "y"]})
+    {'a': ["['a'][0]x", "['a'][1]y"]}
+    """
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    plain = None if is_leaf_takes_path else is_leaf
+    columns = _columns("tree_map_with_path", tree, treedef, rest, plain)
+    rows = zip(pairs, *columns, strict=True)
+    return treedef.unflatten(f(path, x, *others) for (path, x), *others in rows)
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """A path as text: ``['a'][0].w``, or ``a/0/w`` with ``simple=True, separator="/"``."""
+    return separator.join(map(_simple_key if simple else str, keys))
+
+
+def _simple_key(key: Any) -> str:
+    for field in ("idx", "key", "name"):
+        if isinstance(key, _KEY_CLASSES) and hasattr(key, field):
+            return str(getattr(key, field))
+    return str(key)
+
+
+_KEY_CLASSES = (SequenceKey, DictKey, GetAttrKey, FlattenedIndexKey)
+
+# ------------------------------------------------------------- prefixes and what is wrong with them
+
+
+def broadcast_prefix(
+    prefix: Any, full: Any, is_leaf: IsLeaf = None, where: str = "tree prefix"
+) -> list[Any]:
+    """For each leaf of `full`, the leaf of `prefix` that stands at or above it.
+
+    Raises: ValueError that names the path, both structures there, and a fix.
+
+    >>> broadcast_prefix((0, 1), ("x", {"a": "y", "b": "z"}))
+    [0, 1, 1]
+    """
+    leaves, treedef = flatten(prefix, is_leaf)
+    try:
+        subtrees = treedef.flatten_up_to(full)
+    except (ValueError, TypeError) as error:
+        what = "a prefix does not match the tree that it is for"
+        raise _prefix_error(where, what, prefix, full, is_leaf) or error from None
+    out: list[Any] = []
+    for leaf, subtree in zip(leaves, subtrees, strict=True):
+        out += [leaf] * flatten(subtree)[1].num_leaves
+    return out
+
+
+def flatten_axes(where: str, treedef: PyTreeDef, axes: Any) -> list[Any]:
+    """One entry of `axes` (a prefix, None allowed as an entry) for each leaf of `treedef`."""
+    return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, where)
+
+
+def tree_mismatch(where: str, expected: Any, got: Any) -> list[str]:
+    """Lines that say where two trees (or structures) differ, [] if they do not.
+
+    >>> for line in tree_mismatch("carry", {"a": 1, "b": (2, 3)}, {"a": 1, "b": [2, 3]}):
+    ...     print(line)
+    carry['b']  expected a tuple of 2, got a list of 2
+    """
+    found = _differences((), _as_tree(expected), _as_tree(got), None, exact=True)
+    return [f"{where}{keystr(path)}  expected {a}, got {b}" for path, a, b in found]
+
+
+def _prefix_error(where: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf):
+    found = next(_differences((), prefix, full, is_leaf, exact=False), None)
+    if found is None:
+        return None
+    path, expected, got = found
+    place = f"at {keystr(path)}" if path else "at the top"
+    given = {place: f"expected {expected}, got {got}"}
+    fix = "give both the same containers down to the leaves of the first (a leaf matches anything)."
+    return bad(where, what, given, fix, ValueError)
+
+
+def _differences(
+    path: KeyPath, a: Any, b: Any, is_leaf: IsLeaf, exact: bool
+) -> Iterator[tuple[KeyPath, str, str]]:
+    """(path, outline of a, outline of b) where b does not follow a; exact: leaves match leaves."""
+    top_a = None if is_leaf is not None and is_leaf(a) else registry.flatten_one_level_with_keys(a)
+    top_b = registry.flatten_one_level_with_keys(b)
+    if top_a is None:
+        if exact and top_b is not None:
+            yield path, _outline(a), _outline(b)
+        return
+    if top_b is None or type(a) is not type(b):
+        yield path, _outline(a), _outline(b)
+        return
+    (pairs_a, aux_a), (pairs_b, aux_b) = top_a, top_b
+    pairs_a, pairs_b = list(pairs_a), list(pairs_b)
+    keys_a, keys_b = ([str(key) for key, _ in pairs] for pairs in (pairs_a, pairs_b))
+    if keys_a != keys_b:
+        yield path, _outline(a), _outline(b)
+        return
+    if aux_a != aux_b:
+        yield path, f"{_outline(a)} with {aux_a!r}", f"one with {aux_b!r}"
+        return
+    for (key, child_a), (_, child_b) in zip(pairs_a, pairs_b, strict=True):
+        yield from _differences((*path, key), child_a, child_b, is_leaf, exact)
+
+
+def _outline(x: Any) -> str:
+    kind = type(x).__name__
+    if x is None:
+        return "None"
+    if x is _LEAF:
+        return "a leaf"
+    if isinstance(x, dict):
+        return f"a {kind} with keys {', '.join(map(repr, x)) or '(none)'}"
+    if isinstance(x, (tuple, list)):
+        return f"a {kind} of {len(x)}"
+    if registry.is_node(type(x)):
+        return f"a {kind}"
+    str_short = getattr(getattr(x, "aval", x), "str_short", None)
+    return f"a leaf ({str_short() if callable(str_short) else kind})"
+
+
+class _Leaf:
+    """Stands for any leaf in a tree that is rebuilt from its structure."""
+
+    __slots__ = ()
+
+
+_LEAF = _Leaf()
+
+
+def _skeleton(treedef: PyTreeDef) -> Any:
+    return treedef.unflatten([_LEAF] * treedef.num_leaves)
+
+
+def _as_tree(x: Any) -> Any:
+    return _skeleton(x) if isinstance(x, PyTreeDef) else x
+
+
+def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
+    """The error for the first dict whose keys cannot be sorted, None if that is not the cause."""
+    if isinstance(tree, dict):
+        try:
+            sorted(tree)
+        except TypeError:
+            return bad(
+                f"tree{keystr(path)}",
+                "the keys of a dict cannot be sorted, so its leaves have no order",
+                {"keys": ", ".join(map(repr, tree))},
+                "use keys of one type, or an OrderedDict.",
+                ValueError,
+            )
+    try:
+        pairs = (registry.flatten_one_level_with_keys(tree) or ((), None))[0]
+    except ValueError:
+        return None
+    found = (_unsortable(child, (*path, key)) for key, child in pairs)
+    return next((error for error in found if error is not None), None)

@@ -1,0 +1,178 @@
+"""Types of values: `ShapedArray` (shape, dtype, weak type), symbolic zeros, and `typeof`.
+
+An *aval* (abstract value) is all that a transform knows of an array. Avals are interned: equal types are one
+object, so caches compare them by identity and `a is b` means "same type".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+
+Shape = tuple[int, ...]
+
+
+class ShapedArray:
+    """Type of an array: static shape, canonical dtype and JAX's weak-type flag.
+
+    >>> ShapedArray((2, 3), np.float32)
+    ShapedArray(float32[2,3])
+    >>> ShapedArray((2, 3), np.float32) is ShapedArray((2, 3), np.dtype("float32"))
+    True
+    """
+
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "_hash", "hlo_type", "_tangent")
+    _interned: dict[tuple, ShapedArray] = {}
+
+    shape: Shape
+    dtype: np.dtype
+    weak_type: bool
+
+    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False) -> ShapedArray:
+        key = (shape, dtype, weak_type)
+        found = cls._interned.get(key)
+        if found is not None:
+            return found
+        # A dtype may be spelled in several ways (np.float32, "f4"); all lead to one object.
+        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        canonical = (shape, dtype, bool(weak_type))
+        found = cls._interned.get(canonical)
+        if found is None:
+            found = object.__new__(cls)
+            found.shape, found.dtype, found.weak_type = canonical
+            found.ndim, found.size = len(shape), int(np.prod(shape, dtype=np.int64))
+            found._hash = hash(canonical)
+            found.hlo_type = None            # filled by core.hlo on first use
+            found._tangent = None
+            found = cls._interned.setdefault(canonical, found)
+        cls._interned[key] = found
+        return found
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self):
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an unsized array type")
+        return self.shape[0]
+
+    def update(self, **changes: Any) -> ShapedArray:
+        """The same type with some of `shape`, `dtype`, `weak_type` replaced."""
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        return ShapedArray(**{**fields, **changes})
+
+    def strong(self) -> ShapedArray:
+        """The same type without the weak flag."""
+        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+
+    def tangent(self) -> ShapedArray:
+        """Type of a derivative with respect to a value of this type: `float0` for ints and bools."""
+        if self._tangent is None:
+            exact = not dtypes.is_inexact(self.dtype)
+            self._tangent = ShapedArray(self.shape, dtypes.float0) if exact else self
+        return self._tangent
+
+    def str_short(self) -> str:
+        """`f32[2,3]`: how a jaxpr shows this type."""
+        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.dtype.name}[{','.join(map(str, self.shape))}]{weak})"
+
+    def __str__(self) -> str:
+        return self.str_short()
+
+
+class Zero:
+    """A tangent or cotangent that is zero, known without computing it (`aval` is its type)."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval})"
+
+
+class LinearInput:
+    """Stands for a linear argument in a transpose rule: its value is unknown, its type is `aval`."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"LinearInput({self.aval})"
+
+
+def is_zero(x: Any) -> bool:
+    return type(x) is Zero
+
+
+def is_linear(x: Any) -> bool:
+    return type(x) is LinearInput
+
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+
+
+def python_scalar_aval(x: bool | int | float | complex) -> ShapedArray:
+    """Weakly typed aval of a Python number (`bool` is strong, as in JAX)."""
+    kind = type(x)
+    return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
+
+
+# Types that are not arrays themselves but stand for one: type -> function giving the aval.
+_aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
+
+
+def typeof(x: Any) -> ShapedArray:
+    """Aval of an array, a tracer, a NumPy value or a Python number.
+
+    Raises: TypeError if `x` is none of these.
+    """
+    aval = getattr(x, "aval", None)
+    if type(aval) is ShapedArray:
+        return aval
+    rule = _aval_of_type.get(type(x))
+    if rule is not None:
+        return rule(x)
+    if isinstance(x, (np.ndarray, np.generic)) and dtypes.is_supported(x.dtype):
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    for kind in _PYTHON_SCALARS:                    # subclasses: IntEnum and friends
+        if isinstance(x, kind):
+            return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
+    raise not_an_array("xjax", x)
+
+
+def is_array_like(x: Any) -> bool:
+    """Whether `typeof(x)` succeeds."""
+    try:
+        typeof(x)
+    except TypeError:
+        return False
+    return True
+
+
+def not_an_array(where: str, x: Any) -> Exception:
+    """The error for a value that is no array."""
+    kind = type(x)
+    hint = "pass a number, a NumPy array or an xjax array"
+    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+        hint = ("convert with numpy.asarray(x) or xjax.interop.from_jax_array(x): a real jax.Array "
+                "lives in another runtime")
+    elif isinstance(x, (list, tuple)):
+        hint = "convert with xjax.numpy.array(x), or register the container as a pytree of arguments"
+    return bad(where, f"a value of type {kind.__module__}.{kind.__qualname__} is not an array",
+               given={"value": repr(x)[:80]}, fix=hint + ".")

@@ -1,0 +1,312 @@
+"""`Array`: a value on a device, and the ways in (`device_put`) and out (`numpy`, `device_get`).
+
+An `Array` holds jaxlib's buffer, its aval and its sharding, and nothing else; methods and operators are attached by
+`xjax.numpy.methods`. The raw buffer never leaves the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer, escaped
+from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
+from xjax.runtime import backend, xla
+from xjax.runtime.sharding import Sharding, SingleDeviceSharding, device_put_sharded
+
+
+class Array:
+    """An immutable n-dimensional array on one device, or cut over several.
+
+    Made by `xjax.numpy.array`, `device_put` and by every operation; reads like a NumPy array:
+
+    >>> x = xjax.numpy.array([1., 2., 3.])
+    >>> x.shape, x.dtype, float(x.sum())
+    ((3,), dtype('float32'), 6.0)
+    """
+
+    __slots__ = ("_buf", "aval", "sharding", "__weakref__")
+    __array_priority__ = 100
+
+    def __init__(self, buf: xla.Buffer, aval: ShapedArray, sharding: Sharding):
+        self._buf, self.aval, self.sharding = buf, aval, sharding
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
+    itemsize = property(lambda self: self.aval.dtype.itemsize)
+    nbytes = property(lambda self: self.aval.dtype.itemsize * self.aval.size)
+
+    # -- to the host ----------------------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""
+        if self._buf.is_deleted():
+            raise deleted(self)
+        return xla.to_numpy(self._buf)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self.numpy()
+        if dtype is not None and value.dtype != dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def _scalar(self, kind: type) -> Any:
+        if self.aval.size != 1:
+            raise bad(f"{kind.__name__}()", "only an array of one element becomes a Python number",
+                      given={"array": self.aval.str_short()}, fix="index one element, or use x.tolist().")
+        return kind(self.numpy().reshape(())[()])
+
+    def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            raise bad("bool()", "the truth value of an array with more than one element is ambiguous",
+                      given={"array": self.aval.str_short()}, fix="use x.any() or x.all().", exc=ValueError)
+        return bool(self.numpy().reshape(())[()])
+
+    def __int__(self) -> int:
+        return self._scalar(int)
+
+    def __float__(self) -> float:
+        return self._scalar(float)
+
+    def __complex__(self) -> complex:
+        return self._scalar(complex)
+
+    def __index__(self) -> int:
+        if self.aval.shape or not dtypes.is_int(self.aval.dtype):
+            raise bad("index", "only a 0-d integer array is an index", given={"array": self.aval.str_short()},
+                      fix="convert with int(x).")
+        return int(self.numpy()[()])
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python number."""
+        return self.numpy().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def __iter__(self):
+        if not self.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.aval.shape[0]))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy()[()], spec) if not self.aval.shape else format(str(self), spec)
+
+    def __hash__(self):
+        raise TypeError("unhashable type: 'Array'; use x.tobytes(), or id(x) to compare identity")
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self.numpy().tobytes(order)
+
+    def __repr__(self) -> str:
+        if self._buf.is_deleted():
+            return f"Array({self.aval.str_short()}, deleted)"
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        end = f", dtype={self.dtype.name}{weak})"
+        body = np.array2string(self.numpy(), prefix="Array(", suffix=end, separator=", ")
+        return f"Array({body}{end}"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __reduce__(self):
+        return _rebuild, (np.array(self.numpy()), self.aval.weak_type)
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Array:
+        return device_put(np.array(self.numpy()), self.sharding)
+
+    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+        return xla.to_dlpack(self._buf, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return xla.dlpack_device(self.sharding.devices[0])
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def block_until_ready(self) -> Array:
+        """Wait until the value is computed; raises the error of the computation, if any."""
+        self._buf.block_until_ready()
+        return self
+
+    def is_ready(self) -> bool:
+        return self._buf.is_ready()
+
+    def delete(self) -> None:
+        """Give the memory back now; later uses raise."""
+        self._buf.delete()
+
+    def is_deleted(self) -> bool:
+        return self._buf.is_deleted()
+
+    def devices(self) -> set:
+        """The devices that hold a part."""
+        return set(self.sharding.devices)
+
+    @property
+    def device(self) -> Any:
+        """The device, or the sharding where there are several."""
+        devices = self.sharding.devices
+        return devices[0] if len(devices) == 1 else self.sharding
+
+    @property
+    def committed(self) -> bool:
+        return len(self.sharding.devices) > 1 or self.sharding is not default_sharding()
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts, one for each device, in the order of the sharding's devices."""
+        devices = self.sharding.devices
+        pieces = xla.shards(self._buf) if len(devices) > 1 else [self._buf]
+        indices = self.sharding.devices_indices_map(self.shape)
+        return [Shard(d, indices[d], Array(piece, ShapedArray(tuple(piece.shape), self.dtype), on(d)))
+                for d, piece in zip(devices, pieces, strict=True)]
+
+
+class Shard:
+    """One device's part of an array: `device`, `index` (slices into the whole) and `data`."""
+
+    __slots__ = ("device", "index", "data")
+
+    def __init__(self, device: Any, index: tuple[slice, ...], data: Array):
+        self.device, self.index, self.data = device, index, data
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device}, index={self.index}, data={self.data})"
+
+
+def _rebuild(value: np.ndarray, weak_type: bool) -> Array:
+    return from_numpy(value, weak_type=weak_type)
+
+
+def deleted(x: Array) -> Exception:
+    return bad("Array", "the array has been deleted", given={"array": x.aval.str_short()},
+               fix="do not use an array after it was donated (donate_argnums) or after x.delete(): keep the result, or "
+                   "pass a copy.", exc=RuntimeError)
+
+
+@lru_cache(maxsize=4096)
+def on(device: Any) -> SingleDeviceSharding:
+    """The one sharding object for a device: hot paths compare it by identity."""
+    return SingleDeviceSharding(device)
+
+
+def default_sharding() -> SingleDeviceSharding:
+    """Where new arrays go."""
+    return on(backend.default_device())
+
+
+# -- from the host ------------------------------------------------------------------------------------------------
+
+def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False) -> Array:
+    """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled.
+
+    Raises: OverflowError if an integer does not fit.
+    """
+    dtype = dtypes.canonicalize_dtype(value.dtype)
+    if dtype != value.dtype:
+        if dtypes.is_int(dtype):
+            dtypes.check_int_range(value, dtype, "array")
+        value = value.astype(dtype)
+    if dtype == dtypes.float0:
+        value = np.zeros(value.shape, np.bool_)
+    sharding = default_sharding() if sharding is None else sharding
+    aval = ShapedArray(value.shape, dtype, weak_type)
+    if type(sharding) is SingleDeviceSharding:
+        buf = xla.device_put(aval, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
+    else:
+        buf = device_put_sharded(value, aval, sharding)
+    return Array(buf, aval, sharding)
+
+
+_scalars: dict[tuple, Array] = {}
+
+
+def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = None) -> Array:
+    """Array of a Python number, weakly typed; recent numbers are remembered."""
+    sharding = default_sharding() if sharding is None else sharding
+    key = (type(x), x, str(x) if x == 0 else "", config.enable_x64, id(sharding))     # 0.0 == -0.0
+    found = _scalars.get(key)
+    if found is None or found._buf.is_deleted():
+        aval = python_scalar_aval(x)
+        dtypes.check_int_range(x, aval.dtype, "array") if type(x) is int else None
+        if len(_scalars) > 10_000:
+            _scalars.clear()
+        found = _scalars[key] = from_numpy(np.asarray(x, aval.dtype), sharding, aval.weak_type)
+    return found
+
+
+def to_array(x: Any, sharding: Sharding | None = None) -> Array:
+    """Any array-like value that is not a tracer as an `Array` (itself, if it is one).
+
+    Raises: TypeError for what is no array; the escaped-tracer error for a tracer.
+    """
+    kind = type(x)
+    if kind is Array:
+        return x
+    if kind in (float, int, bool, complex):
+        return from_scalar(x, sharding)
+    if isinstance(x, Tracer):
+        raise escaped(x)
+    if isinstance(x, (np.ndarray, np.generic)):
+        if not dtypes.is_supported(x.dtype):
+            raise not_an_array("array", x)
+        return from_numpy(np.asarray(x), sharding)
+    if isinstance(x, (bool, int, float, complex)):
+        aval = typeof(x)
+        return from_numpy(np.asarray(x, aval.dtype), sharding, aval.weak_type)
+    return _from_foreign(x, sharding)
+
+
+def _from_foreign(x: Any, sharding: Sharding | None) -> Array:
+    """Arrays of other libraries, through the NumPy protocol."""
+    if isinstance(x, (str, bytes, list, tuple, dict, set, type(None))) or not hasattr(x, "__array__"):
+        raise not_an_array("array", x)
+    value = np.asarray(x)
+    if not dtypes.is_supported(value.dtype):
+        raise not_an_array("array", x)
+    return from_numpy(value, sharding)
+
+
+def put(x: Array, sharding: Sharding) -> Array:
+    """The same value with another sharding; the array itself if it has that sharding already."""
+    if x.sharding is sharding or x.sharding == sharding:
+        return x
+    if x._buf.is_deleted():
+        raise deleted(x)
+    source, target = x.sharding.devices, sharding.devices
+    if len(source) == 1 and len(target) == 1:
+        return Array(xla.copy_to_device(x._buf, target[0]), x.aval, sharding)
+    return from_numpy(x.numpy(), sharding, x.aval.weak_type)
+
+
+def device_put(x: Any, device: Any = None) -> Any:
+    """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
+    if device is None:
+        return to_array(x)
+    sharding = device if isinstance(device, Sharding) else on(device)
+    if isinstance(sharding, SingleDeviceSharding):
+        sharding = on(sharding.devices[0])
+    if type(x) is Array:
+        return put(x, sharding)
+    return to_array(x, sharding)
+
+
+def block_until_ready(leaves: Sequence[Any]) -> None:
+    """Wait for every array among `leaves`."""
+    xla.block_until_ready([x._buf for x in leaves if type(x) is Array])

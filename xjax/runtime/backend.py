@@ -1,0 +1,225 @@
+"""Platforms and their devices: clients of XLA, each started when it is first needed.
+
+Devices are jaxlib's own objects: ``id``, ``platform``, ``device_kind``, ``process_index``,
+``local_hardware_id``, ``client``, ``memory_stats()``; hashable, equal by client and id.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xjax.core.config import config, cpu_device_count
+from xjax.core.errors import bad, did_you_mean, user_frame
+from xjax.runtime import cpu_threads, cuda_wheels, xla
+from xjax.runtime.xla import Client, Device
+
+_ALIASES = {"cuda": "gpu"}
+
+
+def _start_cpu(**distributed: Any) -> Client:
+    with cpu_threads.limited():
+        return xla.make_cpu_client(cpu_device_count(), **distributed)
+
+
+_STARTERS: Mapping[str, Callable[..., Client]] = {"cpu": _start_cpu, "gpu": xla.make_gpu_client}
+
+
+class _State:
+    """What has been started. One object, guarded by one lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.clients: dict[str, Client] = {}
+        self.platforms: tuple[str, ...] | None = None
+        self.default_device: Device | None = None
+        self.started_by = ""
+        self.distributed: dict[str, Any] = {}
+
+
+_state = _State()
+_on_clear: list[Callable[[], None]] = []
+
+
+def client(platform: str | None = None) -> Client:
+    """The client of a platform (``"cpu"``, ``"gpu"`` or its alias ``"cuda"``; None: the default).
+
+    The first call starts it, which fixes the options `jax_platforms` and `jax_num_cpu_devices`.
+
+    Raises: RuntimeError if the platform is unknown, switched off by `jax_platforms`, or absent.
+    """
+    name = _platforms()[0] if platform is None else _ALIASES.get(platform, platform)
+    started = _state.clients.get(name)
+    return started if started is not None else _start(name, platform or name)
+
+
+def _start(name: str, asked: str) -> Client:
+    with _state.lock:
+        if name in _state.clients:
+            return _state.clients[name]
+        if name not in _STARTERS:
+            raise _unknown(asked, "devices")
+        if config.platforms and name not in _platforms():
+            raise bad(
+                "devices",
+                f"platform {asked!r} is switched off",
+                {"jax_platforms": repr(config.platforms)},
+                f"add it: config.update('jax_platforms', '{config.platforms},{asked}').",
+                exc=RuntimeError,
+            )
+        made = _STARTERS[name](**_state.distributed)
+        _state.started_by = _state.started_by or _here()
+        _state.clients[name] = made
+        return made
+
+
+def _platforms() -> tuple[str, ...]:
+    """The platforms that may be used; the first is the default."""
+    found = _state.platforms
+    if found is None:
+        found = _state.platforms = _chosen_platforms(config.platforms)
+    return found
+
+
+def _chosen_platforms(option: str | None) -> tuple[str, ...]:
+    if option:
+        names = [name.strip() for name in option.split(",") if name.strip()]
+        for name in names:
+            if _ALIASES.get(name, name) not in _STARTERS:
+                raise _unknown(name, "jax_platforms")
+        return tuple(dict.fromkeys(_ALIASES.get(name, name) for name in names))
+    if cuda_wheels.gpu_visible() and cuda_wheels.find_plugin() is not None:
+        return ("gpu", "cpu")
+    return ("cpu",)
+
+
+def _unknown(name: str, where: str) -> Exception:
+    known = (*_STARTERS, *_ALIASES)
+    return bad(
+        where,
+        f"there is no platform {name!r}",
+        {"platforms": ", ".join(known)},
+        did_you_mean(name, known) or "choose one of these.",
+        exc=RuntimeError,
+    )
+
+
+def _here() -> str:
+    frame = user_frame()
+    return f"{frame[0]}:{frame[1]} in {frame[2]}" if frame else "an unknown place"
+
+
+def default_backend() -> str:
+    """Name of the default platform: ``"cpu"`` or ``"gpu"``."""
+    return _platforms()[0]
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices of a platform (None: the default one), those of other processes included.
+
+    Raises: RuntimeError if the platform is unknown, switched off, or absent.
+    """
+    return list(client(backend).devices())
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of one process (None: this one); `host_id` is an older name of the process."""
+    wanted = process_index if process_index is not None else host_id
+    if wanted is None:
+        return list(client(backend).local_devices())
+    count = process_count(backend)
+    if not 0 <= wanted < count:
+        raise bad(
+            "local_devices",
+            f"there is no process {wanted}",
+            {"processes": count},
+            "process_index counts from 0.",
+            exc=ValueError,
+        )
+    return [d for d in client(backend).devices() if d.process_index == wanted]
+
+
+def device_count(backend: str | None = None) -> int:
+    """Number of devices of all processes."""
+    return client(backend).device_count()
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """Number of devices of this process."""
+    return client(backend).local_device_count()
+
+
+def process_index(backend: str | None = None) -> int:
+    """Rank of this process, from 0."""
+    return client(backend).process_index()
+
+
+def process_count(backend: str | None = None) -> int:
+    """Number of processes that work together."""
+    return len({d.process_index for d in client(backend).devices()})
+
+
+def default_device() -> Device:
+    """Where new arrays go: the option `jax_default_device` (device or platform), else the first."""
+    chosen = config.default_device
+    if chosen is None:
+        found = _state.default_device
+        if found is None:
+            found = _state.default_device = client().local_devices()[0]
+        return found
+    return local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+
+
+def use_distributed(**options: Any) -> None:
+    """Hand options of a run of many processes to the clients; before the first one starts."""
+    _refuse_if_started("distributed.initialize")
+    _state.distributed = options
+
+
+def clear_backends() -> None:
+    """Forget all clients, so that the next use starts new ones; arrays made before are orphans."""
+    with _state.lock:
+        _state.clients.clear()
+        _state.platforms = _state.default_device = None
+        _state.started_by = ""
+        for hook in _on_clear:
+            hook()
+
+
+def on_clear(hook: Callable[[], None]) -> Callable[[], None]:
+    """Call `hook` when the backends are cleared: for caches that hold devices or programs."""
+    _on_clear.append(hook)
+    return hook
+
+
+on_clear(xla.forget_devices)
+
+
+def _refuse_if_started(where: str) -> None:
+    if _state.clients:
+        raise bad(
+            where,
+            "too late: a backend runs already",
+            {"running": ", ".join(_state.clients), "started by": _state.started_by},
+            "move this call before that line, which was the first to use a device.",
+            exc=RuntimeError,
+        )
+
+
+def _platforms_changed(old: Any, new: Any) -> None:
+    _refuse_if_started("config.update('jax_platforms')")
+    if new:
+        _chosen_platforms(new)  # a misspelt name is told now
+    _state.platforms = None
+
+
+def _num_cpu_devices_changed(old: Any, new: Any) -> None:
+    if "cpu" in _state.clients:
+        _refuse_if_started("config.update('jax_num_cpu_devices')")
+
+
+config.on_update("jax_platforms", _platforms_changed)
+config.on_update("jax_num_cpu_devices", _num_cpu_devices_changed)

@@ -1,0 +1,222 @@
+"""Compiled programs on disk, so that the next process loads in 1 ms what took 30 ms to compile.
+
+An entry is native code: whoever can write it can run it. So the folder belongs to the user and is
+closed to others, or it is not used. Entries are written beside their place and moved there, carry
+a checksum, and the oldest go when the folder is full.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xjax.core.config import config
+from xjax.core.errors import warn
+from xjax.runtime import cpu_threads, xla
+from xjax.runtime.xla import Client, Device, Executable
+
+_MAGIC = b"xjax-executable-1\n"
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_DEFAULT_SIZE = 512 << 20
+_STALE_SECONDS = 3600  # a temporary file this old is of a process that died
+
+
+class CompileCache:
+    """Entries ``<key>.exe`` of one folder, at most `max_bytes` in all; for many processes at once.
+
+    The folder is made (0700) if it is absent. `usable` tells whether it is the user's own.
+    """
+
+    def __init__(self, directory: Path, max_bytes: int = _DEFAULT_SIZE) -> None:
+        self.directory, self.max_bytes = directory, max_bytes
+        self.hits = self.misses = 0
+        self._since_trim = max_bytes  # trim at the first write of a process
+        self.usable = self._check()
+
+    def _check(self) -> bool:
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            info = self.directory.stat()
+        except OSError as error:
+            self._refuse(f"it cannot be made ({error.strerror})", "choose another folder")
+            return False
+        if info.st_uid != os.getuid():
+            self._refuse("it belongs to another user", "choose a folder of your own")
+            return False
+        if info.st_mode & 0o077:
+            self._refuse("other users can open it", f"chmod 700 {self.directory}")
+            return False
+        return True
+
+    def _refuse(self, why: str, fix: str) -> None:
+        warn(
+            f"compile cache: the folder is not used: {why}.\n  folder  {self.directory}\n"
+            f"  fix: {fix}, or set jax_enable_compilation_cache to False."
+        )
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None; one that fails its checksum is deleted with a warning."""
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            self.misses += 1
+            return None
+        start = len(_MAGIC) + _DIGEST_SIZE
+        blob = content[start:]
+        if content[:start] != _MAGIC + hashlib.sha256(blob).digest():
+            self.discard(key, "it is damaged")
+            self.misses += 1
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # used now: the last to be deleted
+        self.hits += 1
+        return blob
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Store an entry; a full or read-only disk ends the use of the cache with a warning."""
+        try:
+            self._write(key, _MAGIC + hashlib.sha256(blob).digest() + blob)
+        except OSError as error:
+            self.usable = False
+            self._refuse(f"it cannot be written ({error.strerror})", "make room")
+            return
+        self._since_trim += len(blob)
+        if self._since_trim > self.max_bytes // 16:
+            self._since_trim = 0
+            self.trim()
+
+    def _write(self, key: str, content: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, self._path(key))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def discard(self, key: str, why: str) -> None:
+        """Delete an entry that cannot be used, and say so."""
+        warn(
+            f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {self._path(key)}"
+        )
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def trim(self) -> None:
+        """Delete the entries that were not used for longest until the rest fits `max_bytes`."""
+        entries = []
+        for path in self.directory.iterdir():
+            with contextlib.suppress(OSError):  # another process may have deleted it
+                info = path.stat()
+                if path.suffix == ".exe":
+                    entries.append((info.st_mtime, info.st_size, path))
+                elif path.suffix == ".tmp" and time.time() - info.st_mtime > _STALE_SECONDS:
+                    path.unlink()
+        excess = sum(size for _, size, _ in entries) - self.max_bytes
+        for _, size, path in sorted(entries):
+            if excess <= 0:
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+            excess -= size
+
+    def clear(self) -> None:
+        """Delete all entries."""
+        for path in self.directory.glob("*.exe"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}.exe"
+
+
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where entries go: `jax_compilation_cache_dir`, else XJAX_CACHE_DIR, else the user's cache."""
+    chosen = config.compilation_cache_dir or environ.get("XJAX_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "xjax"
+
+
+def current_cache() -> CompileCache | None:
+    """The cache that the options ask for; None if it is switched off or not usable."""
+    if not config.enable_compilation_cache:
+        return None
+    cache = _open(cache_directory())
+    return cache if cache.usable else None
+
+
+@functools.lru_cache(maxsize=8)
+def _open(directory: Path) -> CompileCache:
+    return CompileCache(directory)
+
+
+def compile_cached(
+    client: Client, text: str, devices: Sequence[Device], **options: Any
+) -> Executable:
+    """`xla.compile` with the same arguments, from disk where possible.
+
+    Programs with host callbacks hold Python objects and are always compiled.
+    """
+    cache = None if options.get("host_callbacks") else current_cache()
+    if cache is None:
+        return xla.compile(client, text, devices, **options)
+    options.pop("host_callbacks", None)
+    key = program_key(client, text, devices, options)
+    if (blob := cache.get(key)) is not None:
+        try:
+            return xla.deserialize(client, blob, devices, xla.compile_options(devices, **options))
+        except xla.XlaRuntimeError as error:
+            cache.discard(key, f"XLA does not load it ({str(error).splitlines()[0][:120]})")
+    exe = xla.compile(client, text, devices, **options)
+    with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
+        cache.put(key, xla.serialize(exe))
+    return exe
+
+
+def program_key(
+    client: Client, text: str, devices: Sequence[Device], options: Mapping[str, Any]
+) -> str:
+    """Name of an entry: equal for equal programs, options, devices, processor and jaxlib."""
+    flags = sorted((options.get("options") or {}).items())
+    rest = sorted((name, repr(value)) for name, value in options.items() if name != "options")
+    where = [(d.id, d.device_kind) for d in devices]
+    digest = hashlib.sha256(
+        repr((_machine(), client.platform_version, where, flags, rest)).encode()
+    )
+    digest.update(text.encode())
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _machine() -> tuple[object, ...]:
+    """What compiled code depends on besides the program."""
+    return (
+        xla.jaxlib_version,
+        xla.interface_version,
+        platform.system(),
+        platform.machine(),
+        _cpu_features(),
+        cpu_threads.num_threads() or cpu_threads.schedulable(),
+        *(os.environ.get(name, "") for name in ("XLA_FLAGS", "PJRT_NPROC", "NPROC")),
+    )
+
+
+def _cpu_features() -> str:
+    """The processor's instruction sets as Linux lists them; elsewhere its name."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            wanted = ("flags", "Features", "model name")
+            return "".join(sorted({line for line in file if line.startswith(wanted)}))
+    except OSError:
+        return platform.processor()

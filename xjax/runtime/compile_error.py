@@ -1,0 +1,35 @@
+"""`CompileError`: what XLA says of the text of a program, shown with the line it is about."""
+
+import re
+
+from xjax.core.errors import bad
+
+
+class CompileError(RuntimeError):
+    """XLA could not read a program that xjax made; ``.text`` holds the program."""
+
+    text: str = ""
+
+
+# "-:2:23: error: expected ','" from the compiler, '"-":2:23: expected' from the MLIR bindings
+_POSITION = re.compile(r'(?:^|\s)"?-"?:(\d+):(\d+):? (?:error: )?(.*)', re.MULTILINE)
+_BEFORE, _SHOWN = 120, 200  # characters of a long line: before the fault, and in all
+
+
+def at_line(message: str, text: str) -> CompileError | None:
+    """The house error for a fault at some line of `text`; None if `message` names no line."""
+    if (found := _POSITION.search(message)) is None:
+        return None
+    lines = text.splitlines()
+    number, column = int(found[1]), int(found[2])
+    line = lines[number - 1] if 0 < number <= len(lines) else ""
+    start = max(0, min(column - 1, len(line)) - _BEFORE)
+    error = bad(
+        "compile",
+        "XLA cannot read the program that xjax made.",
+        {f"line {number}": line[start : start + _SHOWN].strip(), "message": found[3].strip()[:300]},
+        "this is a fault of xjax: please report it with the program (`.text` of this error).",
+        exc=CompileError,
+    )
+    error.text = text
+    return error

@@ -1,0 +1,168 @@
+"""`Executable`: a compiled program with the types and shardings of its arguments and results.
+
+Calling one launches it. XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so
+whoever calls one guarantees the avals (their cache key did); shardings are compared here, and arguments that lie
+elsewhere are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core.config import config
+from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.types import ShapedArray
+from xjax.runtime import backend, compile_cache, in_flight, xla
+from xjax.runtime.array import Array, deleted, on, put
+from xjax.runtime.lowering import Shardings, lower_program
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
+
+
+class Executable:
+    """A loaded program: `executable(arrays) -> list of arrays`."""
+
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "_run", "_handlers", "_results", "_queue")
+
+    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
+                 out_shardings: Sequence[Sharding], queue: Any = None):
+        self.loaded = loaded
+        self.out_avals, self.in_shardings, self.out_shardings = (
+            tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
+        self._run = loaded.execute_sharded
+        self._handlers = [xla.result_handler(a, s.xla(a.ndim)) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self._results = list(zip(out_avals, out_shardings, strict=True))
+        self._queue = queue                 # of multi-device programs: bounds how many are in flight
+
+    def __call__(self, args: Sequence[Array]) -> list[Array]:
+        """Launch. Results are ready later; an error of the computation is raised where a result is read."""
+        bufs = [x._buf if x.sharding is s else self._moved(x, s)
+                for x, s in zip(args, self.in_shardings, strict=True)]
+        try:
+            if self._queue is None:
+                out = self._run(bufs).consume_with_handlers(self._handlers)
+            else:
+                out, token = xla.execute_with_token(self.loaded, bufs, self._handlers)
+                self._queue.push(token)
+        except xla.XlaRuntimeError as error:
+            raise _launch_error(error, args) from None
+        return [Array(buf, aval, sharding) for buf, (aval, sharding) in zip(out, self._results, strict=True)]
+
+    def _moved(self, x: Array, sharding: Sharding) -> xla.Buffer:
+        return put(x, sharding)._buf
+
+    def as_text(self) -> str:
+        """The optimised program."""
+        return xla.hlo_text(self.loaded)
+
+    def cost_analysis(self) -> dict[str, float]:
+        return xla.cost_analysis(self.loaded)
+
+    def memory_analysis(self) -> dict[str, int]:
+        return xla.memory_stats(self.loaded)
+
+
+def _launch_error(error: Exception, args: Sequence[Array]) -> Exception:
+    for x in args:
+        if x.is_deleted():
+            return deleted(x)
+    return error
+
+
+def load(text: str, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
+         optimization_level: int | None = None) -> Executable:
+    """Compile a one-device module for `device`."""
+    sharding = on(device)
+    compile_ = compile_cache.compile_cached if optimization_level is not None else xla.compile
+    loaded = compile_(device.client, text, [device], optimization_level=optimization_level)
+    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals))
+
+
+def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = ()) -> Executable:
+    """Executable of a program without constants, for one device."""
+    text = lower_program(closed, name, donated=donated)
+    return load(text, device, closed.in_avals, closed.out_avals)
+
+
+def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
+                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = ()) -> Executable:
+    """Executable of a global program over the devices of `mesh`; XLA chooses the result shardings that are None."""
+    sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
+                    [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, closed.out_avals, strict=True)])
+    text = lower_program(closed, name, shardings=sdy, donated=donated)
+    devices = tuple(mesh.devices.flat)
+    client = devices[0].client
+    loaded = xla.compile(client, text, devices, num_partitions=len(devices),
+                         propagate_outputs=[s is None for s in out_shardings])
+    chosen = list(out_shardings)
+    if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
+        chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
+                  for s, h, a in zip(chosen, hlo, closed.out_avals, strict=True)]
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, in_flight.of_client(client))
+
+
+def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array],
+                       donated: Sequence[bool] = ()) -> Executable:
+    """The executable of a program for arguments that lie where these do; remembered on the program."""
+    mesh = mesh_of(args)
+    if mesh is None:
+        mesh = mesh_in(closed)
+    if mesh is None:
+        device = device_of(args)
+        key = ("executable", name, device, tuple(donated), config.trace_key())
+        found = closed.memo.get(key)
+        if found is None:
+            found = closed.memo[key] = compile_program(closed, name, device, donated)
+        return found
+    shardings = tuple(named(x.sharding, mesh) for x in args)
+    key = ("sharded executable", name, shardings, tuple(donated), config.trace_key())
+    found = closed.memo.get(key)
+    if found is None:
+        outs = [None] * len(closed.out_avals)
+        found = closed.memo[key] = compile_sharded(closed, name, mesh, shardings, outs, donated)
+    return found
+
+
+def device_of(args: Sequence[Array]) -> Any:
+    """The device to run on: where the arguments lie; an argument elsewhere than the default device decides."""
+    default = backend.default_device()
+    for x in args:
+        device = x.sharding.devices[0]
+        if device is not default:
+            return device
+    return default
+
+
+def mesh_of(args: Sequence[Array]) -> Any:
+    """The mesh of the first argument that is cut over several devices; None if there is none."""
+    for x in args:
+        if type(x.sharding) is not SingleDeviceSharding and len(x.sharding.devices) > 1:
+            return getattr(x.sharding, "mesh", None) or Mesh(x.sharding.devices, "all")
+    return None
+
+
+def named(sharding: Sharding, mesh: Any) -> NamedSharding:
+    """A sharding over `mesh` for an argument: its own if it is over that mesh, else replicated."""
+    if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
+        return sharding
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def mesh_in(closed: ClosedJaxpr) -> Any:
+    """The device mesh that a program names inside (a shard_map), which it then must run on; None if none."""
+    found = closed.memo.get("mesh", False)
+    if found is False:
+        found = closed.memo["mesh"] = _find_mesh(closed.jaxpr)
+    return found
+
+
+def _find_mesh(jaxpr: Any) -> Any:
+    for eqn in jaxpr.eqns:
+        if "mesh" in eqn.params:
+            return eqn.params["mesh"]
+        for value in eqn.params.values():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, ClosedJaxpr) and (found := mesh_in(item)) is not None:
+                    return found
+    return None

@@ -1,0 +1,65 @@
+"""`InFlight`: a bound on the multi-device programs that run at once.
+
+The devices of a CPU client share one pool of threads. A collective holds one thread per device
+until all devices have arrived, so many queued programs can take all threads while none of them is
+complete; XLA aborts the process after 40 seconds. With at most 4 programs in flight that does not
+happen, and a step costs less than when each program is awaited.
+"""
+
+import contextlib
+import threading
+from collections import deque
+from functools import lru_cache
+from typing import Protocol
+
+from xjax.runtime import backend
+from xjax.runtime.xla import Client, XlaRuntimeError
+
+
+class Waitable(Protocol):
+    def block_until_ready(self) -> object: ...
+
+
+class InFlight:
+    """The last launches on one client; `push` after each launch of a multi-device program.
+
+    Push the *token* of a launch (`xla.execute_with_token`), not its buffers: a training loop
+    donates each result to the next step, and waiting for a donated buffer fails at once.
+    """
+
+    def __init__(self, limit: int = 4) -> None:
+        self._limit = limit
+        self._pending: deque[Waitable] = deque()
+        self._lock = threading.Lock()
+
+    def push(self, launch: Waitable) -> None:
+        """Note a launch; waits for the oldest one while more than `limit` are pending."""
+        with self._lock:
+            self._pending.append(launch)
+            oldest = self._pending.popleft() if len(self._pending) > self._limit else None
+        if oldest is not None:
+            # Outside the lock: a callback of a running program may launch programs itself.
+            _wait(oldest)
+
+    def drain(self) -> None:
+        """Wait for everything that was pushed."""
+        with self._lock:
+            pending = list(self._pending)
+            self._pending.clear()
+        for launch in pending:
+            _wait(launch)
+
+
+def _wait(launch: Waitable) -> None:
+    # An error is told to the one who reads the results; this caller has launched something else.
+    with contextlib.suppress(XlaRuntimeError):
+        launch.block_until_ready()
+
+
+@lru_cache(maxsize=8)
+def of_client(client: Client) -> InFlight:
+    """The one limiter of a client."""
+    return InFlight()
+
+
+backend.on_clear(of_client.cache_clear)

@@ -1,0 +1,376 @@
+"""Shardings: which device holds which part of an array.
+
+`NamedSharding` is what users write, `SingleDeviceSharding` what most arrays have, `GSPMDSharding`
+what the compiler chose where no mesh describes it. All are immutable and hashable; each gives the
+object that jaxlib wants (`xla`) and the text that a program carries (`attribute_text`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.runtime import xla
+from xjax.runtime.mesh import (
+    UNCONSTRAINED,
+    AxisType,
+    Mesh,
+    P,
+    PartitionSpec,
+    current_mesh,
+    make_mesh,
+)
+from xjax.runtime.xla import Buffer, Device, HloSharding
+
+__all__ = [
+    "AxisType",
+    "GSPMDSharding",
+    "Mesh",
+    "NamedSharding",
+    "P",
+    "PartitionSpec",
+    "Sharding",
+    "SingleDeviceSharding",
+    "current_mesh",
+    "device_put_sharded",
+    "make_mesh",
+    "named_from_hlo",
+]
+
+Index = tuple[slice, ...]
+XlaSharding = xla.SingleDeviceSharding | xla.GSPMDSharding
+
+
+class Sharding(ABC):
+    """Base class. A subclass has `devices` (in order), `memory_kind` and `hlo(ndim)`."""
+
+    devices: tuple[Device, ...]
+    memory_kind: str | None
+
+    @abstractmethod
+    def hlo(self, ndim: int) -> HloSharding:
+        """How an array of this rank is cut; positions count along `devices`."""
+
+    @abstractmethod
+    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        """The attribute that a program's argument or result of this rank carries."""
+
+    @cached_property
+    def _xla_by_rank(self) -> dict[int, XlaSharding]:
+        return {}
+
+    def xla(self, ndim: int) -> XlaSharding:
+        """jaxlib's form of this sharding for arrays of this rank; one object per rank."""
+        found = self._xla_by_rank.get(ndim)
+        if found is None:
+            found = self._xla_by_rank[ndim] = self._make_xla(ndim)
+        return found
+
+    def _make_xla(self, ndim: int) -> XlaSharding:
+        if len(self.devices) == 1:
+            return xla.on_device(self.devices[0], self.memory_kind)
+        return xla.on_devices(self.devices, self.hlo(ndim), self.memory_kind)
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.devices)
+
+    @cached_property
+    def device_set(self) -> frozenset[Device]:
+        return frozenset(self.devices)
+
+    @cached_property
+    def addressable_list(self) -> tuple[Device, ...]:
+        """The devices of this process, in order."""
+        return tuple(d for d in self.devices if d.process_index == d.client.process_index())
+
+    @cached_property
+    def addressable_devices(self) -> frozenset[Device]:
+        return frozenset(self.addressable_list)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can reach every part."""
+        return len(self.addressable_list) == len(self.devices)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return len(self.devices) == 1
+
+    def indices(self, global_shape: Sequence[int]) -> list[Index]:
+        """The part of the array that each of `devices` holds, in their order."""
+        self.shard_shape(global_shape)
+        hlo = self.hlo(len(global_shape))
+        return xla.shard_indices(hlo, len(self.devices), tuple(global_shape))
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
+        """The part of the array that each device holds."""
+        return dict(zip(self.devices, self.indices(global_shape), strict=True))
+
+    def addressable_devices_indices_map(
+        self, global_shape: Sequence[int]
+    ) -> Mapping[Device, Index]:
+        """The part of the array that each device of this process holds."""
+        every = self.devices_indices_map(global_shape)
+        return {d: every[d] for d in self.addressable_list}
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """Shape of the part on each device.
+
+        Raises: ValueError if the array cannot be cut in equal parts.
+        """
+        hlo = self.hlo(len(global_shape))
+        if len(self.devices) == 1 or hlo.is_replicated():
+            return tuple(global_shape)
+        tiles = hlo.tile_assignment_dimensions()
+        for axis, (size, parts) in enumerate(zip(global_shape, tiles, strict=False)):
+            if size % parts:
+                raise bad(
+                    type(self).__name__,
+                    f"axis {axis} cannot be cut in {parts} equal parts",
+                    {"shape": str(tuple(global_shape)), "axis size": size, **self._cut_by(axis)},
+                    f"pad axis {axis} to {-(-size // parts) * parts}, or do not cut it.",
+                    exc=ValueError,
+                )
+        return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
+
+    def _cut_by(self, axis: int) -> dict[str, object]:
+        return {"sharding": repr(self)}
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of this rank lie in the same way on the same devices."""
+        if self is other:
+            return True
+        if self.devices != other.devices or self.memory_kind != other.memory_kind:
+            return False
+        return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
+
+
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device."""
+
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        self.device, self.memory_kind = device, memory_kind
+        self.devices = (device,)
+
+    def hlo(self, ndim: int) -> HloSharding:
+        return xla.hlo_sharding_replicated()
+
+    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        return 'mhlo.sharding = "{replicated}"'
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.device, memory_kind=kind)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SingleDeviceSharding):
+            return NotImplemented
+        return self.device == other.device and self.memory_kind == other.memory_kind
+
+    def __hash__(self) -> int:
+        return hash((self.device, self.memory_kind))
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r}{_kind(self)})"
+
+
+class NamedSharding(Sharding):
+    """An array cut along the axes of a mesh, as a `PartitionSpec` says.
+
+    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice.
+    """
+
+    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        self.devices = mesh.devices_flat
+        self._hash = hash((mesh, spec, memory_kind))
+        axes, given = spec.all_axes(), {"spec": repr(spec), "mesh": repr(mesh)}
+        for axis in axes:
+            if axis not in mesh.axis_names:
+                raise bad("NamedSharding", f"the mesh has no axis {axis!r}", given,
+                          "name axes of the mesh only.", exc=ValueError)  # fmt: skip
+        if len(set(axes)) != len(axes):
+            raise bad("NamedSharding", "the spec uses a mesh axis twice", given,
+                      "cut one dimension of the array with each mesh axis.",
+                      exc=ValueError)  # fmt: skip
+
+    def hlo(self, ndim: int) -> HloSharding:
+        self._check_rank(ndim)
+        mesh, cuts = self.mesh, [self.spec.axes(i) for i in range(ndim)]
+        if not any(cuts):
+            return xla.hlo_sharding_replicated()
+        rest = [axis for axis in mesh.axis_names if not any(axis in cut for cut in cuts)]
+        order = [mesh.axis_names.index(axis) for axis in itertools.chain(*cuts, rest)]
+        tiles = [math.prod(mesh.shape[axis] for axis in cut) for cut in cuts]
+        copies = math.prod(mesh.shape[axis] for axis in rest)
+        positions = np.arange(mesh.size).reshape(mesh.axis_sizes).transpose(order).ravel()
+        if copies > 1:
+            tiles.append(copies)
+        return xla.hlo_sharding_tiled(tuple(tiles), tuple(map(int, positions)), copies > 1)
+
+    def _check_rank(self, ndim: int) -> None:
+        if len(self.spec) > ndim:
+            raise bad(
+                "NamedSharding",
+                f"the spec has {len(self.spec)} entries for an array of rank {ndim}",
+                {"spec": repr(self.spec), "mesh": repr(self.mesh)},
+                f"give at most {ndim} entries.",
+                exc=ValueError,
+            )
+
+    def sdy_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``."""
+        return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim))}]>"
+
+    def sdy_dims(self, ndim: int) -> list[str]:
+        """The cut of each dimension: ``{"x"}``, ``{}``, or ``{?}`` if the compiler may choose."""
+        self._check_rank(ndim)
+        names = self.mesh.sdy_names
+        texts = ["{" + ", ".join(f'"{names[a]}"' for a in self.spec.axes(i)) + "}"
+                 for i in range(ndim)]  # fmt: skip
+        return ["{?}" if i < len(self.spec) and self.spec[i] is UNCONSTRAINED else text
+                for i, text in enumerate(texts)]  # fmt: skip
+
+    @property
+    def mesh_text(self) -> str:
+        """The line that declares the mesh, ``sdy.mesh @mesh = <["x"=2]>``."""
+        return self.mesh.sdy_text()
+
+    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        return f"sdy.sharding = {self.sdy_text(ndim, mesh_name)}"
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return all(self.mesh.shape[axis] == 1 for axis in self.spec.all_axes())
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+    def _cut_by(self, axis: int) -> dict[str, object]:
+        return {"spec": repr(self.spec), "mesh": repr(self.mesh)}
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, NamedSharding):
+            return NotImplemented
+        return (self._hash == other._hash and self.spec == other.spec and self.mesh == other.mesh
+                and self.memory_kind == other.memory_kind)  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{_kind(self)})"
+
+
+class GSPMDSharding(Sharding):
+    """Devices and XLA's own description of the cut: what the compiler chose for an output."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        hlo_sharding: HloSharding,
+        *,
+        memory_kind: str | None = None,
+    ) -> None:
+        self.devices, self.memory_kind = tuple(devices), memory_kind
+        self.hlo_sharding = hlo_sharding
+        self._text = str(hlo_sharding)
+
+    def hlo(self, ndim: int) -> HloSharding:
+        return self.hlo_sharding
+
+    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        return f'mhlo.sharding = "{self._text}"'
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return len(self.devices) == 1 or self.hlo_sharding.is_replicated()
+
+    def with_memory_kind(self, kind: str) -> GSPMDSharding:
+        return GSPMDSharding(self.devices, self.hlo_sharding, memory_kind=kind)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GSPMDSharding):
+            return NotImplemented
+        return (self._text == other._text and self.devices == other.devices
+                and self.memory_kind == other.memory_kind)  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.devices, self._text, self.memory_kind))
+
+    def __repr__(self) -> str:
+        return f"GSPMDSharding({self._text}{_kind(self)})"
+
+
+def named_from_hlo(hlo: HloSharding, mesh: Mesh, ndim: int) -> NamedSharding | None:
+    """The named sharding on `mesh` that means the same as `hlo`; None if there is none."""
+    if hlo.is_replicated():
+        return NamedSharding(mesh, PartitionSpec())
+    tiles = hlo.tile_assignment_dimensions()[:ndim]
+    for cuts in _cuts(tuple(tiles), mesh, mesh.axis_names):
+        while cuts and not cuts[-1]:
+            cuts = cuts[:-1]
+        named = NamedSharding(mesh, PartitionSpec(*cuts))
+        if _same_cut(named.hlo(ndim), hlo, mesh.size, ndim):
+            return named
+    return None
+
+
+def _cuts(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator[tuple]:
+    """Every way to cut dimensions in `tiles` parts with distinct mesh axes larger than 1."""
+    if not tiles:
+        yield ()
+        return
+    usable = [axis for axis in free if mesh.shape[axis] > 1]
+    for count in range(len(usable) + 1):
+        for axes in itertools.permutations(usable, count):
+            if math.prod(mesh.shape[axis] for axis in axes) == tiles[0]:
+                left = tuple(axis for axis in free if axis not in axes)
+                for rest in _cuts(tiles[1:], mesh, left):
+                    yield (axes, *rest)
+
+
+def _same_cut(a: HloSharding, b: HloSharding, num_devices: int, ndim: int) -> bool:
+    """Whether two descriptions give each device the same part (the order of copies is free)."""
+    if a == b or num_devices == 1:
+        return True
+    if a.is_replicated() or b.is_replicated():
+        return a.is_replicated() and b.is_replicated()
+    tiles = a.tile_assignment_dimensions()[:ndim]
+    if tiles != b.tile_assignment_dimensions()[:ndim]:
+        return False
+    return xla.shard_indices(a, num_devices, tiles) == xla.shard_indices(b, num_devices, tiles)
+
+
+def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
+    """Put a host array on devices, each getting its part; only this process's parts are put.
+
+    Raises: ValueError if `x` is not of the shape and dtype of `aval`, or cannot be cut evenly.
+    """
+    if x.shape != tuple(aval.shape) or x.dtype != aval.dtype:
+        raise bad(
+            "device_put",
+            "the array is not of the announced type",
+            {"array": f"{x.dtype}{list(x.shape)}", "type": f"{aval.dtype}{list(aval.shape)}"},
+            "convert the array first.",
+            exc=ValueError,
+        )
+    target = sharding.xla(x.ndim)
+    if len(sharding.devices) == 1:
+        return xla.device_put(aval, target, [x], sharding.devices)
+    parts = sharding.addressable_devices_indices_map(x.shape)
+    return xla.device_put(aval, target, [x[index] for index in parts.values()], list(parts))
+
+
+def _kind(sharding: Sharding) -> str:
+    return f", memory_kind={sharding.memory_kind!r}" if sharding.memory_kind is not None else ""

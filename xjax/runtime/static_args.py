@@ -1,0 +1,110 @@
+"""Which arguments of a jitted (or pmapped) function are static or donated, by position and by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import function_name
+from xjax.core.errors import bad
+from xjax.core.tree import flatten, tree_unflatten
+
+
+def _as_tuple(x: Any, kind: type) -> tuple:
+    if x is None:
+        return ()
+    return (x,) if isinstance(x, kind) else tuple(x)
+
+
+class StaticArguments:
+    """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
+
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "_where")
+
+    def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
+                 transform: str = "jit"):
+        self._where = f"{transform} of `{function_name(fun)}`"
+        parameters = _positional(fun)
+        self.nums, self.names = self._complete(_as_tuple(nums, int), _as_tuple(names, str), parameters, "static")
+        self.donate_nums, self.donate_names = self._complete(
+            _as_tuple(donate_nums, int), _as_tuple(donate_names, str), parameters, "donate")
+        both = set(self.nums) & set(self.donate_nums) | set(self.names) & set(self.donate_names)
+        if both:
+            raise bad(self._where, "an argument cannot be both static and donated", given={"arguments": str(both)},
+                      fix="donate arrays only.", exc=ValueError)
+        self.given = bool(self.nums or self.names)
+        self.key = (self.nums, self.names)
+
+    def _complete(self, nums, names, parameters, what):
+        """Positions and names imply each other, through the function's signature."""
+        if parameters is None:
+            return nums, names
+        count = len(parameters)
+        for n in nums:
+            if not -count <= n < count and not _takes_any(parameters):
+                raise bad(self._where, f"{what}_argnums names argument {n}, but the function has {count} positional "
+                          "parameters", fix=f"use positions from 0 to {count - 1}.", exc=ValueError)
+        positive = tuple(sorted({n % count if -count <= n < 0 else n for n in nums}))
+        from_names = {parameters.index(name) for name in names if name in parameters}
+        from_nums = {parameters[n] for n in positive if n < count}
+        return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
+
+    def take_out(self, args: Sequence[Any], kwargs: dict) -> tuple[tuple, dict, tuple]:
+        """(dynamic args, dynamic kwargs, static key). Raises TypeError if a static value is not hashable."""
+        static_args = tuple((n, args[n]) for n in self.nums if n < len(args))
+        static_kwargs = tuple((k, kwargs[k]) for k in sorted(kwargs) if k in self.names)
+        for which, value in (*static_args, *static_kwargs):
+            try:
+                hash(value)
+            except TypeError:
+                raise bad(self._where, f"static argument {which!r} is not hashable",
+                          given={"value": f"{type(value).__name__} {value!r:.60}"},
+                          fix="pass a hashable value (a tuple instead of a list), or drop it from "
+                              "static_argnums.", exc=ValueError) from None
+        dynamic = tuple(x for i, x in enumerate(args) if i not in self.nums)
+        # The type belongs to the key: 1, 1.0 and True are equal and hash alike.
+        key = (len(args), static_args, static_kwargs, tuple(type(v) for _, v in (*static_args, *static_kwargs)))
+        return dynamic, {k: v for k, v in kwargs.items() if k not in self.names}, key
+
+    def put_back(self, fun: Callable, key: tuple | None) -> Callable:
+        """`fun` as a function of the dynamic arguments alone."""
+        if key is None:
+            return fun
+        count, static_args, static_kwargs, _ = key
+        fixed = dict(static_args)
+
+        def with_static(*args: Any, **kwargs: Any) -> Any:
+            given = iter(args)
+            return fun(*[fixed[i] if i in fixed else next(given) for i in range(count)], **kwargs,
+                       **dict(static_kwargs))
+
+        return with_static
+
+    def donated_leaves(self, tree: Any) -> list[bool]:
+        """For each leaf of the dynamic (args, kwargs), whether it is donated."""
+        if not (self.donate_nums or self.donate_names):
+            return [False] * tree.num_leaves
+        args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        positions = [i for i in range(len(args) + len(self.nums)) if i not in self.nums]
+        flags: list[bool] = []
+        for i, arg in zip(positions, args, strict=False):
+            flags += [i in self.donate_nums] * len(flatten(arg)[0])
+        for name in sorted(kwargs):
+            flags += [name in self.donate_names] * len(flatten(kwargs[name])[0])
+        return flags
+
+
+def _positional(fun: Callable) -> list[str] | None:
+    """Names of the positional parameters ('*' at the end: any number); None if there is no signature."""
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in parameters if p.kind in kinds]
+    return names + ["*"] if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters) else names
+
+
+def _takes_any(parameters: Sequence[str]) -> bool:
+    return bool(parameters) and parameters[-1] == "*"

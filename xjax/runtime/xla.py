@@ -1,0 +1,549 @@
+"""The adapter to jaxlib: with `core/tree.py` the only module of xjax that imports it.
+
+Everything under ``jaxlib._jax`` is private and changes without notice, so each name is used here
+once, behind a thin function, and differences between versions are found by looking, never by
+version number.
+
+Words used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
+*aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA compares
+neither shapes nor dtypes of buffers with a program, only byte sizes, and jaxlib 0.10 crashes on a
+piece of the wrong size: the callers check both before they launch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax, utils
+from jaxlib import version as _version
+from jaxlib import weakref_lru_cache as _weakref_lru_cache
+from jaxlib import xla_client as xc
+
+from xjax.core.errors import bad
+from xjax.runtime import compile_error, cuda_wheels
+from xjax.runtime.jax_blocker import without_jax
+
+
+def _set_log_level(name: str = "XJAX_LOG_LEVEL") -> None:
+    """Hide XLA's start-up chatter: 0 shows all, 1 (default) warnings, 2 errors, 3 fatal ones."""
+    level = os.environ.get(name, "1")
+    if level not in {"0", "1", "2", "3"}:
+        raise bad(
+            name,
+            "the log level of XLA is not a number from 0 to 3.",
+            {name: repr(level)},
+            f"set {name}=1, or leave it unset.",
+            exc=ValueError,
+        )
+    utils.absl_set_min_log_level(int(level))
+
+
+_set_log_level()
+
+ArrayCopySemantics = xc.ArrayCopySemantics
+Buffer = _jax.ArrayImpl
+Client = xc.Client
+CompileError = compile_error.CompileError
+CompileOptions = xc.CompileOptions
+Device = xc.Device
+DeviceList = xc.DeviceList
+Executable = xc.LoadedExecutable
+HloSharding = xc.HloSharding
+ResultHandler = _jax.ResultHandler
+XlaRuntimeError = xc.XlaRuntimeError
+weakref_lru_cache = _weakref_lru_cache.weakref_lru_cache
+jaxlib_version: str = _version.__version__
+interface_version: int = xc._version
+
+# Probes: what this jaxlib can do.
+_HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
+_COPIES_TO_NUMPY_WITHOUT_JAX = hasattr(Buffer, "_to_np_array_did_copy")
+
+
+# --- Shardings -----------------------------------------------------------------------------------
+
+
+class SingleDeviceSharding(xc.SingleDeviceSharding):
+    """All of an array on one device, in the form jaxlib asks for; make it with `on_device`."""
+
+    @property
+    def memory_kind(self) -> str | None:
+        return self._memory_kind
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
+        return hlo_sharding_replicated()
+
+
+class GSPMDSharding(xc.GSPMDSharding):
+    """One piece on each of several devices, in the form jaxlib asks for; see `on_devices`."""
+
+    @property
+    def memory_kind(self) -> str | None:
+        return self._memory_kind
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(self._devices)
+
+    @property
+    def hlo(self) -> HloSharding:
+        return self._hlo_sharding
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> HloSharding:
+        return self._hlo_sharding
+
+
+def on_device(device: Device, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The one sharding object of a device (building one takes longer than a put that uses it)."""
+    return _single_device(device, memory_kind)
+
+
+_single_device = lru_cache(maxsize=1024)(SingleDeviceSharding)
+forget_devices = _single_device.cache_clear
+
+
+def on_devices(
+    devices: Sequence[Device], hlo: HloSharding, memory_kind: str | None = None
+) -> GSPMDSharding:
+    """A sharding over an ordered sequence of devices; position i of `hlo` is ``devices[i]``."""
+    return GSPMDSharding(DeviceList(tuple(devices)), hlo, memory_kind)
+
+
+@lru_cache(maxsize=1)
+def hlo_sharding_replicated() -> HloSharding:
+    """Every device holds the whole array."""
+    return HloSharding.replicate()
+
+
+@lru_cache(maxsize=4096)
+def hlo_sharding_tiled(
+    tile_dims: tuple[int, ...], device_order: tuple[int, ...], replicate_last: bool = False
+) -> HloSharding:
+    """A grid of tiles: axis i is cut in ``tile_dims[i]`` equal parts.
+
+    Args:
+      tile_dims: parts per axis; with `replicate_last` one more entry, the copies of each tile.
+      device_order: for each tile, in row-major order, the position of its owner among the
+        sharding's devices.
+    """
+    parts = tile_dims[:-1] if replicate_last else tile_dims
+    if all(n == 1 for n in parts):
+        return hlo_sharding_replicated()
+    proto = xc.OpSharding()
+    proto.type = xc.OpSharding.Type.OTHER
+    proto.tile_assignment_dimensions = list(tile_dims)
+    proto.tile_assignment_devices = list(device_order)
+    proto.replicate_on_last_tile_dim = replicate_last
+    return HloSharding.from_proto(proto)
+
+
+def shard_indices(
+    hlo: HloSharding, num_devices: int, shape: Sequence[int]
+) -> list[tuple[slice, ...]]:
+    """Which part of a global array of this shape each device holds, by position."""
+    if hlo.is_replicated() or num_devices == 1:
+        return [tuple(slice(0, n) for n in shape)] * num_devices
+    tiles = hlo.tile_assignment_dimensions()  # axes past the array's rank count copies of a tile
+    sizes = [-(-n // parts) for n, parts in zip(shape, tiles, strict=False)]
+    indices: list[tuple[slice, ...]] = [()] * num_devices
+    for flat, position in enumerate(hlo.tile_assignment_devices()):
+        tile = np.unravel_index(flat, tiles)[: len(shape)]
+        indices[position] = tuple(
+            slice(min(int(i) * size, n), min(int(i) * size + size, n))
+            for i, size, n in zip(tile, sizes, shape, strict=True)
+        )
+    return indices
+
+
+# --- Arrays --------------------------------------------------------------------------------------
+
+_COPY = xc.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_ALIAS = xc.HostBufferSemantics.ZERO_COPY
+_batched_device_put = xc.batched_device_put
+
+
+def device_put(
+    aval: Any,
+    sharding: SingleDeviceSharding | GSPMDSharding,
+    pieces: Sequence[Any],
+    devices: Sequence[Device],
+    alias: bool = False,
+) -> Buffer:
+    """Put NumPy arrays (or buffers) on devices, one piece on each; 4 us for a small one.
+
+    Args:
+      aval: type of the whole array. Nothing compares it with the pieces: the caller does.
+      pieces: what each of `devices` gets, of the dtype of `aval`.
+      alias: let the CPU use the NumPy memory itself if it is 64-byte aligned: later writes to it
+        are then seen by programs.
+    """
+    if len(pieces) > 1 and not (alias or sharding.hlo.is_replicated()):
+        pieces = _at_own_addresses(pieces)
+    return _batched_device_put(
+        aval,
+        sharding,
+        pieces,
+        devices,
+        True,
+        enable_x64=True,
+        host_buffer_semantics=_ALIAS if alias else _COPY,
+    )
+
+
+def _at_own_addresses(pieces: Sequence[Any]) -> list[Any]:
+    """Copy repeated pieces: jaxlib merges those at one address and then fails to copy them."""
+    seen: set[int] = set()
+    out = []
+    for piece in pieces:
+        if isinstance(piece, np.ndarray):
+            if piece.ctypes.data in seen:
+                piece = piece.copy()
+            seen.add(piece.ctypes.data)
+        out.append(piece)
+    return out
+
+
+def to_numpy(buf: Buffer) -> np.ndarray:
+    """Host value of a buffer, read-only; not a copy where the memory can be shared (CPU).
+
+    Raises: the error of the program that makes the buffer; RuntimeError if it was deleted.
+    """
+    buf.block_until_ready()  # numpy's own conversion would swallow the error of a failed program
+    try:
+        return np.asarray(memoryview(buf))
+    except BufferError:  # bfloat16 and other small types, device memory, several pieces
+        return _copy_to_numpy(buf)
+
+
+def _copy_to_numpy(buf: Buffer) -> np.ndarray:
+    sharding = buf._sharding
+    if isinstance(sharding, GSPMDSharding) and len(sharding.devices) > 1:
+        return _assemble(buf, sharding)
+    if _COPIES_TO_NUMPY_WITHOUT_JAX:
+        value = buf._to_np_array_did_copy()[0]
+    else:
+        with without_jax:
+            value = np.asarray(buf._single_device_array_to_np_array_did_copy()[0])
+    value.flags.writeable = False
+    return value
+
+
+def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
+    pieces = shards(buf)
+    if sharding.hlo.is_replicated():
+        return to_numpy(pieces[0])
+    devices, aval = sharding.devices, buf.aval
+    if len(pieces) != len(devices):
+        raise bad(
+            "to_numpy",
+            "the array lies partly on devices of other processes.",
+            {"devices": len(devices), "of this process": len(pieces)},
+            "gather it first, or read its addressable shards.",
+            exc=RuntimeError,
+        )
+    out = np.empty(aval.shape, aval.dtype)
+    for piece, index in zip(
+        pieces, shard_indices(sharding.hlo, len(devices), aval.shape), strict=True
+    ):
+        out[index] = to_numpy(piece)
+    out.flags.writeable = False
+    return out
+
+
+def shards(buf: Buffer) -> list[Buffer]:
+    """The single-device buffers of an array, ordered as the devices of its sharding."""
+    with without_jax:
+        return list(buf._arrays)
+
+
+def copy_to_device(
+    buf: Buffer, device: Device, memory_kind: str | None = None, always_copy: bool = False
+) -> Buffer:
+    """Copy a single-device buffer; on the same device the memory is shared unless `always_copy`."""
+    semantics = ArrayCopySemantics.ALWAYS_COPY if always_copy else ArrayCopySemantics.REUSE_INPUT
+    return xc.batched_copy_array_to_devices_with_sharding(
+        [buf], [DeviceList((device,))], [on_device(device, memory_kind)], [semantics]
+    )[0]
+
+
+def block_until_ready(buffers: Iterable[Buffer]) -> None:
+    """Wait for buffers; raises the first error of the programs that make them."""
+    xc.batched_block_until_ready(list(buffers))
+
+
+def to_dlpack(buf: Buffer, stream: int | None = None) -> object:
+    """DLPack capsule that shares the memory of a single-device buffer and keeps it alive."""
+    buf.block_until_ready()
+    return _jax.buffer_to_dlpack_managed_tensor(buf, stream=stream)
+
+
+def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> Buffer:
+    """Buffer on `device` from a DLPack capsule; memory is shared if it is 64-byte aligned."""
+    with without_jax:
+        return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+
+
+def dlpack_device(device: Device) -> tuple[int, int]:
+    """``(type, index)`` as `__dlpack_device__` gives it: 1 is host memory, 2 is CUDA."""
+    return (1, 0) if device.platform == "cpu" else (2, device.local_hardware_id)
+
+
+# --- Compilation ---------------------------------------------------------------------------------
+
+
+def compile_options(
+    devices: Sequence[Device],
+    *,
+    num_partitions: int = 1,
+    optimization_level: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    propagate_outputs: Sequence[bool] = (),
+) -> CompileOptions:
+    """Options of one program; see `compile`."""
+    out = CompileOptions()
+    out.num_replicas, out.num_partitions = 1, num_partitions
+    # Without an assignment the program runs on device 0, whatever the list of devices says.
+    ids = np.array([d.id for d in devices], np.int32).reshape(1, num_partitions)
+    out.device_assignment = xc.DeviceAssignment.create(ids)
+    build = out.executable_build_options
+    if num_partitions > 1:
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    if propagate_outputs:
+        build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
+    flags = dict(options or {})
+    if optimization_level is not None:
+        flags.setdefault("xla_backend_optimization_level", optimization_level)
+    if devices[0].platform == "gpu" and (toolkit := cuda_wheels.toolkit()):
+        flags.setdefault("xla_gpu_cuda_data_dir", toolkit)
+    out.env_option_overrides = list(flags.items())
+    return out
+
+
+def compile(
+    client: Client,
+    text: str,
+    devices: Sequence[Device],
+    *,
+    num_partitions: int = 1,
+    optimization_level: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    propagate_outputs: Sequence[bool] = (),
+    host_callbacks: Sequence[Callable] = (),
+) -> Executable:
+    """Compile StableHLO text whose entry is ``@main`` and load it.
+
+    Args:
+      devices: the `num_partitions` devices to run on, in the order of the program's mesh.
+      num_partitions: above 1 the text is the global program; Shardy cuts it along its
+        ``sdy.sharding`` attributes.
+      optimization_level: 0 to 3; None is XLA's default, 3. Level 1 saves a third of the time that
+        small programs take to compile.
+      options: XLA flags of this program alone, without the leading dashes.
+      propagate_outputs: for each output, whether XLA may choose its sharding.
+      host_callbacks: Python functions that the program calls by index.
+    Raises: CompileError where the text is not valid StableHLO; XlaRuntimeError for an unknown flag
+      and for programs that XLA cannot compile.
+    """
+    chosen = compile_options(
+        devices,
+        num_partitions=num_partitions,
+        propagate_outputs=propagate_outputs,
+        optimization_level=optimization_level,
+        options=options,
+    )
+    where = DeviceList(tuple(devices))
+    try:
+        if host_callbacks:  # jaxlib takes callbacks with a parsed module only
+            return client.compile_and_load(
+                _parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
+            )
+        return client.compile_and_load(text, where, chosen)
+    except (RuntimeError, ValueError) as error:
+        if (readable := compile_error.at_line(str(error), text)) is None:
+            raise
+        raise readable from None
+
+
+@lru_cache(maxsize=1)
+def _mlir() -> tuple[ModuleType, object]:
+    """MLIR bindings and a context; loaded on demand: they take 50 ms and few programs need them."""
+    ir = importlib.import_module("jaxlib.mlir.ir")
+    dialects = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+    context, registry = ir.Context(), ir.DialectRegistry()
+    dialects.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for name in ("stablehlo", "chlo", "sdy"):
+        importlib.import_module(f"jaxlib.mlir.dialects.{name}").register_dialect(context)
+    return ir, context
+
+
+def _parse_module(text: str) -> object:
+    ir, context = _mlir()
+    try:
+        return ir.Module.parse(text, context)
+    except ir.MLIRError as error:
+        raise ValueError(str(error)) from None
+
+
+def serialize(exe: Executable) -> bytes:
+    """The compiled program as bytes, for this jaxlib and this type of processor."""
+    return exe.serialize()
+
+
+def deserialize(
+    client: Client, blob: bytes, devices: Sequence[Device], chosen: CompileOptions
+) -> Executable:
+    """Load what `serialize` gave; never from a source you do not trust: it is native code."""
+    return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
+
+
+def cost_analysis(exe: Executable) -> dict[str, float]:
+    """XLA's estimate: ``flops``, ``bytes accessed``, ``transcendentals`` ..."""
+    return dict(exe.cost_analysis())
+
+
+def memory_stats(exe: Executable) -> dict[str, int]:
+    """Bytes of arguments, outputs, temporaries, aliased memory and code."""
+    stats = exe.get_compiled_memory_stats()
+    return {
+        name: getattr(stats, f"{name}_size_in_bytes")
+        for name in ("argument", "output", "temp", "alias", "generated_code")
+    }
+
+
+def hlo_text(exe: Executable) -> str:
+    """The optimised program in HLO text."""
+    return exe.get_hlo_text()
+
+
+def output_hlo_shardings(exe: Executable) -> list[HloSharding] | None:
+    """How each output is cut, as the compiler decided; None for a program of one device."""
+    protos = exe.get_output_shardings()
+    return None if protos is None else [HloSharding.from_proto(p) for p in protos]
+
+
+# --- Launching -----------------------------------------------------------------------------------
+
+
+def result_handler(aval: Any, sharding: SingleDeviceSharding | GSPMDSharding) -> ResultHandler:
+    """Makes the buffer of one output; one handler serves all of the same type and sharding.
+
+    ``handler.wrap(f)`` gives a handler that returns ``f(buffer)``.
+    """
+    if _HANDLER_SKIPS_CHECKS:  # jaxlib 0.10 has a fourth argument; its checks need jax
+        return xc.array_result_handler(aval, sharding, True, True)
+    return xc.array_result_handler(aval, sharding, True)
+
+
+def execute(
+    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+) -> list[Any]:
+    """Launch a program; hot paths bind ``exe.execute_sharded`` once and write this line."""
+    return exe.execute_sharded(buffers).consume_with_handlers(handlers)
+
+
+def execute_with_token(
+    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+) -> tuple[list[Any], Any]:
+    """`execute`, and a token whose ``block_until_ready()`` waits for the side effects."""
+    results = exe.execute_sharded(buffers, with_tokens=True)
+    return results.consume_with_handlers(handlers), results.consume_token()
+
+
+# --- Clients -------------------------------------------------------------------------------------
+
+
+def make_cpu_client(num_devices: int | None = None, **distributed: Any) -> Client:
+    """A client of the host's processor.
+
+    Args:
+      num_devices: virtual devices; None: as ``--xla_force_host_platform_device_count`` in
+        XLA_FLAGS says, else 1.
+      distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
+        many processes.
+    """
+    return xc.make_cpu_client(num_devices=num_devices, asynchronous=True, **distributed)
+
+
+def make_gpu_client(**distributed: Any) -> Client:
+    """A client of the NVIDIA GPUs, through the plugin that JAX's CUDA wheels install.
+
+    Raises: RuntimeError if no plugin is installed, or no GPU is visible.
+    """
+    if (found := cuda_wheels.find_plugin()) is None:
+        raise bad(
+            "devices('gpu')",
+            "no CUDA plugin is installed.",
+            {"jaxlib": jaxlib_version},
+            f"pip install 'jax-cuda12-plugin[with-cuda]=={jaxlib_version}', "
+            "or set jax_platforms to 'cpu'.",
+            exc=RuntimeError,
+        )
+    version, library = found
+    _load_cuda_plugin(version, library)
+    options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
+    client = distributed.pop("distributed_client", None)
+    options |= distributed
+    try:
+        return xc.make_c_api_client("cuda", options, client)
+    except XlaRuntimeError as error:
+        raise bad(
+            "devices('gpu')",
+            "CUDA does not start.",
+            {"XLA": str(error).splitlines()[0]},
+            "check the driver with nvidia-smi and CUDA_VISIBLE_DEVICES, or set jax_platforms to "
+            "'cpu'.",
+            exc=RuntimeError,
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _load_cuda_plugin(version: str, library: str) -> None:
+    """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
+    for path in cuda_wheels.libraries(version):
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    c_api = xc.load_pjrt_plugin_dynamically("cuda", library)
+    importlib.import_module("jaxlib._profiler").register_plugin_profiler(c_api)
+    extension = importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension")
+    xc.register_custom_type_handler("CUDA", partial(extension.register_custom_type, c_api))
+    xc.register_custom_call_handler("CUDA", partial(extension.register_custom_call_target, c_api))
+    for name, kind in extension.ffi_types().items():
+        xc.register_custom_type(name, kind, platform="CUDA")
+    for name, target in extension.ffi_handlers().items():
+        xc.register_custom_call_target(name, target, platform="CUDA", api_version=1)
+    for name in ("gpu_solver", "gpu_linalg", "gpu_sparse", "gpu_prng"):
+        _register_all(importlib.import_module(f"jaxlib.{name}").registrations())
+    if not xc.pjrt_plugin_initialized("cuda"):
+        xc.initialize_pjrt_plugin("cuda")
+
+
+# --- Native functions that programs call ---------------------------------------------------------
+
+
+def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]) -> None:
+    for platform, targets in registrations.items():
+        for name, target, api_version in targets:
+            xc.register_custom_call_target(name, target, platform=platform, api_version=api_version)
+
+
+@lru_cache(maxsize=1)
+def register_lapack() -> None:
+    """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
+
+    Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
+    """
+    _register_all(importlib.import_module("jaxlib.lapack").registrations())
+    importlib.import_module("jaxlib.cpu._lapack").initialize()

@@ -1,0 +1,1 @@
+"""Function transformations: jvp, linearize, transpose, batching and what is built on them."""

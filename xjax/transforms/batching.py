@@ -1,0 +1,153 @@
+"""Vectorisation: `BatchTrace` carries the position of a mapped axis beside each value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xjax.core.context import Axis, axes_in_scope, context
+from xjax.core.jaxpr import ClosedJaxpr, program_cache, subjaxprs
+from xjax.core.primitive import Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.shape import broadcast_in_dim, move_axis
+
+Bdim = int | None
+
+
+class BatchAxis(NamedTuple):
+    """The axis being mapped: its size, the name collectives know it by (or None), and the tag of its trace."""
+
+    size: int
+    name: Any
+    tag: Tag
+
+
+class BatchTracer(Tracer):
+    """A value with a mapped axis at `bdim`; `aval` is the type of one element."""
+
+    __slots__ = ("value", "bdim")
+
+    def __init__(self, tag: Tag, value: Any, bdim: int):
+        self.tag, self.value, self.bdim = tag, value, bdim
+        self.aval = without_axis(typeof(value), bdim)
+
+    def origin(self) -> str:
+        return self.value.origin() if isinstance(self.value, Tracer) else super().origin()
+
+
+def without_axis(aval: ShapedArray, bdim: Bdim) -> ShapedArray:
+    """Type of one element of a mapped array."""
+    if bdim is None:
+        return aval
+    return ShapedArray(aval.shape[:bdim] + aval.shape[bdim + 1:], aval.dtype, aval.weak_type)
+
+
+def with_axis(aval: ShapedArray, bdim: Bdim, size: int) -> ShapedArray:
+    """Type of an array of `size` elements of type `aval` along a new axis `bdim`."""
+    if bdim is None:
+        return aval
+    return ShapedArray((*aval.shape[:bdim], size, *aval.shape[bdim:]), aval.dtype, aval.weak_type)
+
+
+class BatchTrace(Trace):
+    """Runs the batch rule of every operation that touches a mapped value, or names the mapped axis."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, parent: Trace, axis: BatchAxis):
+        super().__init__(parent, axis.tag)
+        self.axis = axis
+
+    def split(self, x: Any) -> tuple[Any, Bdim]:
+        if type(x) is BatchTracer and x.tag is self.tag:
+            return x.value, x.bdim
+        return x, None
+
+    def join(self, value: Any, bdim: Bdim) -> Any:
+        return value if bdim is None else BatchTracer(self.tag, value, bdim)
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        tag = self.tag
+        if not any([type(x) is BatchTracer and x.tag is tag for x in args]) and not self._named_in(p, params):
+            return self.parent.process(p, args, params)
+        values, bdims = zip(*[self.split(x) for x in args], strict=True) if args else ((), ())
+        saved, context.trace = context.trace, self.parent
+        try:
+            out, out_bdims = p.batch(self.axis, values, bdims, **params)
+        finally:
+            context.trace = saved
+        if p.multiple_results:
+            return [self.join(y, b) for y, b in zip(out, out_bdims, strict=True)]
+        return self.join(out, out_bdims)
+
+    def _named_in(self, p: Primitive, params: dict) -> bool:
+        """Whether a collective, here or in a program among the parameters, is over the mapped axis."""
+        name = self.axis.name
+        return name is not None and (p.axis_param is not None or not p.cacheable) and name in axes_used(p, params)
+
+
+def axes_used(p: Primitive, params: dict) -> set:
+    """Names of the mapped axes that an operation, or a program inside it, communicates over."""
+    used: set = set()
+    if p.axis_param is not None:
+        names = params[p.axis_param]
+        used.update(names if isinstance(names, tuple) else (names,))
+    for sub in subjaxprs(params):
+        for eqn in sub.eqns:
+            used |= axes_used(eqn.primitive, eqn.params)
+    return used
+
+
+# -- mapping a flat function --------------------------------------------------------------------------------------
+
+def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[Any],
+               in_dims: Sequence[Bdim]) -> tuple[list[Any], list[Bdim]]:
+    """Results of `f(*flat) -> flat` on mapped arguments, with the position of the mapped axis in each."""
+    trace = BatchTrace(context.trace, axis)
+    scope = () if axis.name is None else (Axis(axis.name, axis.size, axis.tag),)
+    saved = context.trace
+    with axes_in_scope(*scope):
+        context.trace = trace
+        try:
+            outs = f(*[trace.join(x, b) for x, b in zip(args, in_dims, strict=True)])
+            pairs = [trace.split(y) for y in outs]
+        finally:
+            context.trace = saved
+    return [y for y, _ in pairs], [b for _, b in pairs]
+
+
+def place_axis(x: Any, bdim: Bdim, destination: Bdim, size: int) -> Any:
+    """`x` with its mapped axis moved to `destination`; an unmapped value is repeated."""
+    if bdim is None:
+        if destination is None:
+            return x
+        shape = typeof(x).shape
+        kept = [i for i in range(len(shape) + 1) if i != destination]
+        return broadcast_in_dim(x, (*shape[:destination], size, *shape[destination:]), kept)
+    return move_axis(x, bdim, destination)
+
+
+@program_cache
+def batch_program(closed: ClosedJaxpr, size: int, name: Any, in_dims: tuple[Bdim, ...],
+                  force_out: tuple[bool, ...] | bool = False) -> tuple[ClosedJaxpr, tuple[Bdim, ...]]:
+    """The program on arguments with a mapped axis at `in_dims`; second result: where it is in each output.
+
+    Outputs flagged in `force_out` (True: all) are mapped at axis 0 in any case.
+    """
+    out_dims: tuple[Bdim, ...] = ()
+    forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
+
+    def run(*args: Any) -> list[Any]:
+        nonlocal out_dims
+        axis = BatchAxis(size, name, Tag("vmap"))
+        outs, dims = batch_flat(closed, axis, args, in_dims)
+        outs = [place_axis(y, b, 0, size) if force else y for y, b, force in zip(outs, dims, forced, strict=True)]
+        out_dims = tuple(0 if force else b for b, force in zip(dims, forced, strict=True))
+        return outs
+
+    avals = [with_axis(a, b, size) for a, b in zip(closed.in_avals, in_dims, strict=True)]
+    return trace_to_jaxpr(run, avals, "vmap"), out_dims
+
+

@@ -1,0 +1,113 @@
+"""Forward-mode differentiation: `JVPTrace` carries a tangent beside each value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import Flat
+from xjax.core.context import context
+from xjax.core.jaxpr import ClosedJaxpr, program_cache
+from xjax.core.primitive import Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.types import Zero, typeof
+from xjax.ops.zeros import instantiate
+
+
+class JVPTracer(Tracer):
+    """A primal value and its tangent, which is not Zero."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, tag: Tag, primal: Any, tangent: Any):
+        self.tag, self.primal, self.tangent = tag, primal, tangent
+        self.aval = typeof(primal)
+
+    def concrete(self) -> Any:
+        return known_value(self.primal)
+
+    def origin(self) -> str:
+        return self.primal.origin() if isinstance(self.primal, Tracer) else super().origin()
+
+
+def known_value(x: Any) -> Any:
+    """The value itself, what is known of a tracer, or None."""
+    return x.concrete() if isinstance(x, Tracer) else x
+
+
+class JVPTrace(Trace):
+    """Runs the jvp rule of every operation that touches a tangent; others go to the parent."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: Trace, tag: Tag | None = None):
+        super().__init__(parent, tag or Tag("jvp"))
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """(primal, tangent) of a value; a value of another trace is constant."""
+        if type(x) is JVPTracer and x.tag is self.tag:
+            return x.primal, x.tangent
+        return x, Zero(typeof(x).tangent())
+
+    def join(self, primal: Any, tangent: Any) -> Any:
+        return primal if type(tangent) is Zero else JVPTracer(self.tag, primal, tangent)
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        tag = self.tag
+        for x in args:
+            if type(x) is JVPTracer and x.tag is tag:
+                break
+        else:
+            return self.parent.process(p, args, params)
+        primals, tangents = zip(*[self.split(x) for x in args], strict=True)
+        saved, context.trace = context.trace, self.parent
+        try:
+            out, dout = p.jvp(primals, tangents, **params)
+        finally:
+            context.trace = saved
+        if p.multiple_results:
+            return [self.join(y, dy) for y, dy in zip(out, dout, strict=True)]
+        return self.join(out, dout)
+
+
+def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
+             tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Values and tangents (possibly Zero) of `f(*flat) -> flat`."""
+    trace = JVPTrace(context.trace)
+    saved = context.trace
+    context.trace = trace
+    try:
+        outs = f(*[trace.join(x, dx) for x, dx in zip(primals, tangents, strict=True)])
+        pairs = [trace.split(y) for y in outs]
+        if isinstance(f, Flat):
+            f.leave_trace(trace.split)
+    finally:
+        context.trace = saved
+        trace.close()
+    return [y for y, _ in pairs], [dy for _, dy in pairs]
+
+
+@program_cache
+def jvp_program(closed: ClosedJaxpr, nonzero: tuple[bool, ...],
+                instantiated: tuple[bool, ...]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """Program of (inputs, tangents of the inputs flagged `nonzero`) -> (outputs, tangents that are not Zero).
+
+    Outputs flagged in `instantiated` get a tangent in any case. The second result says which outputs have one.
+    """
+    has_tangent: tuple[bool, ...] = ()
+
+    def run(*args: Any) -> list[Any]:
+        nonlocal has_tangent
+        n = len(nonzero)
+        given = iter(args[n:])
+        tangents = [next(given) if flag else Zero(a.tangent())
+                    for flag, a in zip(nonzero, closed.in_avals, strict=True)]
+        outs, douts = jvp_flat(closed, args[:n], tangents)
+        douts = [instantiate(d) if force else d for d, force in zip(douts, instantiated, strict=True)]
+        has_tangent = tuple(type(d) is not Zero for d in douts)
+        return [*outs, *(d for d in douts if type(d) is not Zero)]
+
+    in_tangents = [a.tangent() for a, flag in zip(closed.in_avals, nonzero, strict=True) if flag]
+    program = trace_to_jaxpr(run, [*closed.in_avals, *in_tangents], "jvp")
+    return program, has_tangent

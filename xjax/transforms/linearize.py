@@ -1,0 +1,237 @@
+"""Linearization: run a function at a point and record its derivative as a linear program.
+
+`LinearizeTrace` runs each operation's jvp rule under a `SplitTrace`, which sends operations that touch a tangent to the
+tangent program and all others to the parent, where they run (or are staged) as ever. What the tangent program captured
+of the primal side are the residuals; there is no other partial evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xjax.core.calls import Flat
+from xjax.core.context import context, current_trace
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, program_cache
+from xjax.core.primitive import Primitive
+from xjax.core.staging import StagingTrace, StagingTracer, hoist_consts, trace_to_jaxpr
+from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.types import Zero, typeof
+from xjax.ops.zeros import instantiate
+from xjax.transforms.jvp import known_value
+
+
+class SplitTrace(Trace):
+    """Sends an operation on tangents to the tangent program, any other to the parent."""
+
+    __slots__ = ("tangent",)
+
+    def __init__(self, parent: Trace, tangent: StagingTrace):
+        super().__init__(parent, tangent.tag)
+        self.tangent = tangent
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        tag = self.tag
+        for x in args:
+            if type(x) is StagingTracer and x.tag is tag:
+                if p.split is not None:
+                    return p.split(self, args, params)
+                return self.tangent.process(p, args, params)
+        return self.parent.process(p, args, params)
+
+    def is_tangent(self, x: Any) -> bool:
+        return type(x) is StagingTracer and x.tag is self.tag
+
+
+class LinearizeTracer(Tracer):
+    """A primal value, and its tangent as a variable of the tangent program."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, tag: Tag, primal: Any, tangent: StagingTracer):
+        self.tag, self.primal, self.tangent = tag, primal, tangent
+        self.aval = typeof(primal)
+
+    def concrete(self) -> Any:
+        return known_value(self.primal)
+
+    def origin(self) -> str:
+        return self.primal.origin() if isinstance(self.primal, Tracer) else super().origin()
+
+
+class LinearizeTrace(Trace):
+    """Computes primal values in the parent while `tangent` records the derivative."""
+
+    __slots__ = ("tangent", "split_trace")
+
+    def __init__(self, parent: Trace, where: str = "grad"):
+        super().__init__(parent, Tag(where))
+        self.tangent = StagingTrace(parent, where)
+        self.split_trace = SplitTrace(parent, self.tangent)
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """(primal, tangent) of a value; a value of another trace is constant."""
+        if type(x) is LinearizeTracer and x.tag is self.tag:
+            return x.primal, x.tangent
+        return x, Zero(typeof(x).tangent())
+
+    def join(self, primal: Any, tangent: Any) -> Any:
+        if type(primal) is StagingTracer and primal.tag is self.tangent.tag:
+            raise bad("linearize", "a derivative rule made a result depend on a tangent",
+                      given={"result": primal.aval.str_short()},
+                      fix="compute the primal result of a custom rule from the primal inputs only.")
+        return primal if type(tangent) is Zero else LinearizeTracer(self.tag, primal, tangent)
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        tag = self.tag
+        for x in args:
+            if type(x) is LinearizeTracer and x.tag is tag:
+                break
+        else:
+            return self.parent.process(p, args, params)
+        primals, tangents = zip(*[self.split(x) for x in args], strict=True)
+        saved = context.trace
+        try:
+            if p.linearize is not None:
+                context.trace = self.parent
+                out, dout = p.linearize(self, primals, tangents, **params)
+            else:
+                context.trace = self.split_trace
+                out, dout = p.jvp(primals, tangents, **params)
+        finally:
+            context.trace = saved
+        if p.multiple_results:
+            return [self.join(y, dy) for y, dy in zip(out, dout, strict=True)]
+        return self.join(out, dout)
+
+    def close(self) -> None:
+        super().close()
+        self.tangent.close()
+
+
+class Linearized(NamedTuple):
+    """Results of a function at a point, and its derivative there as a linear program.
+
+    `program` maps the tangents of the inputs flagged in `active` to the tangents of the outputs flagged in `nonzero`;
+    its constants are the residuals.
+    """
+
+    outs: list[Any]
+    program: ClosedJaxpr
+    active: tuple[bool, ...]
+    nonzero: tuple[bool, ...]
+
+
+def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
+                   active: Sequence[bool] | None = None, where: str = "grad") -> Linearized:
+    """Linearize `f(*flat) -> flat` at a point, with respect to the inputs flagged `active` (all, if None)."""
+    trace = LinearizeTrace(context.trace, where)
+    active = tuple(active) if active is not None else (True,) * len(primals)
+    args, tangents = [], []
+    for x, flag in zip(primals, active, strict=True):
+        if flag:
+            tangents.append(trace.tangent.new_arg(typeof(x).tangent()))
+            x = LinearizeTracer(trace.tag, x, tangents[-1])
+        args.append(x)
+    saved = context.trace
+    context.trace = trace
+    try:
+        pairs = [trace.split(y) for y in f(*args)]
+        if isinstance(f, Flat):
+            f.leave_trace(trace.split)
+        nonzero = tuple(type(dy) is not Zero for _, dy in pairs)
+        program = trace.tangent.finish(tangents, [dy for _, dy in pairs if type(dy) is not Zero])
+    finally:
+        context.trace = saved
+        trace.close()
+    return Linearized([y for y, _ in pairs], program, active, nonzero)
+
+
+class LinearizedProgram(NamedTuple):
+    """A program split into its value and its derivative.
+
+    `forward`: inputs -> outputs and residuals; `tangent`: residuals and input tangents -> output tangents. `forwarded`
+    says for each residual which input it is (None: computed by `forward`, and only those are among its outputs).
+    """
+
+    forward: ClosedJaxpr
+    tangent: ClosedJaxpr
+    nonzero: tuple[bool, ...]
+    forwarded: tuple[int | None, ...]
+
+
+@program_cache
+def linearize_program(closed: ClosedJaxpr, active: tuple[bool, ...],
+                      instantiated: tuple[bool, ...] | None = None) -> LinearizedProgram:
+    """Split a program; outputs flagged in `instantiated` get a tangent in any case."""
+    found: Linearized | None = None
+
+    def forward(*args: Any) -> list[Any]:
+        nonlocal found
+
+        found = linearize_flat(closed, args, active, "linearize")
+        if instantiated is not None:
+            found = _instantiate(found, instantiated)
+        return [*found.outs, *found.program.consts]
+
+    program = trace_to_jaxpr(forward, closed.in_avals, "linearize")
+    j = program.jaxpr
+    n = len(closed.out_avals)
+    position = {v: i for i, v in enumerate(j.invars)}
+    forwarded = tuple(None if type(v) is Literal else position.get(v) for v in j.outvars[n:])
+    kept = [v for v, i in zip(j.outvars[n:], forwarded, strict=True) if i is None]
+    t = found.program.jaxpr
+    tangent = Jaxpr((), [*t.constvars, *t.invars], t.eqns, t.outvars)
+    return LinearizedProgram(ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [*j.outvars[:n], *kept]), program.consts),
+                             ClosedJaxpr(tangent), found.nonzero, forwarded)
+
+
+def _instantiate(found: Linearized, instantiated: Sequence[bool]) -> Linearized:
+    """Give outputs flagged in `instantiated` a tangent of zeros where they have none."""
+    given = iter(found.program.jaxpr.outvars)
+    outvars, nonzero, extra = [], [], []
+    for y, has, force in zip(found.outs, found.nonzero, instantiated, strict=True):
+        if has:
+            outvars.append(next(given))
+        elif force:
+            extra.append((len(outvars), typeof(y).tangent()))
+            outvars.append(None)
+        nonzero.append(has or force)
+    if extra:
+        j = found.program.jaxpr
+        zeros = trace_to_jaxpr(lambda: [instantiate(Zero(a)) for _, a in extra], (), "zeros")
+        for (k, _), v in zip(extra, zeros.jaxpr.outvars, strict=True):
+            outvars[k] = v
+        j = Jaxpr([*j.constvars, *zeros.jaxpr.constvars], j.invars, [*j.eqns, *zeros.jaxpr.eqns], outvars)
+        found = found._replace(program=ClosedJaxpr(j, [*found.program.consts, *zeros.consts]))
+    else:
+        j = found.program.jaxpr
+        found = found._replace(program=ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, outvars),
+                                                   found.program.consts))
+    return found._replace(nonzero=tuple(nonzero))
+
+
+@program_cache
+def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[bool, ...]]:
+    """Cut a program into (what does not depend on the flagged inputs, what does, which outputs do).
+
+    First: other inputs -> outputs that do not depend, residuals. Second: residuals, flagged inputs -> the rest.
+    """
+    from_tangent: tuple[bool, ...] = ()
+    second: ClosedJaxpr | None = None
+
+    def run(*known: Any) -> list[Any]:
+        nonlocal from_tangent, second
+        inner = StagingTrace(context.trace, "split")
+        split = SplitTrace(context.trace, inner)
+        unknown = [inner.new_arg(a) for a, t in zip(closed.in_avals, tangent, strict=True) if t]
+        given, others = iter(unknown), iter(known)
+        with current_trace(split):
+            outs = closed(*[next(given) if t else next(others) for t in tangent])
+        from_tangent = tuple(split.is_tangent(y) for y in outs)
+        second = inner.finish(unknown, [y for y, t in zip(outs, from_tangent, strict=True) if t])
+        return [*(y for y, t in zip(outs, from_tangent, strict=True) if not t), *second.consts]
+
+    first = trace_to_jaxpr(run, [a for a, t in zip(closed.in_avals, tangent, strict=True) if not t], "split")
+    return first, hoist_consts(second)[0], from_tangent

@@ -1,0 +1,97 @@
+"""Transposition: run a linear program backwards, from cotangents of its outputs to cotangents of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.types import LinearInput, Zero
+from xjax.ops.makers import accumulate_p
+from xjax.ops.zeros import instantiate
+
+
+def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Cotangents of the inputs that are `LinearInput` (Zero where nothing flows), None for the others.
+
+    Args:
+      inputs: a value for each non-linear input, a LinearInput for each linear one.
+      cts: cotangent or Zero for each output.
+    """
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    linear: set[Var] = set()
+    for v, x in zip(jaxpr.invars, inputs, strict=True):
+        if type(x) is LinearInput:
+            linear.add(v)
+        else:
+            env[v] = x
+    eqns = _linear_equations(jaxpr, env, linear)
+
+    ct_of: dict[Var, Any] = {}
+
+    def add_ct(v: Any, ct: Any) -> None:
+        if ct is None or type(ct) is Zero or type(v) is Literal or v not in linear:
+            return
+        ct_of[v] = accumulate_p.bind(ct_of[v], ct) if v in ct_of else ct
+
+    for v, ct in zip(jaxpr.outvars, cts, strict=True):
+        add_ct(v, ct)
+    for eqn in reversed(eqns):
+        outs = [ct_of.pop(v, None) for v in eqn.outvars]
+        if all(ct is None for ct in outs):
+            continue
+        args = [v.val if type(v) is Literal else env[v] if v not in linear else LinearInput(v.aval)
+                for v in eqn.invars]
+        if eqn.primitive.multiple_results:
+            outs = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, outs, strict=True)]
+            found = eqn.primitive.transpose(outs, *args, **eqn.params)
+        else:
+            found = eqn.primitive.transpose(outs[0], *args, **eqn.params)
+        for v, ct in zip(eqn.invars, found, strict=True):
+            add_ct(v, ct)
+    return [ct_of.get(v, Zero(v.aval)) if v in linear else None for v in jaxpr.invars]
+
+
+def _linear_equations(jaxpr: Jaxpr, env: dict[Var, Any], linear: set[Var]) -> list[Any]:
+    """Equations that depend on linear inputs, in order; the others are evaluated into `env`.
+
+    A tangent program made by linearize has linear equations only; one that came through a jitted derivative rule also
+    computes with residuals.
+    """
+    found = []
+    for eqn in jaxpr.eqns:
+        if any(type(v) is Var and v in linear for v in eqn.invars):
+            linear.update(eqn.outvars)
+            found.append(eqn)
+            continue
+        out = eqn.primitive.bind(*[v.val if type(v) is Literal else env[v] for v in eqn.invars], **eqn.params)
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+    return found
+
+
+@program_cache
+def transpose_program(closed: ClosedJaxpr, linear: tuple[bool, ...], nonzero_cts: tuple[bool, ...],
+                      instantiated: bool = False) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """Program of (non-linear inputs, cotangents of the outputs flagged `nonzero_cts`) -> cotangents of linear inputs.
+
+    The second result says for which linear inputs there is one (all of them if `instantiated`).
+    """
+    has_ct: tuple[bool, ...] = ()
+
+    def run(*args: Any) -> list[Any]:
+        nonlocal has_ct
+        given = iter(args)
+        inputs = [LinearInput(a) if lin else next(given) for a, lin in zip(closed.in_avals, linear, strict=True)]
+        cts = [next(given) if flag else Zero(a.tangent())
+               for a, flag in zip(closed.out_avals, nonzero_cts, strict=True)]
+        found = backward(closed.jaxpr, closed.consts, inputs, cts)
+        found = [ct for ct, lin in zip(found, linear, strict=True) if lin]
+        if instantiated:
+            found = [instantiate(ct) for ct in found]
+        has_ct = tuple(type(ct) is not Zero for ct in found)
+        return [ct for ct in found if type(ct) is not Zero]
+
+    avals = [a for a, lin in zip(closed.in_avals, linear, strict=True) if not lin]
+    avals += [a.tangent() for a, flag in zip(closed.out_avals, nonzero_cts, strict=True) if flag]
+    return trace_to_jaxpr(run, avals, "transpose"), has_ct

@@ -1,0 +1,125 @@
+"""`vmap`: map a function over array axes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import argument_names, flatten_function, function_name
+from xjax.core.errors import bad
+from xjax.core.trace import Tag
+from xjax.core.tree import flatten, flatten_axes, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.types import typeof
+from xjax.ops.checks import static_int
+from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
+
+
+def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
+         spmd_axis_name: Any = None) -> Callable:
+    """Function that applies `fun` to every element along an axis of its arguments.
+
+    Args:
+      in_axes: the axis to map in each positional argument: an int, None (not mapped), or a tree prefix of these.
+      out_axes: where the mapped axis goes in each result; None for results that do not depend on it.
+      axis_name: name by which collectives (`lax.psum`) know the axis.
+      axis_size: its size; needed only if no argument is mapped.
+      spmd_axis_name: accepted for programs that shard the mapped axis over a mesh; arrays keep their own sharding.
+
+    Raises: ValueError if the sizes of mapped axes differ, naming each argument that differs.
+
+    >>> xjax.vmap(lambda x, y: x * y, in_axes=(0, None))(xjax.numpy.arange(3), 2)
+    Array([0, 2, 4], dtype=int32)
+    """
+    name = f"vmap of `{function_name(fun)}`"
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not isinstance(in_axes, (int, tuple, type(None))):
+        raise bad(name, "in_axes must be an int, None, or a tuple with one entry for each positional argument",
+                  given={"in_axes": repr(in_axes)}, fix="write in_axes=0 or in_axes=(0, None).")
+
+    @functools.wraps(fun)
+    def vmap_f(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise bad(name, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+                      given={"in_axes": repr(in_axes)}, fix="give one entry for each positional argument.",
+                      exc=ValueError)
+        leaves, treedef = flatten((args, kwargs))
+        dims = flatten_axes(f"{name}: in_axes", treedef, (in_axes, 0))
+        dims = [_in_dim(name, x, d) for x, d in zip(leaves, dims, strict=True)]
+        size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
+        flat = flatten_function(fun, treedef, keywords=True, where=name)
+        axis = BatchAxis(size, axis_name, Tag(name))
+        outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        wanted = flatten_axes(f"{name}: out_axes", flat.out_tree, tuple(out_axes) if isinstance(out_axes, list)
+                              else out_axes)
+        placed = [_place(name, y, b, w, size) for y, b, w in zip(outs, out_dims, wanted, strict=True)]
+        axis.tag.closed = True
+        return tree_unflatten(flat.out_tree, placed)
+
+    return vmap_f
+
+
+def _in_dim(where: str, x: Any, dim: Any) -> int | None:
+    aval = typeof(x)
+    if dim is None:
+        return None
+    dim = static_int(dim, "in_axes", where)
+    if not -aval.ndim <= dim < aval.ndim:
+        raise bad(where, f"cannot map axis {dim} of an array with {aval.ndim} axes",
+                  given={"array": aval.str_short(), "in_axes": str(dim)},
+                  fix="choose an axis that the array has, or None to use the array as a whole.", exc=ValueError)
+    return dim % aval.ndim
+
+
+def mapped_size(where: str, fun: Callable, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any],
+                dims: Sequence[int | None], axis_size: int | None) -> int:
+    """The common size of the mapped axes; the error names the arguments that differ from the others."""
+    sizes = {typeof(x).shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if len(sizes) == 1:
+        return sizes.pop()
+    if not sizes:
+        raise bad(where, "no argument is mapped, so the size of the axis is unknown",
+                  fix="map at least one argument with in_axes, or pass axis_size.", exc=ValueError)
+    raise bad(where, f"{where.partition(' ')[0]} got inconsistent sizes for array axes to be mapped",
+              given=_sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size),
+              fix="make the mapped axes equal in size, or pass None in in_axes for what is not mapped.",
+              exc=ValueError)
+
+
+def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
+    """One line for the usual size, then one for each argument that differs (at most five)."""
+    names = iter(argument_names(fun, args, kwargs))
+    paths = []
+    for arg in (*args, *(kwargs[k] for k in sorted(kwargs))):
+        name = next(names, "argument")
+        paths += [f"{name}{keystr(path)}" for path, _ in tree_flatten_with_path(arg)[0]]
+    rows = [(typeof(x).shape[d], f"{path}: {typeof(x).str_short()}, axis {d} has size {typeof(x).shape[d]}")
+            for x, d, path in zip(leaves, dims, paths, strict=True) if d is not None]
+    if axis_size is not None:
+        rows.insert(0, (axis_size, f"axis_size: {axis_size}"))
+    counts = [n for n, _ in rows]
+    usual = max(set(counts), key=lambda n: (counts.count(n), -counts.index(n)))
+    same = [text for n, text in rows if n == usual]
+    odd = [text for n, text in rows if n != usual]
+    lines = same[:1] + odd[:5]
+    if len(same) > 1:
+        lines[0] += f" ({len(same) - 1} more alike)"
+    return lines + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
+
+
+def _place(where: str, y: Any, bdim: int | None, wanted: Any, size: int) -> Any:
+    if wanted is None:
+        if bdim is not None:
+            raise bad(where, "out_axes is None for a result that depends on the mapped axis",
+                      given={"result": typeof(y).str_short()}, fix="give it an axis in out_axes, such as 0.",
+                      exc=ValueError)
+        return y
+    rank = typeof(y).ndim + (bdim is None)
+    wanted = static_int(wanted, "out_axes", where)
+    if not -rank <= wanted < rank:
+        raise bad(where, f"out_axes {wanted} is out of bounds for a result with {rank} axes",
+                  fix=f"use a value from {-rank} to {rank - 1}.", exc=ValueError)
+    return place_axis(y, bdim, wanted % rank, size)
