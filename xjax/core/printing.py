@@ -2,8 +2,8 @@
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }
 
-Two steps: `_Printer` turns a program into a *document* (text with places where a line may end), `_layout` chooses where
-lines end. What a primitive hides of its parameters is one row of `_RULES`.
+Two steps: `_Printer` turns a program into a *document* (text with places where a line may end),
+`_layout` chooses where lines end. What a primitive hides of its parameters is one row of `_RULES`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import itertools
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, set_printer, subjaxprs
 
-# ----------------------------------------------------------------------------------------- documents
+# ------------------------------------------------------------------------------------- documents
 
 COLUMNS = 80
 INDENT = 2
@@ -37,7 +38,7 @@ class _Nest(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Its own lines (not those of groups inside) all end, unless the whole group fits on the current line."""
+    """Its lines (not those of groups inside) all end, unless it fits on the current line whole."""
 
     inside: _Doc
     width: int
@@ -72,7 +73,8 @@ def _join(separator: _Doc, parts: Iterable[_Doc]) -> list[_Doc]:
 
 
 def _fill(words: Iterable[str], comma: str = "") -> _Nest:
-    """Words on as few lines as possible. A space is measured alone, so the word that crosses the margin stays."""
+    """Words on as few lines as possible. The space before a word is measured without the word, so
+    the one that crosses the margin stays on its line."""
     return _Nest(_join([comma, _group(_SPACE)], words))
 
 
@@ -101,20 +103,21 @@ def _layout(doc: _Doc) -> str:
     return "".join(text)
 
 
-# --------------------------------------------------------------------------------- rules of primitives
+# --------------------------------------------------------------------------- rules of primitives
 
 
-class _Rule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Rule:
     """How one primitive shows its parameters.
 
     hide:   parameter -> test of its value: when it is left out.
     show:   parameter -> its text.
-    call:   the sub-program is the equation written out: its variables have the names of the values outside, and
-            printed apart it is called after the parameter `name`.
+    call:   the sub-program is the equation written out: its variables have the names of the values
+            outside, and printed apart it is called after the parameter `name`.
     """
 
-    hide: dict[str, Callable[[Any], bool]] = {}
-    show: dict[str, Callable[[Any], str]] = {}
+    hide: dict[str, Callable[[Any], bool]] = field(default_factory=dict)
+    show: dict[str, Callable[[Any], str]] = field(default_factory=dict)
     call: bool = False
 
 
@@ -147,11 +150,13 @@ _RULES = {
     "broadcast_in_dim": _Rule(hide={"shape": _always, "broadcast_dimensions": _empty}),
     "dot_general": _Rule(hide={"precision": _is_none, "preferred_element_type": _is_none},
                          show={"dimension_numbers": _dimension_lists}),
-    "jit": _Rule(hide={"inline": _always, "keep_unused": _empty, "donated_invars": _all_false}, call=True),
+    "jit": _Rule(hide={"inline": _always, "keep_unused": _empty, "donated_invars": _all_false},
+                 call=True),
     "custom_jvp_call": _Rule(hide={"num_consts": _empty}, show={"jvp": _function_name}),
     "custom_vjp_call": _Rule(hide={"num_consts": _empty, "out_trees": _always},
                              show={"fwd": _function_name, "bwd": _function_name}),
-    "custom_lin": _Rule(hide={"out_avals": _always}, show={"bwd": _function_name}),
+    "custom_lin": _Rule(hide={"name": _always, "out_avals": _always, "residual_tree": _always},
+                        show={"bwd": _function_name}),
 }
 
 
@@ -159,19 +164,21 @@ def _rule(eqn: Eqn) -> _Rule:
     return _RULES.get(eqn.primitive.name, _DEFAULT)
 
 
-# ------------------------------------------------------------------------------------------- programs
+# -------------------------------------------------------------------------------------- programs
 
-# A program inside is printed apart, before the whole, if it has more equations than this or occurs twice.
+# A program inside is printed apart, before the whole, if it has more equations than this or occurs
+# more than once.
 MAX_INLINE_EQNS = 10
 
 
 class _Printer:
-    """Makes documents. It holds what must be the same all over the text: the names of variables and of programs."""
+    """Makes documents; holds what is the same all over a text: names of variables and programs."""
 
     def __init__(self):
         self.names: dict[Var, str] = {}
         self.apart: dict[Jaxpr, str] = {}       # programs printed apart, by name
-        self._fresh = (name for i in itertools.count() if (name := _letters(i)) not in self.apart.values())
+        self._fresh = (name for i in itertools.count()
+                       if (name := _letters(i)) not in self.apart.values())
 
     def name(self, v: Var) -> str:
         found = self.names.get(v)
@@ -183,7 +190,8 @@ class _Printer:
         """A program, after the programs inside that are printed apart."""
         self.names.update(dict.fromkeys(_unused(program), "_"))
         self.apart.update(_printed_apart(program))
-        before = [["let ", name, " = ", self._braces(inner), " in", _SPACE] for inner, name in self.apart.items()]
+        before = [["let ", name, " = ", self._braces(inner), " in", _SPACE]
+                  for inner, name in self.apart.items()]
         return [*before, self._braces(program)]
 
     def equation(self, eqn: Eqn) -> _Doc:
@@ -202,7 +210,8 @@ class _Printer:
         """`{ lambda constants; inputs. let equations in (outputs) }`"""
         constvars, invars = self._binders(program.constvars), self._binders(program.invars)
         eqns = _join(_Line("; "), [self.equation(eqn) for eqn in program.eqns])
-        outs = ["in (", self._atoms(program.outvars, ","), ",)" if len(program.outvars) == 1 else ")"]
+        close = ",)" if len(program.outvars) == 1 else ")"
+        outs = ["in (", self._atoms(program.outvars, ","), close]
         head = ["{ lambda ", constvars, "; ", invars, ". let"]
         return _group(_Nest([*head, _Nest([_SPACE, *eqns]), _SPACE, *outs]), " }")
 
@@ -227,23 +236,27 @@ class _Printer:
             return self._program(value.jaxpr)
         if isinstance(value, Jaxpr):
             return self._program(value)
-        if type(value) is tuple and value and all(isinstance(v, Jaxpr | ClosedJaxpr) for v in value):
+        if type(value) is tuple and value and all(map(_is_program, value)):
             return _bracket("(", map(self._value, value), ")")
         return _plain(value)
 
     def _name_as_outside(self, eqn: Eqn) -> None:
-        """Let the variables of the sub-program have the names of the operands and results that they stand for."""
+        """Let the variables of the sub-program have the names of what they stand for outside."""
         for program in subjaxprs(eqn.params):
             if program in self.apart:
                 continue
             for inner, outer in ((program.invars, eqn.invars), (program.outvars, eqn.outvars)):
                 if len(inner) != len(outer):    # a malformed program still prints
                     continue
-                given = set()                   # two variables of one program must not get the same name
+                given = set()                   # two variables must not get the same name
                 for v, like in zip(inner, outer, strict=True):
                     if type(v) is type(like) is Var and v not in self.names and like not in given:
                         given.add(like)
                         self.names[v] = self.name(like)
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
 def _letters(n: int) -> str:
@@ -285,14 +298,14 @@ def _printed_apart(root: Jaxpr) -> dict[Jaxpr, str]:
     while todo:
         program = todo.popleft()
         visits[program] += 1
-        if visits[program] > 2:                 # all inside it occur twice: known since the second visit
+        if visits[program] > 2:                 # the second visit has counted all inside it twice
             continue
         for eqn in program.eqns:
             inner = subjaxprs(eqn.params)
             todo.extend(inner)
             if _rule(eqn).call:
                 for sub in inner:
-                    titles.setdefault(sub, eqn.params["name"].strip("<>"))
+                    titles.setdefault(sub, eqn.params["name"].strip("<>"))      # <lambda>: lambda
     apart, used = {}, Counter()
     for program, count in visits.items():
         if count > 1 or (program is not root and len(program.eqns) > MAX_INLINE_EQNS):
@@ -302,15 +315,15 @@ def _printed_apart(root: Jaxpr) -> dict[Jaxpr, str]:
     return apart
 
 
-# --------------------------------------------------------------------------------------------- public
+# ---------------------------------------------------------------------------------------- public
 
 
 def format_jaxpr(program: Jaxpr | ClosedJaxpr) -> str:
     """Text of a program, as `str(jax.make_jaxpr(f)(*args))` shows it.
 
-    >>> x = Var(ShapedArray((3,), np.float32))
-    >>> format_jaxpr(Jaxpr([], [x], [], [x, Literal(2.0)]))
-    '{ lambda ; a:f32[3]. let  in (a, 2.0:f32[]) }'
+    >>> x = Literal(2)
+    >>> format_jaxpr(Jaxpr([], [Var(x.aval)], [], [x]))
+    '{ lambda ; a:i32[]. let  in (2:i32[],) }'
     """
     return _layout(_Printer().whole(program.jaxpr if isinstance(program, ClosedJaxpr) else program))
 

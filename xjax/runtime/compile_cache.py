@@ -105,9 +105,8 @@ class CompileCache:
 
     def discard(self, key: str, why: str) -> None:
         """Delete an entry that cannot be used, and say so."""
-        warn(
-            f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {self._path(key)}"
-        )
+        path = self._path(key)
+        warn(f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {path}")
         with contextlib.suppress(OSError):
             path.unlink()
 

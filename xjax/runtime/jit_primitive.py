@@ -10,12 +10,12 @@ from typing import Any
 
 from xjax.core.context import current_trace
 from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
 from xjax.core.types import Zero, is_linear
 from xjax.runtime.array import to_array
 from xjax.runtime.executable import program_executable
-from xjax.runtime.lowering import lower_call
 from xjax.transforms.batching import batch_program
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import linearize_program, split_program

@@ -513,6 +513,8 @@ def make_gpu_client(**distributed: Any) -> Client:
 @lru_cache(maxsize=1)
 def _load_cuda_plugin(version: str, library: str) -> None:
     """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
+    if xc.pjrt_plugin_loaded("cuda"):
+        return  # real JAX was first: the plugin and its custom calls are there
     for path in cuda_wheels.libraries(version):
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     c_api = xc.load_pjrt_plugin_dynamically("cuda", library)

@@ -1,0 +1,389 @@
+"""One row per operation, many checks per row.
+
+A row, `Op`, says how to call an operation of `lax`, with which shapes and dtypes, and what NumPy calls it. The checks
+below need nothing else: value and type (against NumPy and real jax), jit, vmap over every axis, derivatives forward
+and reverse, first and second order, and the printed programs. `run(check)` gives the pytest parameters of a table.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xjax
+from xjax import lax
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]              # one for each operand
+
+UNARY: tuple[Shapes, ...] = (((3, 4),), ((),), ((0, 3),))
+BINARY: tuple[Shapes, ...] = (((2, 3), (2, 3)), ((3,), ()), ((), ()), ((2, 1), (2, 3)), ((0, 3), (0, 3)))
+
+FLOATS = ("float32", "float16", "bfloat16")
+COMPLEX = ("complex64",)
+INTS = ("int32", "uint8", "int8", "uint32")
+BOOL = ("bool",)
+INEXACT = FLOATS + COMPLEX
+NUMBERS = INEXACT + INTS
+ANY = NUMBERS + BOOL
+
+# Relative and absolute tolerance of values in a dtype.
+TOLERANCE = {"float64": 1e-13, "complex128": 1e-13, "float32": 3e-6, "complex64": 5e-6, "float16": 4e-3,
+             "bfloat16": 3e-2}
+WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "bfloat16": "float64"}
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation, and where to test it.
+
+    name: of the function in `lax`, and of the test.
+    call: `call(lax, *arrays)` with ours or real jax's `lax`; None calls the function `name` with the arrays.
+    oracle: the same in NumPy. It gets floats in double precision; None leaves real jax as the only oracle.
+    shapes: cases, each with one shape for each operand. Derivatives are checked on the first, vmap on the first two.
+    dtypes: each is one name for all operands, or a tuple with a name for each. The first is used for derivatives (in
+      double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
+    domain: interval of the random operands, or one for each.
+    grads: how often the operation can be differentiated; 0: its derivative is zero or does not exist.
+    tol: tolerance of values relative to the dtype's own.
+    special: also compare on 0, -0, inf, nan and extreme numbers with real jax.
+    same_programs: whether its program, and those of its derivatives, read as jax prints them.
+    """
+
+    name: str
+    call: Callable | None = None
+    oracle: Callable | None = None
+    shapes: tuple[Shapes, ...] = UNARY
+    dtypes: tuple[str | tuple[str, ...], ...] = FLOATS
+    domain: Any = (-2.0, 2.0)
+    grads: int = 2
+    tol: float = 1.0
+    special: bool = False
+    same_programs: bool = True
+    id: str = field(default="", compare=False)
+
+    def function(self, namespace: Any = lax) -> Callable:
+        """The operation as a function of its operands."""
+        if self.call is None:
+            return getattr(namespace, self.name)
+        return functools.partial(self.call, namespace)
+
+    def __str__(self) -> str:
+        return self.id or self.name
+
+
+def spread(dtypes: str | tuple[str, ...], n: int) -> tuple[str, ...]:
+    return (dtypes,) * n if isinstance(dtypes, str) else dtypes
+
+
+def operands(op: Op, shapes: Shapes, dtypes: str | tuple[str, ...]) -> list[np.ndarray]:
+    """Random operands; the same for every run."""
+    rng = np.random.default_rng(zlib.crc32(f"{op}{shapes}{dtypes}".encode()))
+    domains = op.domain if isinstance(op.domain[0], tuple) else (op.domain,) * len(shapes)
+    return [_numbers(rng, shape, np.dtype(_dtype(name)), low, high)
+            for shape, name, (low, high) in zip(shapes, spread(dtypes, len(shapes)), domains, strict=True)]
+
+
+def _dtype(name: str) -> Any:
+    return getattr(ml_dtypes, name, None) or np.dtype(name)
+
+
+def _numbers(rng: np.random.Generator, shape: Shape, dtype: np.dtype, low: float, high: float) -> np.ndarray:
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if dtype.kind == "c":
+        return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        low = max(int(np.ceil(low)), int(ml_dtypes.iinfo(dtype).min))
+        return rng.integers(low, max(int(high), low), shape, endpoint=True).astype(dtype)
+    return rng.uniform(low, high, shape).astype(dtype)
+
+
+def is_inexact(x: np.ndarray) -> bool:
+    return x.dtype.kind in "fc" or "float" in x.dtype.name
+
+
+def widened(dtypes: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """The same dtypes in double precision."""
+    return WIDE.get(dtypes, dtypes) if isinstance(dtypes, str) else tuple(WIDE.get(d, d) for d in dtypes)
+
+
+def leaves(out: Any) -> list[Any]:
+    """Results as a list."""
+    return list(out) if isinstance(out, (tuple, list)) else [out]
+
+
+def close(got: Any, want: Any, tol: float, what: str = "") -> None:
+    """Assert that two results, arrays or sequences of arrays, agree in shape and up to `tol` in value."""
+    got, want = leaves(got), leaves(want)
+    assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
+    for g, w in zip(got, want, strict=True):
+        g, w = np.asarray(g), np.asarray(w)
+        assert g.shape == w.shape, f"{what}: shape {g.shape}, expected {w.shape}"
+        exact = not is_inexact(g)
+        if not exact:
+            wide = np.complex128 if g.dtype.kind == "c" or w.dtype.kind == "c" else np.float64
+            g, w = g.astype(wide), w.astype(wide)
+        # Absolute differences are measured on the scale of the result: derivatives add up large terms.
+        scale = np.max(np.abs(w[np.isfinite(w)]), initial=1.0) if not exact else 1.0
+        np.testing.assert_allclose(g, w, rtol=0 if exact else tol, atol=0 if exact else tol * scale, err_msg=what)
+
+
+def tolerance(op: Op, out: Any) -> float:
+    return op.tol * max((TOLERANCE.get(np.asarray(y).dtype.name, 0.0) for y in leaves(out)), default=0.0)
+
+
+# -- cases --------------------------------------------------------------------------------------------------------
+
+def value_cases(ops: Sequence[Op]) -> Iterator[Any]:
+    """Every row with each of its dtypes."""
+    for op in ops:
+        for dtypes in op.dtypes:
+            yield pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
+
+
+def rows(ops: Sequence[Op]) -> list[Any]:
+    return [pytest.param(op, id=str(op)) for op in ops]
+
+
+def derivative_cases(ops: Sequence[Op]) -> Iterator[Any]:
+    """Every differentiable row with its first dtype, and its first complex one."""
+    for op in ops:
+        if not op.grads:
+            continue
+        complex_ones = [d for d in op.dtypes if "complex" in str(d)][:1]
+        for dtypes in dict.fromkeys([op.dtypes[0], *complex_ones]):
+            yield pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
+
+
+# -- checks of values ---------------------------------------------------------------------------------------------
+
+def check_value(op: Op, dtypes: str | tuple[str, ...], jax_lax: Any) -> None:
+    """Value against NumPy in double precision; value, dtype and weak type against real jax."""
+    for shapes in op.shapes:
+        xs = operands(op, shapes, dtypes)
+        got = op.function()(*xs)
+        tol = tolerance(op, got)
+        if op.oracle is not None:
+            wide = [x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x for x in xs]
+            with np.errstate(all="ignore"):
+                close(got, op.oracle(*wide), tol, f"{op}{shapes} against NumPy")
+        want = op.function(jax_lax)(*xs)
+        close(got, want, tol, f"{op}{shapes} against jax")
+        check_types(got, want, f"{op}{shapes}")
+
+
+def check_types(got: Any, want: Any, what: str) -> None:
+    for g, w in zip(leaves(got), leaves(want), strict=True):
+        assert (g.dtype, g.shape, g.weak_type) == (w.dtype, w.shape, w.weak_type), what
+
+
+def check_weak_types(op: Op, jax_lax: Any) -> None:
+    """Python numbers give what they give in jax, weak type included."""
+    dtypes = spread(op.dtypes[0], len(op.shapes[0]))
+    kinds = {"f": float, "c": complex, "i": int, "b": bool}
+    xs = [kinds[np.dtype(d).kind](operands(op, ((),) * len(dtypes), dtypes)[i]) for i, d in enumerate(dtypes)]
+    got, want = op.function()(*xs), op.function(jax_lax)(*xs)
+    check_types(got, want, f"{op}{tuple(xs)}")
+
+
+SPECIAL = {
+    "f": [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-8, 30.0, -30.0, 1e4, np.inf, -np.inf, np.nan],
+    "i": [0, 1, -1, 2, 7, 31, 32, 100, "min", "max"],
+}
+
+
+def special_values(dtype: np.dtype) -> np.ndarray:
+    """Numbers at the edges of what a dtype can say."""
+    if dtype == np.bool_:
+        return np.array([False, True])
+    if dtype.kind == "c":
+        reals = np.array([0.0, -0.0, 1.0, -2.5, 1e-5, np.inf, np.nan])
+        return (reals[:, None] + 1j * reals).reshape(-1).astype(dtype)
+    if is_inexact(np.empty(0, dtype)):
+        return np.array(SPECIAL["f"]).astype(dtype)
+    info = ml_dtypes.iinfo(dtype)
+    ends = {"min": int(info.min), "max": int(info.max)}
+    items = [ends.get(v, v) for v in SPECIAL["i"]]
+    return np.array([v for v in items if info.min <= v <= info.max]).astype(dtype)
+
+
+def check_special(op: Op, dtypes: str | tuple[str, ...], jax_lax: Any) -> None:
+    """On every combination of extreme operands: finite where jax is, and the same infinities and nans."""
+    names = spread(dtypes, len(op.shapes[0]))
+    xs = [x.reshape(-1) for x in np.meshgrid(*[special_values(np.dtype(_dtype(d))) for d in names])]
+    got, want = op.function()(*xs), op.function(jax_lax)(*xs)
+    close(got, want, tolerance(op, got), f"{op} on extreme {names}")
+
+
+# -- checks of jit and vmap ---------------------------------------------------------------------------------------
+
+def check_jit(op: Op) -> None:
+    """Compiled together = computed at once."""
+    xs = operands(op, op.shapes[0], op.dtypes[0])
+    want = op.function()(*xs)
+    close(xjax.jit(op.function())(*xs), want, tolerance(op, want), f"jit({op})")
+
+
+def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]:
+    """Ways to map operands: all at each axis in turn, all at one and all but one; with a place for the result's axis."""
+    together = [tuple(min(axis, len(s)) for s in shapes) for axis in range(max(map(len, shapes)) + 1)]
+    chosen = dict.fromkeys(together)
+    for axes in (together[0], together[-1]):
+        for i in range(len(shapes)):
+            if len(shapes) > 1:
+                chosen[tuple(a if j == i else None for j, a in enumerate(axes))] = None
+                chosen[tuple(None if j == i else a for j, a in enumerate(axes))] = None
+    mixed = tuple(0 if i % 2 else len(s) for i, s in enumerate(shapes))
+    chosen[mixed] = None
+    for k, axes in enumerate(chosen):
+        if any(a is not None for a in axes):
+            yield axes, (0, -1)[k % 2]
+
+
+def check_vmap(op: Op) -> None:
+    """vmap = loop, whichever operands are mapped along whichever axes."""
+    size = 2
+    for shapes in op.shapes[:2]:
+        for in_axes, out_axis in axis_choices(shapes):
+            full = tuple(s if a is None else (*s[:a], size, *s[a:]) for s, a in zip(shapes, in_axes, strict=True))
+            xs = operands(op, full, op.dtypes[0])
+            got = xjax.vmap(op.function(), in_axes, out_axis)(*xs)
+            each = [leaves(op.function()(*[x if a is None else np.take(x, k, a)
+                                           for x, a in zip(xs, in_axes, strict=True)])) for k in range(size)]
+            want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*each, strict=True)]
+            close(got, want, tolerance(op, got), f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
+
+
+# -- checks of derivatives ----------------------------------------------------------------------------------------
+
+STEP = 1e-5                 # of central differences: an error of about 1e-10 in double precision
+DERIVATIVE_TOLERANCE = 1e-6
+
+
+def check_derivatives(op: Op, dtypes: str | tuple[str, ...]) -> None:
+    """In double precision: jvp against central differences, vjp against jvp; then the same for these themselves."""
+    with xjax.enable_x64(True):
+        xs = operands(op, op.shapes[0], widened(dtypes))
+        smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
+        assert smooth, f"{op} has grads={op.grads} but no operand of a float dtype"
+
+        def f(*smooth_xs: Any) -> list[Any]:
+            full = list(xs)
+            for i, x in zip(smooth, smooth_xs, strict=True):
+                full[i] = x
+            return [y for y in leaves(op.function()(*full)) if np.dtype(y.dtype).kind in "fc"]
+
+        _check_orders(f, [xs[i] for i in smooth], op.grads, str(op), np.random.default_rng(1))
+
+
+def _check_orders(f: Callable, xs: list[np.ndarray], order: int, what: str, rng: np.random.Generator) -> None:
+    """`f` maps arrays to a list of arrays. Order 2 applies the same checks to its jvp and to its vjp."""
+    dxs = [_like(x, rng) for x in xs]
+    ys, dys = xjax.jvp(f, tuple(xs), tuple(dxs))
+    ahead, behind = (f(*[x + sign * STEP * dx for x, dx in zip(xs, dxs, strict=True)]) for sign in (1, -1))
+    slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
+    close(dys, slopes, DERIVATIVE_TOLERANCE, f"jvp of {what}")
+
+    cts = [_like(np.asarray(y), rng) for y in ys]
+    _, pullback = xjax.vjp(f, *xs)
+    back = pullback(cts)
+    assert [b.dtype for b in back] == [x.dtype for x in xs], f"vjp of {what}: dtypes"
+    forward, backward = _dot(cts, dys), _dot(back, dxs)
+    np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-9, err_msg=f"vjp against jvp of {what}")
+
+    if order > 1:
+        _check_orders(lambda *xs: xjax.jvp(f, xs, tuple(dxs))[1], xs, order - 1, f"jvp of {what}", rng)
+        _check_orders(lambda *xs: list(xjax.vjp(f, *xs)[1](cts)), xs, order - 1, f"vjp of {what}", rng)
+
+
+def _like(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    y = rng.normal(size=x.shape)
+    return (y + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else y).astype(x.dtype)
+
+
+def _dot(us: Sequence[Any], vs: Sequence[Any]) -> float:
+    """Pairing of cotangents with tangents: the real part of the sum of products, without conjugation."""
+    return float(sum(np.sum(np.asarray(u) * np.asarray(v)).real for u, v in zip(us, vs, strict=True)))
+
+
+def check_single_precision(op: Op) -> None:
+    """Derivatives in single precision agree with those in double precision."""
+    dtypes = op.dtypes[0]
+    xs = operands(op, op.shapes[0], dtypes)
+    smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
+    ones = [np.ones_like(xs[i]) for i in smooth]
+
+    def slopes(wide: bool) -> list[Any]:
+        full = [x.astype(WIDE.get(x.dtype.name, x.dtype)) if wide else x for x in xs]
+
+        def f(*smooth_xs: Any) -> Any:
+            given = dict(zip(smooth, smooth_xs, strict=True))
+            return op.function()(*[given.get(i, x) for i, x in enumerate(full)])
+        return leaves(xjax.jvp(f, tuple(full[i] for i in smooth), tuple(t.astype(full[i].dtype)
+                                                                         for i, t in zip(smooth, ones, strict=True)))[1])
+
+    single = slopes(False)
+    with xjax.enable_x64(True):
+        double = slopes(True)
+    assert [np.asarray(s).dtype.itemsize for s in single] <= [4 * 2] * len(single)
+    close(single, double, op.tol * 1e-5, f"derivative of {op} in single precision")
+
+
+# -- checks of programs -------------------------------------------------------------------------------------------
+
+# Parameters that only jax's sharding machinery has, or that say "the default".
+_ONLY_JAX = re.compile(r"\s*\b(out_sharding|sharding|memory_space|accuracy)=None\b")
+_NUMPY_INT = re.compile(r"np\.int64\((\d+)\)")
+
+
+def normalized(program: Any) -> str:
+    """Text of a program without what only jax prints, and without line breaks."""
+    text = _NUMPY_INT.sub(r"\1", _ONLY_JAX.sub("", str(program)))
+    return re.sub(r"\s+", " ", text.replace(" ;", "").replace("[ ", "[").replace(";", " ")).replace("[]", "")
+
+
+def check_programs(op: Op, jax: Any) -> None:
+    """The program of an operation, of its jvp and of its vjp is what jax prints."""
+    xs = operands(op, op.shapes[0], op.dtypes[0])
+    assert normalized(xjax.make_jaxpr(op.function())(*xs)) == normalized(jax.make_jaxpr(op.function(jax.lax))(*xs))
+    if not op.grads:
+        return
+    smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
+
+    def derivative(library: Any, reverse: bool) -> Callable:
+        def run(xs: Any, ts: Any) -> Any:
+            def f(*smooth_xs: Any) -> Any:
+                given = dict(zip(smooth, smooth_xs, strict=True))
+                return op.function(library.lax)(*[given.get(i, x) for i, x in enumerate(xs)])
+            points = [xs[i] for i in smooth]
+            return library.vjp(f, *points)[1](ts) if reverse else library.jvp(f, tuple(points), tuple(ts))
+        return run
+
+    outs = op.function()(*xs)
+    seeds = [np.ones_like(xs[i]) for i in smooth]
+    ct = np.ones(outs.shape, outs.dtype) if not isinstance(outs, (tuple, list)) else [
+        np.ones(y.shape, y.dtype) for y in outs]
+    for reverse, ts in ((False, seeds), (True, ct)):
+        ours = xjax.make_jaxpr(derivative(xjax, reverse))(xs, ts)
+        theirs = jax.make_jaxpr(derivative(jax, reverse))(xs, ts)
+        assert normalized(ours) == normalized(theirs), "vjp" if reverse else "jvp"
+
+
+def primitives_of(op: Op) -> set[str]:
+    """Names of the primitives that a row reaches, those of its derivatives included."""
+    xs = operands(op, op.shapes[0], op.dtypes[0])
+    return {eqn.primitive.name for eqn in xjax.make_jaxpr(op.function())(*xs).eqns}
+
+
+def product(*choices: Sequence[Any]) -> list[tuple]:
+    return list(itertools.product(*choices))

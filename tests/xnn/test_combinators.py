@@ -1,0 +1,238 @@
+"""serial, named, parallel, residual, repeat: composition, rng, extra inputs, places of errors."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn
+from xjax import random, tree_util
+from xnn import Dense, Dropout, GraphConvolution, Layer, Relu, Tanh, named, parallel, serial
+
+
+def scaled(name="scale"):
+    """A layer that multiplies by the extra input `name`."""
+    return Layer(
+        lambda rng, shape: (shape, ()),
+        lambda params, x, scale, *, rng=None, train=False: x * scale,
+        "scaled",
+        (name,),
+    )
+
+
+def test_serial_is_one_layer_after_another(key, npr):
+    layers = (Dense(4), Tanh, Dense(2))
+    model = serial(*layers)
+    x = jnp.asarray(npr.normal(size=(3, 5)), jnp.float32)
+    shape, params = model.init(key, (3, 5))
+    y = x
+    for layer, layer_params in zip(layers, params, strict=True):
+        y = layer.apply(layer_params, y)
+    assert shape == y.shape == (3, 2)
+    np.testing.assert_array_equal(model.apply(params, x), y)
+    assert [sorted(entry) for entry in params] == [["b", "w"], [], ["b", "w"]]
+
+
+def test_empty_serial_is_the_identity(key):
+    shape, params = serial().init(key, (3, 2))
+    assert (shape, params) == ((3, 2), ())
+    assert serial().apply(params, 5) == 5
+
+
+def test_child_i_draws_from_fold_in_i(key):
+    x = jnp.ones((10, 10))
+    _, (_, params) = serial(Relu, Dense(3)).init(key, (10, 10))
+    expected = Dense(3).init(random.fold_in(key, 1), (10, 10))[1]
+    np.testing.assert_array_equal(params["w"], expected["w"])
+    y = serial(Relu, Dropout(0.5)).apply(((), ()), x, rng=key, train=True)
+    alone = Dropout(0.5).apply((), x, rng=random.fold_in(key, 1), train=True)
+    np.testing.assert_array_equal(y, alone)
+
+
+def test_appending_a_layer_changes_no_earlier_weight(key):
+    _, short = serial(Dense(3), Dense(4)).init(key, (-1, 5))
+    _, long = serial(Dense(3), Dense(4), Dense(6)).init(key, (-1, 5))
+    for one, other in zip(
+        tree_util.tree_leaves(short), tree_util.tree_leaves(long[:2]), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_named_has_a_dict_of_parameters(key, npr):
+    model = named(body=Dense(4), act=Relu, head=Dense(2))
+    shape, params = model.init(key, (-1, 5))
+    assert shape == (-1, 2) and list(params) == ["body", "act", "head"]
+    x = jnp.asarray(npr.normal(size=(3, 5)), jnp.float32)
+    as_serial = tuple(params[name] for name in ("body", "act", "head"))
+    expected = serial(Dense(4), Relu, Dense(2)).apply(as_serial, x)
+    np.testing.assert_array_equal(model.apply(params, x), expected)
+
+
+def test_extra_inputs_go_to_the_layers_that_declare_them():
+    model = serial(scaled("a"), Relu, scaled("b"), serial(scaled("a")))
+    assert model.extra_inputs == ("a", "b")
+    assert model.apply(((), (), (), ((),)), 1.0, 2.0, 3.0) == 12.0
+    net = serial(GraphConvolution(4), Relu, GraphConvolution(2))
+    assert net.extra_inputs == ("adj",)
+
+
+def test_parallel_branches(key, npr):
+    model = serial(
+        xnn.FanOut(2), parallel(Dense(3), serial(Dense(2), Tanh)), xnn.FanInConcat(), Relu
+    )
+    x = jnp.asarray(npr.normal(size=(4, 5)), jnp.float32)
+    shape, params = model.init(key, (4, 5))
+    left, right = params[1]
+    joined = np.concatenate(
+        [Dense(3).apply(left, x), jnp.tanh(Dense(2).apply(right[0], x))], axis=-1
+    )
+    assert shape == (4, 5)
+    np.testing.assert_allclose(model.apply(params, x), np.maximum(joined, 0), rtol=1e-6)
+
+
+def test_fan_in_sum(key):
+    model = serial(xnn.FanOut(3), parallel(Relu, Tanh, Relu), xnn.FanInSum)
+    shape, params = model.init(key, (2, 2))
+    assert shape == (2, 2)
+    np.testing.assert_allclose(model.apply(params, jnp.ones((2, 2))), 2 + np.tanh(1), rtol=1e-6)
+
+
+def test_residual_of_several_layers(key, npr):
+    model = xnn.residual(Dense(7), Tanh, Dense(5))
+    x = jnp.asarray(npr.normal(size=(3, 5)), jnp.float32)
+    shape, params = model.init(key, (3, 5))
+    inner = serial(Dense(7), Tanh, Dense(5))
+    assert shape == (3, 5)
+    np.testing.assert_allclose(model.apply(params, x), x + inner.apply(params, x), rtol=1e-6)
+
+
+def test_repeat_is_serial_with_stacked_parameters(key, npr):
+    layer = serial(Dense(5), Tanh, Dropout(0.5))
+    looped, unrolled = xnn.repeat(layer, 3), serial(layer, layer, layer)
+    shape, stacked = looped.init(key, (4, 5))
+    _, separate = unrolled.init(key, (4, 5))
+    assert shape == (4, 5) and stacked[0]["w"].shape == (3, 5, 5)
+    x = jnp.asarray(npr.normal(size=(4, 5)), jnp.float32)
+    for how in ({}, {"rng": key, "train": True}):
+        np.testing.assert_allclose(
+            looped.apply(stacked, x, **how),
+            unrolled.apply(separate, x, **how),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+    def loss(params, model):
+        return jnp.sum(jnp.square(model.apply(params, x)))
+
+    grads = xjax.grad(loss)(stacked, looped)
+    expected = xjax.grad(loss)(separate, unrolled)
+    for i in range(3):
+        np.testing.assert_allclose(grads[0]["w"][i], expected[i][0]["w"], rtol=1e-4, atol=1e-6)
+
+
+def test_repeat_without_parameters(key):
+    shape, params = xnn.repeat(Tanh, 2).init(key, (3,))
+    y = xnn.repeat(Tanh, 2).apply(params, jnp.ones(3))
+    np.testing.assert_allclose(y, np.tanh(np.tanh(np.ones(3))), rtol=1e-6)
+    assert shape == (3,)
+
+
+def test_pairs_of_old_programs_are_layers(key):
+    def init_fun(rng, shape):
+        return shape, (jnp.ones(shape[-1]),)
+
+    def apply_fun(params, inputs, **kwargs):
+        assert set(kwargs) == {"rng", "train"}
+        return inputs + params[0]
+
+    model = serial((init_fun, apply_fun), Relu)
+    _, params = model.init(key, (2, 3))
+    np.testing.assert_array_equal(model.apply(params, jnp.ones((2, 3))), 2 * np.ones((2, 3)))
+
+
+def test_an_error_says_where_in_the_model(key):
+    model = serial(Dense(4), Relu, named(body=serial(Tanh, Dropout(0.5))))
+    _, params = model.init(key, (3, 5))
+    with pytest.raises(TypeError, match="Dropout: training needs random bits") as caught:
+        model.apply(params, jnp.ones((3, 5)), train=True)
+    assert caught.value.__notes__ == [
+        "in serial[1] -> Dropout (input f32[3,4])",
+        "in named['body'] -> serial (input f32[3,4])",
+        "in serial[2] -> named (input f32[3,4])",
+    ]
+
+
+def test_an_error_of_init_says_where_in_the_model(key):
+    with pytest.raises(TypeError) as caught:
+        serial(Relu, xnn.residual(Dense(4))).init(key, (3, 5))
+    assert "Dense changes the shape" in str(caught.value)
+    assert caught.value.__notes__ == ["in serial[1] -> residual (init for shape (3, 5))"]
+
+
+X = jnp.ones((2, 3))
+WRONG = {
+    "not called": (lambda key: serial(Dense), TypeError, ["serial[0]", "Dense", "call it"]),
+    "a list": (lambda key: serial([Relu]), TypeError, ["serial[0]", "its own argument"]),
+    "named not a layer": (lambda key: named(head=3), TypeError, ["named['head']", "3"]),
+    "params": (
+        lambda key: serial(Relu, Relu).apply(((),), X),
+        TypeError,
+        ["serial: needs parameters for 2 layers", "tuple of 1"],
+    ),
+    "params of another kind": (
+        lambda key: named(a=Relu, b=Relu).apply({"a": (), "c": ()}, X),
+        TypeError,
+        ["named: needs parameters for 2 layers", "keys ['a', 'c']", "'a', 'b'"],
+    ),
+    "params not a container": (
+        lambda key: serial(Relu).apply(X, X),
+        TypeError,
+        ["serial: needs parameters for 1 layers", "f32[2,3]"],
+    ),
+    "missing extra": (
+        lambda key: serial(scaled("adj")).apply(((),), X),
+        TypeError,
+        ["serial: takes 1 extra inputs, 0 given", "adj", "apply(params, x, adj, rng=None"],
+    ),
+    "too many extras": (
+        lambda key: serial(Relu).apply(((),), X, X),
+        TypeError,
+        ["takes 0 extra inputs, 1 given", "none"],
+    ),
+    "parallel inputs": (
+        lambda key: parallel(Relu, Relu).apply(((), ()), X),
+        TypeError,
+        ["parallel: 2 layers need a sequence of 2 inputs", "FanOut(2)"],
+    ),
+    "parallel shapes": (
+        lambda key: parallel(Relu, Relu).init(key, ((2, 3),)),
+        TypeError,
+        ["2 layers need a sequence of 2 shapes", "1"],
+    ),
+    "fan in sum": (
+        lambda key: xnn.FanInSum.init(key, ((2, 3), (2, 4))),
+        ValueError,
+        ["FanInSum: the shapes of the inputs differ", "(2, 4)"],
+    ),
+    "fan in concat": (
+        lambda key: xnn.FanInConcat().init(key, ((2, 3), (4, 3))),
+        ValueError,
+        ["FanInConcat", "outside axis -1"],
+    ),
+    "fan in one": (lambda key: xnn.FanInSum.init(key, (2, 3)), TypeError, ["parallel(...)"]),
+    "repeat zero": (lambda key: xnn.repeat(Relu, 0), ValueError, ["repeat: n must be", "0"]),
+    "repeat shape": (
+        lambda key: xnn.repeat(Dense(4), 2).init(key, (2, 3)),
+        TypeError,
+        ["repeat: Dense changes the shape", "(2, 4)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_and_how_to_fix_it(name, key):
+    call, exc, fragments = WRONG[name]
+    with pytest.raises(exc) as caught:
+        call(key)
+    for fragment in [*fragments, "fix:"]:
+        assert fragment in str(caught.value)

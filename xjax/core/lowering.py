@@ -1,0 +1,84 @@
+"""From programs to StableHLO text: each equation is written by its primitive's `lower` rule.
+
+A sub-program that occurs more than once is written once, as a private function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.hlo import Builder, Value, return_text, tensor_type
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+
+
+def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+    """Write a program in place. Its constants, if any, are host arrays that a derivative rule made."""
+    j = closed.jaxpr
+    consts = [b.constant(np.asarray(c, v.aval.dtype), v.aval) for v, c in zip(j.constvars, closed.consts, strict=True)]
+    return lower_jaxpr(b, j, args, consts)
+
+
+def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequence[Value] = ()) -> list[Value]:
+    """Write the equations of a program; returns its results."""
+    env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        p = eqn.primitive
+        ins = [b.constant(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]
+        if p.multiple_results:
+            outs = p.lower(b, [v.aval for v in eqn.outvars], *ins, **eqn.params)
+            env.update(zip(eqn.outvars, outs, strict=True))
+        else:
+            env[eqn.outvars[0]] = p.lower(b, eqn.outvars[0].aval, *ins, **eqn.params)
+    return [b.constant(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str) -> list[Value]:
+    """Write a call of a sub-program: in place, or as a private function if it occurs more than once."""
+    if b.module.uses.get(closed, 0) < 2 or b.axes is not None:
+        return lower_closed(b, closed, args)
+    symbol = b.module.subprograms.get(closed)
+    if symbol is None:
+        symbol = b.module.subprograms[closed] = f"@{symbol_name(name)}_{b.module.number()}"
+        inner = b.nested()
+        params = [Value(f"%{b.module.number()}", aval) for aval in closed.in_avals]
+        results = lower_closed(inner, closed, params)
+        b.module.functions.append(function_text(f"private {symbol}", params, results, inner.lines))
+    operands = ", ".join(a.name for a in args)
+    ins = ", ".join(tensor_type(a) for a in closed.in_avals)
+    outs = ", ".join(tensor_type(a) for a in closed.out_avals)
+    return b.ops(f"func.call {symbol}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
+
+
+def function_text(head: str, params: Sequence[Value], results: Sequence[Value], lines: Sequence[str],
+              arg_attributes: Sequence[str] = (), result_attributes: Sequence[str] = ()) -> str:
+    attrs = list(arg_attributes) or [""] * len(params)
+    out_attrs = list(result_attributes) or [""] * len(results)
+    ins = ", ".join(f"{p.name}: {p.type}{a}" for p, a in zip(params, attrs, strict=True))
+    outs = ", ".join(f"{r.type}{a}" for r, a in zip(results, out_attrs, strict=True))
+    return "\n".join([f"func.func {head}({ins}) -> ({outs}) {{", *lines, return_text("return", results), "}"])
+
+
+def symbol_name(name: str) -> str:
+    """A user's name as an MLIR symbol."""
+    return re.sub("[^A-Za-z0-9_]", "_", name) or "main"
+
+
+def count_programs(jaxpr: Jaxpr, uses: Counter | None = None) -> Counter:
+    """How often each sub-program occurs; one that was seen is not entered again."""
+    uses = Counter() if uses is None else uses
+    for eqn in jaxpr.eqns:
+        for value in eqn.params.values():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, ClosedJaxpr):
+                    uses[item] += 1
+                    if uses[item] == 1:
+                        count_programs(item.jaxpr, uses)
+                elif isinstance(item, Jaxpr):
+                    count_programs(item, uses)
+    return uses

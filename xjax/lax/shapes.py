@@ -1,0 +1,90 @@
+"""Small functions on shapes, and arrays of one value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.ops.checks import canonical_axis
+from xjax.ops.convert import convert_element_type
+from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast, by NumPy's rules.
+
+    Raises: ValueError if there is none.
+
+    >>> broadcast_shapes((3, 1), (4,), ())
+    (3, 4)
+    """
+    return _broadcast_shapes(*map(tuple, shapes))
+
+
+@functools.lru_cache(4096)
+def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(map(len, shapes), default=0)
+    lined = [(1,) * (rank - len(s)) + s for s in shapes]
+    sizes = [{n for n in axis if n != 1} for axis in zip(*lined, strict=True)]
+    if any(len(s) > 1 for s in sizes):
+        raise bad("broadcasting", "incompatible shapes",
+                  given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
+                  fix="sizes must be equal or 1, counted from the last axis; add axes with x[:, None].",
+                  exc=ValueError)
+    return tuple(s.pop() if s else 1 for s in sizes)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """`x` with axes of size 1 in front, so that it has `rank` axes."""
+    ndim = typeof(x).ndim
+    if ndim > rank:
+        raise bad("lax.broadcast_to_rank", f"the array has more than {rank} axes", given={"x": typeof(x).str_short()},
+                  fix="pass a rank that is at least x.ndim.", exc=ValueError)
+    return expand_dims(x, range(rank - ndim))
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """`operand` with the axes from `start_dimension` up to, and without, `stop_dimension` merged into one.
+
+    >>> collapse(numpy.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    shape = typeof(operand).shape
+    stop = len(shape) if stop_dimension is None else stop_dimension
+    start = canonical_axis(start_dimension, len(shape), "lax.collapse", "start_dimension")
+    stop = stop + len(shape) if stop < 0 else stop
+    if not start <= stop <= len(shape):
+        raise bad("lax.collapse", "`stop_dimension` must lie behind `start_dimension`",
+                  given={"operand": typeof(operand).str_short(), "start_dimension": str(start_dimension),
+                         "stop_dimension": str(stop_dimension)},
+                  fix=f"pass axes between 0 and {len(shape)}.", exc=ValueError)
+    merged = int(np.prod(shape[start:stop], dtype=np.int64))
+    return reshape(operand, (*shape[:start], merged, *shape[stop:]))
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+    """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`."""
+    aval = typeof(fill_value)
+    if aval.ndim:
+        raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},
+                  fix="use numpy.full, which broadcasts.")
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    if not weak or aval.dtype != dtype:
+        fill_value = convert_element_type(fill_value, dtype)
+    return broadcast_in_dim(fill_value, shape, ())
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Any:
+    """Array of the shape and dtype of `x` (or of `shape`, `dtype`), every element `fill_value`."""
+    aval = typeof(x)
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    value = convert_element_type(fill_value, dtype, weak_type=weak)
+    return broadcast_in_dim(value, aval.shape if shape is None else shape, ())

@@ -1,0 +1,111 @@
+"""Dtypes as users see them: `numpy.float32` and friends, and questions about dtypes.
+
+`numpy.float32` is both a function that makes an array of this dtype (`float32(3)`) and a spelling of the dtype
+(``zeros(3, float32)``, ``x.dtype == float32``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.dtypes import finfo, iinfo, isdtype, issubdtype
+from xjax.core.errors import bad
+from xjax.core.promotion import promote_types, result_type
+from xjax.numpy.creation import array
+
+__all__ = ["bool_", "can_cast", "complexfloating", "dtype", "finfo", "float_", "floating", "generic", "iinfo",
+           "inexact", "int_", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "number",
+           "promote_types", "result_type", "signedinteger", "uint", "unsignedinteger", "complex_"]
+
+dtype = np.dtype
+generic, number, inexact = np.generic, np.number, np.inexact
+integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
+floating, complexfloating = np.floating, np.complexfloating
+flexible, character, object_ = np.flexible, np.character, np.object_
+
+
+class _ScalarType(type):
+    """Type of the scalar types: equal and hashed like the dtype, called to make arrays."""
+
+    dtype: np.dtype
+
+    def __call__(cls, x: Any = 0) -> Any:
+        """`x` (a number, array or nested list) as an array of this dtype."""
+        return array(x, dtype=cls.dtype)
+
+    def __eq__(cls, other: Any) -> bool:
+        if cls is other:
+            return True
+        try:
+            return cls.dtype == other
+        except TypeError:
+            return False
+
+    def __ne__(cls, other: Any) -> bool:
+        return not cls == other
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __repr__(cls) -> str:
+        return f"<class 'xjax.numpy.{cls.__name__}'>"
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.dtype.type)
+
+
+def _scalar_type(name: str, of: np.dtype) -> _ScalarType:
+    # An attribute `dtype` makes np.dtype(scalar type) work.
+    return _ScalarType(name, (), {"dtype": of, "__module__": "xjax.numpy", "__slots__": (),
+                                  "__doc__": f"Scalar type of dtype {of.name}; called, it makes an array of it."})
+
+
+SCALAR_TYPES: dict[str, _ScalarType] = {
+    d.name + "_" * (d.name == "bool"): _scalar_type(d.name + "_" * (d.name == "bool"), d) for d in dtypes.ALL}
+globals().update(SCALAR_TYPES)
+bool_: Any = SCALAR_TYPES["bool_"]
+single: Any = SCALAR_TYPES["float32"]
+double: Any = SCALAR_TYPES["float64"]
+csingle: Any = SCALAR_TYPES["complex64"]
+cdouble: Any = SCALAR_TYPES["complex128"]
+int_, uint, float_, complex_ = (SCALAR_TYPES[n] for n in ("int64", "uint64", "float64", "complex128"))
+
+__all__ += [*SCALAR_TYPES, "cdouble", "character", "csingle", "double", "flexible", "object_", "single"]
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether a dtype (or an array's dtype) can be cast to another under NumPy's casting rule.
+
+    >>> can_cast("int32", "float64"), can_cast("float64", "int32")
+    (True, False)
+    """
+    if isinstance(from_, (int, float, complex)):
+        raise bad("numpy.can_cast", "a Python number has no dtype of its own", given={"from_": from_},
+                  fix="pass a dtype or an array.")
+    return dtypes.can_cast(getattr(from_, "dtype", from_), np.dtype(to), casting=casting)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether `element` is a number or a 0-d array.
+
+    >>> isscalar(3.0), isscalar(np.zeros(2))
+    (True, False)
+    """
+    if isinstance(element, (np.ndarray, np.generic)) or hasattr(element, "aval"):
+        return np.ndim(element) == 0
+    return bool(np.isscalar(element))
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype of `x` is complex."""
+    if x is None:
+        return False
+    return dtypes.is_complex(getattr(x, "dtype", None) or np.asarray(x).dtype)
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype of `x` is not complex."""
+    return not iscomplexobj(x)

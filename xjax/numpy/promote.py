@@ -1,0 +1,228 @@
+"""What every NumPy function does first: check its arguments, bring them to one dtype and one rank.
+
+Python numbers are never put on a device here: they become literals of the result's dtype, so that programs read
+`mul a 2.0:f32[]`. NumPy arrays are converted on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config
+from xjax.core.errors import bad, warn
+from xjax.core.promotion import lattice_join
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.convert import convert_element_type, convert_number
+from xjax.ops.shape import broadcast_in_dim
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_HOST = (np.ndarray, np.generic)
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+def array_like(where: str, x: Any) -> Any:
+    """`x` itself if it is an array, a tracer, a NumPy value or a number; what its `__jax_array__` gives if it has one.
+
+    Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
+    """
+    if hasattr(x, "aval") or type(x) in _NUMBERS or isinstance(x, _HOST):
+        return x
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    try:
+        typeof(x)
+    except TypeError as error:
+        raise _not_array_like(where, x) from error
+    return x
+
+
+def _not_array_like(where: str, x: Any) -> Exception:
+    kind = type(x)
+    fix = "convert it with xjax.numpy.array(x)."
+    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
+        fix = "convert it with numpy.asarray(x): a real jax.Array lives in another runtime."
+    elif x is None:
+        fix = "pass an array or a number."
+    return bad(where, f"requires an array or a number, got a value of type {kind.__name__}",
+               given={"value": repr(x)[:80]}, fix=fix)
+
+
+def array_likes(where: str, xs: Sequence[Any]) -> list[Any]:
+    return [x if hasattr(x, "aval") else array_like(where, x) for x in xs]
+
+
+def aval_of(where: str, x: Any) -> ShapedArray:
+    """Type of an array-like value; the error names the function `where`."""
+    try:
+        return x.aval
+    except AttributeError:
+        return typeof(array_like(where, x))
+
+
+# -- one dtype ----------------------------------------------------------------------------------------------------
+
+def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """`x` with another dtype; numbers and NumPy values are converted on the host and stay there."""
+    kind = type(x)
+    if kind in _NUMBERS:
+        return _literal(where, x, dtype, weak_type)
+    if isinstance(x, np.generic):
+        return x if x.dtype == dtype else convert_number(x, dtype)
+    if kind is np.ndarray:
+        return x if x.dtype == dtype else _cast_host(x, dtype, where)
+    aval = x.aval if hasattr(x, "aval") else typeof(x)
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return x
+    return convert_element_type(x, dtype, weak_type)
+
+
+def _literal(where: str, x: Any, dtype: Any, weak_type: bool) -> Any:
+    """A number as a literal of `dtype`: still a Python number (hence weak) if the result is to be weak."""
+    if type(x) is int and not _fits(x, dtype):
+        dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), where)        # narrower dtypes wrap, as in JAX
+    if weak_type:
+        number = dtypes.python_type(dtype)(x)
+        if dtypes.canonicalize_dtype(type(number)) == dtype:
+            return number
+    return convert_number(x, dtype)
+
+
+def _fits(x: int, dtype: Any) -> bool:
+    return dtypes.is_int(dtype) and dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max
+
+
+def _cast_host(x: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+    if x.dtype.itemsize == 8 and dtypes.is_int(x.dtype) and dtypes.canonicalize_dtype(x.dtype) != x.dtype:
+        dtypes.check_int_range(x, dtypes.canonicalize_dtype(x.dtype), where)
+    return x.astype(dtype)
+
+
+def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Arguments in the one dtype in which they meet (by JAX's lattice), or in `to(dtype)`.
+
+    Raises: TypeError for what is no array; TypePromotionError if no dtype stands for all.
+    """
+    xs = array_likes(where, xs)
+    avals = [x.aval if hasattr(x, "aval") else typeof(x) for x in xs]
+    dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
+    if to is not None:
+        dtype = to(dtype)
+    return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(where, x, dtype, weak)
+            for x, a in zip(xs, avals, strict=True)]
+
+
+def to_inexact(dtype: Any) -> Any:
+    """Integers and bool become the default float of their width."""
+    return dtypes.to_inexact_dtype(dtype)
+
+
+def to_numeric(dtype: Any) -> Any:
+    """bool becomes the default integer."""
+    return dtypes.canonicalize_dtype(int) if dtypes.is_bool(dtype) else dtype
+
+
+def promote_inexact(where: str, *xs: Any) -> list[Any]:
+    """Arguments in one float or complex dtype."""
+    return promote(where, *xs, to=to_inexact)
+
+
+def promote_numeric(where: str, *xs: Any) -> list[Any]:
+    """Arguments in one dtype of numbers: bool becomes integer."""
+    return promote(where, *xs, to=to_numeric)
+
+
+# -- one rank, one shape ------------------------------------------------------------------------------------------
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """Shape of an array-like value."""
+    return x.aval.shape if hasattr(x, "aval") else np.shape(x)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Shape of arrays of these shapes broadcast together, by NumPy's rule.
+
+    Raises: ValueError if sizes differ and neither is 1.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return _common_shape("numpy.broadcast_shapes", [tuple([s]) if isinstance(s, int) else tuple(s) for s in shapes])
+
+
+def _common_shape(where: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    rank = max(map(len, shapes), default=0)
+    out = []
+    for axis in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
+        sizes = {n for n in axis if n != 1}
+        if len(sizes) > 1:
+            raise bad(where, "incompatible shapes for broadcasting",
+                      given={f"argument {i}": str(tuple(s)) for i, s in enumerate(shapes)},
+                      fix="sizes must be equal or 1, counted from the last axis; insert axes with x[:, None].",
+                      exc=ValueError)
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def promote_shapes(where: str, *xs: Any) -> Sequence[Any]:
+    """Arguments of one rank, or of rank 0: what elementwise primitives take."""
+    shapes = [shape_of(x) for x in xs]
+    ranks = {len(s) for s in shapes if s}
+    if len(ranks) < 2:
+        return xs
+    rank = len(_common_shape(where, shapes))
+    if config.numpy_rank_promotion != "allow":
+        _report_rank_promotion(where, shapes)
+    return [broadcast_in_dim(x, (1,) * (rank - len(s)) + s, range(rank - len(s), rank)) if 0 < len(s) < rank else x
+            for x, s in zip(xs, shapes, strict=True)]
+
+
+def _report_rank_promotion(where: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    error = bad(where, "operands of different rank are broadcast",
+                given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
+                fix="insert axes explicitly, x[None, :], or set jax_numpy_rank_promotion to 'allow'.", exc=ValueError)
+    if config.numpy_rank_promotion == "raise":
+        raise error
+    warn(str(error))
+
+
+def broadcast_to(array: Any, shape: Sequence[int] | int) -> Any:
+    """`array` repeated to `shape`, by NumPy's rule.
+
+    Raises: ValueError if the shapes do not fit.
+
+    >>> broadcast_to(np.arange(3), (2, 3)).shape
+    (2, 3)
+    """
+    array = array_like("numpy.broadcast_to", array)
+    return expand_to("numpy.broadcast_to", array, (shape,) if isinstance(shape, int) else tuple(shape))
+
+
+def expand_to(where: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """`broadcast_to` for a checked value; one that has the shape already is returned as it is."""
+    old = shape_of(x)
+    if old == shape and hasattr(x, "aval"):
+        return x
+    offset = len(shape) - len(old)
+    if offset < 0 or any(n not in (1, m) for n, m in zip(old, shape[offset:], strict=True)):
+        raise bad(where, "the array does not fit into the shape", given={"array": str(old), "shape": str(shape)},
+                  fix="sizes must be equal or 1, counted from the last axis.", exc=ValueError)
+    return broadcast_in_dim(x, shape, range(offset, len(shape)))
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """The arguments, each repeated to their common shape."""
+    where = "numpy.broadcast_arrays"
+    args = array_likes(where, args)
+    shape = _common_shape(where, [shape_of(x) for x in args])
+    return [expand_to(where, x, shape) for x in args]
+
+
+def broadcast(where: str, *xs: Any) -> list[Any]:
+    """Checked arguments repeated to their common shape."""
+    shape = _common_shape(where, [shape_of(x) for x in xs])
+    return [expand_to(where, x, shape) for x in xs]

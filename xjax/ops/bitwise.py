@@ -1,0 +1,37 @@
+"""Bits of integers (and bool): not, and, or, xor, shifts, counts.
+
+The primitives have JAX's names (`and`, `or` ...); the public functions are `bitwise_and` and so on.
+"""
+
+from __future__ import annotations
+
+from xjax.core.primitive import ZERO
+from xjax.ops.checks import BITS, INT
+from xjax.ops.makers import binary_function, chlo, nary, unary, unary_function
+
+not_p = unary("not", BITS, "stablehlo.not", ZERO)
+bitwise_not = unary_function(not_p, "Complement, bit by bit: ``~x``; of bool: logical not.", "bitwise_not")
+and_p = nary("and", BITS, "stablehlo.and", ZERO)
+bitwise_and = binary_function(and_p, "And, bit by bit: ``x & y``.", "bitwise_and")
+or_p = nary("or", BITS, "stablehlo.or", ZERO)
+bitwise_or = binary_function(or_p, "Or, bit by bit: ``x | y``.", "bitwise_or")
+xor_p = nary("xor", BITS, "stablehlo.xor", ZERO)
+bitwise_xor = binary_function(xor_p, "Exclusive or, bit by bit: ``x ^ y``.", "bitwise_xor")
+
+# A shift by the width or more moves every bit out; shifts of a Python int by a negative number raise, these give 0.
+shift_left_p = nary("shift_left", INT, "stablehlo.shift_left", ZERO)
+shift_left = binary_function(shift_left_p, "Bits of x moved up by y places, zeros from below: ``x << y``.")
+shift_right_arithmetic_p = nary("shift_right_arithmetic", INT, "stablehlo.shift_right_arithmetic", ZERO)
+shift_right_arithmetic = binary_function(
+    shift_right_arithmetic_p, "Bits of x moved down by y places, copies of the sign bit from above.")
+shift_right_logical_p = nary("shift_right_logical", INT, "stablehlo.shift_right_logical", ZERO)
+shift_right_logical = binary_function(
+    shift_right_logical_p, "Bits of x moved down by y places, zeros from above.")
+
+population_count_p = unary("population_count", INT, "stablehlo.popcnt", ZERO)
+population_count = unary_function(population_count_p, "How many bits are set, element-wise, in the dtype of x.")
+clz_p = unary("clz", INT, "stablehlo.count_leading_zeros", ZERO)
+clz = unary_function(clz_p, "How many bits from the top are zero, element-wise, in the dtype of x.")
+
+mulhi_p = nary("mulhi", INT, chlo("mulhi"), ZERO)
+mulhi = binary_function(mulhi_p, "High word of the product of two integers: ``(x * y) >> width``, computed exactly.")

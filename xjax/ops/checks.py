@@ -1,0 +1,83 @@
+"""Checks of arguments that all operations share: dtype kinds, equal dtypes, axes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.primitive import Missing
+from xjax.core.types import ShapedArray
+
+# Kinds of element an operation accepts; a set is the union of letters.
+BOOL, INT, FLOAT, COMPLEX = "b", "i", "f", "c"
+NUMBER = INT + FLOAT + COMPLEX
+REAL = INT + FLOAT
+ANY = BOOL + NUMBER
+BITS = BOOL + INT
+
+_KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating-point", "c": "complex"}
+
+NOT_LINEAR = Missing("its derivative is not linear in this argument, so it has no transpose",
+                     fix="report the function that led here: a jvp rule must bind only linear operations on tangents.")
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """One of the letters above; '' for what is no number (float0)."""
+    for letter, test in (("f", dtypes.is_float), ("i", dtypes.is_int), ("b", dtypes.is_bool), ("c", dtypes.is_complex)):
+        if test(dtype):
+            return letter
+    return ""
+
+
+def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
+    """Raise unless every dtype is of an accepted kind."""
+    for aval in avals:
+        if kind_of(aval.dtype) not in kinds or not aval.dtype.itemsize:
+            accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
+            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}",
+                      given={"accepted": accepted},
+                      fix=f"convert with x.astype(...), or call xjax.numpy.{where}, which promotes its arguments.")
+
+
+def check_same_dtype(where: str, *avals: ShapedArray) -> None:
+    if len({a.dtype for a in avals}) > 1:
+        raise bad(f"lax.{where}", "needs arguments of one dtype",
+                  given={f"argument {i}": a.str_short() for i, a in enumerate(avals)},
+                  fix="convert with lax.convert_element_type(x, dtype), or use xjax.numpy, which promotes.")
+
+
+def static_int(value: Any, name: str, where: str) -> int:
+    """A Python int from an argument that shapes depend on; a traced value is an error that says so."""
+    try:
+        return operator.index(value)
+    except TypeError as cause:
+        raise bad(where, f"`{name}` must be an integer known while tracing", given={name: repr(value)},
+                  fix="pass a Python int, or mark the argument with static_argnums.") from cause
+
+
+def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
+    """Axis in [0, ndim) from one that may count from the end."""
+    axis = static_int(axis, name, where)
+    if not -ndim <= axis < ndim:
+        raise bad(where, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
+                  fix=f"use a value from {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.",
+                  exc=ValueError)
+    return axis % ndim
+
+
+def canonical_axes(axes: Any, ndim: int, where: str, name: str = "axis") -> tuple[int, ...]:
+    """Tuple of distinct axes; None means all, an int means one."""
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, Iterable):
+        return (canonical_axis(axes, ndim, where, name),)
+    found = tuple(canonical_axis(a, ndim, where, name) for a in axes)
+    if len(set(found)) != len(found):
+        raise bad(where, f"`{name}` names an axis twice", given={name: str(tuple(axes))}, fix="name each axis once.",
+                  exc=ValueError)
+    return found

@@ -1,0 +1,429 @@
+"""Communication along named axes: psum, pmax, pmin, pmean, all_gather, psum_scatter, ppermute, all_to_all, axis_index.
+
+An axis is one of a device mesh (`pmap`, `shard_map`), where the operation is lowered to a collective, or one of
+`vmap(axis_name=...)`, where the batch rule turns it into plain array operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.context import context, find_axis
+from xjax.core.errors import bad, did_you_mean
+from xjax.core.hlo import Builder, Value, i64_matrix, tensor_type
+from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
+from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.checks import canonical_axis
+from xjax.ops.arrange import concatenate, iota
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, div, mul
+from xjax.ops.reduce import reduce_max, reduce_min
+from xjax.ops.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
+from xjax.ops.slice import slice_in_dim
+from xjax.ops.zeros import zeros_of
+
+AxisName = Any
+INT32 = np.dtype(np.int32)
+
+
+def names_of(axis_name: AxisName) -> tuple:
+    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+
+
+def axis_size(axis_name: AxisName) -> int:
+    """Size of a named axis (product of the sizes, for a tuple of names): a Python int.
+
+    Raises: NameError if no vmap, pmap or shard_map around the call has an axis of that name.
+    """
+    return math.prod(_size(name) for name in names_of(axis_name))
+
+
+def _size(name: AxisName) -> int:
+    axis = find_axis(name)
+    if axis is None:
+        known = [a.name for a in context.axes]
+        hint = did_you_mean(str(name), [str(k) for k in known]) if known else None
+        raise bad("axis name", f"unbound axis name: {name}",
+                  given={"axes in scope": ", ".join(map(repr, known)) or "none"},
+                  fix=hint or f"call it inside a function mapped with vmap or pmap(..., axis_name={name!r}).",
+                  exc=NameError)
+    return axis.size
+
+
+class MeshAxes:
+    """The mesh that lowered code runs under: says which devices take part in a collective."""
+
+    __slots__ = ("names", "sizes")
+
+    def __init__(self, names: Sequence[AxisName], sizes: Sequence[int]):
+        self.names, self.sizes = tuple(names), tuple(sizes)
+
+    def groups(self, axes: Sequence[AxisName], index_groups: Sequence[Sequence[int]] | None) -> list[list[int]]:
+        """Groups of positions that communicate along `axes`, in the order of their index along them."""
+        ids = np.arange(math.prod(self.sizes)).reshape(self.sizes)
+        along = [self.names.index(a) for a in axes]
+        others = [i for i in range(len(self.names)) if i not in along]
+        rows = ids.transpose(*others, *along).reshape(-1, math.prod(self.sizes[i] for i in along))
+        if index_groups is not None:
+            return [[int(row[i]) for i in group] for row in rows for group in index_groups]
+        return rows.tolist()
+
+    def stride(self, axis: AxisName) -> tuple[int, int]:
+        """(stride, size) of an axis in the numbering of positions."""
+        i = self.names.index(axis)
+        return math.prod(self.sizes[i + 1:]), self.sizes[i]
+
+
+def _mesh(b: Builder, where: str) -> MeshAxes:
+    if b.axes is None:
+        raise bad(f"lax.{where}", "a collective is compiled outside of the function that maps its axis",
+                  fix="call it inside the function given to vmap, pmap or shard_map.", exc=NameError)
+    return b.axes
+
+
+def _channel(b: Builder) -> str:
+    return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
+
+
+def _no_groups(where: str, axis_index_groups: Any) -> None:
+    if axis_index_groups is not None:
+        raise bad(f"lax.{where}", "axis_index_groups over an axis of vmap", fix="use pmap or shard_map, or reshape the "
+                  "mapped axis and reduce over a part of it.", exc=NotImplementedError)
+
+
+def _groups_key(groups: Any) -> Any:
+    return None if groups is None else tuple(tuple(int(i) for i in g) for g in groups)
+
+
+# -- psum, pmax, pmin ---------------------------------------------------------------------------------------------
+
+def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Sum over a named axis; every element of the axis gets the total. Trees are summed leaf by leaf.
+
+    A Python number gives a Python number: ``psum(1, "i")`` is the size of the axis.
+    """
+    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    size = axis_size(names) if groups is None else len(groups[0])
+    leaves, tree = flatten(x)
+    if all(type(leaf) in (int, float, complex, bool) for leaf in leaves):
+        return tree_unflatten(tree, [leaf * size for leaf in leaves])
+    leaves = [_as_number(leaf) for leaf in leaves]
+    return tree_unflatten(tree, psum_p.bind(*leaves, axes=names, axis_index_groups=groups))
+
+
+def _as_number(x: Any) -> Any:
+    """Bools count as int32 in sums."""
+    return convert_element_type(x, INT32) if typeof(x).dtype == np.bool_ else x
+
+
+def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Mean over a named axis; see `psum`."""
+    size = psum(1, axis_name, axis_index_groups=axis_index_groups)
+    leaves, tree = flatten(psum(x, axis_name, axis_index_groups=axis_index_groups))
+    return tree_unflatten(tree, [leaf / size if type(leaf) in (int, float, complex) else _divide(leaf, size)
+                                 for leaf in leaves])
+
+
+def _divide(x: Any, n: int) -> Any:
+    dtype = dtypes.to_inexact_dtype(typeof(x).dtype)
+    return div(convert_element_type(x, dtype), dtype.type(n))
+
+
+def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Maximum over a named axis, element by element; NaN wins."""
+    return _extreme(pmax_p, x, axis_name, axis_index_groups)
+
+
+def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+    """Minimum over a named axis, element by element; NaN wins."""
+    return _extreme(pmin_p, x, axis_name, axis_index_groups)
+
+
+def _extreme(p: Primitive, x: Any, axis_name: AxisName, axis_index_groups: Any) -> Any:
+    names = names_of(axis_name)
+    axis_size(names)
+    leaves, tree = flatten(x)
+    return tree_unflatten(tree, p.bind(*leaves, axes=names, axis_index_groups=_groups_key(axis_index_groups)))
+
+
+def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: Any) -> Primitive:
+    """A collective that combines equal shapes. `over_vmap(x, bdim or None, size)` is its meaning on a mapped axis."""
+    def type_rule(*avals, axes, axis_index_groups):
+        return tuple(a.strong() for a in avals)
+
+    def lower(b, outs, *xs, axes, axis_index_groups):
+        groups = i64_matrix(_mesh(b, name).groups(axes, axis_index_groups))
+        results = []
+        for x, out in zip(xs, outs, strict=True):
+            scalar = ShapedArray((), out.dtype)
+            region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary(combine, p, q)])
+            results += b.generic("stablehlo.all_reduce", [x], [out],
+                                 f"replica_groups = {groups}, {_channel(b)}, use_global_device_ids", [region])
+        return results
+
+    def batch(axis, args, bdims, *, axes, axis_index_groups):
+        rest = tuple(a for a in axes if a != axis.name)
+        args = list(args)
+        if axis.name in axes:
+            _no_groups(name, axis_index_groups)
+            args = [over_vmap(x, b, axis.size) for x, b in zip(args, bdims, strict=True)]
+            bdims = [None] * len(args)
+        if rest:
+            args = p.bind(*args, axes=rest, axis_index_groups=axis_index_groups)
+        return args, bdims
+
+    p = Primitive(name, type_rule=type_rule, lower=lower, jvp=jvp, transpose=transpose, batch=batch,
+                  multiple_results=True, axis_param="axes")
+    return p
+
+
+def _psum_jvp(primals, tangents, **params):
+    outs = psum_p.bind(*primals, **params)
+    some = [dx for dx in tangents if type(dx) is not Zero]
+    given = iter(psum_p.bind(*some, **params) if some else ())
+    return outs, [Zero(dx.aval) if type(dx) is Zero else next(given) for dx in tangents]
+
+
+def _psum_transpose(cts, *args, **params):
+    # Every device computes the same function of the total, so each gets the sum of all cotangents.
+    some = [ct for ct in cts if type(ct) is not Zero]
+    given = iter(psum_p.bind(*some, **params) if some else ())
+    return [None if type(ct) is Zero else next(given) for ct in cts]
+
+
+def _vmapped_sum(x: Any, bdim: int | None, size: int) -> Any:
+    return mul(x, typeof(x).dtype.type(size)) if bdim is None else reduce_sum(x, (bdim,))
+
+
+_EXTREME = Missing("the maximum over devices has no derivative rule",
+                   fix="use all_gather and reduce the result, or stop_gradient the argument.")
+
+psum_p = _all_reduce("psum", "stablehlo.add", _vmapped_sum, _psum_jvp, _psum_transpose)
+pmax_p = _all_reduce("pmax", "stablehlo.maximum", lambda x, b, n: x if b is None else reduce_max(x, (b,)), _EXTREME,
+                     _EXTREME)
+pmin_p = _all_reduce("pmin", "stablehlo.minimum", lambda x, b, n: x if b is None else reduce_min(x, (b,)), _EXTREME,
+                     _EXTREME)
+
+
+# -- axis_index ---------------------------------------------------------------------------------------------------
+
+def axis_index(axis_name: AxisName) -> Any:
+    """Position along a named axis (row-major over a tuple of names): int32 scalar."""
+    index = None
+    for name in names_of(axis_name):
+        size = _size(name)
+        here = axis_index_p.bind(axis_name=name)
+        index = here if index is None else add(mul(index, INT32.type(size)), here)
+    return index
+
+
+def _axis_index_lower(b, out, *, axis_name):
+    stride, size = _mesh(b, "axis_index").stride(axis_name)
+    unsigned = ShapedArray((), np.dtype(np.uint32))
+    position = b.op("stablehlo.partition_id : tensor<ui32>", unsigned)
+    position = b.binary("stablehlo.divide", position, b.constant(stride, unsigned))
+    return b.convert(b.binary("stablehlo.remainder", position, b.constant(size, unsigned)), INT32)
+
+
+def _axis_index_batch(axis, args, bdims, *, axis_name):
+    return iota(INT32, axis.size), 0
+
+
+axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArray((), INT32), lower=_axis_index_lower,
+                         jvp=ZERO, transpose=Missing("a position has no derivative"), batch=_axis_index_batch,
+                         axis_param="axis_name")
+
+
+# -- all_gather and psum_scatter, adjoint to each other -----------------------------------------------------------
+
+def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
+               axis: int = 0, tiled: bool = False) -> Any:
+    """The values of all elements of a named axis, stacked along a new axis (or, `tiled`, concatenated along `axis`)."""
+    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    size = axis_size(names) if groups is None else len(groups[0])
+
+    def gather(leaf: Any) -> Any:
+        dim = canonical_axis(axis, typeof(leaf).ndim + (not tiled), "lax.all_gather")
+        return all_gather_p.bind(leaf, all_gather_dimension=dim, axis_name=names, axis_index_groups=groups,
+                                 axis_size=size, tiled=tiled)
+
+    leaves, tree = flatten(x)
+    return tree_unflatten(tree, [gather(leaf) for leaf in leaves])
+
+
+def _all_gather_type(x, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    d, shape = all_gather_dimension, x.shape
+    shape = (*shape[:d], shape[d] * axis_size, *shape[d + 1:]) if tiled else (*shape[:d], axis_size, *shape[d:])
+    return ShapedArray(shape, x.dtype)
+
+
+def _all_gather_lower(b, out, x, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    d = all_gather_dimension
+    if not tiled:
+        x = _insert_axis(b, x, d)
+    groups = i64_matrix(_mesh(b, "all_gather").groups(axis_name, axis_index_groups))
+    return b.generic("stablehlo.all_gather", [x], [out],
+                     f"all_gather_dim = {d} : i64, replica_groups = {groups}, {_channel(b)}, use_global_device_ids")[0]
+
+
+def _insert_axis(b: Builder, x: Value, d: int) -> Value:
+    aval = ShapedArray((*x.aval.shape[:d], 1, *x.aval.shape[d:]), x.aval.dtype)
+    return b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(aval)}", aval)
+
+
+def _all_gather_transpose(ct, x, *, all_gather_dimension, **params):
+    return [reduce_scatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params)]
+
+
+def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    (x,), (bdim,), d = args, bdims, all_gather_dimension
+    if axis.name not in axis_name:
+        moved = d + (bdim <= d if tiled else bdim < d)
+        out = all_gather_p.bind(x, all_gather_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
+                                axis_index_groups=axis_index_groups)
+        return out, bdim + (not tiled and moved <= bdim)
+    _one_axis("all_gather", axis_name, axis_index_groups)
+    if bdim is None:
+        shape = typeof(x).shape
+        x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))
+        bdim = 0
+    x = move_axis(x, bdim, d)
+    if tiled:
+        shape = typeof(x).shape
+        x = reshape(x, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2:]))
+    return x, None
+
+
+def _one_axis(where: str, axis_name: tuple, axis_index_groups: Any) -> None:
+    _no_groups(where, axis_index_groups)
+    if len(axis_name) > 1:
+        raise bad(f"lax.{where}", "over several named axes of which one is mapped by vmap",
+                  given={"axes": str(axis_name)}, fix="apply it to one axis after the other.", exc=NotImplementedError)
+
+
+all_gather_p = Primitive("all_gather", type_rule=_all_gather_type, lower=_all_gather_lower, jvp=LINEAR,
+                         transpose=_all_gather_transpose, batch=_all_gather_batch, axis_param="axis_name")
+
+
+def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
+                 axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
+    """Sum over a named axis, of which each element keeps its part along `scatter_dimension`.
+
+    That dimension has the size of the named axis and disappears; with `tiled` it is a multiple of it and is cut.
+    """
+    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    size = axis_size(names) if groups is None else len(groups[0])
+
+    def scatter(leaf: Any) -> Any:
+        aval = typeof(leaf)
+        dim = canonical_axis(scatter_dimension, aval.ndim, "lax.psum_scatter", "scatter_dimension")
+        n = aval.shape[dim]
+        if n % size if tiled else n != size:
+            raise bad("lax.psum_scatter", "the scattered dimension does not fit the axis",
+                      given={"operand": aval.str_short(), "scatter_dimension": str(dim), "axis size": str(size)},
+                      fix="use tiled=True with a multiple of the axis size." if not tiled else
+                          "pad the dimension to a multiple of the axis size.", exc=ValueError)
+        return reduce_scatter_p.bind(leaf, scatter_dimension=dim, axis_name=names, axis_index_groups=groups,
+                                     axis_size=size, tiled=tiled)
+
+    leaves, tree = flatten(x)
+    return tree_unflatten(tree, [scatter(leaf) for leaf in leaves])
+
+
+def _scatter_type(x, *, scatter_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    d, shape = scatter_dimension, x.shape
+    shape = (*shape[:d], shape[d] // axis_size, *shape[d + 1:]) if tiled else (*shape[:d], *shape[d + 1:])
+    return ShapedArray(shape, x.dtype)
+
+
+def _scatter_lower(b, out, x, *, scatter_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    d = scatter_dimension
+    groups = i64_matrix(_mesh(b, "psum_scatter").groups(axis_name, axis_index_groups))
+    scalar = ShapedArray((), out.dtype)
+    region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary("stablehlo.add", p, q)])
+    part = out if tiled else ShapedArray((*out.shape[:d], 1, *out.shape[d:]), out.dtype)
+    y, = b.generic("stablehlo.reduce_scatter", [x], [part],
+                   f"scatter_dimension = {d} : i64, replica_groups = {groups}, {_channel(b)}, use_global_device_ids",
+                   [region])
+    return y if tiled else b.op(f"stablehlo.reshape {y} : ({y.type}) -> {tensor_type(out)}", out)
+
+
+def _scatter_transpose(ct, x, *, scatter_dimension, **params):
+    return [all_gather_p.bind(ct, all_gather_dimension=scatter_dimension, **params)]
+
+
+def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    (x,), (bdim,), d = args, bdims, scatter_dimension
+    if axis.name not in axis_name:
+        moved = d + (bdim <= d)
+        out = reduce_scatter_p.bind(x, scatter_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
+                                    axis_index_groups=axis_index_groups)
+        return out, bdim - (not tiled and moved < bdim)
+    _one_axis("psum_scatter", axis_name, axis_index_groups)
+    total = _vmapped_sum(x, bdim, axis.size)
+    if tiled:
+        shape = typeof(total).shape
+        total = reshape(total, (*shape[:d], axis.size, shape[d] // axis.size, *shape[d + 1:]))
+    return total, d
+
+
+reduce_scatter_p = Primitive("reduce_scatter", type_rule=_scatter_type, lower=_scatter_lower, jvp=LINEAR,
+                             transpose=_scatter_transpose, batch=_scatter_batch, axis_param="axis_name")
+
+
+# -- ppermute -----------------------------------------------------------------------------------------------------
+
+def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
+    """Send values along a named axis: `perm` has pairs (source, destination); who receives nothing gets zeros."""
+    names = names_of(axis_name)
+    size = axis_size(names)
+    pairs = tuple((int(s), int(d)) for s, d in perm)
+    ends = [{s for s, _ in pairs}, {d for _, d in pairs}]
+    if any(len(e) != len(pairs) for e in ends) or any(not 0 <= i < size for e in ends for i in e):
+        raise bad("lax.ppermute", "a source or destination occurs twice, or is out of range",
+                  given={"perm": str(pairs), "axis size": str(size)},
+                  fix="use each source and each destination at most once.", exc=ValueError)
+    leaves, tree = flatten(x)
+    return tree_unflatten(tree, [ppermute_p.bind(leaf, axis_name=names, perm=pairs) for leaf in leaves])
+
+
+def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
+    """Element i of the axis gets the value of element `perm[i]`."""
+    return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
+
+
+def _ppermute_lower(b, out, x, *, axis_name, perm):
+    rows = _mesh(b, "ppermute").groups(axis_name, None)
+    pairs = [(row[s], row[d]) for row in rows for s, d in perm]
+    return b.generic("stablehlo.collective_permute", [x], [out],
+                     f"source_target_pairs = {i64_matrix(pairs)}, {_channel(b)}")[0]
+
+
+def _ppermute_transpose(ct, x, *, axis_name, perm):
+    return [ppermute_p.bind(ct, axis_name=axis_name, perm=tuple((d, s) for s, d in perm))]
+
+
+def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
+    (x,), (bdim,) = args, bdims
+    if axis.name not in axis_name:
+        return ppermute_p.bind(x, axis_name=axis_name, perm=perm), bdim
+    _one_axis("ppermute", axis_name, None)
+    shape = typeof(x).shape
+    if bdim is None:
+        x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))
+    else:
+        x = move_axis(x, bdim, 0)
+    sources = dict((d, s) for s, d in perm)
+    rows = [slice_in_dim(x, sources[i], sources[i] + 1) if i in sources
+            else zeros_of(ShapedArray((1, *typeof(x).shape[1:]), typeof(x).dtype)) for i in range(axis.size)]
+    return concatenate(rows, 0), 0
+
+
+ppermute_p = Primitive("ppermute", type_rule=lambda x, *, axis_name, perm: x, lower=_ppermute_lower, jvp=LINEAR,
+                       transpose=_ppermute_transpose, batch=_ppermute_batch, axis_param="axis_name")

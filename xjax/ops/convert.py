@@ -1,0 +1,192 @@
+"""Changing how numbers are represented: dtype conversion, reinterpretation of bits, reduced precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad, warn
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.jaxpr import Literal
+from xjax.core.primitive import LINEAR, ZERO, Primitive
+from xjax.core.staging import StagingTracer
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.checks import ANY, FLOAT, NOT_LINEAR, check_kinds, static_int
+from xjax.ops.makers import unary
+from xjax.ops.shape import move_axis_to_front
+
+_PYTHON_NUMBERS = (bool, int, float, complex)
+
+
+# -- convert_element_type -----------------------------------------------------------------------------------------
+
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+    """`operand` with elements of another dtype.
+
+    Args:
+      operand: an array or number of any dtype.
+      new_dtype: the dtype wanted; None keeps the operand's. 64-bit types need jax_enable_x64.
+      weak_type: whether the result adapts to its partners in promotion, as a Python number does.
+    Returns: the operand itself if it is an array of this type already. Floats are truncated toward zero and
+      saturate on the way to integers; integers wrap; to bool means ``!= 0``; complex to real drops the imaginary
+      part, with a warning.
+    """
+    aval = typeof(operand)
+    dtype = aval.dtype if new_dtype is None else _canonical(new_dtype)
+    if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
+        return operand
+    if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+    if isinstance(operand, (*_PYTHON_NUMBERS, np.generic)):
+        operand = convert_number(operand, dtype)
+    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
+
+
+def _canonical(dtype: Any) -> np.dtype:
+    if type(dtype) is np.dtype and dtypes.canonicalize_dtype(dtype) is dtype:
+        return dtype
+    return dtypes.user_dtype(dtype, "lax.convert_element_type")
+
+
+def convert_number(x: Any, dtype: np.dtype) -> np.generic:
+    """A Python or NumPy number as a NumPy scalar of `dtype`, by the rules of `convert_element_type`."""
+    value = np.asarray(x)
+    if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
+        value = value != 0 if dtype == np.bool_ else value.real
+    if dtypes.is_int(dtype) and dtypes.is_float(value.dtype):       # NumPy leaves this undefined, XLA saturates
+        info = dtypes.iinfo(dtype)
+        value = np.asarray(_saturated(float(value), int(info.min), int(info.max)))
+    return value.astype(dtype)[()]
+
+
+def _saturated(x: float, low: int, high: int) -> int:
+    if x != x:
+        return 0
+    return low if x <= low else high if x >= high else int(x)
+
+
+def _convert_type(x, *, new_dtype, weak_type):
+    check_kinds("convert_element_type", ANY, x)
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+def _convert_lower(b: Builder, out: ShapedArray, x: Value, *, new_dtype, weak_type) -> Value:
+    if dtypes.is_bool(out.dtype) and not dtypes.is_bool(x.aval.dtype):
+        return b.compare("NE", x, b.constant(0, x.aval.strong()))
+    if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(out.dtype):
+        part = ShapedArray(x.aval.shape, dtypes.finfo(x.aval.dtype).dtype)
+        x = b.op(f"stablehlo.real {x} : ({x.type}) -> {tensor_type(part)}", part)
+    return b.convert(x, out.dtype)
+
+
+def _convert_jvp(primals, tangents, *, new_dtype, weak_type):
+    (x,), (dx,) = primals, tangents
+    y = convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type)
+    if type(dx) is Zero or not dtypes.is_inexact(new_dtype):
+        return y, Zero(y.aval.tangent())
+    return y, convert_element_type_p.bind(dx, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def _convert_transpose(ct, x, *, new_dtype, weak_type):
+    aval = x.aval
+    if ct.aval.dtype == aval.dtype and ct.aval.weak_type == aval.weak_type:
+        return [ct]
+    return [convert_element_type_p.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type)]
+
+
+def _convert_batch(axis, args, bdims, **params):
+    return convert_element_type_p.bind(*args, **params), bdims[0]
+
+
+def _convert_stage(trace, args, params):
+    """A number is converted while tracing, so that programs read `add a 2.0:f32[]`."""
+    (x,) = args
+    if not isinstance(x, (*_PYTHON_NUMBERS, np.generic)):
+        return trace.record(convert_element_type_p, args, params)
+    aval = ShapedArray((), params["new_dtype"], params["weak_type"])
+    return StagingTracer(trace.tag, Literal(convert_number(x, aval.dtype), aval))
+
+
+convert_element_type_p = Primitive(
+    "convert_element_type", type_rule=_convert_type, lower=_convert_lower, jvp=_convert_jvp,
+    transpose=_convert_transpose, batch=_convert_batch, stage=_convert_stage)
+
+
+# -- bitcast_convert_type -----------------------------------------------------------------------------------------
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The same bits read as another dtype.
+
+    Args: operand: any[...]; to a dtype k times narrower the result has a new last axis of size k (low bits first),
+      to one k times wider the operand's last axis must have size k and disappears.
+    Raises: ValueError if the sizes do not fit; TypeError for bool and complex, unless the dtypes are equal.
+    """
+    dtype = dtypes.user_dtype(new_dtype, "lax.bitcast_convert_type")
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtype)
+
+
+def _bitcast_type(x, *, new_dtype):
+    if x.dtype == new_dtype:
+        return x.strong()
+    for dtype in (x.dtype, new_dtype):
+        if dtypes.is_bool(dtype) or dtypes.is_complex(dtype):
+            raise bad("lax.bitcast_convert_type", "bool and complex numbers have no bits to reinterpret",
+                      given={"operand": x.str_short(), "new_dtype": new_dtype.name},
+                      fix="use x.view(dtype), which knows how to take them apart.")
+    old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
+    if old == new:
+        return ShapedArray(x.shape, new_dtype)
+    if old % new == 0:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if new % old == 0 and x.shape and x.shape[-1] == new // old:
+        return ShapedArray(x.shape[:-1], new_dtype)
+    raise bad("lax.bitcast_convert_type", f"{old}-bit elements do not fit together to {new}-bit ones",
+              given={"operand": x.str_short(), "new_dtype": new_dtype.name},
+              fix=f"the last axis must have size {new // old}." if new % old == 0 else
+              "choose a dtype whose width divides, or is a multiple of, the operand's.", exc=ValueError)
+
+
+def _bitcast_lower(b: Builder, out: ShapedArray, x: Value, *, new_dtype) -> Value:
+    return b.op(f"stablehlo.bitcast_convert {x} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _bitcast_batch(axis, args, bdims, *, new_dtype):
+    (x,), (bdim,) = args, bdims
+    if bdim == typeof(x).ndim - 1 and dtypes.bit_width(typeof(x).dtype) < dtypes.bit_width(new_dtype):
+        # The last axis disappears, so it must not be the batch axis.
+        x, bdim = move_axis_to_front(x, bdim), 0
+    return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), bdim
+
+
+bitcast_convert_type_p = Primitive(
+    "bitcast_convert_type", type_rule=_bitcast_type, lower=_bitcast_lower, jvp=ZERO, transpose=NOT_LINEAR,
+    batch=_bitcast_batch)
+
+
+# -- reduce_precision ---------------------------------------------------------------------------------------------
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Floats rounded to what a format with these many exponent and mantissa bits can hold; the dtype stays."""
+    where = "lax.reduce_precision"
+    exponent_bits = static_int(exponent_bits, "exponent_bits", where)
+    mantissa_bits = static_int(mantissa_bits, "mantissa_bits", where)
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise bad(where, "a float has at least 1 exponent bit and 0 mantissa bits",
+                  given={"exponent_bits": str(exponent_bits), "mantissa_bits": str(mantissa_bits)},
+                  fix="for bfloat16 pass 8 and 7, for float16 5 and 10.", exc=ValueError)
+    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+
+
+def _reduce_precision_lower(b: Builder, out: ShapedArray, x: Value, *, exponent_bits, mantissa_bits) -> Value:
+    return b.op(f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {x.type}", out)
+
+
+def _reduce_precision_transpose(ct, x, **params):
+    return [reduce_precision_p.bind(ct, **params)]
+
+
+# Rounding is treated as linear: derivatives are rounded as values are.
+reduce_precision_p = unary("reduce_precision", FLOAT, _reduce_precision_lower, LINEAR,
+                           transpose=_reduce_precision_transpose)

@@ -1,0 +1,188 @@
+"""Running reductions along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.arrange import concatenate, rev
+from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
+from xjax.ops.compare import eq, select_n
+from xjax.ops.elementwise import add, mul, mul_p, neg, sub
+from xjax.ops.makers import accumulate
+from xjax.ops.piecewise import abs, max, max_p, min_p
+from xjax.ops.reduce import extreme_value
+from xjax.ops.shape import after_batch
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.ops.transcendental import exp, log1p
+from xjax.ops.zeros import zeros_of
+
+# (value, tangent) of an array
+Pair = tuple[Any, Any]
+
+
+# -- what all of them share ---------------------------------------------------------------------------------------
+
+def _function(p: Primitive, doc: str) -> Callable:
+    def apply(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
+        return p.bind(operand, axis=axis, reverse=bool(reverse))
+
+    apply.__name__ = apply.__qualname__ = p.name
+    apply.__doc__ = doc + """
+
+    Args: operand: [..., n, ...]; axis: the axis to run along; reverse: run from its end.
+    Returns: an array of the operand's shape and dtype.
+    """
+    return apply
+
+
+def _type_rule(name: str, kinds: str) -> Callable:
+    def rule(x, *, axis, reverse):
+        check_kinds(name, kinds, x)
+        return x
+    return rule
+
+
+def _window_lower(emit: str | Callable, init: Callable[[np.dtype], Any]) -> Callable:
+    """Lowering by a window of the axis' whole length, which XLA turns into a scan (n log n additions at most)."""
+    def lower(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value:
+        n, ndim = out.shape[axis], out.ndim
+        if n < 2 or not out.size:
+            return x
+        start = b.constant(init(out.dtype), ShapedArray((), out.dtype))
+        window, padding = [1] * ndim, [[0, 0] for _ in range(ndim)]
+        window[axis] = n
+        padding[axis] = [0, n - 1] if reverse else [n - 1, 0]
+
+        def combine(inner: Builder, total: Value, element: Value) -> list[Value]:
+            return [inner.binary(emit, total, element) if isinstance(emit, str) else emit(inner, total, element)]
+
+        text = f"window_dimensions = {i64_array(window)}, padding = {i64_matrix(padding)}"
+        return b.generic("stablehlo.reduce_window", [x, start], [out], text,
+                         [b.region([start.aval] * 2, combine)])[0]
+    return lower
+
+
+def _batch_rule(p: Callable[[], Primitive]) -> Callable:
+    def rule(batch_axis, args, bdims, *, axis, reverse):
+        (x,), (bdim,) = args, bdims
+        (inner,) = after_batch(bdim, (axis,))
+        return p().bind(x, axis=inner, reverse=reverse), bdim
+    return rule
+
+
+# -- derivatives by a tree of pairs -------------------------------------------------------------------------------
+
+def _scan_pairs(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) -> Pair:
+    """Running combination of (value, tangent) pairs along an axis, by a tree of depth 2 log n.
+
+    Neighbours are combined, their running combination gives every odd result, and one more combination with the
+    element in between gives every even one.
+    """
+    n = typeof(pair[0]).shape[axis]
+    if n < 2:
+        return pair
+    even, odd = _cut(pair, axis, 0, n - 1, 2), _cut(pair, axis, 1, n, 2)
+    odd = _scan_pairs(combine, combine(even, odd), axis)
+    before = _cut(odd, axis, 0, (n - 1) // 2, 1)
+    even = combine(before, _cut(pair, axis, 2, n, 2))
+    first = _cut(pair, axis, 0, 1, 1)
+    even = tuple(concatenate([x, y], axis) for x, y in zip(first, even, strict=True))
+    return tuple(_interleave(x, y, axis, n) for x, y in zip(even, odd, strict=True))
+
+
+def _cut(pair: Pair, axis: int, start: int, stop: int, step: int) -> Pair:
+    return tuple(slice_in_dim(x, start, stop, step, axis) for x in pair)
+
+
+def _interleave(even: Any, odd: Any, axis: int, n: int) -> Any:
+    """The array of size n with these elements at even and odd positions."""
+    aval, zero = typeof(even), typeof(even).dtype.type(0)
+
+    def spread(x: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * aval.ndim
+        config[axis] = (low, high, 1)
+        return pad(x, zero, config)
+    return add(spread(even, 0, 1 - n % 2), spread(odd, 1, n % 2))
+
+
+def _pair_jvp(p: Callable[[], Primitive], combine: Callable[[Pair, Pair], Pair]) -> Callable:
+    """jvp rule of a running reduction from the rule of its operation on two (value, tangent) pairs."""
+    def rule(primals, tangents, *, axis, reverse):
+        (x,), (dx,) = primals, tangents
+        if type(dx) is Zero:
+            out = p().bind(x, axis=axis, reverse=reverse)
+            return out, Zero(out.aval.tangent())
+        pair = (rev(x, (axis,)), rev(dx, (axis,))) if reverse else (x, dx)
+        y, dy = _scan_pairs(combine, pair, axis)
+        return (rev(y, (axis,)), rev(dy, (axis,))) if reverse else (y, dy)
+    return rule
+
+
+def _by_rule_of(p: Primitive) -> Callable[[Pair, Pair], Pair]:
+    """Combination of pairs by the jvp rule of an elementwise primitive of two operands."""
+    def combine(a: Pair, b: Pair) -> Pair:
+        return p.jvp((a[0], b[0]), (a[1], b[1]))
+    return combine
+
+
+# -- cumsum -------------------------------------------------------------------------------------------------------
+
+def _cumsum_transpose(ct, x, *, axis, reverse):
+    return [cumsum_p.bind(ct, axis=axis, reverse=not reverse)]
+
+
+cumsum_p = Primitive("cumsum", type_rule=_type_rule("cumsum", NUMBER), lower=_window_lower("stablehlo.add", lambda _: 0),
+                     jvp=LINEAR, transpose=_cumsum_transpose, batch=_batch_rule(lambda: cumsum_p))
+cumsum = _function(cumsum_p, "Running sum along an axis: ``y[i] = x[0] + ... + x[i]``.")
+
+
+# -- cumprod, cummax, cummin --------------------------------------------------------------------------------------
+
+def _running(name: str, kinds: str, operation: str, init: Callable[[np.dtype], Any], by: Primitive) -> Primitive:
+    p = Primitive(name, type_rule=_type_rule(name, kinds), lower=_window_lower(operation, init),
+                  jvp=_pair_jvp(lambda: p, _by_rule_of(by)), transpose=NOT_LINEAR, batch=_batch_rule(lambda: p))
+    return p
+
+
+cumprod_p = _running("cumprod", NUMBER, "stablehlo.multiply", lambda _: 1, mul_p)
+cumprod = _function(cumprod_p, "Running product along an axis: ``y[i] = x[0] * ... * x[i]``.")
+cummax_p = _running("cummax", REAL, "stablehlo.maximum", lambda dtype: extreme_value(dtype, -1), max_p)
+cummax = _function(cummax_p, "Running maximum along an axis; NaN from the first NaN on.")
+cummin_p = _running("cummin", REAL, "stablehlo.minimum", lambda dtype: extreme_value(dtype, 1), min_p)
+cummin = _function(cummin_p, "Running minimum along an axis; NaN from the first NaN on.")
+
+
+# -- cumlogsumexp -------------------------------------------------------------------------------------------------
+
+def _logaddexp_lower(b: Builder, x: Value, y: Value) -> Value:
+    """log(exp(x) + exp(y)) of two scalars. Equal infinities have no difference: their sum is the right result."""
+    top, gap = b.binary("stablehlo.maximum", x, y), b.binary("stablehlo.subtract", x, y)
+    rest = b.unary("stablehlo.negate", b.unary("stablehlo.abs", gap))
+    small = b.unary("stablehlo.log_plus_one", b.unary("stablehlo.exponential", rest))
+    return b.select(b.compare("NE", gap, gap), b.binary("stablehlo.add", x, y), b.binary("stablehlo.add", top, small))
+
+
+def _logaddexp_pairs(a: Pair, b: Pair) -> Pair:
+    (x, dx), (y, dy) = a, b
+    gap = sub(x, y)
+    z = select_n(eq(gap, gap), add(x, y), add(max(x, y), log1p(exp(neg(abs(gap))))))
+
+    def weight(v: Any) -> Any:
+        return exp(select_n(eq(v, z), sub(v, z), zeros_of(typeof(z))))      # 1 for the infinity that equals z
+    return z, accumulate(mul(dx, weight(x)), mul(dy, weight(y)))
+
+
+cumlogsumexp_p = Primitive(
+    "cumlogsumexp", type_rule=_type_rule("cumlogsumexp", FLOAT),
+    lower=_window_lower(_logaddexp_lower, lambda _: -math.inf), jvp=_pair_jvp(lambda: cumlogsumexp_p, _logaddexp_pairs),
+    transpose=NOT_LINEAR, batch=_batch_rule(lambda: cumlogsumexp_p))
+cumlogsumexp = _function(cumlogsumexp_p, "Running ``log(sum(exp(x)))`` along an axis, without overflow.")

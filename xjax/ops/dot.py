@@ -1,0 +1,350 @@
+"""Products of arrays: `dot_general` and its short forms."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config
+from xjax.core.errors import bad, did_you_mean
+from xjax.core.hlo import Builder, Value, element_type, tensor_type
+from xjax.core.primitive import Primitive
+from xjax.core.promotion import promote_types
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.ops.arrange import reshape_text
+from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
+from xjax.ops.convert import convert_element_type
+from xjax.ops.makers import accumulate, match_scalars
+from xjax.ops.shape import transpose
+
+Axes = tuple[int, ...]
+DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+# -- precision ----------------------------------------------------------------------------------------------------
+
+class Precision(enum.Enum):
+    """How exact a product of float32 is on hardware with narrower units; it changes nothing on CPU."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    def __repr__(self) -> str:
+        return f"Precision.{self.name}"
+
+
+class DotAlgorithm(NamedTuple):
+    """The steps of a product: element types of the factors and of the sum, and in how many parts a factor is cut."""
+
+    lhs_precision_type: Any
+    rhs_precision_type: Any
+    accumulation_type: Any
+    lhs_component_count: int = 1
+    rhs_component_count: int = 1
+    num_primitive_operations: int = 1
+    allow_imprecise_accumulation: bool = False
+
+    def text(self) -> str:
+        """The attribute as StableHLO writes it."""
+        types = [name if isinstance(name, str) else element_type(np.dtype(name)) for name in self[:3]]
+        return (f"algorithm = <lhs_precision_type = {types[0]}, rhs_precision_type = {types[1]}, accumulation_type = "
+                f"{types[2]}, lhs_component_count = {self.lhs_component_count}, rhs_component_count = "
+                f"{self.rhs_component_count}, num_primitive_operations = {self.num_primitive_operations}, "
+                f"allow_imprecise_accumulation = {str(self.allow_imprecise_accumulation).lower()}>")
+
+
+def _algorithm(factor: str, total: str, parts: int = 1, operations: int = 1) -> DotAlgorithm:
+    return DotAlgorithm(factor, factor, total, parts, parts, operations)
+
+
+class DotAlgorithmPreset(enum.Enum):
+    """Algorithms that have a name: FACTOR_FACTOR_SUM, and the number of partial products."""
+
+    DEFAULT = None
+    F16_F16_F16 = _algorithm("f16", "f16")
+    F16_F16_F32 = _algorithm("f16", "f32")
+    BF16_BF16_BF16 = _algorithm("bf16", "bf16")
+    BF16_BF16_F32 = _algorithm("bf16", "f32")
+    BF16_BF16_F32_X3 = _algorithm("bf16", "f32", 2, 3)
+    BF16_BF16_F32_X6 = _algorithm("bf16", "f32", 3, 6)
+    BF16_BF16_F32_X9 = _algorithm("bf16", "f32", 3, 9)
+    TF32_TF32_F32 = _algorithm("tf32", "f32")
+    TF32_TF32_F32_X3 = _algorithm("tf32", "f32", 2, 3)
+    F32_F32_F32 = _algorithm("f32", "f32")
+    F64_F64_F64 = _algorithm("f64", "f64")
+
+    def __repr__(self) -> str:
+        return f"DotAlgorithmPreset.{self.name}"
+
+
+_NAMES = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
+          "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
+          "highest": Precision.HIGHEST, "float32": Precision.HIGHEST}
+
+PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm \
+    | DotAlgorithmPreset
+
+
+def canonical_precision(precision: PrecisionLike) -> Any:
+    """What `precision=` means: None, a pair of `Precision`, a `DotAlgorithm` or a preset.
+
+    None stands for the option `default_matmul_precision`.
+    """
+    if precision is None:
+        precision = config.default_matmul_precision
+        if precision is None:
+            return None
+    if isinstance(precision, (DotAlgorithm, DotAlgorithmPreset)):
+        return precision
+    if isinstance(precision, str) and precision in DotAlgorithmPreset.__members__:
+        return DotAlgorithmPreset[precision]
+    pair = tuple(precision) if isinstance(precision, (tuple, list)) else (precision, precision)
+    if len(pair) != 2:
+        raise _unknown_precision(precision)
+    return tuple(_one_precision(p) for p in pair)
+
+
+def _one_precision(p: Any) -> Precision:
+    if isinstance(p, Precision):
+        return p
+    if p is None:
+        return Precision.DEFAULT
+    if isinstance(p, str) and p in _NAMES:
+        return _NAMES[p]
+    raise _unknown_precision(p)
+
+
+def _unknown_precision(p: Any) -> Exception:
+    names = [*_NAMES, *DotAlgorithmPreset.__members__]
+    hint = did_you_mean(p, names) if isinstance(p, str) else None
+    return bad("precision", f"unknown precision {p!r}", given={"known": ", ".join(names)},
+               fix=hint or "pass 'default', 'high' or 'highest', a pair of them, or the name of an algorithm.",
+               exc=ValueError)
+
+
+def _precision_text(precision: Any) -> str:
+    if precision is None:
+        return ""
+    if isinstance(precision, DotAlgorithmPreset):
+        precision = precision.value
+        if precision is None:
+            return ""
+    if isinstance(precision, DotAlgorithm):
+        return f", precision = [DEFAULT, DEFAULT], {precision.text()}"
+    return f", precision = [{', '.join(p.name for p in precision)}]"
+
+
+# -- dot_general --------------------------------------------------------------------------------------------------
+
+def dot_general(lhs: Any, rhs: Any, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike = None,
+                preferred_element_type: Any = None) -> Any:
+    """Sum of products over the contracted axes, for each batch position.
+
+    Args:
+      lhs, rhs: arrays any[...]; their dtypes may differ.
+      dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
+      precision: see `Precision`; None takes the option `default_matmul_precision`.
+      preferred_element_type: dtype of the sum and the result.
+    Returns: array with the batch axes, then the other axes of lhs, then those of rhs.
+    Raises: TypeError if contracted or batch axes differ in number or size.
+    """
+    lhs, rhs = match_scalars(lhs, rhs)
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    where, ndims = "lax.dot_general", (typeof(lhs).ndim, typeof(rhs).ndim)
+    numbers = ((canonical_axes(tuple(lhs_contract), ndims[0], where, "contracting axes"),
+                canonical_axes(tuple(rhs_contract), ndims[1], where, "contracting axes")),
+               (canonical_axes(tuple(lhs_batch), ndims[0], where, "batch axes"),
+                canonical_axes(tuple(rhs_batch), ndims[1], where, "batch axes")))
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, precision=canonical_precision(precision),
+                              preferred_element_type=preferred_element_type)
+
+
+def _free(ndim: int, *taken: Axes) -> Axes:
+    """The axes that are in none of the groups."""
+    used = {a for group in taken for a in group}
+    return tuple(a for a in range(ndim) if a not in used)
+
+
+def _dot_type(lhs, rhs, *, dimension_numbers, precision, preferred_element_type):
+    check_kinds("dot_general", ANY, lhs, rhs)
+    contract, batch = dimension_numbers
+    for pair, verb, kind in ((contract, "contracts", "contracting dimensions"), (batch, "batches", "batch dimensions")):
+        _check_pairs(lhs, rhs, pair, verb, kind, bool(batch[0] or batch[1]))
+    for aval, taken, group in ((lhs, contract[0], batch[0]), (rhs, contract[1], batch[1])):
+        if {*taken} & {*group}:
+            raise bad("lax.dot_general", "an axis is both contracted and a batch axis",
+                      given={"operand": aval.str_short(), "contracted": str(taken), "batch": str(group)},
+                      fix="name each axis once.")
+    shape = (*(lhs.shape[a] for a in batch[0]), *(lhs.shape[a] for a in _free(lhs.ndim, contract[0], batch[0])),
+             *(rhs.shape[a] for a in _free(rhs.ndim, contract[1], batch[1])))
+    dtype = preferred_element_type
+    if dtype is None:
+        dtype = lhs.dtype if lhs.dtype == rhs.dtype else promote_types(lhs.dtype, rhs.dtype)
+    return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
+
+
+def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], verb: str, kind: str,
+                 batched: bool) -> None:
+    """Raise unless the axes go together in number and size."""
+    if len(pair[0]) != len(pair[1]):
+        raise bad("lax.dot_general", f"{kind} differ in number",
+                  given={"lhs": f"{lhs.str_short()}   {verb} {pair[0]}", "rhs": f"{rhs.str_short()}   {verb} {pair[1]}"},
+                  fix="name as many axes of lhs as of rhs.")
+    for a, b in zip(*pair, strict=True):
+        n, m = lhs.shape[a], rhs.shape[b]
+        if n != m:
+            fix = "make the sizes equal, or name other axes in dimension_numbers."
+            swap = 1 - b
+            if verb == "contracts" and not batched and rhs.ndim == 2 and rhs.shape[swap] == n and len(pair[0]) == 1:
+                fix = f"transpose rhs, or pass dimension_numbers=((({a},), ({swap},)), ((), ()))."
+            width = max(len(lhs.str_short()), len(rhs.str_short()))
+            raise bad("lax.dot_general", f"{kind} differ in size",
+                      given={"lhs": f"{lhs.str_short():{width}}   {verb} axis {a}, size {n}",
+                             "rhs": f"{rhs.str_short():{width}}   {verb} axis {b}, size {m}"}, fix=fix)
+
+
+def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
+               preferred_element_type) -> Value:
+    lhs, rhs, dtype = _operand_types(b, lhs, rhs, out.dtype)
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    lhs, lhs_contract, lhs_batch, lhs_free = _collapse(b, lhs, lhs_contract, lhs_batch)
+    rhs, rhs_contract, rhs_batch, rhs_free = _collapse(b, rhs, rhs_contract, rhs_batch)
+    batch = tuple(lhs.aval.shape[a] for a in lhs_batch)
+    result = ShapedArray((*batch, *lhs_free, *rhs_free), dtype)
+    batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
+    found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
+                 f"{list(rhs_contract)}{_precision_text(precision)} : ({lhs.type}, {rhs.type}) -> "
+                 f"{tensor_type(result)}", result)
+    return b.convert(reshape_text(b, found, out.shape), out.dtype)
+
+
+_KIND_ORDER = "bifc"
+
+
+def _operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Value, Value, np.dtype]:
+    """Operands of one dtype, and the dtype of the product before it is converted to `out`.
+
+    XLA sums in the type of the result, which may be a wider one of the operands' kind; between kinds we convert.
+    """
+    common = lhs.aval.dtype if lhs.aval.dtype == rhs.aval.dtype else promote_types(lhs.aval.dtype, rhs.aval.dtype)
+    dtype = out
+    if kind_of(out) != kind_of(common):
+        if _KIND_ORDER.index(kind_of(out)) > _KIND_ORDER.index(kind_of(common)):
+            common = out
+        dtype = common
+    elif dtypes.bit_width(out) < dtypes.bit_width(common):
+        dtype = common
+    return b.convert(lhs, common), b.convert(rhs, common), dtype
+
+
+def _collapse(b: Builder, x: Value, contract: Axes, batch: Axes) -> tuple[Value, Axes, Axes, Axes]:
+    """The operand with neighbouring free axes as one: XLA's CPU products are made for matrices (1.7 x on a transformer
+    step). Returns it with its contracted and batch axes and the sizes of its free axes."""
+    free = _free(x.aval.ndim, contract, batch)
+    shape = x.aval.shape
+    joined = len(free) > 1 and free == tuple(range(free[0], free[0] + len(free)))
+    if not joined:
+        return x, contract, batch, tuple(shape[a] for a in free)
+    first, count = free[0], len(free)
+    size = math.prod(shape[a] for a in free)
+    flat = reshape_text(b, x, (*shape[:first], size, *shape[first + count:]))
+
+    def moved(axes: Axes) -> Axes:
+        return tuple(a if a < first else a - count + 1 for a in axes)
+    return flat, moved(contract), moved(batch), (size,)
+
+
+def _dot_jvp(primals, tangents, **params):
+    (x, y), (dx, dy) = primals, tangents
+    out = dot_general_p.bind(x, y, **params)
+    total: Any = Zero(out.aval.tangent())
+    if type(dx) is not Zero:
+        total = accumulate(total, dot_general_p.bind(dx, y, **params))
+    if type(dy) is not Zero:
+        total = accumulate(total, dot_general_p.bind(x, dy, **params))
+    return out, total
+
+
+def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_type):
+    (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+    rest = {"precision": precision, "preferred_element_type": preferred_element_type}
+    if is_linear(x):
+        return [_pull_back(ct, x.aval, y, (x_contract, y_contract), (x_batch, y_batch), False, rest), None]
+    return [None, _pull_back(ct, y.aval, x, (y_contract, x_contract), (y_batch, x_batch), True, rest)]
+
+
+def _pull_back(ct: Any, x: ShapedArray, y: Any, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], x_last: bool,
+               rest: dict) -> Any:
+    """Cotangent of the operand of type `x`, where `y` is the other one; `x_last`: x was the right-hand side."""
+    x_free = _free(x.ndim, contract[0], batch[0])
+    y_free = _free(typeof(y).ndim, contract[1], batch[1])
+    n, first, last = len(batch[0]), len(x_free), len(y_free)
+    ct_y = range(n, n + last) if x_last else range(n + first, n + first + last)
+    found = dot_general_p.bind(ct, y, dimension_numbers=((tuple(ct_y), y_free), (tuple(range(n)), batch[1])), **rest)
+    # The result has x's batch axes, x's free axes, then the contracted ones in the order they have in y.
+    by_y = [a for _, a in sorted(zip(contract[1], contract[0], strict=True))]
+    order = [*batch[0], *x_free, *by_y]
+    found = transpose(found, sorted(range(len(order)), key=order.__getitem__))
+    return found if found.aval.dtype == x.dtype else convert_element_type(found, x.dtype)
+
+
+def _dot_batch(axis, args, bdims, *, dimension_numbers, **params):
+    (x, y), (x_bdim, y_bdim) = args, bdims
+    (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+    if x_bdim is not None:
+        x_contract, x_batch = _after(x_bdim, x_contract), _after(x_bdim, x_batch)
+    if y_bdim is not None:
+        y_contract, y_batch = _after(y_bdim, y_contract), _after(y_bdim, y_batch)
+    if x_bdim is not None and y_bdim is not None:       # one more batch axis, in front
+        x_batch, y_batch, position = (x_bdim, *x_batch), (y_bdim, *y_batch), 0
+    elif x_bdim is not None:                            # one more free axis of lhs
+        position = len(x_batch) + _free(typeof(x).ndim, x_contract, x_batch).index(x_bdim)
+    else:                                               # one more free axis of rhs
+        position = (len(x_batch) + len(_free(typeof(x).ndim, x_contract, x_batch))
+                    + _free(typeof(y).ndim, y_contract, y_batch).index(y_bdim))
+    numbers = ((x_contract, y_contract), (x_batch, y_batch))
+    return dot_general_p.bind(x, y, dimension_numbers=numbers, **params), position
+
+
+def _after(bdim: int, axes: Axes) -> Axes:
+    return tuple(a + (a >= bdim) for a in axes)
+
+
+dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower, jvp=_dot_jvp,
+                          transpose=_dot_transpose, batch=_dot_batch)
+
+
+# -- short forms --------------------------------------------------------------------------------------------------
+
+def dot(lhs: Any, rhs: Any, *, dimension_numbers: DotDimensionNumbers | None = None, precision: PrecisionLike = None,
+        preferred_element_type: Any = None) -> Any:
+    """Product of vectors and matrices, or `dot_general` if `dimension_numbers` are given.
+
+    Args: lhs: any[n] or any[m, n]; rhs: any[n] or any[n, k].
+    """
+    x, y = typeof(lhs), typeof(rhs)
+    if dimension_numbers is None:
+        if x.ndim not in (1, 2) or y.ndim not in (1, 2):
+            raise bad("lax.dot", "takes vectors and matrices", given={"lhs": x.str_short(), "rhs": y.str_short()},
+                      fix="pass dimension_numbers, or use numpy.matmul or numpy.einsum.", exc=ValueError)
+        dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
+    """Matrix product of the last two axes, for each position of the axes before, which must be equal."""
+    x, y = typeof(lhs), typeof(rhs)
+    if x.ndim < 2 or x.ndim != y.ndim:
+        raise bad("lax.batch_matmul", "takes two arrays with the same number of axes, at least 2",
+                  given={"lhs": x.str_short(), "rhs": y.str_short()}, fix="use numpy.matmul, which broadcasts.",
+                  exc=ValueError)
+    batch = tuple(range(x.ndim - 2))
+    return dot_general(lhs, rhs, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)

@@ -1,0 +1,191 @@
+"""Arithmetic, element-wise: sums, products, quotients, integer powers, rounding.
+
+What depends on a comparison (`max`, `abs`, `rem` ...) stands in `piecewise`, roots and exponentials in
+`transcendental`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.ops.checks import COMPLEX, FLOAT, NUMBER, static_int
+from xjax.ops.makers import (
+    add_transpose,
+    binary_function,
+    chlo,
+    fill,
+    nary,
+    scalar_like,
+    to_bool,
+    unary,
+    unary_function,
+    unbroadcast,
+)
+
+INEXACT = FLOAT + COMPLEX
+
+
+# -- sums and differences -----------------------------------------------------------------------------------------
+
+def _neg_transpose(ct, x):
+    return [neg(ct)]
+
+
+neg_p = unary("neg", NUMBER, "stablehlo.negate", LINEAR, transpose=_neg_transpose)
+neg = unary_function(neg_p, "Negative, element-wise: ``-x``.")
+
+
+def _additive_jvp(p: Callable[[], Primitive], of_second: Callable) -> Callable:
+    """Derivative of a sum or difference: the same operation on the tangents, or the one tangent that there is."""
+    def rule(primals, tangents):
+        z = p().bind(*primals)
+        dx, dy = tangents
+        if type(dx) is not Zero and type(dy) is not Zero:
+            return z, p().bind(dx, dy)
+        if type(dx) is Zero and type(dy) is Zero:
+            return z, Zero(z.aval.tangent())
+        return z, fill(of_second(dy) if type(dx) is Zero else dx, z.aval)
+    return rule
+
+
+add_p = nary("add", NUMBER, "stablehlo.add", _additive_jvp(lambda: add_p, lambda dy: dy), transpose=add_transpose)
+add = binary_function(add_p, "Sum, element-wise: ``x + y``.")
+
+
+def _sub_transpose(ct, x, y):
+    return [unbroadcast(ct, x.aval) if is_linear(x) else None,
+            unbroadcast(neg(ct), y.aval) if is_linear(y) else None]
+
+
+sub_p = nary("sub", NUMBER, "stablehlo.subtract", _additive_jvp(lambda: sub_p, neg), transpose=_sub_transpose)
+sub = binary_function(sub_p, "Difference, element-wise: ``x - y``.")
+
+
+# -- products and quotients ---------------------------------------------------------------------------------------
+
+def _mul_transpose(ct, x, y):
+    if is_linear(x):
+        return [unbroadcast(mul(ct, y), x.aval), None]
+    return [None, unbroadcast(mul(x, ct), y.aval)]
+
+
+mul_p = nary("mul", NUMBER, "stablehlo.multiply", (lambda dx, z, x, y: mul(dx, y), lambda dy, z, x, y: mul(x, dy)),
+             transpose=_mul_transpose)
+mul = binary_function(mul_p, "Product, element-wise: ``x * y``.")
+
+
+def _div_transpose(ct, x, y):
+    return [unbroadcast(div(ct, y), x.aval), None]
+
+
+div_p = nary("div", NUMBER, "stablehlo.divide",
+             (lambda dx, z, x, y: div(dx, y), lambda dy, z, x, y: mul(mul(neg(dy), x), integer_pow(y, -2))),
+             transpose=_div_transpose)
+div = binary_function(div_p, "Quotient, element-wise: ``x / y``; integers are truncated toward zero.")
+
+
+# -- integer powers -----------------------------------------------------------------------------------------------
+
+def integer_pow(x: Any, y: int) -> Any:
+    """``x ** y`` for a static integer `y`, by repeated multiplication.
+
+    Args: x: number[...]; an integer array takes no negative `y`. The power 0 is 1 everywhere, with derivative 0.
+    """
+    return integer_pow_p.bind(x, y=static_int(y, "y", "lax.integer_pow"))
+
+
+def _integer_pow_dtype(dtype: np.dtype, y: int) -> np.dtype:
+    if y < 0 and dtypes.is_int(dtype):
+        raise bad("lax.integer_pow", "integers cannot be raised to a negative power",
+                  given={"x": dtype.name, "y": str(y)}, fix="convert x to a float dtype first.")
+    return dtype
+
+
+def _integer_pow_lower(b: Builder, out: ShapedArray, x: Value, *, y: int) -> Value:
+    result, square_, n = None, x, abs(y)
+    while n:
+        if n & 1:
+            result = square_ if result is None else b.binary("stablehlo.multiply", result, square_)
+        n >>= 1
+        if n:
+            square_ = b.binary("stablehlo.multiply", square_, square_)
+    one = b.constant(1, out)
+    if result is None:
+        return one
+    return b.binary("stablehlo.divide", one, result) if y < 0 else result
+
+
+def _integer_pow_jvp(dx, z, x, *, y):
+    if y == 0:
+        return Zero(typeof(x).tangent())
+    if y == 1:
+        return dx
+    return mul(dx, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
+
+
+integer_pow_p = unary("integer_pow", NUMBER, _integer_pow_lower, _integer_pow_jvp, out_dtype=_integer_pow_dtype)
+
+def _square_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    return b.binary("stablehlo.multiply", x, x) if dtypes.is_int(out.dtype) else chlo("square")(b, out, x)
+
+
+square_p = unary("square", NUMBER, _square_lower, lambda dx, y, x: mul(dx, mul(scalar_like(x, 2), x)))
+square = unary_function(square_p, "Square, element-wise: ``x * x``.")
+
+
+def reciprocal(x: Any) -> Any:
+    """``1 / x``, element-wise, for floats and complex numbers."""
+    return integer_pow(x, -1)
+
+
+# -- rounding and neighbours --------------------------------------------------------------------------------------
+
+floor_p = unary("floor", FLOAT, "stablehlo.floor", ZERO)
+floor = unary_function(floor_p, "Largest integer that is not above x, as a float. The derivative is zero.")
+ceil_p = unary("ceil", FLOAT, "stablehlo.ceil", ZERO)
+ceil = unary_function(ceil_p, "Smallest integer that is not below x, as a float. The derivative is zero.")
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes numbers that lie halfway between two integers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Nearest integer, as a float. The derivative is zero.
+
+    Args: rounding_method: of 0.5, 1.5, ...: `AWAY_FROM_ZERO` gives 1, 2; `TO_NEAREST_EVEN` (NumPy's way) gives 0, 2.
+    """
+    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
+
+
+def _round_lower(b: Builder, out: ShapedArray, x: Value, *, rounding_method: RoundingMethod) -> Value:
+    name = "afz" if rounding_method is RoundingMethod.AWAY_FROM_ZERO else "even"
+    return b.unary(f"stablehlo.round_nearest_{name}", x)
+
+
+round_p = unary("round", FLOAT, _round_lower, ZERO)
+
+
+def _is_finite_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    return b.op(f"stablehlo.is_finite {x} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+is_finite_p = unary("is_finite", FLOAT, _is_finite_lower, ZERO, out_dtype=to_bool)
+is_finite = unary_function(is_finite_p, "True where x is neither infinite nor nan.")
+
+nextafter_p = nary("nextafter", FLOAT, chlo("next_after"),
+                   Missing("the neighbour of a float in the direction of another has no useful derivative",
+                           fix="wrap it in lax.stop_gradient, or differentiate the function before rounding."))
+nextafter = binary_function(nextafter_p, "The float next to x1 in the direction of x2, element-wise.")

@@ -1,0 +1,75 @@
+"""Operations that return their operands: copy, stop_gradient, optimization_barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core import dtypes, tree
+from xjax.core.hlo import Builder, Value, types_text
+from xjax.core.primitive import LINEAR, ZERO, Primitive
+from xjax.core.types import Zero
+from xjax.ops.checks import ANY
+from xjax.ops.makers import unary, unary_function
+from xjax.ops.zeros import instantiate
+
+
+def _same_value(b: Builder, out: Any, x: Value) -> Value:
+    return x
+
+
+# -- copy ---------------------------------------------------------------------------------------------------------
+
+def _copy_transpose(ct, x):
+    return [copy(ct)]
+
+
+copy_p = unary("copy", ANY, _same_value, LINEAR, transpose=_copy_transpose)
+copy = unary_function(copy_p, "The same values in memory of their own.")
+
+
+# -- stop_gradient ------------------------------------------------------------------------------------------------
+
+stop_gradient_p = unary("stop_gradient", ANY, _same_value, ZERO)
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x` (an array or a tree of arrays), as a constant: derivatives do not flow through it."""
+    return tree.tree_map(stop_gradient_p.bind, x)
+
+
+# -- optimization_barrier -----------------------------------------------------------------------------------------
+
+def optimization_barrier(operand: Any, /) -> Any:
+    """`operand` (an array or a tree of arrays); the compiler moves no operation from one side to the other."""
+    leaves, structure = tree.tree_flatten(operand)
+    return tree.tree_unflatten(structure, optimization_barrier_p.bind(*leaves) if leaves else ())
+
+
+def _barrier_type(*avals):
+    return avals
+
+
+def _barrier_lower(b: Builder, outs: list, *xs: Value) -> list[Value]:
+    return b.ops(f"stablehlo.optimization_barrier {', '.join(x.name for x in xs)} : {types_text(outs)}", outs)
+
+
+def _barrier_jvp(primals, tangents):
+    outs = optimization_barrier_p.bind(*primals)
+    smooth = [dtypes.is_inexact(y.aval.dtype) for y in outs]
+    if all(type(t) is Zero for t in tangents):
+        return outs, [Zero(y.aval.tangent()) for y in outs]
+    held = iter(optimization_barrier_p.bind(*[instantiate(t) for t, s in zip(tangents, smooth, strict=True) if s]))
+    return outs, [next(held) if s else t for t, s in zip(tangents, smooth, strict=True)]
+
+
+def _barrier_transpose(cts, *args):
+    return optimization_barrier_p.bind(*map(instantiate, cts))
+
+
+def _barrier_batch(axis, args, bdims):
+    return optimization_barrier_p.bind(*args), list(bdims)
+
+
+optimization_barrier_p = Primitive(
+    "optimization_barrier", multiple_results=True, type_rule=_barrier_type, lower=_barrier_lower, jvp=_barrier_jvp,
+    transpose=_barrier_transpose, batch=_barrier_batch)

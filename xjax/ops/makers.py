@@ -1,0 +1,261 @@
+"""What families of primitives share: dtype checks, broadcasting of scalars, and the rules that follow from them.
+
+An elementwise primitive takes operands of one dtype whose shapes are equal, or rank 0, or have size 1 where the others
+do not (`mul f32[3] f32[]`): the lowering expands them, so that programs stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.primitive import ZERO, Primitive
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
+from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
+
+
+def broadcast_shape(where: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Common shape of elementwise operands: rank 0 and size 1 expand, other ranks must agree."""
+    ranked = [s for s in shapes if s]
+    if not ranked:
+        return ()
+    first = ranked[0]
+    if all(s == first for s in ranked):
+        return first
+    if len({len(s) for s in ranked}) == 1:
+        sizes = [{n for n in axis if n != 1} for axis in zip(*ranked, strict=True)]
+        if all(len(s) <= 1 for s in sizes):
+            return tuple(s.pop() if s else 1 for s in sizes)
+    raise bad(f"lax.{where}", "incompatible shapes for broadcasting",
+              given={f"argument {i}": str(tuple(s)) for i, s in enumerate(shapes)},
+              fix="make the ranks and sizes equal (size 1 and rank 0 expand), for example with x[:, None] or "
+                  "lax.broadcast_in_dim.")
+
+
+def expand(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    """Lowered operand expanded to the shape of the result."""
+    if x.aval.shape == shape:
+        return x
+    dims = range(len(shape)) if x.aval.shape else ()
+    kept = [d for d in dims if x.aval.shape[d] == shape[d]]
+    if x.aval.shape and len(kept) < len(shape):
+        flat = ShapedArray(tuple(shape[d] for d in kept), x.aval.dtype)
+        x = b.op(f"stablehlo.reshape {x} : ({x.type}) -> {Value('', flat).type}", flat)
+        dims = kept
+    return b.broadcast(x, ShapedArray(shape, x.aval.dtype), tuple(dims))
+
+
+# -- elementwise --------------------------------------------------------------------------------------------------
+
+def elementwise_lower(emit: str | Callable) -> Callable:
+    """Lowering of an elementwise operation: an op name, or `emit(b, out, *expanded operands, **params)`."""
+    if isinstance(emit, str):
+        def lower_named(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
+            xs = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
+            return b.op(f"{emit} {', '.join(x.name for x in xs)} : {Value('', out).type}", out)
+        return lower_named
+
+    def lower(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
+        return emit(b, out, *[x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs], **params)
+    return lower
+
+
+def chlo(name: str) -> Callable:
+    """Emitter of an operation of the CHLO dialect, which spells its types in a form of its own."""
+    def emit(b: Builder, out: ShapedArray, *xs: Value) -> Value:
+        return b.op(f"chlo.{name} {', '.join(x.name for x in xs)} : {', '.join(x.type for x in xs)} -> "
+                    f"{Value('', out).type}", out)
+    return emit
+
+
+def elementwise_batch(p: Callable[[], Primitive]) -> Callable:
+    """Batch rule of an elementwise operation: line the batch axes up in front."""
+    def rule(axis, args, bdims, **params):
+        ranks = [typeof(x).ndim - (b is not None) for x, b in zip(args, bdims, strict=True)]
+        mapped = {(b, r) for b, r in zip(bdims, ranks, strict=True) if b is not None}
+        if len(mapped) == 1 and all(b is not None or r == 0 for b, r in zip(bdims, ranks, strict=True)):
+            return p().bind(*args, **params), next(iter(mapped))[0]
+        rank = max(ranks)
+        lined = [line_up(x, b, rank) if b is not None or r else x
+                 for x, b, r in zip(args, bdims, ranks, strict=True)]
+        return p().bind(*lined, **params), 0
+    return rule
+
+
+def line_up(x: Any, bdim: int | None, rank: int) -> Any:
+    """Array with its batch axis (or a new axis of size 1) in front of `rank` further axes."""
+    ndim = typeof(x).ndim
+    if bdim is None:
+        return expand_dims(x, tuple(range(rank + 1 - ndim)))
+    return expand_dims(move_axis_to_front(x, bdim), tuple(range(1, 2 + rank - ndim)))
+
+
+def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+    """Adjoint of the implicit expansion: sum `ct` down to the shape of `aval`."""
+    shape = ct.aval.shape
+    if shape == aval.shape:
+        return ct
+    if not aval.shape:
+        return reduce_sum(ct, tuple(range(len(shape))))
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
+    return reshape(reduce_sum(ct, axes), aval.shape)
+
+
+def scalar_like(x: Any, value: complex) -> Any:
+    """The number `value` with the dtype of `x`: a NumPy scalar, or a Python number if `x` is weakly typed."""
+    aval = typeof(x)
+    if aval.weak_type and typeof(value := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
+        return value
+    return aval.dtype.type(value)
+
+
+def filled_like(x: Any, value: complex) -> Any:
+    """An array of the shape and dtype of `x`, all of one value; for rank 0 just the number."""
+    scalar, shape = scalar_like(x, value), typeof(x).shape
+    return broadcast_in_dim(scalar, shape, ()) if shape else scalar
+
+
+def fill(tangent: Any, out: ShapedArray) -> Any:
+    """Tangent expanded to the shape of the result."""
+    aval = typeof(tangent)
+    if aval.shape == out.shape:
+        return tangent
+    return broadcast_in_dim(tangent, out.shape, tuple(range(out.ndim)) if aval.shape else ())
+
+
+def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, out_dtype: Callable | None = None,
+          transpose: Any = NOT_LINEAR) -> Primitive:
+    """An elementwise primitive of one operand.
+
+    `jvp(dx, y, x, **params)` gives the tangent from the operand's tangent, the result and the operand; or ZERO, LINEAR.
+    `out_dtype(dtype, **params)` gives the result's dtype; None keeps the operand's.
+    """
+    def type_rule(x, **params):
+        check_kinds(name, kinds, x)
+        if out_dtype is None:
+            return x
+        return ShapedArray(x.shape, out_dtype(x.dtype, **params), x.weak_type and out_dtype is not to_bool)
+
+    def jvp_rule(primals, tangents, **params):
+        (x,), (dx,) = primals, tangents
+        y = p.bind(x, **params)
+        return y, Zero(y.aval.tangent()) if type(dx) is Zero else jvp(dx, y, x, **params)
+
+    def batch(axis, args, bdims, **params):
+        return p.bind(*args, **params), bdims[0]
+
+    p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit), jvp=jvp_rule if callable(jvp) else jvp,
+                  transpose=transpose, batch=batch)
+    return p
+
+
+def to_bool(*_: Any, **__: Any) -> np.dtype:
+    """`out_dtype` of a primitive with a bool result."""
+    return np.dtype(np.bool_)
+
+
+def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: Callable | None = None,
+         transpose: Any = NOT_LINEAR) -> Primitive:
+    """An elementwise primitive of several operands of one dtype.
+
+    `jvps`: for each operand `jvp(dx, y, *operands)`, its share of the tangent (None: the share is zero); or ZERO.
+    """
+    def type_rule(*avals, **params):
+        check_kinds(name, kinds, *avals)
+        check_same_dtype(name, *avals)
+        shape = broadcast_shape(name, *[a.shape for a in avals])
+        dtype = avals[0].dtype if out_dtype is None else out_dtype(avals[0].dtype, **params)
+        return ShapedArray(shape, dtype, out_dtype is None and all([a.weak_type for a in avals]))
+
+    def jvp_rule(primals, tangents, **params):
+        y = p.bind(*primals, **params)
+        total = None
+        for dx, rule in zip(tangents, jvps, strict=True):
+            if type(dx) is not Zero and rule is not None:
+                share = fill(rule(dx, y, *primals, **params), y.aval)
+                total = share if total is None else accumulate_p.bind(total, share)
+        return y, Zero(y.aval.tangent()) if total is None else total
+
+    p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit),
+                  jvp=jvps if not isinstance(jvps, Sequence) else jvp_rule,
+                  transpose=transpose, batch=elementwise_batch(lambda: p))
+    return p
+
+
+def comparison(name: str, kinds: str, emit: Callable) -> Primitive:
+    """An elementwise primitive of two operands with a bool result."""
+    return nary(name, kinds, emit, ZERO, out_dtype=to_bool)
+
+
+def add_transpose(ct: Any, *args: Any) -> list[Any]:
+    """Transpose of a sum: every linear term gets the cotangent."""
+    return [unbroadcast(ct, x.aval) if is_linear(x) else None for x in args]
+
+
+# Sum of cotangents or tangents. A primitive of its own, so that programs show what differentiation added.
+accumulate_p = nary("add_any", NUMBER, "stablehlo.add", (lambda dx, y, a, b: dx, lambda dx, y, a, b: dx),
+                    transpose=add_transpose)
+
+
+def accumulate(x: Any, y: Any) -> Any:
+    """Sum of two tangents or cotangents, either of which may be Zero."""
+    if type(x) is Zero:
+        return y
+    return x if type(y) is Zero else accumulate_p.bind(x, y)
+
+
+# -- public functions ---------------------------------------------------------------------------------------------
+
+_SCALARS = (bool, int, float, complex)
+
+
+def match_scalars(*xs: Any) -> list[Any]:
+    """Python numbers become NumPy scalars of the dtype of the first array among the arguments.
+
+    One that has this dtype already stays as it is, because it is weakly typed.
+    """
+    for x in xs:
+        if type(x) not in _SCALARS:
+            dtype = typeof(x).dtype
+            return [dtype.type(x) if type(x) in _SCALARS and _must_convert(x, dtype) else x for x in xs]
+    return list(xs)
+
+
+def _must_convert(x: Any, dtype: np.dtype) -> bool:
+    """Whether a Python number is to take a dtype: it never silently goes from float to int, or complex to real."""
+    order = "bifc"
+    fits = order.index(kind_of(dtype) or "b") >= order.index(_KIND_OF_SCALAR[type(x)])
+    return fits and typeof(x).dtype != dtype
+
+
+_KIND_OF_SCALAR = {bool: "b", int: "i", float: "f", complex: "c"}
+
+
+def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
+    """The public function of a primitive of one operand."""
+    def apply(x: Any) -> Any:
+        return p.bind(x)
+
+    return _named(apply, name or p.name, doc)
+
+
+def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
+    """The public function of a primitive of two operands. A Python number takes the dtype of the array beside it."""
+    def apply(x: Any, y: Any) -> Any:
+        if type(x) in _SCALARS or type(y) in _SCALARS:
+            x, y = match_scalars(x, y)
+        return p.bind(x, y)
+
+    return _named(apply, name or p.name, doc)
+
+
+def _named(f: Callable, name: str, doc: str) -> Callable:
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = doc
+    return f

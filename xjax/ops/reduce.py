@@ -1,0 +1,294 @@
+"""Reductions over axes: extrema, products, logical ones, argmax and argmin, and `reduce` by any program.
+
+`reduce_sum` is in `xjax.ops.shape`. NaN is never lost: a float extremum of an array with a NaN is NaN at every size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, i64_array, tensor_type
+from xjax.core.primitive import ZERO, Missing, Primitive
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
+from xjax.ops.convert import convert_element_type
+from xjax.ops.compare import eq
+from xjax.ops.elementwise import div, mul
+from xjax.ops.makers import accumulate
+from xjax.ops.shape import after_batch, reduce_sum, reshape, squeeze, transpose
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.ops.zeros import full_of
+
+_BOOL = np.dtype(bool)
+
+# XLA's CPU library for large reductions drops NaN; it takes reductions of one float operand with 4096 elements or more.
+_NAN_SAFE_SIZE = 4096
+
+
+# -- what all reductions share ------------------------------------------------------------------------------------
+
+def reduction(p: Primitive, doc: str) -> Callable:
+    """The public function of a reduction."""
+    def apply(operand: Any, axes: Sequence[int]) -> Any:
+        axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")
+        return p.bind(operand, axes=axes) if axes or not hasattr(operand, "aval") else operand
+
+    apply.__name__ = apply.__qualname__ = p.name
+    apply.__doc__ = doc + " over `axes`, which disappear; the dtype is kept."
+    return apply
+
+
+def _reduced(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _type_rule(name: str, kinds: str) -> Callable:
+    def rule(x, *, axes):
+        check_kinds(name, kinds, x)
+        return x.update(shape=_reduced(x.shape, axes))
+    return rule
+
+
+def _plain(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+    """A reduction by one operation of the accumulator and the element."""
+    start = b.constant(init, ShapedArray((), x.aval.dtype))
+    return b.op(f"stablehlo.reduce({x} init: {start}) applies {operation} across dimensions = {list(axes)} : "
+                f"({x.type}, {start.type}) -> {tensor_type(out)}", out)
+
+
+def _lower_by(operation: str, init: Callable[[np.dtype], Any]) -> Callable:
+    def lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
+        return _plain(b, out, x, operation, init(x.aval.dtype), axes)
+    return lower
+
+
+def _batch_rule(p: Callable[[], Primitive]) -> Callable:
+    def rule(axis, args, bdims, **params):
+        (x,), (bdim,) = args, bdims
+        inner = after_batch(bdim, params.pop("axes"))
+        return p().bind(x, axes=inner, **params), bdim - sum(a < bdim for a in inner)
+    return rule
+
+
+# -- extrema ------------------------------------------------------------------------------------------------------
+
+def extreme_value(dtype: np.dtype, sign: int) -> Any:
+    """The smallest (sign -1) or largest value of a dtype: the extremum of nothing."""
+    if dtypes.is_complex(dtype):
+        return complex(sign * math.inf, sign * math.inf)
+    if dtypes.is_float(dtype):
+        info = dtypes.finfo(dtype)
+        infinite = np.isinf(np.asarray(sign * math.inf, dtype).astype(np.float32))
+        return sign * math.inf if infinite else (info.max if sign > 0 else info.min)
+    if dtypes.is_bool(dtype):
+        return sign > 0
+    info = dtypes.iinfo(dtype)
+    return int(info.max if sign > 0 else info.min)
+
+
+def _extremum_lower(operation: str, sign: int) -> Callable:
+    """Lowering of a maximum (sign 1) or minimum (sign -1)."""
+    def lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
+        dtype = x.aval.dtype
+        init = extreme_value(dtype, -sign)
+        if dtypes.is_complex(dtype):
+            return _complex_extremum(b, out, x, axes, sign)
+        if not dtypes.is_float(dtype) or x.aval.size < _NAN_SAFE_SIZE:
+            return _plain(b, out, x, operation, init, axes)
+        return _nan_keeping(b, out, x, operation, init, axes)
+    return lower
+
+
+def _nan_keeping(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+    """Extremum and "is there a NaN" in one pass; two operands keep it away from the library that drops NaN."""
+    is_nan = b.compare("NE", x, x)
+    start = b.constant(init, ShapedArray((), x.aval.dtype))
+    false = b.constant(False, ShapedArray((), _BOOL))
+
+    def combine(inner: Builder, best: Value, seen: Value, element: Value, nan: Value) -> list[Value]:
+        return [inner.binary(operation, best, element), inner.binary("stablehlo.or", seen, nan)]
+
+    scalars = [start.aval, false.aval]
+    best, seen = b.generic("stablehlo.reduce", [x, is_nan, start, false], [out, out.update(dtype=_BOOL)],
+                           f"dimensions = {i64_array(axes)}", [b.region([*scalars, *scalars], combine)])
+    return b.select(seen, b.constant(math.nan, out.strong()), best)
+
+
+def _complex_extremum(b: Builder, out: ShapedArray, x: Value, axes: Sequence[int], sign: int) -> Value:
+    """Extremum in lexicographic order (real part, then imaginary); a NaN in either part wins."""
+    dtype = np.dtype(np.float32 if x.aval.dtype == np.complex64 else np.float64)
+    part = ShapedArray(x.aval.shape, dtype)
+    parts = [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(part)}", part) for name in ("real", "imag")]
+    start = b.constant(-sign * math.inf, ShapedArray((), dtype))
+    ahead = "GT" if sign > 0 else "LT"
+
+    def combine(inner: Builder, re: Value, im: Value, re2: Value, im2: Value) -> list[Value]:
+        nan = inner.binary("stablehlo.or", inner.compare("NE", re, re), inner.compare("NE", im, im))
+        nan2 = inner.binary("stablehlo.or", inner.compare("NE", re2, re2), inner.compare("NE", im2, im2))
+        tie = inner.binary("stablehlo.and", inner.compare("EQ", re, re2), inner.compare(ahead, im, im2))
+        first = inner.binary("stablehlo.or", inner.compare(ahead, re, re2), tie)
+        keep = inner.binary("stablehlo.or", nan, inner.select(nan2, nan, first))
+        return [inner.select(keep, re, re2), inner.select(keep, im, im2)]
+
+    result = ShapedArray(out.shape, dtype)
+    re, im = b.generic("stablehlo.reduce", [*parts, start, start], [result, result],
+                       f"dimensions = {i64_array(axes)}", [b.region([start.aval] * 4, combine)])
+    return b.op(f"stablehlo.complex {re}, {im} : {tensor_type(out)}", out)
+
+
+def _extremum_jvp(p: Callable[[], Primitive]) -> Callable:
+    """The tangent is the mean of the tangents of all elements that attain the extremum."""
+    def rule(primals, tangents, *, axes):
+        (x,), (dx,) = primals, tangents
+        out = p().bind(x, axes=axes)
+        if type(dx) is Zero:
+            return out, Zero(out.aval.tangent())
+        kept = tuple(1 if i in axes else n for i, n in enumerate(typeof(x).shape))
+        attained = convert_element_type(eq(x, reshape(out, kept)), out.aval.dtype)
+        counts = reduce_sum(attained, axes)
+        return out, div(reduce_sum(mul(dx, attained), axes), counts)
+    return rule
+
+
+def _extremum(name: str, operation: str, sign: int) -> Primitive:
+    p = Primitive(name, type_rule=_type_rule(name, ANY), lower=_extremum_lower(operation, sign),
+                  jvp=_extremum_jvp(lambda: p), transpose=NOT_LINEAR, batch=_batch_rule(lambda: p))
+    return p
+
+
+reduce_max_p = _extremum("reduce_max", "stablehlo.maximum", 1)
+reduce_max = reduction(reduce_max_p, "Maximum (NaN if there is one; of nothing: the smallest value)")
+reduce_min_p = _extremum("reduce_min", "stablehlo.minimum", -1)
+reduce_min = reduction(reduce_min_p, "Minimum (NaN if there is one; of nothing: the largest value)")
+
+
+# -- product ------------------------------------------------------------------------------------------------------
+
+def _prod_jvp(primals, tangents, *, axes):
+    """A tree of products of two: its derivative is exact where elements are zero, unlike product / element."""
+    (x,), (dx,) = primals, tangents
+    if type(dx) is Zero:
+        out = reduce_prod_p.bind(x, axes=axes)
+        return out, Zero(out.aval.tangent())
+    aval = typeof(x)
+    rest = [a for a in range(aval.ndim) if a not in axes]
+    n, shape = math.prod(aval.shape[a] for a in axes), [aval.shape[a] for a in rest]
+    x, dx = (reshape(transpose(v, [*axes, *rest]), (n, *shape)) for v in (x, dx))
+    if n == 0:
+        result = ShapedArray(tuple(shape), aval.dtype)
+        return full_of(result, 1), Zero(result.tangent())
+    while n > 1:
+        half = (n + 1) // 2
+        fill = [(0, 2 * half - n, 0), *[(0, 0, 0)] * len(rest)]
+        left, right = slice_in_dim(x, 0, half), pad(slice_in_dim(x, half, n), aval.dtype.type(1), fill)
+        d_left, d_right = slice_in_dim(dx, 0, half), pad(slice_in_dim(dx, half, n), aval.dtype.type(0), fill)
+        x, dx = mul(left, right), accumulate(mul(d_left, right), mul(left, d_right))
+        n = half
+    return squeeze(x, (0,)), squeeze(dx, (0,))
+
+
+reduce_prod_p = Primitive(
+    "reduce_prod", type_rule=_type_rule("reduce_prod", NUMBER), lower=_lower_by("stablehlo.multiply", lambda _: 1),
+    jvp=_prod_jvp, transpose=NOT_LINEAR, batch=_batch_rule(lambda: reduce_prod_p))
+reduce_prod = reduction(reduce_prod_p, "Product (of nothing: 1)")
+
+
+# -- logical reductions -------------------------------------------------------------------------------------------
+
+def _all_ones(dtype: np.dtype) -> Any:
+    """The value with every bit set."""
+    if dtypes.is_bool(dtype):
+        return True
+    return int(dtypes.iinfo(dtype).max) if dtypes.is_unsigned(dtype) else -1
+
+
+def _logical(name: str, operation: str, init: Callable[[np.dtype], Any]) -> Primitive:
+    p = Primitive(name, type_rule=_type_rule(name, BITS), lower=_lower_by(operation, init), jvp=ZERO,
+                  transpose=NOT_LINEAR, batch=_batch_rule(lambda: p))
+    return p
+
+
+reduce_and_p = _logical("reduce_and", "stablehlo.and", _all_ones)
+reduce_and = reduction(reduce_and_p, "Logical (for integers: bitwise) and")
+reduce_or_p = _logical("reduce_or", "stablehlo.or", lambda _: 0)
+reduce_or = reduction(reduce_or_p, "Logical (for integers: bitwise) or")
+reduce_xor_p = _logical("reduce_xor", "stablehlo.xor", lambda _: 0)
+reduce_xor = reduction(reduce_xor_p, "Logical (for integers: bitwise) exclusive or")
+
+
+# -- argmax and argmin --------------------------------------------------------------------------------------------
+
+def _arg_type(name: str) -> Callable:
+    def rule(x, *, axes, index_dtype):
+        check_kinds(name, "bif", x)
+        if not dtypes.is_int(index_dtype):
+            raise bad(f"lax.{name}", "`index_dtype` must be an integer type", given={"index_dtype": index_dtype.name},
+                      fix="pass numpy.int32.")
+        (axis,) = axes
+        if x.shape[axis] == 0:
+            raise bad(f"lax.{name}", f"axis {axis} is empty: there is nothing to find",
+                      given={"operand": x.str_short()}, fix="check the size before.", exc=ValueError)
+        return ShapedArray(_reduced(x.shape, axes), index_dtype)
+    return rule
+
+
+def _arg_lower(sign: int) -> Callable:
+    """The best element and its index in one reduction, written so that the order of the elements does not matter:
+    NaN before everything, then the extremum, then the smaller index."""
+    ahead = "GT" if sign > 0 else "LT"
+
+    def lower(b: Builder, out: ShapedArray, x: Value, *, axes, index_dtype) -> Value:
+        (axis,) = axes
+        dtype = x.aval.dtype
+        positions = ShapedArray(x.aval.shape, index_dtype)
+        index = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(positions)}", positions)
+        start = b.constant(extreme_value(dtype, -sign), ShapedArray((), dtype))
+        zero = b.constant(0, ShapedArray((), index_dtype))
+
+        def combine(inner: Builder, v: Value, i: Value, w: Value, j: Value) -> list[Value]:
+            better, same = inner.compare(ahead, v, w), inner.compare("EQ", v, w)
+            if dtypes.is_float(dtype):
+                v_nan, w_nan = inner.compare("NE", v, v), inner.compare("NE", w, w)
+                better = inner.select(w_nan, inner.constant(False, v_nan.aval), inner.binary("stablehlo.or", better, v_nan))
+                same = inner.binary("stablehlo.or", same, inner.binary("stablehlo.and", v_nan, w_nan))
+            tie = inner.binary("stablehlo.and", same, inner.compare("LT", i, j))
+            keep = inner.binary("stablehlo.or", better, tie)
+            return [inner.select(keep, v, w), inner.select(keep, i, j)]
+
+        _, found = b.generic("stablehlo.reduce", [x, index, start, zero], [ShapedArray(out.shape, dtype), out],
+                             f"dimensions = {i64_array(axes)}", [b.region([start.aval, zero.aval] * 2, combine)])
+        return found
+    return lower
+
+
+def _arg_extremum(name: str, sign: int) -> Primitive:
+    p = Primitive(name, type_rule=_arg_type(name), lower=_arg_lower(sign), jvp=ZERO, transpose=NOT_LINEAR,
+                  batch=_batch_rule(lambda: p))
+    return p
+
+
+argmax_p, argmin_p = _arg_extremum("argmax", 1), _arg_extremum("argmin", -1)
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """Index of the maximum along an axis, which disappears: the first of equal ones; a NaN is the maximum.
+
+    Args: operand: bool, integer or float[...]; index_dtype: integer type of the result.
+    """
+    return _arg(argmax_p, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """Index of the minimum along an axis, which disappears: the first of equal ones; a NaN is the minimum."""
+    return _arg(argmin_p, operand, axis, index_dtype)
+
+
+def _arg(p: Primitive, operand: Any, axis: int, index_dtype: Any) -> Any:
+    axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
+    return p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))

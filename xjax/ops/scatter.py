@@ -1,0 +1,213 @@
+"""Scatters that replace, multiply, take the extremum or apply a function at computed positions.
+
+`scatter_add`, the adjoint of gather, and what all scatters share are in `xjax.ops.gather`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.jaxpr import Jaxpr, Literal
+from xjax.core.primitive import Missing, Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.ops.arrange import iota
+from xjax.ops.checks import static_int
+from xjax.ops.compare import eq, select_n
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, div, mul, neg
+from xjax.ops.gather import (
+    combiner, read_windows, scatter_add, scatter_add_p, scatter_function, scatter_primitive)
+from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, as_ints
+from xjax.ops.makers import accumulate
+from xjax.ops.piecewise import max, min
+from xjax.ops.shape import reshape
+from xjax.ops.zeros import full_of, instantiate, zeros_of
+
+PROMISED = GatherScatterMode.PROMISE_IN_BOUNDS
+
+
+# -- scatter (set) ------------------------------------------------------------------------------------------------
+
+def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
+    """Where two updates hit one element, the tangent must be that of the update which won.
+
+    With the promise of unique indices that is the scatter of the tangents. Else every window gets a number, the numbers
+    are scattered like the updates, and reading them back tells who won.
+    """
+    if update_jaxpr is not None:
+        raise bad("lax.scatter_apply", "has no derivative",
+                  fix="read with x.at[i].get(), apply the function, write back with x.at[i].set().",
+                  exc=NotImplementedError)
+    x, indices, updates = primals
+    dx, _, du = tangents
+    n = dimension_numbers
+    params = {"dimension_numbers": n, "update_jaxpr": None, "update_consts": (), **flags}
+    if type(dx) is Zero and type(du) is Zero:
+        out = scatter_p.bind(*primals, **params)
+        return out, Zero(out.aval.tangent())
+    if flags["unique_indices"]:
+        out = scatter_p.bind(*primals, **params)
+        return out, scatter_p.bind(instantiate(dx), indices, instantiate(du), **params)
+    ids = _window_ids(typeof(indices), typeof(updates), n)
+    winners = scatter_p.bind(zeros_of(typeof(x).update(dtype=np.dtype(np.uint32), weak_type=False)), indices, ids,
+                             **params)
+    seen = read_windows(winners, indices, typeof(ids), n, mode=PROMISED)
+    untouched = eq(winners, zeros_of(winners.aval))
+    won = eq(ids, seen)
+
+    def combine(a: Any, u: Any) -> Any:
+        kept = select_n(untouched, zeros_of(typeof(a)), a)
+        written = select_n(won, zeros_of(typeof(u)), u)
+        return scatter_add(kept, indices, written, n, **flags)
+
+    return combine(x, updates), combine(instantiate(dx), instantiate(du))
+
+
+def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumbers) -> Any:
+    """uint32 array like the updates: 1, 2, ... for each window."""
+    outer = indices.shape[:-1]
+    shape = tuple(1 if d in n.update_window_dims else size for d, size in enumerate(updates.shape))
+    numbered = reshape(iota(np.uint32, int(np.prod(outer, dtype=np.int64))), shape)
+    return add(numbered, full_of(ShapedArray(updates.shape, np.dtype(np.uint32)), 1))
+
+
+def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **flags):
+    """Reached with the promise of unique indices only, so that every update is the winner."""
+    ct_x = ct_updates = None
+    if is_linear(x):
+        ct_x = scatter(ct, indices, zeros_of(typeof(updates)), dimension_numbers, **flags)
+    if is_linear(updates):
+        ct_updates = read_windows(ct, indices, updates.aval, dimension_numbers, fill_value=0, **flags)
+    return [ct_x, None, ct_updates]
+
+
+def _emit_update(b: Builder, old: Value, new: Value, update_jaxpr: Jaxpr | None) -> Value:
+    """New value of an element: the update, or what the function of `scatter_apply` makes of the old value."""
+    if update_jaxpr is None:
+        return new
+    env = dict(zip(update_jaxpr.invars, (old, new), strict=True))
+
+    def value(atom: Any) -> Value:
+        return b.constant(atom.val, atom.aval) if type(atom) is Literal else env[atom]
+
+    for eqn in update_jaxpr.eqns:
+        outs = [v.aval for v in eqn.outvars]
+        many = eqn.primitive.multiple_results
+        found = eqn.primitive.lower(b, outs if many else outs[0], *map(value, eqn.invars), **eqn.params)
+        env.update(zip(eqn.outvars, found if many else [found], strict=True))
+    return value(update_jaxpr.outvars[0])
+
+
+scatter_p = scatter_primitive("scatter", _emit_update, _scatter_jvp, _scatter_transpose, lambda: scatter_p)
+scatter = scatter_function(
+    scatter_p, None, """`operand` with `updates` written at computed positions.
+
+    If two updates hit one element, either may win, unless `unique_indices` promises that none do.""")
+
+
+def scatter_sub(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
+                indices_are_sorted: bool = False, unique_indices: bool = False,
+                mode: str | GatherScatterMode | None = None) -> Any:
+    """`operand` with `updates` subtracted at computed positions; arguments as `scatter_add`."""
+    return scatter_add(operand, scatter_indices, neg(updates), dimension_numbers, mode=mode,
+                       indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
+
+
+def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
+                  dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
+                  indices_are_sorted: bool = False, unique_indices: bool = False,
+                  mode: str | GatherScatterMode | None = None) -> Any:
+    """`operand` with `func` applied, once for each index vector, to the elements at computed positions.
+
+    Args:
+      func: scalar -> scalar of the same dtype, made of elementwise operations.
+      update_shape: shape of the updates that a `scatter_add` at these positions would take.
+      Others: as `scatter_add`.
+    """
+    aval = typeof(operand)
+    scalar = ShapedArray((), aval.dtype)
+    program = trace_to_jaxpr(lambda x, _: [func(x)], [scalar, scalar], "scatter_apply")
+    if program.consts or program.out_avals[0].strong() is not scalar:
+        raise bad("lax.scatter_apply", "`func` must map a scalar to one of its dtype, without captured arrays",
+                  given={"operand": aval.str_short(), "func": f"{scalar} -> {program.out_avals[0]}"},
+                  fix="convert the result with x.astype(...), and write captured values as Python numbers.")
+    shape = tuple(static_int(n, "update_shape", "lax.scatter_apply") for n in update_shape)
+    return scatter_p.bind(
+        operand, scatter_indices, zeros_of(ShapedArray(shape, aval.dtype)),
+        dimension_numbers=ScatterDimensionNumbers(*map(as_ints, dimension_numbers)), update_jaxpr=program.jaxpr,
+        update_consts=(), indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
+        mode=GatherScatterMode.from_any(mode))
+
+
+# -- scatter-mul --------------------------------------------------------------------------------------------------
+
+def _scatter_mul_jvp(primals, tangents, *, dimension_numbers, **params):
+    x, indices, updates = primals
+    dx, _, du = tangents
+    out = scatter_mul_p.bind(*primals, dimension_numbers=dimension_numbers, **params)
+    tangent: Any = Zero(out.aval.tangent())
+    if type(dx) is not Zero:
+        tangent = scatter_mul_p.bind(dx, indices, updates, dimension_numbers=dimension_numbers, **params)
+    if type(du) is not Zero:
+        if not params["unique_indices"]:
+            raise bad("lax.scatter_mul", "the derivative in the updates needs unique indices",
+                      fix="pass unique_indices=True if no index occurs twice, or write a product by scatter_add of "
+                          "logarithms.", exc=NotImplementedError)
+        flags = {k: params[k] for k in ("indices_are_sorted", "unique_indices", "mode")}
+        moved = scatter_add(zeros_of(typeof(x)), indices, du, dimension_numbers, **flags)
+        tangent = accumulate(tangent, mul(x, moved))
+    return out, tangent
+
+
+def _scatter_mul_transpose(ct, x, indices, updates, *, dimension_numbers, **params):
+    return [scatter_mul_p.bind(ct, indices, updates, dimension_numbers=dimension_numbers, **params)
+            if is_linear(x) else None, None, None]
+
+
+scatter_mul_p = scatter_primitive("scatter-mul", "stablehlo.multiply", _scatter_mul_jvp, _scatter_mul_transpose,
+                                  lambda: scatter_mul_p)
+scatter_mul = scatter_function(scatter_mul_p, mul, "`operand` multiplied by `updates` at computed positions.")
+
+
+# -- scatter-min and scatter-max ----------------------------------------------------------------------------------
+
+def _extremal_jvp(p: Callable[[], Primitive]) -> Callable:
+    """The tangent of an extremum is shared equally by all who attain it: the old value and the winning updates."""
+    def rule(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
+        x, indices, updates = primals
+        n = dimension_numbers
+        out = p().bind(*primals, dimension_numbers=n, update_jaxpr=update_jaxpr, update_consts=update_consts, **flags)
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            return out, Zero(out.aval.tangent())
+        dx, du = instantiate(tangents[0]), instantiate(tangents[2])
+        dtype = out.aval.dtype
+        one = np.ones((), dtype)[()]
+        won = convert_element_type(eq(updates, read_windows(out, indices, typeof(updates), n, mode=PROMISED)), dtype)
+        kept = convert_element_type(eq(x, out), dtype)
+        winners = scatter_add(zeros_of(out.aval), indices, won, n, **flags)
+        touched = scatter_add(zeros_of(out.aval), indices, full_of(typeof(updates), 1), n, **flags)
+        # An element that no update touched keeps its tangent whole, also where it is NaN.
+        alone = eq(touched, zeros_of(out.aval))
+        kept = select_n(alone, kept, full_of(out.aval, 1))
+        share = div(one, max(add(winners, kept), one))
+        total = add(mul(dx, kept), scatter_add(zeros_of(out.aval), indices, mul(du, won), n, **flags))
+        return out, mul(total, share)
+    return rule
+
+
+_EXTREMUM_NOT_LINEAR = Missing("an extremum is not linear, so it has no transpose")
+
+scatter_min_p = scatter_primitive("scatter-min", "stablehlo.minimum", _extremal_jvp(lambda: scatter_min_p),
+                                  _EXTREMUM_NOT_LINEAR, lambda: scatter_min_p)
+scatter_min = scatter_function(scatter_min_p, min, "Minimum of `operand` and `updates` at computed positions.")
+
+scatter_max_p = scatter_primitive("scatter-max", "stablehlo.maximum", _extremal_jvp(lambda: scatter_max_p),
+                                  _EXTREMUM_NOT_LINEAR, lambda: scatter_max_p)
+scatter_max = scatter_function(scatter_max_p, max, "Maximum of `operand` and `updates` at computed positions.")

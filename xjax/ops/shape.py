@@ -1,0 +1,254 @@
+"""The algebra of axes: broadcast_in_dim and reduce_sum (adjoint to each other), reshape, transpose, squeeze.
+
+These come before all other operations, because every elementwise rule uses them to line up shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, static_int
+
+
+def _shape(shape: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
+        shape = (shape,)
+    found = tuple([n if type(n) is int else static_int(n, "shape", where) for n in shape])
+    if any(n < 0 for n in found):
+        raise bad(where, "shapes must have sizes >= 0", given={"shape": str(found)}, fix="pass sizes >= 0.",
+                  exc=ValueError)
+    return found
+
+
+def after_batch(bdim: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """Axes of an unbatched array as axes of the array that has a batch axis at `bdim`."""
+    return tuple(a + (a >= bdim) for a in axes)
+
+
+# -- broadcast_in_dim ---------------------------------------------------------------------------------------------
+
+def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """Array of `shape` whose axis `broadcast_dimensions[i]` repeats axis i of `x`.
+
+    Args: x: any[...]; an axis of size 1 expands. broadcast_dimensions: strictly increasing, one for each axis of x.
+    """
+    shape = _shape(shape, "lax.broadcast_in_dim")
+    dims = tuple(broadcast_dimensions)
+    if typeof(x).shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
+        return x
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+
+
+def _broadcast_type(x, *, shape, broadcast_dimensions):
+    dims = broadcast_dimensions
+    fits = (len(dims) == x.ndim and list(dims) == sorted(set(dims)) and all(0 <= d < len(shape) for d in dims)
+            and all(n in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)))
+    if not fits:
+        raise bad("lax.broadcast_in_dim", "the operand does not fit into the shape",
+                  given={"operand": x.str_short(), "shape": str(shape), "broadcast_dimensions": str(dims)},
+                  fix="give one increasing result axis for each operand axis; sizes must be equal or 1.")
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def _broadcast_lower(b: Builder, out: ShapedArray, x: Value, *, shape, broadcast_dimensions) -> Value:
+    return b.broadcast(x, out, broadcast_dimensions)
+
+
+def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions):
+    added = [d for d in range(len(shape)) if d not in broadcast_dimensions]
+    stretched = [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True) if n != shape[d]]
+    total = reduce_sum(ct, sorted(added + stretched)) if added or stretched else ct
+    return [reshape(total, x.aval.shape)]
+
+
+def _broadcast_batch(axis, args, bdims, *, shape, broadcast_dimensions):
+    x = move_axis_to_front(args[0], bdims[0])
+    dims = (0, *(d + 1 for d in broadcast_dimensions))
+    return broadcast_in_dim_p.bind(x, shape=(axis.size, *shape), broadcast_dimensions=dims), 0
+
+
+broadcast_in_dim_p = Primitive(
+    "broadcast_in_dim", type_rule=_broadcast_type, lower=_broadcast_lower,
+    jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch)
+
+
+def broadcast(x: Any, sizes: Sequence[int]) -> Any:
+    """`x` repeated along new leading axes of the given sizes."""
+    sizes = _shape(sizes, "lax.broadcast")
+    return broadcast_in_dim(x, sizes + typeof(x).shape, range(len(sizes), len(sizes) + typeof(x).ndim))
+
+
+def expand_dims(x: Any, axes: Sequence[int]) -> Any:
+    """`x` with axes of size 1 inserted, so that they stand at `axes` of the result."""
+    aval = typeof(x)
+    rank = aval.ndim + len(axes)
+    new = set(canonical_axes(axes, rank, "lax.expand_dims"))
+    if not new:
+        return x
+    kept = [d for d in range(rank) if d not in new]
+    shape = [1] * rank
+    for d, n in zip(kept, aval.shape, strict=True):
+        shape[d] = n
+    return broadcast_in_dim(x, shape, kept)
+
+
+# -- reduce_sum ---------------------------------------------------------------------------------------------------
+
+def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+    """Sum over `axes`, which disappear. Dtype is kept; the sum of nothing is 0."""
+    axes = canonical_axes(axes, typeof(x).ndim, "lax.reduce_sum", "axes")
+    return reduce_sum_p.bind(x, axes=axes) if axes else x
+
+
+def _reduce_sum_type(x, *, axes):
+    check_kinds("reduce_sum", NUMBER, x)
+    return ShapedArray(tuple(n for i, n in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type)
+
+
+def _reduce_sum_lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
+    zero = b.constant(0, ShapedArray((), x.aval.dtype))
+    return b.op(f"stablehlo.reduce({x} init: {zero}) applies stablehlo.add across dimensions = {list(axes)} : "
+                f"({x.type}, {zero.type}) -> {tensor_type(out)}", out)
+
+
+def _reduce_sum_transpose(ct, x, *, axes):
+    kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
+    return [broadcast_in_dim(ct, x.aval.shape, kept)]
+
+
+def _reduce_sum_batch(axis, args, bdims, *, axes):
+    (x,), (bdim,) = args, bdims
+    inner = after_batch(bdim, axes)
+    return reduce_sum_p.bind(x, axes=inner), bdim - sum(a < bdim for a in inner)
+
+
+reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce_sum_lower,
+                         jvp=LINEAR, transpose=_reduce_sum_transpose, batch=_reduce_sum_batch)
+
+
+# -- reshape ------------------------------------------------------------------------------------------------------
+
+def reshape(x: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+    """`x` in another shape of the same size, in row-major order (after a transposition to `dimensions`, if given)."""
+    new_sizes = _shape(new_sizes, "lax.reshape")
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    if typeof(x).shape == new_sizes and hasattr(x, "aval"):
+        return x
+    return reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
+
+
+def _reshape_type(x, *, new_sizes, dimensions):
+    if math.prod(new_sizes) != x.size:
+        raise bad("lax.reshape", f"cannot turn {x.size} elements into shape {new_sizes}",
+                  given={"operand": x.str_short()}, fix=f"choose sizes whose product is {x.size}.")
+    return ShapedArray(new_sizes, x.dtype, x.weak_type)
+
+
+def _reshape_lower(b: Builder, out: ShapedArray, x: Value, *, new_sizes, dimensions) -> Value:
+    return b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _reshape_transpose(ct, x, *, new_sizes, dimensions):
+    return [reshape(ct, x.aval.shape)]
+
+
+def _reshape_batch(axis, args, bdims, *, new_sizes, dimensions):
+    x = move_axis_to_front(args[0], bdims[0])
+    return reshape_p.bind(x, new_sizes=(axis.size, *new_sizes), dimensions=None), 0
+
+
+reshape_p = Primitive("reshape", type_rule=_reshape_type, lower=_reshape_lower,
+                      jvp=LINEAR, transpose=_reshape_transpose, batch=_reshape_batch)
+
+
+# -- squeeze ------------------------------------------------------------------------------------------------------
+
+def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
+    """`x` without the given axes, which must have size 1."""
+    axes = canonical_axes(dimensions, typeof(x).ndim, "lax.squeeze", "dimensions")
+    return squeeze_p.bind(x, dimensions=tuple(sorted(axes))) if axes else x
+
+
+def _squeeze_type(x, *, dimensions):
+    if any(x.shape[d] != 1 for d in dimensions):
+        raise bad("lax.squeeze", "cannot drop an axis whose size is not 1",
+                  given={"operand": x.str_short(), "dimensions": str(dimensions)},
+                  fix="name axes of size 1 only, or index them: x[0].", exc=ValueError)
+    return ShapedArray(tuple(n for i, n in enumerate(x.shape) if i not in dimensions), x.dtype, x.weak_type)
+
+
+def _squeeze_lower(b: Builder, out: ShapedArray, x: Value, *, dimensions) -> Value:
+    return b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _squeeze_transpose(ct, x, *, dimensions):
+    return [reshape(ct, x.aval.shape)]
+
+
+def _squeeze_batch(axis, args, bdims, *, dimensions):
+    (x,), (bdim,) = args, bdims
+    inner = after_batch(bdim, dimensions)
+    return squeeze_p.bind(x, dimensions=inner), bdim - sum(a < bdim for a in inner)
+
+
+squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
+                      jvp=LINEAR, transpose=_squeeze_transpose, batch=_squeeze_batch)
+
+
+# -- transpose ----------------------------------------------------------------------------------------------------
+
+def transpose(x: Any, permutation: Sequence[int]) -> Any:
+    """Axes of `x` in a new order: result axis i is operand axis `permutation[i]`."""
+    permutation = tuple(permutation)
+    if permutation == tuple(range(typeof(x).ndim)) and hasattr(x, "aval"):
+        return x
+    return transpose_p.bind(x, permutation=permutation)
+
+
+def _transpose_type(x, *, permutation):
+    if sorted(permutation) != list(range(x.ndim)):
+        raise bad("lax.transpose", "`permutation` must name every axis once",
+                  given={"operand": x.str_short(), "permutation": str(permutation)},
+                  fix=f"pass a permutation of {tuple(range(x.ndim))}.")
+    return ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type)
+
+
+def _transpose_lower(b: Builder, out: ShapedArray, x: Value, *, permutation) -> Value:
+    return b.op(f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def _transpose_transpose(ct, x, *, permutation):
+    return [transpose(ct, _inverse(permutation))]
+
+
+def _transpose_batch(axis, args, bdims, *, permutation):
+    (x,), (bdim,) = args, bdims
+    return transpose_p.bind(x, permutation=(bdim, *after_batch(bdim, permutation))), 0
+
+
+transpose_p = Primitive("transpose", type_rule=_transpose_type, lower=_transpose_lower,
+                        jvp=LINEAR, transpose=_transpose_transpose, batch=_transpose_batch)
+
+
+# -- moving one axis ----------------------------------------------------------------------------------------------
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    """`x` with one axis moved, the others in order."""
+    order = [i for i in range(typeof(x).ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, order)
+
+
+def move_axis_to_front(x: Any, source: int) -> Any:
+    return move_axis(x, source, 0)

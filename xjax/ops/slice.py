@@ -1,0 +1,408 @@
+"""Blocks of arrays: slice and pad (adjoint to each other), dynamic_slice and dynamic_update_slice (adjoint too)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.ops.arrange import batched_in_front, concatenate, jointly_linear, slice_text
+from xjax.ops.checks import canonical_axis, check_same_dtype, static_int
+from xjax.ops.compare import lt, select_n
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, sub
+from xjax.ops.gather import gather_p
+from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from xjax.ops.makers import match_scalars
+from xjax.ops.scatter import scatter_p
+from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape, squeeze
+from xjax.ops.zeros import full_of, instantiate, zeros_of
+
+
+def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
+    return tuple(static_int(v, name, where) for v in values)
+
+
+# -- slice --------------------------------------------------------------------------------------------------------
+
+def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Any:
+    """The block of `operand` from `start_indices` up to, and without, `limit_indices`, in steps of `strides`."""
+    where = "lax.slice"
+    return slice_p.bind(operand, start_indices=_ints(start_indices, "start_indices", where),
+                        limit_indices=_ints(limit_indices, "limit_indices", where),
+                        strides=None if strides is None else _ints(strides, "strides", where))
+
+
+def _slice_type(x, *, start_indices, limit_indices, strides):
+    steps = strides or (1,) * x.ndim
+    fits = (len(start_indices) == len(limit_indices) == len(steps) == x.ndim
+            and all(0 <= lo <= hi <= n for lo, hi, n in zip(start_indices, limit_indices, x.shape, strict=True))
+            and all(s > 0 for s in steps))
+    if not fits:
+        raise bad("lax.slice", "the block does not lie inside the operand",
+                  given={"operand": x.str_short(), "start_indices": str(start_indices),
+                         "limit_indices": str(limit_indices), "strides": str(strides)},
+                  fix="give 0 <= start <= limit <= size and stride > 0 for each axis, or index with x[lo:hi].")
+    shape = tuple(-(-(hi - lo) // s) for lo, hi, s in zip(start_indices, limit_indices, steps, strict=True))
+    return x.update(shape=shape)
+
+
+def _slice_lower(b: Builder, out: ShapedArray, x: Value, *, start_indices, limit_indices, strides) -> Value:
+    return slice_text(b, x, start_indices, limit_indices, strides)
+
+
+def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
+    shape, steps = x.aval.shape, strides or (1,) * x.aval.ndim
+    covered = [lo + (1 + (n - 1) * s if n else 0)
+               for lo, n, s in zip(start_indices, ct.aval.shape, steps, strict=True)]
+    config = [(lo, size - end, s - 1)
+              for lo, size, end, s in zip(start_indices, shape, covered, steps, strict=True)]
+    return [pad(ct, ct.aval.dtype.type(0), config)]
+
+
+def _slice_batch(axis, args, bdims, *, start_indices, limit_indices, strides):
+    (x,), (bdim,) = args, bdims
+    def insert(values: Sequence[int], value: int) -> tuple[int, ...]:
+        return (*values[:bdim], value, *values[bdim:])
+    return slice_p.bind(x, start_indices=insert(start_indices, 0), limit_indices=insert(limit_indices, axis.size),
+                        strides=None if strides is None else insert(strides, 1)), bdim
+
+
+slice_p = Primitive("slice", type_rule=_slice_type, lower=_slice_lower, jvp=LINEAR, transpose=_slice_transpose,
+                    batch=_slice_batch)
+
+
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1,
+                 axis: int = 0) -> Any:
+    """`operand[start_index:limit_index:stride]` along one axis; negative positions count from the end."""
+    shape, where = typeof(operand).shape, "lax.slice_in_dim"
+    axis = canonical_axis(axis, len(shape), where)
+    size = shape[axis]
+    lo = 0 if start_index is None else _from_end(static_int(start_index, "start_index", where), size)
+    hi = size if limit_index is None else _from_end(static_int(limit_index, "limit_index", where), size)
+    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], strides[axis] = lo, hi, static_int(stride, "stride", where)
+    return slice(operand, starts, limits, strides)
+
+
+def _from_end(position: int, size: int) -> int:
+    return position + size if position < 0 else position
+
+
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+    """The slice of size 1 at `index` along an axis, which is dropped unless `keepdims`."""
+    where = "lax.index_in_dim"
+    axis = canonical_axis(axis, typeof(operand).ndim, where)
+    size, index = typeof(operand).shape[axis], static_int(index, "index", where)
+    if not -size <= index < size:
+        raise bad(where, f"index {index} is out of bounds for axis {axis} with size {size}",
+                  fix=f"use a value from {-size} to {size - 1}." if size else "the axis is empty.", exc=IndexError)
+    lo = index % size
+    part = slice_in_dim(operand, lo, lo + 1, 1, axis)
+    return part if keepdims else squeeze(part, (axis,))
+
+
+# -- pad ----------------------------------------------------------------------------------------------------------
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """`operand` with `padding_value` before, after and between its elements.
+
+    Args:
+      operand: any[...]; padding_value: scalar of its dtype.
+      padding_config: (low, high, interior) for each axis. Negative low and high crop, after `interior` elements were
+        put between neighbours.
+    """
+    operand, padding_value = match_scalars(operand, padding_value)
+    config = tuple(_ints(triple, "padding_config", "lax.pad") for triple in padding_config)
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+def _pad_type(x, value, *, padding_config):
+    check_same_dtype("pad", x, value)
+    given = {"operand": x.str_short(), "padding_value": value.str_short(), "padding_config": str(padding_config)}
+    if value.ndim:
+        raise bad("lax.pad", "`padding_value` must be a scalar", given=given, fix="pass a 0-d array or a number.")
+    fits = len(padding_config) == x.ndim and all(len(t) == 3 and t[2] >= 0 for t in padding_config)
+    if not fits:
+        raise bad("lax.pad", "`padding_config` must have (low, high, interior >= 0) for each axis", given=given,
+                  fix="pass one triple for each axis; (0, 0, 0) leaves an axis alone.", exc=ValueError)
+    shape = tuple(n + lo + hi + max(n - 1, 0) * inner
+                  for n, (lo, hi, inner) in zip(x.shape, padding_config, strict=True))
+    if any(n < 0 for n in shape):
+        raise bad("lax.pad", f"cropping leaves a negative size: {shape}", given=given,
+                  fix="crop less: low + high must not be below minus the size.", exc=ValueError)
+    return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
+
+
+def _pad_lower(b: Builder, out: ShapedArray, x: Value, value: Value, *, padding_config) -> Value:
+    low, high, interior = ([t[i] for t in padding_config] for i in range(3))
+    return b.op(f"stablehlo.pad {x}, {value}, low = {low}, high = {high}, interior = {interior} : "
+                f"({x.type}, {value.type}) -> {tensor_type(out)}", out)
+
+
+def _pad_transpose(ct, x, value, *, padding_config):
+    zero = ct.aval.dtype.type(0)
+    cropped = pad(ct, zero, [(-lo, -hi, 0) for lo, hi, _ in padding_config])
+    kept = slice(cropped, [0] * ct.aval.ndim, cropped.aval.shape, [t[2] + 1 for t in padding_config])
+    ct_value = None
+    if is_linear(value):
+        axes = tuple(range(ct.aval.ndim))
+        ct_value = sub(reduce_sum(ct, axes), reduce_sum(kept, axes))
+    return [kept if is_linear(x) else None, ct_value]
+
+
+def _pad_batch(axis, args, bdims, *, padding_config):
+    (x, value), (x_bdim, v_bdim) = args, bdims
+    if v_bdim is None:
+        config = (*padding_config[:x_bdim], (0, 0, 0), *padding_config[x_bdim:])
+        return pad_p.bind(x, value, padding_config=config), x_bdim
+    # Each row has its own padding value: pad with zeros, then put the values where the padding is.
+    x, value = batched_in_front(axis, args, bdims)
+    config = ((0, 0, 0), *padding_config)
+    aval = typeof(x)
+    padded = pad_p.bind(x, aval.dtype.type(0), padding_config=config)
+    ours = full_of(ShapedArray(aval.shape, np.dtype(bool)), True)
+    inside = pad_p.bind(ours, np.bool_(False), padding_config=config)
+    return select_n(inside, broadcast_in_dim(value, padded.aval.shape, (0,)), padded), 0
+
+
+pad_p = Primitive("pad", type_rule=_pad_type, lower=_pad_lower, jvp=jointly_linear(lambda: pad_p),
+                  transpose=_pad_transpose, batch=_pad_batch)
+
+
+# -- starts of dynamic slices -------------------------------------------------------------------------------------
+
+def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool], where: str) -> list[Any]:
+    """One scalar start for each axis, all of one integer type; negative ones count from the end where allowed."""
+    if hasattr(indices, "ndim"):
+        if indices.ndim != 1 or indices.shape[0] != len(shape):
+            raise bad(where, f"`start_indices` must have one entry for each of the {len(shape)} axes",
+                      given={"start_indices": indices}, fix="pass a sequence of scalars, or an array int[ndim].")
+        indices = [squeeze(slice(indices, (i,), (i + 1,), (1,)), (0,)) for i in range(len(shape))]
+    allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else list(allow_negative)
+    if len(indices) != len(shape) or len(allowed) != len(shape):
+        raise bad(where, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",
+                  fix="pass 0 for the axes that are kept whole.")
+    dtype = _start_dtype(indices, where)
+    return [_start(i, n, neg, dtype) for i, n, neg in zip(indices, shape, allowed, strict=True)]
+
+
+def _start_dtype(indices: Sequence[Any], where: str) -> np.dtype:
+    """The integer type of the starts: that of the arrays among them, which must agree."""
+    found = {typeof(i).dtype for i in indices if type(i) is not int}
+    if len(found) > 1 or any(typeof(i).ndim for i in indices) or not all(map(dtypes.is_int, found)):
+        raise bad(where, "the starts must be scalar integers of one dtype",
+                  given={f"start {k}": typeof(i).str_short() for k, i in enumerate(indices)},
+                  fix="convert them with x.astype('int32').")
+    return found.pop() if found else dtypes.canonicalize_dtype(int)
+
+
+def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype) -> Any:
+    """A start of the dtype, not counted from the end any more."""
+    if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
+        index = int(index)
+        return dtype.type(max(index + size, 0) if index < 0 and allow_negative else max(index, 0))
+    if not allow_negative or dtypes.is_unsigned(dtype):
+        return index
+    return select_n(lt(index, dtype.type(0)), index, add(_strong(index, dtype), dtype.type(size)))
+
+
+def _strong(index: Any, dtype: np.dtype) -> Any:
+    return convert_element_type(index, dtype) if index.aval.weak_type else index
+
+
+def _check_starts(where: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:
+    if len(starts) != x.ndim or any(s.ndim or not dtypes.is_int(s.dtype) for s in starts) \
+            or len({s.dtype for s in starts}) > 1:
+        raise bad(where, "needs one scalar integer start for each axis, all of one dtype",
+                  given={"operand": x.str_short(), "starts": ", ".join(s.str_short() for s in starts)},
+                  fix="convert them with x.astype('int32').")
+
+
+def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
+    """Starts of at least 32 bits: XLA clamps them to bounds that a narrow type cannot hold."""
+    return [b.convert(s, np.dtype(np.int32)) if dtypes.bit_width(s.aval.dtype) < 32 else s for s in starts]
+
+
+# -- dynamic_slice ------------------------------------------------------------------------------------------------
+
+def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
+                  allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """The block of `slice_sizes` at `start_indices`, which may be traced.
+
+    Args:
+      operand: any[...]; start_indices: scalars or int[ndim], one start for each axis.
+      allow_negative_indices: a negative start counts from the end (or False: is moved to 0).
+    Returns: any[slice_sizes]. A block that would stick out is moved inside.
+    """
+    starts = _starts(start_indices, typeof(operand).shape, allow_negative_indices, "lax.dynamic_slice")
+    return dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes, "slice_sizes", "lax.dynamic_slice"))
+
+
+def _dynamic_slice_type(x, *starts, slice_sizes):
+    _check_starts("lax.dynamic_slice", x, starts)
+    if len(slice_sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(slice_sizes, x.shape, strict=True)):
+        raise bad("lax.dynamic_slice", "the slice is larger than the operand",
+                  given={"operand": x.str_short(), "slice_sizes": str(slice_sizes)},
+                  fix="give a size from 0 to the operand's for each axis.")
+    return x.update(shape=slice_sizes)
+
+
+def _dynamic_slice_lower(b: Builder, out: ShapedArray, x: Value, *starts: Value, slice_sizes) -> Value:
+    if not starts:
+        return x
+    starts = _wide_starts(b, starts)
+    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(slice_sizes)} : "
+                f"({', '.join([x.type, *(s.type for s in starts)])}) -> {tensor_type(out)}", out)
+
+
+def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
+    return [dynamic_update_slice_p.bind(zeros_of(x.aval), ct, *starts), *[None] * len(starts)]
+
+
+def _dynamic_slice_batch(axis, args, bdims, *, slice_sizes):
+    (x, *starts), (x_bdim, *i_bdims) = args, bdims
+    if all(b is None for b in i_bdims):             # one block for all rows: no gather needed
+        zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
+        starts.insert(x_bdim, zero)
+        sizes = (*slice_sizes[:x_bdim], axis.size, *slice_sizes[x_bdim:])
+        return dynamic_slice_p.bind(x, *starts, slice_sizes=sizes), x_bdim
+    ndim = len(slice_sizes)
+    indices = _index_vectors(axis, starts, i_bdims)
+    numbers = GatherDimensionNumbers(tuple(range(ndim)), (), tuple(range(ndim)))
+    params = {"dimension_numbers": numbers, "slice_sizes": slice_sizes, "unique_indices": True,
+              "indices_are_sorted": True, "mode": GatherScatterMode.CLIP, "fill_value": None}
+    return gather_p.batch(axis, (x, indices), (x_bdim, 0), **params)
+
+
+def _index_vectors(axis: Any, starts: Sequence[Any], bdims: Sequence[int | None]) -> Any:
+    """The starts as index vectors int[batch, ndim]."""
+    columns = [reshape(s, (axis.size, 1)) if b is not None else broadcast_in_dim(s, (axis.size, 1), ())
+               for s, b in zip(starts, bdims, strict=True)]
+    return concatenate(columns, 1)
+
+
+dynamic_slice_p = Primitive("dynamic_slice", type_rule=_dynamic_slice_type, lower=_dynamic_slice_lower, jvp=LINEAR,
+                            transpose=_dynamic_slice_transpose, batch=_dynamic_slice_batch)
+
+
+def _in_dim(shape: tuple[int, ...], axis: int, start: Any) -> list[Any]:
+    """Starts that are 0 but along one axis."""
+    return [start if d == axis else 0 for d in range(len(shape))]
+
+
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """`dynamic_slice` along one axis; the others are kept whole."""
+    shape = typeof(operand).shape
+    axis = canonical_axis(axis, len(shape), "lax.dynamic_slice_in_dim")
+    sizes = (*shape[:axis], static_int(slice_size, "slice_size", "lax.dynamic_slice_in_dim"), *shape[axis + 1:])
+    allowed = [d == axis and allow_negative_indices for d in range(len(shape))]
+    return dynamic_slice(operand, _in_dim(shape, axis, start_index), sizes, allow_negative_indices=allowed)
+
+
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """The slice of size 1 at `index`, which may be traced; the axis is dropped unless `keepdims`."""
+    axis = canonical_axis(axis, typeof(operand).ndim, "lax.dynamic_index_in_dim")
+    part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    return part if keepdims else squeeze(part, (axis,))
+
+
+# -- dynamic_update_slice -----------------------------------------------------------------------------------------
+
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
+                         allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """`operand` with the block at `start_indices` replaced by `update`.
+
+    Args: operand: any[...]; update: the same dtype and number of axes, not larger; start_indices: as `dynamic_slice`.
+    Returns: an array like `operand`. A block that would stick out is moved inside.
+    """
+    operand, update = match_scalars(operand, update)
+    starts = _starts(start_indices, typeof(operand).shape, allow_negative_indices, "lax.dynamic_update_slice")
+    return dynamic_update_slice_p.bind(operand, update, *starts)
+
+
+def _dynamic_update_slice_type(x, update, *starts):
+    check_same_dtype("dynamic_update_slice", x, update)
+    _check_starts("lax.dynamic_update_slice", x, starts)
+    if update.ndim != x.ndim or any(m > n for m, n in zip(update.shape, x.shape, strict=True)):
+        raise bad("lax.dynamic_update_slice", "the update does not fit into the operand",
+                  given={"operand": x.str_short(), "update": update.str_short()},
+                  fix="give an update with as many axes and no larger size; add axes with update[None].")
+    return x.strong()
+
+
+def _dynamic_update_slice_lower(b: Builder, out: ShapedArray, x: Value, update: Value, *starts: Value) -> Value:
+    if not starts:
+        return update
+    starts = _wide_starts(b, starts)
+    types = ", ".join(v.type for v in (x, update, *starts))
+    return b.op(f"stablehlo.dynamic_update_slice {x}, {update}, {', '.join(s.name for s in starts)} : ({types}) -> "
+                f"{tensor_type(out)}", out)
+
+
+def _dynamic_update_slice_jvp(primals, tangents):
+    x, update, *starts = primals
+    out = dynamic_update_slice_p.bind(*primals)
+    if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
+        return out, Zero(out.aval.tangent())
+    return out, dynamic_update_slice_p.bind(instantiate(tangents[0]), instantiate(tangents[1]), *starts)
+
+
+def _dynamic_update_slice_transpose(ct, x, update, *starts):
+    shape = typeof(update).shape
+    ct_x = ct_update = None
+    if is_linear(x):
+        ct_x = dynamic_update_slice_p.bind(ct, zeros_of(typeof(update)), *starts)
+    if is_linear(update):
+        ct_update = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
+    return [ct_x, ct_update, *[None] * len(starts)]
+
+
+def _dynamic_update_slice_batch(axis, args, bdims):
+    x, update, *starts = args
+    x_bdim, u_bdim, *i_bdims = bdims
+    ndim = len(starts)
+    if all(b is None for b in i_bdims):             # one block for all rows: no scatter needed
+        x, update = batched_in_front(axis, (x, update), (x_bdim, u_bdim))
+        zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
+        return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
+    numbers = ScatterDimensionNumbers(tuple(range(ndim)), (), tuple(range(ndim)))
+    params = {"dimension_numbers": numbers, "indices_are_sorted": True, "unique_indices": True,
+              "mode": GatherScatterMode.CLIP, "update_jaxpr": None, "update_consts": ()}
+    indices = _index_vectors(axis, starts, i_bdims)
+    return scatter_p.batch(axis, (x, indices, update), (x_bdim, 0, u_bdim), **params)
+
+
+dynamic_update_slice_p = Primitive(
+    "dynamic_update_slice", type_rule=_dynamic_update_slice_type, lower=_dynamic_update_slice_lower,
+    jvp=_dynamic_update_slice_jvp, transpose=_dynamic_update_slice_transpose, batch=_dynamic_update_slice_batch)
+
+
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """`dynamic_update_slice` along one axis; the update starts at 0 along the others."""
+    shape = typeof(operand).shape
+    axis = canonical_axis(axis, len(shape), "lax.dynamic_update_slice_in_dim")
+    allowed = [d == axis and allow_negative_indices for d in range(len(shape))]
+    return dynamic_update_slice(operand, update, _in_dim(shape, axis, start_index), allow_negative_indices=allowed)
+
+
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """`operand` with the slice at `index` along an axis replaced; `update` may lack that axis."""
+    aval = typeof(operand)
+    axis = canonical_axis(axis, aval.ndim, "lax.dynamic_update_index_in_dim")
+    operand, update = match_scalars(operand, update)
+    if typeof(update).ndim != aval.ndim:
+        shape = typeof(update).shape
+        update = reshape(update, (*shape[:axis], 1, *shape[axis:]))
+    return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)

@@ -1,0 +1,224 @@
+"""Exponentials, logarithms, roots, powers, trigonometric and hyperbolic functions, element-wise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.checks import FLOAT, INT, NOT_LINEAR, check_kinds, check_same_dtype
+from xjax.ops.compare import eq, select
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, reciprocal, square, sub
+from xjax.ops.makers import (
+    accumulate,
+    binary_function,
+    broadcast_shape,
+    chlo,
+    elementwise_batch,
+    elementwise_lower,
+    fill,
+    filled_like,
+    match_scalars,
+    nary,
+    scalar_like,
+    unary,
+    unary_function,
+)
+from xjax.ops.piecewise import nonzero
+from xjax.ops.shape import broadcast_in_dim
+
+
+def _one(x: Any) -> Any:
+    return scalar_like(x, 1)
+
+
+# -- exponentials and logarithms ----------------------------------------------------------------------------------
+
+exp_p = unary("exp", INEXACT, "stablehlo.exponential", lambda dx, y, x: mul(dx, y))
+exp = unary_function(exp_p, "Exponential, element-wise.")
+
+
+def _exp2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    return b.unary("stablehlo.exponential", b.binary("stablehlo.multiply", b.constant(np.log(2), out.strong()), x))
+
+
+exp2_p = unary("exp2", INEXACT, _exp2_lower, lambda dx, y, x: mul(log(scalar_like(x, 2)), mul(dx, y)))
+exp2 = unary_function(exp2_p, "``2 ** x``, element-wise.")
+
+log_p = unary("log", INEXACT, "stablehlo.log", lambda dx, y, x: div(dx, x))
+log = unary_function(log_p, "Natural logarithm, element-wise: -inf at 0, nan below.")
+
+expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, add(y, _one(y))))
+expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x.")
+
+log1p_p = unary("log1p", INEXACT, "stablehlo.log_plus_one", lambda dx, y, x: div(dx, add(x, _one(x))))
+log1p = unary_function(log1p_p, "``log(1 + x)``, element-wise, exact for small x.")
+
+
+def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    one = b.constant(1, out.strong())
+    growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
+    return b.binary("stablehlo.divide", one, b.binary("stablehlo.add", one, growth))
+
+
+logistic_p = unary("logistic", INEXACT, _logistic_lower, lambda dx, y, x: mul(dx, mul(y, sub(_one(y), y))))
+logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x))``.")
+
+
+# -- roots --------------------------------------------------------------------------------------------------------
+
+sqrt_p = unary("sqrt", INEXACT, "stablehlo.sqrt", lambda dx, y, x: mul(dx, div(scalar_like(x, 0.5), y)))
+sqrt = unary_function(sqrt_p, "Square root, element-wise: nan below 0; the derivative at 0 is inf.")
+
+rsqrt_p = unary("rsqrt", INEXACT, "stablehlo.rsqrt",
+                lambda dx, y, x: mul(dx, mul(scalar_like(x, -0.5), div(y, x))))
+rsqrt = unary_function(rsqrt_p, "``1 / sqrt(x)``, element-wise.")
+
+cbrt_p = unary("cbrt", FLOAT, "stablehlo.cbrt",
+               lambda dx, y, x: mul(dx, mul(scalar_like(x, 1 / 3), integer_pow(y, -2))))
+cbrt = unary_function(cbrt_p, "Real cube root, element-wise.")
+
+
+# -- powers -------------------------------------------------------------------------------------------------------
+
+def pow(x: Any, y: Any) -> Any:
+    """``x ** y``, element-wise.
+
+    Args: x: float or complex[...];  y: of the same dtype, or integer, 0-d or of a shape that broadcasts with x.
+    An integer y makes the derivative at x = 0 exact. With respect to y the derivative at x = 0 is 0.
+    """
+    if type(y) is int:
+        return pow_p.bind(*match_scalars(x), y)
+    return pow_p.bind(*match_scalars(x, y))
+
+
+def _pow_type(x, y):
+    check_kinds("pow", INEXACT, x)
+    check_kinds("pow", INEXACT + INT, y)
+    if not dtypes.is_int(y.dtype):
+        check_same_dtype("pow", x, y)
+    return ShapedArray(broadcast_shape("pow", x.shape, y.shape), x.dtype, x.weak_type and y.weak_type)
+
+
+def _pow_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
+    return b.binary("stablehlo.power", x, b.convert(y, x.aval.dtype))
+
+
+def _pow_jvp(primals, tangents):
+    (x, y), (dx, dy) = primals, tangents
+    z = pow_p.bind(x, y)
+    total = Zero(z.aval.tangent())
+    if type(dx) is not Zero:
+        slope = _slope_at_integers(x, y) if dtypes.is_int(typeof(y).dtype) else mul(y, pow(x, sub(y, _one(y))))
+        total = fill(mul(dx, slope), z.aval)
+    if type(dy) is not Zero:
+        total = accumulate(total, fill(mul(dy, mul(log(nonzero(x)), z)), z.aval))
+    return z, total
+
+
+def _slope_at_integers(x, y):
+    """d(x ** y)/dx = y x ** (y - 1), but 0 for y = 0, even where x is 0."""
+    y = convert_element_type(y, typeof(x).dtype)
+    if typeof(y).shape != typeof(x).shape and not typeof(y).shape:
+        y = broadcast_in_dim(y, typeof(x).shape, ())
+    is_zero = eq(y, scalar_like(y, 0))
+    slope = mul(nonzero(y), pow(x, sub(y, _one(y))))
+    return select(fill(is_zero, typeof(slope)), filled_like(slope, 0), slope)
+
+
+pow_p = Primitive("pow", type_rule=_pow_type, lower=elementwise_lower(_pow_lower), jvp=_pow_jvp, transpose=NOT_LINEAR,
+                  batch=elementwise_batch(lambda: pow_p))
+
+
+# -- trigonometric ------------------------------------------------------------------------------------------------
+
+def _sine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
+    """sin(x + iy) = sin x cosh y + i cos x sinh y; XLA's own complex sine loses small imaginary parts."""
+    if not dtypes.is_complex(out.dtype):
+        return b.unary("stablehlo.sine", z)
+    x, sinh_y, cosh_y = _sinh_and_cosh(b, z)
+    re = b.binary("stablehlo.multiply", b.unary("stablehlo.sine", x), cosh_y)
+    im = b.binary("stablehlo.multiply", b.unary("stablehlo.cosine", x), sinh_y)
+    return _complex(b, out, _zero_if_zero(b, x, re), im)
+
+
+def _cosine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
+    """cos(x + iy) = cos x cosh y - i sin x sinh y."""
+    if not dtypes.is_complex(out.dtype):
+        return b.unary("stablehlo.cosine", z)
+    x, sinh_y, cosh_y = _sinh_and_cosh(b, z)
+    re = b.binary("stablehlo.multiply", b.unary("stablehlo.cosine", x), cosh_y)
+    minus_sin = b.unary("stablehlo.negate", b.unary("stablehlo.sine", x))
+    im = b.binary("stablehlo.multiply", minus_sin, sinh_y)
+    return _complex(b, out, re, _zero_if_zero(b, x, im))
+
+
+def _sinh_and_cosh(b: Builder, z: Value) -> tuple[Value, Value, Value]:
+    """x, sinh y and cosh y of z = x + iy; sinh by expm1, which is exact for small y."""
+    part = ShapedArray(z.aval.shape, dtypes.finfo(z.aval.dtype).dtype)
+    x, y = (b.op(f"stablehlo.{name} {z} : ({z.type}) -> {tensor_type(part)}", part) for name in ("real", "imag"))
+    up = b.unary("stablehlo.exponential_minus_one", y)
+    down = b.unary("stablehlo.exponential_minus_one", b.unary("stablehlo.negate", y))
+    two = b.constant(2, part)
+    sinh_y = b.binary("stablehlo.divide", b.binary("stablehlo.subtract", up, down), two)
+    cosh_y = b.binary("stablehlo.divide", b.binary("stablehlo.add", b.binary("stablehlo.add", up, down), two), two)
+    return x, sinh_y, cosh_y
+
+
+def _zero_if_zero(b: Builder, x: Value, product: Value) -> Value:
+    """`product`, but 0 where x is 0: 0 times an infinite cosh or sinh is 0 here, not nan."""
+    zero = b.constant(0, x.aval)
+    return b.select(b.compare("EQ", x, zero), zero, product)
+
+
+def _complex(b: Builder, out: ShapedArray, re: Value, im: Value) -> Value:
+    return b.op(f"stablehlo.complex {re}, {im} : {tensor_type(out)}", out)
+
+
+sin_p = unary("sin", INEXACT, _sine_lower, lambda dx, y, x: mul(dx, cos(x)))
+sin = unary_function(sin_p, "Sine, element-wise.")
+cos_p = unary("cos", INEXACT, _cosine_lower, lambda dx, y, x: neg(mul(dx, sin(x))))
+cos = unary_function(cos_p, "Cosine, element-wise.")
+tan_p = unary("tan", INEXACT, "stablehlo.tan", lambda dx, y, x: mul(dx, add(_one(y), square(y))))
+tan = unary_function(tan_p, "Tangent, element-wise.")
+
+asin_p = unary("asin", INEXACT, chlo("asin"), lambda dx, y, x: mul(dx, rsqrt(sub(_one(x), square(x)))))
+asin = unary_function(asin_p, "Inverse sine, element-wise.")
+acos_p = unary("acos", INEXACT, chlo("acos"), lambda dx, y, x: mul(dx, neg(rsqrt(sub(_one(x), square(x))))))
+acos = unary_function(acos_p, "Inverse cosine, element-wise.")
+atan_p = unary("atan", INEXACT, chlo("atan"), lambda dx, y, x: div(dx, add(_one(x), square(x))))
+atan = unary_function(atan_p, "Inverse tangent, element-wise.")
+
+
+def _radius2(x, y):
+    return add(square(x), square(y))
+
+
+atan2_p = nary("atan2", INEXACT, "stablehlo.atan2",
+               (lambda dx, z, x, y: mul(dx, div(y, _radius2(x, y))),
+                lambda dy, z, x, y: mul(dy, div(neg(x), _radius2(x, y)))))
+atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and abscissa y: ``atan(x / y)`` in its quadrant.")
+
+
+# -- hyperbolic ---------------------------------------------------------------------------------------------------
+
+sinh_p = unary("sinh", INEXACT, chlo("sinh"), lambda dx, y, x: mul(dx, cosh(x)))
+sinh = unary_function(sinh_p, "Hyperbolic sine, element-wise.")
+cosh_p = unary("cosh", INEXACT, chlo("cosh"), lambda dx, y, x: mul(dx, sinh(x)))
+cosh = unary_function(cosh_p, "Hyperbolic cosine, element-wise.")
+# (1 + y)(1 - y) instead of 1 - y ** 2: no cancellation where y is close to 1 or -1.
+tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", lambda dx, y, x: mul(add(dx, mul(dx, y)), sub(_one(x), y)))
+tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")
+
+asinh_p = unary("asinh", INEXACT, chlo("asinh"), lambda dx, y, x: mul(dx, rsqrt(add(square(x), _one(x)))))
+asinh = unary_function(asinh_p, "Inverse hyperbolic sine, element-wise.")
+acosh_p = unary("acosh", INEXACT, chlo("acosh"), lambda dx, y, x: mul(dx, rsqrt(sub(square(x), _one(x)))))
+acosh = unary_function(acosh_p, "Inverse hyperbolic cosine, element-wise.")
+atanh_p = unary("atanh", INEXACT, chlo("atanh"),
+                lambda dx, y, x: mul(reciprocal(add(_one(x), x)), div(dx, sub(_one(x), x))))
+atanh = unary_function(atanh_p, "Inverse hyperbolic tangent, element-wise.")

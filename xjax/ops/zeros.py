@@ -1,0 +1,32 @@
+"""Arrays of one value: `full`, `zeros_like`, and making a symbolic Zero real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.shape import broadcast_in_dim
+
+
+def full_of(aval: ShapedArray, value: Any) -> Any:
+    """Array of type `aval` with every element `value`."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    scalar = aval.dtype.type(value)
+    return broadcast_in_dim(scalar, aval.shape, ())
+
+
+def zeros_of(aval: ShapedArray) -> Any:
+    return full_of(aval, 0)
+
+
+def zeros_like_value(x: Any) -> Any:
+    return zeros_of(typeof(x))
+
+
+def instantiate(x: Any) -> Any:
+    """A tangent or cotangent as an array: Zero becomes zeros (of dtype float0 where there is no derivative)."""
+    return zeros_of(x.aval) if type(x) is Zero else x

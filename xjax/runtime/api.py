@@ -1,0 +1,93 @@
+"""Functions of the top level that move trees of arrays between the host and devices, and a few on the process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from xjax.core.errors import TracerArrayConversionError, bad
+from xjax.core.primitive import clear_type_caches
+from xjax.core.trace import Tracer, abstract_value_error
+from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tree_unflatten
+from xjax.runtime import array, memory
+from xjax.runtime.array import Array
+from xjax.runtime.dispatch import eval_trace
+
+
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+    """A tree of arrays on a device, or cut over devices by a sharding.
+
+    Args:
+      x: tree of arrays, NumPy arrays and numbers. A traced value is returned as it is: where it lies is a matter of the
+        compiled program.
+      device: a device, a sharding, or a tree of them that is a prefix of `x`; None is the default device, and arrays
+        stay where they are.
+      donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
+      src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
+
+    Returns: the same tree of `Array`s. Raises: TypeError for a leaf that is no array, naming its type.
+
+    >>> xjax.device_put({"w": 1.0}, xjax.devices()[0])
+    {'w': Array(1., dtype=float32, weak_type=True)}
+    """
+    leaves, tree = flatten(x)
+    targets = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    moved = [leaf if isinstance(leaf, Tracer) else array.device_put(leaf, target)
+             for leaf, target in zip(leaves, targets, strict=True)]
+    if donate is True:
+        for old, new in zip(leaves, moved, strict=True):
+            if type(old) is Array and old is not new:
+                old.block_until_ready()
+                old.delete()
+    return tree_unflatten(tree, moved)
+
+
+def device_get(x: Any) -> Any:
+    """A tree with every `Array` replaced by its value as a (read-only) NumPy array; other leaves stay.
+
+    Raises: TracerArrayConversionError for a traced value.
+
+    >>> xjax.device_get({"w": xjax.numpy.arange(3)})
+    {'w': array([0, 1, 2], dtype=int32)}
+    """
+    return tree_map(_get, x)
+
+
+def _get(x: Any) -> Any:
+    if isinstance(x, Tracer):
+        raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
+    return x.numpy() if type(x) is Array else x
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until every array of the tree `x` is computed; returns `x`. Raises the error of a failed computation."""
+    array.block_until_ready(tree_leaves(x))
+    return x
+
+
+def clear_caches() -> None:
+    """Forget the programs and executables of single operations, and give freed memory back to the system.
+
+    What was compiled for a `jit` function dies with the function, or by its `clear_cache()`.
+    """
+    eval_trace.clear()
+    clear_type_caches()
+    memory.trim()
+
+
+@contextlib.contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """`with named_scope("encoder"):` marks a part of a program for the reader; also a decorator.
+
+    Raises: TypeError if `name` is no string.
+    """
+    if not isinstance(name, str):
+        raise bad("named_scope", "the name must be a string", given={"name": repr(name)},
+                  fix='write named_scope("encoder").')
+    yield
+
+
+def named_call(fun: Callable, *, name: str | None = None) -> Callable:
+    """`fun`, its operations marked by `named_scope`."""
+    return named_scope(name or getattr(fun, "__name__", "fun"))(fun)

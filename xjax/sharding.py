@@ -1,0 +1,7 @@
+"""Meshes of devices, and how an array is cut over them."""
+
+from xjax.runtime.mesh import AxisType, Mesh, PartitionSpec
+from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding
+
+__all__ = [
+    "AxisType", "GSPMDSharding", "Mesh", "NamedSharding", "PartitionSpec", "Sharding", "SingleDeviceSharding"]

@@ -1,0 +1,210 @@
+"""`custom_jvp`: a function with a forward-mode derivative rule of its own.
+
+The rule runs where a built-in jvp rule would run: under the split trace in linearize, so Python control flow in it works
+and reverse mode follows from it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import Flat, flatten_function, function_name, merge_args, split_args
+from xjax.core.dtypes import float0
+from xjax.core.errors import bad
+from xjax.core.lowering import lower_call
+from xjax.core.primitive import Missing, Primitive
+from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
+from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
+from xjax.core.types import Zero, typeof
+from xjax.ops.makers import accumulate
+from xjax.ops.zeros import instantiate
+from xjax.transforms.rule_functions import batched_call, check_like, positional_arguments
+
+
+class custom_jvp:
+    """A function whose derivative is given by `defjvp` (or `defjvps`) instead of being derived.
+
+    Args:
+      nondiff_argnums: positions of arguments that are passed to the rule as they are, first.
+
+    >>> @xjax.custom_jvp
+    ... def f(x):
+    ...     return x * 2.0
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     return f(*primals), 10.0 * tangents[0]
+    >>> float(xjax.grad(f)(3.0))
+    10.0
+    """
+
+    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+        functools.update_wrapper(self, fun)
+        self.fun, self.jvp, self.symbolic_zeros = fun, None, False
+        self.nondiff_argnums = tuple(nondiff_argnums)
+        self.nondiff_argnames = tuple(nondiff_argnames)
+        self._where = f"custom_jvp `{function_name(fun)}`"
+
+    def __get__(self, instance: Any, owner: type) -> Callable:
+        return self if instance is None else functools.partial(self, instance)
+
+    def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
+        """Set the rule `jvp(*nondiff, primals, tangents) -> (value, tangent)`, linear in the tangents.
+
+        With `symbolic_zeros`, a tangent that is zero comes as a `SymbolicZero` instead of an array of zeros.
+        """
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Callable | None) -> None:
+        """Set a rule from one function for each argument: `jvp(tangent, value, *primals)`; None means no share."""
+        if self.nondiff_argnums:
+            raise bad(self._where, "defjvps does not go with nondiff_argnums", fix="use defjvp.")
+
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            value = self(*primals)
+            leaves, tree = flatten(value)
+            total = [Zero(typeof(y).tangent()) for y in leaves]
+            for jvp, dx in zip(jvps, tangents, strict=True):
+                if jvp is not None:
+                    total = [accumulate(t, s) for t, s in zip(total, flatten(jvp(dx, value, *primals))[0],
+                                                              strict=True)]
+            return value, tree_unflatten(tree, [instantiate(t) for t in total])
+
+        self.defjvp(rule)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise bad(self._where, "has no derivative rule", fix="define one with @f.defjvp.", exc=AttributeError)
+        args = positional_arguments(self.fun, args, kwargs, self._where)
+        nums = tuple(i for i in range(len(args)) if i not in self._static_positions(len(args)))
+        chosen, rest = split_args(args, nums)
+        leaves, tree = flatten(chosen)
+        flat = flatten_function(lambda *xs: self.fun(*merge_args(xs, rest, nums, len(args))), tree, where=self._where)
+        rule = _Rule(functools.partial(self.jvp, *rest), flat, tree, self.symbolic_zeros, function_name(self.jvp))
+        outs = custom_jvp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, jvp=rule,
+                                      symbolic_zeros=self.symbolic_zeros)
+        return tree_unflatten(flat.out_tree, outs)
+
+    def _static_positions(self, count: int) -> set[int]:
+        positions = {n % count for n in self.nondiff_argnums if -count <= n < count}
+        if self.nondiff_argnames:
+            code = getattr(self.fun, "__code__", None)
+            names = code.co_varnames[:code.co_argcount] if code else ()
+            positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
+        return positions
+
+
+class SymbolicZero:
+    """A zero tangent handed to a rule that asked for `symbolic_zeros`."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+class _Rule:
+    """The user's rule on flat lists, with its result checked against the function's."""
+
+    def __init__(self, rule: Callable, flat: Flat, in_tree: Any, symbolic_zeros: bool, name: str):
+        self.rule, self.flat, self.in_tree, self.symbolic_zeros = rule, flat, in_tree, symbolic_zeros
+        self.__name__ = name
+
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        where = self.flat.where
+        if self.symbolic_zeros:
+            tangents = [SymbolicZero(dx.aval) if type(dx) is Zero else dx for dx in tangents]
+        else:
+            tangents = [instantiate(dx) for dx in tangents]
+        out = self.rule(tree_unflatten(self.in_tree, primals), tree_unflatten(self.in_tree, tangents))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise bad(where, "the rule must return a pair (value, tangent)",
+                      given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), df.")
+        ys, tree = flatten(out[0])
+        dys, dtree = flatten(out[1], lambda t: isinstance(t, SymbolicZero))
+        if tree != dtree:
+            raise bad(where, "the rule's value and tangent have different structures",
+                      given=tree_mismatch("tangent", tree, dtree), fix="return one tangent for each result.")
+        dys = [Zero(dy.aval) if isinstance(dy, SymbolicZero) else dy for dy in dys]
+        self.flat.out_tree = tree
+        paths = [keystr(path) for path, _ in tree_flatten_with_path(out[0])[0]]
+        real = [i for i, dy in enumerate(dys) if type(dy) is not Zero]
+        check_like(where, "tangent", [paths[i] for i in real], [dys[i] for i in real],
+                   [typeof(ys[i]).tangent() for i in real],
+                   fix="return tangents with the shape and dtype of the value: astype where they differ.")
+        return ys, [dy if type(dy) is Zero or typeof(dy).dtype != float0 else Zero(typeof(dy)) for dy in dys]
+
+
+# -- the primitive ------------------------------------------------------------------------------------------------
+# `call_jaxpr` is a flat function: the user's when it comes from Python, a ClosedJaxpr once staged. `jvp` maps
+# (primals, tangents) to (outs, tangents), flat.
+
+def _evaluate(*args, name, call_jaxpr, jvp, symbolic_zeros):
+    return call_jaxpr(*args)
+
+
+def _type(*avals, name, call_jaxpr, jvp, symbolic_zeros):
+    return call_jaxpr.out_avals
+
+
+def _stage(trace: StagingTrace, args, params):
+    call = trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], f"custom_jvp `{params['name']}`")
+    closed, consts = hoist_consts(call)
+    rule = params["jvp"] if not consts else _without_consts(params["jvp"], len(consts), params["name"])
+    return trace.record(custom_jvp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "jvp": rule})
+
+
+def _without_consts(rule: Callable, count: int, name: str) -> Callable:
+    """The rule for a staged call whose first `count` arguments are values that the function captured."""
+    @functools.wraps(rule, updated=())
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        if any(type(dx) is not Zero for dx in tangents[:count]):
+            raise bad(f"custom_jvp `{name}`", "differentiated with respect to a value that the function closes over",
+                      fix="pass that value as an argument.")
+        return rule(primals[count:], tangents[count:])
+    return jvp
+
+
+def _jvp(primals, tangents, *, name, call_jaxpr, jvp, symbolic_zeros):
+    return jvp(primals, tangents)
+
+
+def _batch(axis, args, bdims, *, name, call_jaxpr, jvp, symbolic_zeros):
+    def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        nonzero = [type(dx) is not Zero for dx in tangents]
+        count = 0
+
+        def rule(*flat: Any) -> list[Any]:
+            nonlocal count
+            given = iter(flat[len(primals):])
+            inner = [next(given) if flag else Zero(typeof(x).tangent())
+                     for x, flag in zip(flat[:len(primals)], nonzero, strict=True)]
+            ys, dys = jvp(flat[:len(primals)], inner)
+            count = len(ys)
+            return [*ys, *map(instantiate, dys)]
+
+        flags = [b for b, flag in zip(bdims, nonzero, strict=True) if flag]
+        flat = batched_call(rule, axis, [*bdims, *flags])(*primals, *(dx for dx in tangents if type(dx) is not Zero))
+        return flat[:count], flat[count:]
+
+    outs = custom_jvp_call_p.bind(*args, name=name, call_jaxpr=batched_call(call_jaxpr, axis, bdims), jvp=batched_jvp,
+                                  symbolic_zeros=symbolic_zeros)
+    return outs, [0] * len(outs)
+
+
+def _lower(b, outs, *args, name, call_jaxpr, jvp, symbolic_zeros):
+    return lower_call(b, call_jaxpr, args, name)
+
+
+custom_jvp_call_p = Primitive(
+    "custom_jvp_call", type_rule=_type, lower=_lower, jvp=_jvp, batch=_batch, evaluate=_evaluate, stage=_stage,
+    transpose=Missing("a derivative rule called a function with a custom rule on a tangent, where only linear "
+                      "operations may stand"), multiple_results=True, cacheable=False)
