@@ -26,14 +26,17 @@ _HOST = (np.ndarray, np.generic)
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def array_like(where: str, x: Any) -> Any:
-    """`x` itself if it is an array, a tracer, a NumPy value or a number; what its `__jax_array__` gives if it has one.
+    """`x` itself if it is an array, a tracer, a NumPy value or a number; what `__jax_array__` or `__array__` gives else.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
     """
-    if hasattr(x, "aval") or type(x) in _NUMBERS or isinstance(x, _HOST):
+    if hasattr(x, "aval") or type(x) in _NUMBERS:
         return x
-    if hasattr(x, "__jax_array__"):
-        return x.__jax_array__()
+    if not isinstance(x, _HOST):
+        if hasattr(x, "__jax_array__"):
+            return x.__jax_array__()
+        if hasattr(x, "__array__"):                 # of another library: torch, a real jax.Array
+            x = np.asarray(x)
     try:
         typeof(x)
     except TypeError as error:
@@ -42,14 +45,12 @@ def array_like(where: str, x: Any) -> Any:
 
 
 def _not_array_like(where: str, x: Any) -> Exception:
-    kind = type(x)
-    fix = "convert it with xjax.numpy.array(x)."
-    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
-        fix = "convert it with numpy.asarray(x): a real jax.Array lives in another runtime."
-    elif x is None:
-        fix = "pass an array or a number."
-    return bad(where, f"requires an array or a number, got a value of type {kind.__name__}",
-               given={"value": repr(x)[:80]}, fix=fix)
+    kind = getattr(x, "dtype", None) or type(x).__name__
+    fix = "pass an array or a number." if x is None else "convert it with xjax.numpy.array(x)."
+    if isinstance(x, _HOST):
+        fix = "use a bool, integer, float or complex dtype."
+    return bad(where, f"requires an array or a number, got a value of type {kind}", given={"value": repr(x)[:80]},
+               fix=fix)
 
 
 def array_likes(where: str, xs: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,176 @@
+"""Checkpoints: orbax writes the arrays, a SHA-256 manifest beside them proves them.
+
+    checkpoints/200/arrays/        orbax, a flat mapping leaf name -> NumPy array
+    checkpoints/200/manifest.json  path, dtype, shape and SHA-256 of every leaf
+
+A checkpoint is written under a scratch name and renamed when complete, so a folder with a number
+for a name is whole.  It holds host arrays and no topology: it opens on any device count.  orbax
+notices a truncated file but not a flipped bit; the manifest does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orbax.checkpoint as ocp
+
+from recipes.errors import CheckpointError
+from xjax import tree_util
+
+FORMAT = 1
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder.absolute()
+        self._keep = keep
+
+    def steps(self) -> list[int]:
+        """Steps that have a whole checkpoint, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdecimal())
+
+    def save(self, step: int, tree: Any) -> None:
+        """Writes ``tree`` (NumPy leaves), then drops all but the newest ``keep`` checkpoints.
+
+        Raises: CheckpointError at once if anything fails; older checkpoints stay as they are.
+        """
+        final = self.folder / str(step)
+        scratch = self.folder / f".{step}.{os.getpid()}.tmp"
+        try:
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
+            _write(scratch, step, tree)
+            shutil.rmtree(final, ignore_errors=True)  # a step done again after a resume
+            scratch.rename(final)
+            _sync(self.folder)
+        except Exception as err:  # orbax and the file system fail in many types: none may pass
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise CheckpointError(
+                "checkpoint",
+                f"saving step {step} failed.",
+                {"folder": self.folder, "why": f"{type(err).__name__}: {err}"},
+                fix="free space or correct the folder's permissions, then --resume.",
+            ) from err
+        for old in self.steps()[: -self._keep]:
+            shutil.rmtree(self.folder / str(old), ignore_errors=True)
+
+    def restore(self, step: int, template: Any) -> Any:
+        """The tree saved at ``step``, as NumPy arrays in the structure of ``template``.
+
+        Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or
+            is not what was written.
+        """
+        folder = self.folder / str(step)
+        expected = _flatten(template)
+        manifest = _read_manifest(folder)
+        _compare(folder, manifest, {path: _entry(leaf) for path, leaf in expected.items()})
+        stored = {path: entry for path, entry in manifest.items() if 0 not in entry["shape"]}
+        try:
+            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+                args = {_key(path): ocp.RestoreArgs(restore_type=np.ndarray) for path in stored}
+                arrays = reader.restore(folder / "arrays", restore_args=args)
+        except Exception as err:  # damaged files make orbax fail in many types
+            raise _damaged(folder, {"why": f"{type(err).__name__}: {err}"}) from err
+        leaves = []
+        for path, leaf in expected.items():
+            array = np.asarray(arrays[_key(path)] if path in stored else leaf)
+            if _entry(array) | {"sha256": _sha256(array)} != manifest[path]:
+                raise _damaged(folder, {"leaf": path, "why": "its SHA-256 differs"})
+            leaves.append(array)
+        return tree_util.tree_unflatten(tree_util.tree_structure(template), leaves)
+
+
+def _write(folder: Path, step: int, tree: Any) -> None:
+    leaves = _flatten(tree)
+    arrays = {_key(path): leaf for path, leaf in leaves.items() if leaf.size}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
+        writer.save(folder / "arrays", arrays)
+    entries = {path: _entry(leaf) | {"sha256": _sha256(leaf)} for path, leaf in leaves.items()}
+    manifest = {"format": FORMAT, "step": step, "leaves": entries}
+    with (folder / "manifest.json").open("w", encoding="utf-8") as out:
+        json.dump(manifest, out, indent=1)
+        out.flush()
+        os.fsync(out.fileno())
+    _sync(folder)
+
+
+def _flatten(tree: Any) -> dict[str, np.ndarray]:
+    leaves, _ = tree_util.tree_flatten_with_path(tree)
+    return {tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _key(path: str) -> str:
+    """A name that any file system takes: the manifest has the readable one."""
+    return hashlib.sha256(path.encode()).hexdigest()[:16]
+
+
+def _entry(leaf: np.ndarray) -> dict[str, Any]:
+    return {"dtype": leaf.dtype.name, "shape": list(leaf.shape)}
+
+
+def _sha256(leaf: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(leaf).tobytes()).hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Makes the folder's entries durable: a rename is not, until its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        version, leaves = manifest["format"], manifest["leaves"]
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        raise _damaged(folder, {"why": f"manifest.json: {err}"}) from err
+    if version != FORMAT:
+        raise CheckpointError(
+            "checkpoint",
+            f"format {version} is not known here.",
+            {"folder": folder, "known": FORMAT},
+            fix="open it with the version of recipes that wrote it.",
+        )
+    return leaves
+
+
+def _compare(folder: Path, saved: dict[str, dict[str, Any]], wanted: dict[str, dict]) -> None:
+    """Raises CheckpointError listing every leaf in which the checkpoint and the template differ."""
+    faults = {}
+    for path in sorted(saved.keys() | wanted.keys()):
+        there, here = _type(saved.get(path)), _type(wanted.get(path))
+        if there != here:
+            faults[path] = f"saved {there}, the config makes {here}"
+    if faults:
+        raise CheckpointError(
+            "checkpoint",
+            "it does not fit the config's model and optimizer.",
+            {"folder": folder, **faults},
+            fix="resume with the config saved in the run folder, or start a new run_dir.",
+        )
+
+
+def _type(entry: dict[str, Any] | None) -> str:
+    return f"{entry['dtype']}{entry['shape']}" if entry else "nothing"
+
+
+def _damaged(folder: Path, given: dict[str, Any]) -> CheckpointError:
+    return CheckpointError(
+        "checkpoint",
+        "it is damaged: it does not hold what was saved.",
+        {"folder": folder, **given},
+        fix="delete this folder; --resume then takes the checkpoint before it.",
+    )

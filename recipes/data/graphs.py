@@ -1,0 +1,35 @@
+"""Node-labelled graphs on the host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+SPLITS = ("train", "val", "test")
+
+
+class LabelledGraph(NamedTuple):
+    """An undirected graph whose nodes carry features and one class each.
+
+    Attributes:
+        adjacency: csr[n, n], symmetric, 0/1, empty diagonal.
+        features: csr f32[n, f].
+        labels: i32[n]; a node without a label has some class in range and stands in no split.
+        n_classes: number of classes.
+        split: for each of ``SPLITS`` the ids of its nodes, ascending.
+    """
+
+    adjacency: sp.csr_matrix
+    features: sp.csr_matrix
+    labels: np.ndarray
+    n_classes: int
+    split: dict[str, np.ndarray]
+
+
+def row_normalized(features: sp.csr_matrix) -> sp.csr_matrix:
+    """Each row divided by its sum; a row that sums to zero stays as it is."""
+    total = np.asarray(features.sum(axis=1)).ravel()
+    scale = 1 / np.where(total == 0, 1, total)
+    return sp.csr_matrix(sp.diags(scale) @ features, dtype=np.float32)

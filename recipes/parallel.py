@@ -1,0 +1,141 @@
+"""Rows over devices: padding, placing, and the adjacency whose product gathers.
+
+Every device owns one block of ``ceil(n / devices)`` rows, in order; the last blocks are padded with
+rows of weight zero.  All of it works for any device count, one included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import xjax
+import xjax.numpy as jnp
+from recipes.errors import RecipeError
+from xjax import lax, tree_util
+from xnn import CSR
+
+AXIS = "devices"  # the one pmap axis of the recipes
+
+
+def choose_devices(count: int | None) -> list[Any]:
+    """The first ``count`` local devices; None: all of them.
+
+    On CPU, ``count`` virtual devices are made if the backend has not started and XLA_FLAGS does
+    not say a number of its own.
+
+    Raises: RecipeError if there are fewer.
+    """
+    if count is not None and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        with contextlib.suppress(RuntimeError):  # the backend runs already: take what it has
+            xjax.config.update("jax_num_cpu_devices", count)
+    devices = xjax.local_devices()
+    if count is not None and len(devices) < count:
+        raise RecipeError(
+            "devices",
+            "the config asks for more devices than there are.",
+            {"devices": count, "here": f"{len(devices)} ({devices[0].platform})"},
+            fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={count} for virtual CPU "
+            "devices, or a smaller `devices`.",
+        )
+    return list(devices[:count])
+
+
+class Placer:
+    """Moves host trees to the devices and back, in the layout that pmap wants."""
+
+    def __init__(self, devices: list[Any]) -> None:
+        self.devices = devices
+        self.count = len(devices)
+        self._put = xjax.pmap(lambda tree: tree, axis_name=AXIS, devices=devices)
+
+    def block(self, n: int) -> int:
+        """Rows that one device owns of ``n``."""
+        return -(-n // self.count)
+
+    def split(self, rows: np.ndarray) -> np.ndarray:
+        """``[n, ...]`` as ``[devices, block, ...]``, padded with zeros."""
+        block = self.block(len(rows))
+        out = np.zeros((self.count * block, *rows.shape[1:]), rows.dtype)
+        out[: len(rows)] = rows
+        return out.reshape(self.count, block, *rows.shape[1:])
+
+    def split_sparse(self, matrix: sp.spmatrix, n_cols: int | None = None) -> CSR:
+        """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.
+
+        All blocks are padded to as many stored values as the fullest has: zeros in the last place.
+        """
+        n_rows, n_cols = self.block(matrix.shape[0]), n_cols or matrix.shape[1]
+        values = matrix.tocoo()
+        owner = values.row // n_rows
+        size = np.bincount(owner, minlength=self.count).max(initial=1)
+        blocks = []
+        for device in range(self.count):
+            mine = owner == device
+            pad = (0, size - mine.sum())
+            blocks.append(
+                CSR.from_edges(
+                    np.pad(values.row[mine] - device * n_rows, pad, constant_values=n_rows - 1),
+                    np.pad(values.col[mine], pad, constant_values=n_cols - 1),
+                    np.pad(values.data[mine], pad),
+                    shape=(n_rows, n_cols),
+                )
+            )
+        return tree_util.tree_map(lambda *parts: np.stack(parts), *map(self.host, blocks))
+
+    def row_block(self, matrix: sp.spmatrix) -> RowBlock:
+        """A square sparse matrix as blocks whose product gathers; columns are padded like rows."""
+        return RowBlock(self.split_sparse(matrix, self.count * self.block(matrix.shape[0])))
+
+    def put(self, tree: Any) -> Any:
+        """A host tree with leading axis ``devices``, each slice on its device."""
+        return self._put(tree)
+
+    def replicate(self, tree: Any) -> Any:
+        """The same host tree on every device."""
+        return self.put(
+            tree_util.tree_map(
+                lambda x: np.broadcast_to(x, (self.count, *x.shape)), self.host(tree)
+            )
+        )
+
+    @staticmethod
+    def host(tree: Any) -> Any:
+        """Any tree with NumPy arrays for leaves."""
+        return tree_util.tree_map(np.asarray, xjax.device_get(tree))
+
+    @staticmethod
+    def fetch(tree: Any) -> Any:
+        """A replicated tree as NumPy arrays (the copy of the first device)."""
+        return tree_util.tree_map(lambda x: np.array(x[0]), xjax.device_get(tree))
+
+
+class RowBlock(NamedTuple):
+    """One device's rows of a square sparse matrix; its product gathers the rows of all devices.
+
+    Inside pmap it stands where a layer expects the whole adjacency: ``adj @ (x @ w)``, with ``x``
+    the device's own rows, gives the device's own rows of the product.
+
+    Attributes: local: CSR [block, devices * block].
+    """
+
+    local: CSR
+
+    def __matmul__(self, h: Any) -> Any:
+        """f32[block, f] on each device -> f32[block, f]."""
+        everyone = lax.all_gather(h, AXIS).reshape(-1, h.shape[-1])
+        return self.local @ everyone
+
+
+def my_rows(block: int) -> Any:
+    """i32[]: the global id of this device's first row; inside pmap only."""
+    return lax.axis_index(AXIS) * block
+
+
+def weighted(values: Any, weight: Any) -> tuple[Any, Any]:
+    """A metric as (sum, weight) over this device's rows; `recipes.step` adds the devices up."""
+    return jnp.sum(values * weight), jnp.sum(weight)

@@ -1,0 +1,177 @@
+"""Rows for element-wise operations; `structural_table` has those that change shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+from harness import ANY, BINARY, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMBERS, UNARY, Op
+from scipy import special
+
+REAL = FLOATS + INTS
+POSITIVE = (0.2, 3.0)
+OPEN_UNIT = (-0.9, 0.9)
+TERNARY = (((2, 3), (2, 3), (2, 3)), ((), (3,), ()), ((), (), ()), ((0, 2), (0, 2), (0, 2)))
+
+
+def unary(name, oracle=None, dtypes=INEXACT, **changes):
+    return Op(name, oracle=oracle, dtypes=dtypes, **{"special": True, **changes})
+
+
+def binary(name, oracle=None, dtypes=NUMBERS, **changes):
+    return Op(name, oracle=oracle, shapes=BINARY, dtypes=dtypes, **{"special": True, **changes})
+
+
+def test_of_bits(name, oracle, dtypes=INTS + BOOL, domain=(0, 7)):
+    return binary(name, oracle, dtypes, domain=domain, grads=0)
+
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+ARITHMETIC = [
+    unary("neg", np.negative, NUMBERS),
+    binary("add", np.add),
+    binary("sub", np.subtract),
+    binary("mul", np.multiply),
+    # Integers: NumPy's true_divide and floor_divide are other functions; jax is the oracle.
+    binary("div", dtypes=NUMBERS, domain=(0.5, 9)),
+    Op("div", id="div_floats", oracle=np.divide, shapes=BINARY, dtypes=INEXACT, domain=(0.5, 2)),
+    unary("square", np.square, NUMBERS),
+    *(Op("integer_pow", lambda lax, x, y=y: lax.integer_pow(x, y), lambda x, y=y: x ** float(y), dtypes=INEXACT,
+         domain=(0.5, 1.5), special=True, id=f"integer_pow_{y}", tol=4, grads=0 if y == 0 else 2)
+      for y in (-3, -1, 0, 1, 2, 3, 7)),
+    Op("integer_pow", lambda lax, x: lax.integer_pow(x, 5), dtypes=INTS, grads=0, id="integer_pow_of_integers"),
+    Op("reciprocal", oracle=np.reciprocal, dtypes=INEXACT, domain=POSITIVE, special=True),
+]
+
+ROUNDING = [
+    unary("floor", np.floor, FLOATS, grads=0),
+    unary("ceil", np.ceil, FLOATS, grads=0),
+    unary("round", dtypes=FLOATS, grads=0, domain=(-5, 5)),
+    Op("round", lambda lax, x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), np.rint, dtypes=FLOATS, grads=0,
+       special=True, id="round_to_even"),
+    unary("is_finite", np.isfinite, FLOATS, grads=0),
+    binary("nextafter", dtypes=FLOATS, grads=0),
+]
+
+COMPARISONS = [
+    *(binary(name, oracle, ANY, grads=0, domain=(-2, 3))
+      for name, oracle in (("eq", np.equal), ("ne", np.not_equal))),
+    *(binary(name, oracle, REAL + BOOL, grads=0, domain=(-2, 3))
+      for name, oracle in (("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal))),
+    Op("select_n", oracle=lambda p, x, y: np.where(p, y, x), grads=2,
+       shapes=(((2, 3), (2, 3), (2, 3)), ((), (3,), (3,)), ((), (), ()), ((0,), (0,), (0,))),
+       dtypes=(("bool", "float32", "float32"), ("bool", "complex64", "complex64"), ("bool", "uint8", "uint8"),
+               ("bool", "bool", "bool"))),
+    # Out-of-range integers pick the first or the last case: a gradient of jax loses them, so programs differ.
+    Op("select_n", oracle=lambda i, x, y, z: np.choose(i, [x, y, z], mode="clip"), id="select_n_of_three",
+       shapes=(((4, 3), (4, 3), (4, 3), (4, 3)), ((), (3,), (3,), (3,))), domain=(-2, 4), same_programs=False,
+       dtypes=(("int32", "float32", "float32", "float32"), ("uint8", "complex64", "complex64", "complex64"))),
+    Op("select_n", lambda lax, i, x: lax.select_n(i, x), lambda i, x: x, id="select_n_of_one",
+       shapes=(((3,), (3,)), ((), (3,))), dtypes=(("int32", "float32"), ("bool", "float32"))),
+    Op("select", oracle=np.where, shapes=(((2, 3), (2, 3), (2, 3)), ((), (3,), (3,))),
+       dtypes=(("bool", "float32", "float32"),)),
+    Op("clamp", oracle=lambda a, x, b: np.minimum(np.maximum(x, a), b), shapes=TERNARY, dtypes=REAL,
+       domain=((-1, 0), (-2, 2), (0, 1)), special=True),
+]
+
+PIECEWISE = [
+    unary("sign", np.sign, FLOATS + INTS, grads=0),
+    Op("sign", id="sign_of_complex", dtypes=COMPLEX, grads=0),
+    unary("abs", np.abs, ("float32", "float16", "bfloat16", "complex64", "int32", "int8")),
+    binary("max", np.maximum, FLOATS + COMPLEX + INTS + BOOL, special=False),
+    binary("min", np.minimum, FLOATS + COMPLEX + INTS + BOOL, special=False),
+    binary("max", np.maximum, REAL + BOOL, grads=0, id="max_special"),
+    binary("min", np.minimum, REAL + BOOL, grads=0, id="min_special"),
+    binary("rem", np.fmod, FLOATS, domain=((5.2, 5.8), (1.1, 1.6))),
+    binary("rem", dtypes=INTS, domain=(1, 9), grads=0, id="rem_of_integers"),
+]
+
+TRANSCENDENTAL = [
+    unary("exp", np.exp),
+    unary("exp2", np.exp2, tol=4),
+    unary("log", np.log, domain=POSITIVE),
+    unary("expm1", np.expm1),
+    unary("log1p", np.log1p, domain=(-0.8, 2)),
+    unary("logistic", logistic),
+    unary("sqrt", np.sqrt, domain=POSITIVE),
+    unary("rsqrt", lambda x: 1 / np.sqrt(x), domain=POSITIVE, tol=4),
+    unary("cbrt", np.cbrt, FLOATS, domain=POSITIVE),
+    unary("sin", np.sin),
+    unary("cos", np.cos),
+    unary("tan", np.tan, domain=(-1.2, 1.2), tol=4),
+    unary("asin", np.arcsin, domain=OPEN_UNIT),
+    unary("acos", np.arccos, domain=OPEN_UNIT),
+    unary("atan", np.arctan, domain=OPEN_UNIT),
+    unary("sinh", np.sinh),
+    unary("cosh", np.cosh),
+    unary("tanh", np.tanh),
+    unary("asinh", np.arcsinh),
+    unary("acosh", np.arccosh, domain=(1.2, 3)),
+    unary("atanh", np.arctanh, domain=OPEN_UNIT),
+    binary("atan2", np.arctan2, FLOATS),
+    # On complex operands NumPy has no arctan2.
+    Op("atan2", id="atan2_of_complex", shapes=BINARY[:2], dtypes=COMPLEX, domain=POSITIVE),
+    binary("pow", np.power, INEXACT, domain=(0.3, 2), tol=4),
+    Op("pow", oracle=lambda x, y: np.power(x, y.astype(float)), id="pow_to_integers", shapes=BINARY, tol=4,
+       dtypes=(("float32", "int32"), ("bfloat16", "uint8"), ("complex64", "int8")), domain=((0.3, 2), (-3, 3))),
+]
+
+BITS = [
+    Op("bitwise_not", oracle=np.invert, dtypes=INTS + BOOL, grads=0, domain=(0, 9), special=True),
+    test_of_bits("bitwise_and", np.bitwise_and),
+    test_of_bits("bitwise_or", np.bitwise_or),
+    test_of_bits("bitwise_xor", np.bitwise_xor),
+    test_of_bits("shift_left", np.left_shift, INTS),
+    test_of_bits("shift_right_arithmetic", dtypes=INTS, oracle=None),
+    test_of_bits("shift_right_logical", dtypes=INTS, oracle=None),
+    test_of_bits("mulhi", dtypes=INTS, oracle=None),
+    Op("population_count", oracle=np.bitwise_count, dtypes=INTS, grads=0, domain=(0, 99)),
+    Op("clz", dtypes=INTS, grads=0, domain=(0, 99), special=True),
+]
+
+COMPLEX_PARTS = [
+    Op("real", oracle=np.real, dtypes=COMPLEX),
+    Op("imag", oracle=np.imag, dtypes=COMPLEX),
+    Op("complex", oracle=lambda x, y: x + 1j * y, shapes=BINARY, dtypes=("float32",)),
+    Op("conj", oracle=np.conj, dtypes=("float32", "complex64")),
+]
+
+SPECIAL = [
+    unary("erf", special.erf, FLOATS),
+    unary("erfc", special.erfc, FLOATS),
+    unary("erf_inv", special.erfinv, FLOATS, domain=OPEN_UNIT),
+    unary("lgamma", special.gammaln, FLOATS, domain=POSITIVE),
+    unary("digamma", special.digamma, FLOATS, domain=POSITIVE, tol=4),
+    Op("polygamma", lambda lax, x: lax.polygamma(np.ones_like(x), x), lambda x: special.polygamma(1, x),
+       dtypes=("float32",), domain=POSITIVE, tol=4),
+    # jax has no derivative of zeta.
+    Op("zeta", lambda lax, q: lax.zeta(np.full_like(q, 3), q), lambda q: special.zeta(3, q), dtypes=("float32",),
+       domain=POSITIVE, tol=4, same_programs=False),
+]
+
+CONVERSIONS = [
+    *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_{d}",
+         dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"),
+         grads=2 if d in ("float32", "float64", "complex64") else 0, domain=(-3.9, 5.9))
+      for d in (*ANY, "float8_e4m3fn", "int4")),
+    Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.int32), id="bitcast_same_width",
+       dtypes=("float32", "uint32"), grads=0),
+    Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.uint8), id="bitcast_narrower",
+       dtypes=("float32", "float16", "int8"), grads=0),
+    Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.uint32), id="bitcast_wider",
+       shapes=(((3, 4),), ((2, 3, 4),)), dtypes=("uint8", "int8"), grads=0, domain=(0, 99)),
+    Op("reduce_precision", lambda lax, x: lax.reduce_precision(x, 5, 2), dtypes=FLOATS, grads=0),
+]
+
+IDENTITIES = [
+    Op("copy", lambda lax, x: lax.copy_p.bind(x), lambda x: x, dtypes=ANY),
+    Op("stop_gradient", oracle=lambda x: x, dtypes=ANY, grads=0),
+    Op("optimization_barrier", lambda lax, x, y: lax.optimization_barrier((x, y)), lambda x, y: (x, y),
+       shapes=(((2, 3), (2,)), ((), ())), dtypes=(("float32", "float32"), ("int32", "complex64"))),
+]
+
+OPS = [*ARITHMETIC, *ROUNDING, *COMPARISONS, *PIECEWISE, *TRANSCENDENTAL, *BITS, *COMPLEX_PARTS, *SPECIAL, *CONVERSIONS,
+       *IDENTITIES]
+assert len({str(op) for op in OPS}) == len(OPS), "two rows have one name"
+assert UNARY

@@ -1,0 +1,59 @@
+"""Shared by the recipes' tests: data files, the command line, and four CPU devices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # before xjax
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def planetoid_root():
+    """Folder of the real Planetoid files; skips where they are not."""
+    places = [os.environ.get("PLANETOID_DIR"), ROOT / "data/planetoid", ROOT / "../shared/data/planetoid"]
+    for place in places:
+        if place and Path(place, "ind.cora.x").is_file():
+            return Path(place)
+    pytest.skip("no Planetoid files: set PLANETOID_DIR to the folder of the ind.* files")
+
+
+@pytest.fixture(scope="session")
+def rings(tmp_path_factory):
+    """Csv of 300 points on two noisy rings: columns x, y, note (words), ring (inner or outer)."""
+    rng = np.random.default_rng(0)
+    outer = rng.integers(0, 2, 300)
+    angle, radius = rng.uniform(0, 2 * np.pi, 300), 1 + outer + rng.normal(0, 0.15, 300)
+    file = tmp_path_factory.mktemp("table") / "rings.csv"
+    names = np.array(["inner", "outer"])[outer]
+    rows = zip(radius * np.cos(angle), radius * np.sin(angle), names, strict=True)
+    file.write_text("x,y,note,ring\n" + "".join(f"{x:.4f},{y:.4f},abc,{r}\n" for x, y, r in rows))
+    return file
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts ``python -m recipes.train`` in an empty folder; keyword ``wait=False``: a Popen."""
+
+    def start(*args, wait=True, module=("-m", "recipes.train"), **env):
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths[::-1])} | env
+        process = subprocess.Popen(
+            [sys.executable, *module, *args],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if not wait:
+            return process
+        out, err = process.communicate(timeout=300)
+        return process.returncode, out, err
+
+    return start

@@ -1,0 +1,82 @@
+"""xnn: layers as pairs of pure functions, on xjax.
+
+A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one.
+"""
+
+import importlib
+
+from xnn import graph, layers, rng, sparse
+from xnn.combinators import named, parallel, repeat, residual, serial
+from xnn.describe import describe
+from xnn.graph import GCN, GraphConvolution, normalized_adjacency
+from xnn.layer import Layer
+from xnn.layers import (
+    Dense,
+    Dropout,
+    Elu,
+    Exp,
+    FanInConcat,
+    FanInSum,
+    FanOut,
+    Flatten,
+    Gelu,
+    Identity,
+    LeakyRelu,
+    LogSoftmax,
+    Relu,
+    Reshape,
+    Sigmoid,
+    Softmax,
+    Softplus,
+    Tanh,
+    elementwise,
+)
+from xnn.rng import RowKey
+from xnn.sparse import CSR
+
+_LAZY = ("optim",)  # stands on optax, which takes longer to import than all of xnn
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return importlib.import_module(f"xnn.{name}")
+    raise AttributeError(f"module 'xnn' has no attribute {name!r}")
+
+
+__all__ = [
+    "CSR",
+    "GCN",
+    "Dense",
+    "Dropout",
+    "Elu",
+    "Exp",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "Gelu",
+    "GraphConvolution",
+    "Identity",
+    "Layer",
+    "LeakyRelu",
+    "LogSoftmax",
+    "Relu",
+    "Reshape",
+    "RowKey",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "describe",
+    "elementwise",
+    "graph",
+    "layers",
+    "named",
+    "normalized_adjacency",
+    "parallel",
+    "repeat",
+    "residual",
+    "rng",
+    "serial",
+    "sparse",
+]

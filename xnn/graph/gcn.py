@@ -1,0 +1,199 @@
+"""Graph convolutions of Kipf and Welling (2017): the layer and the network."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import nn, random
+from xjax.core.errors import bad
+from xjax.nn import initializers
+from xnn.combinators import apply_child, init_child
+from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array
+from xnn.graph.normalize import Norm
+from xnn.layer import Layer, check_features, check_params, check_shape, type_text
+from xnn.layers.dropout import Dropout
+from xnn.rng import fold_in
+from xnn.sparse import CSR, is_scipy_sparse
+
+
+def GraphConvolution(
+    n_out: int,
+    *,
+    bias: bool = True,
+    norm: Norm | None = None,
+    self_loops: bool = True,
+    w_init: Callable | None = None,
+    b_init: Callable | None = None,
+) -> Layer:
+    """``y = A (x W) + b``.  Shape: x [n, n_in], A [n, n] -> [n, n_out].
+
+    Args:
+      n_out: number of output features.
+      bias: False leaves b out; the params are then ``(W, None)``.
+      norm: None takes the adjacency as it is, prepared by `normalized_adjacency`. "symmetric" and
+        "row" normalise at each call, as that function does, with gradients to A's values: for an
+        adjacency that is traced or learned.
+      self_loops: with `norm`, add the identity first. Has no effect where norm is None.
+      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
+    Params: ``(W [n_in, n_out], b [n_out])``.
+    Extra input: ``adj``: dense array, SciPy sparse matrix, `CSR`, ``((rows, cols), values)``, or
+      any object with ``adj @ h``. x may be a dense array, a `CSR` or a SciPy sparse matrix; with a
+      dense adjacency both may have leading batch axes.
+    """
+    w_init = w_init or initializers.glorot_uniform()
+    b_init = b_init or initializers.zeros
+    if norm not in (None, "symmetric", "row"):
+        fix = 'norm=None, norm="symmetric" or norm="row".'
+        raise bad("GraphConvolution", "unknown norm", {"norm": repr(norm)}, fix, ValueError)
+
+    def init(rng, in_shape):
+        in_shape = check_shape("GraphConvolution", in_shape, min_rank=2)
+        w_rng, b_rng = random.split(rng)
+        w = w_init(w_rng, (in_shape[-1], n_out))
+        return (*in_shape[:-1], n_out), (w, b_init(b_rng, (n_out,)) if bias else None)
+
+    def apply(params, x, adj, *, rng=None, train=False):
+        w, b = params
+        x = as_features(x)
+        check_features("GraphConvolution", x, w.shape[0])
+        adj = as_adjacency(adj, "GraphConvolution")
+        h = x @ w
+        _check_nodes(adj, h)
+        y = adj @ h if norm is None else _normalized_product(adj, h, norm, self_loops)
+        return y if b is None else y + b
+
+    return Layer(init, apply, "GraphConvolution", ("adj",))
+
+
+def GCN(
+    nhid: int | Sequence[int],
+    nclass: int,
+    dropout: float = 0.5,
+    *,
+    sparse: bool | None = None,
+    bias: bool = True,
+    norm: Norm | None = None,
+    n_layers: int | None = None,
+) -> Layer:
+    """Graph convolutions with ReLU between them, and log-softmax over the classes.
+
+    Before each convolution comes a dropout. The classic program runs as written::
+
+        init_fun, predict_fun = GCN(16, 7, sparse=True)
+        _, params = init_fun(key, (-1, n_features))
+        log_probs = predict_fun(params, x, adj, rng=rng)
+
+    Here, and only here, `train` may be left open: it then means "training if rng is given", as
+    in the call above. Pass ``train=False`` (or no rng) to evaluate. `is_training` is another name
+    for `train`. Both are static.
+
+    Args:
+      nhid: hidden features, one number or one for each hidden layer.
+      nclass: number of classes.
+      dropout: probability to drop a value of a layer's input.
+      sparse: True refuses a dense adjacency and False a sparse one, so that a graph that should
+        be sparse is never filled in by mistake; None takes either.
+      bias, norm: as in `GraphConvolution`.
+      n_layers: number of convolutions, 2 if None; for a sequence nhid it is ``len(nhid) + 1``.
+    Params: tuple of ``(W, b)``, one for each convolution.
+    Shape: x [n, n_features], adj [n, n] -> log-probabilities [n, nclass].
+    """
+    convolve = [
+        GraphConvolution(n_out, bias=bias, norm=norm)
+        for n_out in (*_hidden_sizes(nhid, n_layers), nclass)
+    ]
+    drop = Dropout(dropout)
+
+    def outline(in_shape):
+        shapes = [in_shape, *((*in_shape[:-1], n) for n in _hidden_sizes(nhid, n_layers))]
+        return [
+            (f"[{i}]", layer, shape)
+            for i, (layer, shape) in enumerate(zip(convolve, shapes, strict=True))
+        ]
+
+    def init(rng, in_shape):
+        params = []
+        for i, layer in enumerate(convolve):
+            in_shape, layer_params = init_child(f"GCN[{i}]", layer, fold_in(rng, i), in_shape)
+            params.append(layer_params)
+        return in_shape, tuple(params)
+
+    def apply(params, x, adj, *, rng=None, train=None, is_training=None):
+        train = _resolve_train(rng, train, is_training)
+        check_params("GCN", params, range(len(convolve)))
+        _check_kind(adj, sparse)
+        x, given = as_features(x), {"adj": as_adjacency(adj, "GCN")}
+        for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):
+            x = nn.relu(x) if i else x
+            x = apply_child(f"GCN[{i}]", drop, (), x, {}, fold_in(rng, i), train)
+            x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, None, train)
+        return nn.log_softmax(x, axis=-1)
+
+    return Layer(init, apply, "GCN", ("adj",), outline)
+
+
+def as_features(x: Any) -> Any:
+    """Node features as a dense array or a `CSR` (from a SciPy matrix)."""
+    if isinstance(x, CSR):
+        return x
+    return CSR.from_scipy(x) if is_scipy_sparse(x) else jnp.asarray(x)
+
+
+def _normalized_product(adj: Any, h: Any, norm: Norm, self_loops: bool) -> Any:
+    """``normalised(A) @ h`` by scaling h: it needs no values of A, so any adjacency will do."""
+    ones = jnp.ones((*h.shape[:-1], 1), h.dtype)
+    degree = adj @ ones + (1 if self_loops else 0)
+    # A node without edges has degree 0 and row 0; the inner `where` keeps its gradient finite.
+    inverse = jnp.where(degree > 0, 1 / jnp.where(degree > 0, degree, 1), 0)
+    before, after = (None, inverse) if norm == "row" else (jnp.sqrt(inverse),) * 2
+    h = h if before is None else before * h
+    total = adj @ h
+    return after * (total + h if self_loops else total)
+
+
+def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int, ...]:
+    sizes = tuple(nhid) if isinstance(nhid, Sequence) else (nhid,) * ((n_layers or 2) - 1)
+    if n_layers is not None and n_layers != len(sizes) + 1:
+        raise bad(
+            "GCN",
+            "nhid and n_layers disagree",
+            {"nhid": repr(nhid), "n_layers": repr(n_layers)},
+            fix="n_layers counts the last convolution too, and is at least 1: leave it out, or "
+            "pass len(nhid) + 1.",
+            exc=ValueError,
+        )
+    return sizes
+
+
+def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bool:
+    if train is None:
+        train = is_training
+    elif is_training is not None and is_training != train:
+        given = {"train": repr(train), "is_training": repr(is_training)}
+        raise bad("GCN", "train and its other name disagree", given, "pass train only.")
+    return rng is not None if train is None else train
+
+
+def _check_kind(adj: Any, sparse: bool | None) -> None:
+    is_dense = is_array(adj)
+    is_sparse = isinstance(adj, CSR | EdgeList) or is_scipy_sparse(adj) or bool(edge_form(adj))
+    if (sparse is True and is_dense) or (sparse is False and is_sparse):
+        kind, fix = (
+            ("dense", "pass xnn.CSR.from_dense(adj), or make the net with sparse=False.")
+            if sparse
+            else ("sparse", "pass a dense array, or make the net with sparse=True.")
+        )
+        given = {"adj": type_text(adj)}
+        raise bad("GCN", f"made with sparse={sparse}, but the adjacency is {kind}", given, fix)
+
+
+def _check_nodes(adj: Any, h: Any) -> None:
+    if not isinstance(adj, CSR) and not is_array(adj):
+        return  # an EdgeList checks its indices, a foreign object knows best itself
+    if adj.shape[-1] != h.shape[-2]:
+        raise bad(
+            "GraphConvolution",
+            f"the adjacency has {adj.shape[-1]} nodes, the features have {h.shape[-2]}",
+            {"adj": type_text(adj), "x W": type_text(h)},
+            fix="pass one row of features for each node.",
+        )

@@ -1,0 +1,45 @@
+"""Dense: the affine map of the last axis."""
+
+from collections.abc import Callable
+
+import xjax.numpy as jnp
+from xjax import random
+from xjax.nn import initializers
+from xnn.layer import Layer, check_features, check_shape
+from xnn.sparse import CSR
+
+
+def Dense(
+    n_out: int,
+    *,
+    bias: bool = True,
+    w_init: Callable | None = None,
+    b_init: Callable | None = None,
+) -> Layer:
+    """Affine map of the last axis: ``y = x W + b``.  Shape: [..., n_in] -> [..., n_out].
+
+    Args:
+      n_out: number of output features.
+      bias: False leaves b out.
+      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
+    Params: ``{"w": [n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
+    A `CSR` matrix is a valid input too.
+    """
+    w_init = w_init or initializers.glorot_uniform()
+    b_init = b_init or initializers.zeros
+
+    def init(rng, in_shape):
+        in_shape = check_shape("Dense", in_shape)
+        w_rng, b_rng = random.split(rng)
+        params = {"w": w_init(w_rng, (in_shape[-1], n_out))}
+        if bias:
+            params["b"] = b_init(b_rng, (n_out,))
+        return (*in_shape[:-1], n_out), params
+
+    def apply(params, x, *, rng=None, train=False):
+        x = x if isinstance(x, CSR) else jnp.asarray(x)
+        check_features("Dense", x, params["w"].shape[0])
+        y = x @ params["w"]
+        return y + params["b"] if bias else y
+
+    return Layer(init, apply, "Dense")

@@ -1,0 +1,62 @@
+"""Where branches part and meet: FanOut, FanInSum, FanInConcat, around `parallel`."""
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax.core.errors import bad
+from xnn.layer import Layer
+from xnn.layers.elementwise import stateless
+
+
+def FanOut(n: int) -> Layer:
+    """n copies of the input, for the n layers of a `parallel`.  Shape: s -> (s, ..., s)."""
+    return stateless(lambda x: (x,) * n, lambda shape: (shape,) * n, "FanOut")
+
+
+def FanInConcat(axis: int = -1) -> Layer:
+    """The inputs joined along one axis.  Shape: ([..., a], [..., b]) -> [..., a + b]."""
+
+    def out_shape(in_shapes):
+        first, rest = _first("FanInConcat", in_shapes)
+        at = range(len(first))[axis]
+        others = {(*shape[:at], *shape[at + 1 :]) for shape in (first, *rest)}
+        if len(others) != 1:
+            raise _shapes_differ("FanInConcat", in_shapes, f"outside axis {axis}")
+        joined = sum(shape[at] for shape in in_shapes)
+        return (*first[:at], joined, *first[at + 1 :])
+
+    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat")
+
+
+def _sum_shape(in_shapes):
+    first, rest = _first("FanInSum", in_shapes)
+    if any(shape != first for shape in rest):
+        raise _shapes_differ("FanInSum", in_shapes, "")
+    return first
+
+
+def _first(where: str, in_shapes: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    if not in_shapes or not all(isinstance(shape, tuple) for shape in in_shapes):
+        raise bad(
+            where,
+            "needs the shapes of at least one input, in a tuple",
+            {"in_shapes": repr(in_shapes)},
+            fix="put it behind a parallel(...), which has a tuple of outputs.",
+        )
+    return in_shapes[0], in_shapes[1:]
+
+
+def _shapes_differ(where: str, in_shapes: Any, place: str) -> Exception:
+    return bad(
+        where,
+        f"the shapes of the inputs differ {place}".rstrip(),
+        {"in_shapes": repr(in_shapes)},
+        fix="give the branches the same number of features.",
+        exc=ValueError,
+    )
+
+
+FanInSum = stateless(lambda xs: functools.reduce(operator.add, xs), _sum_shape, "FanInSum")

@@ -1,0 +1,82 @@
+"""Random keys of a model: one stream for each layer, one for each row where blocks are mapped.
+
+`fold_in` is what combinators call; it knows the three things that `rng` may be: None, a key of
+`xjax.random`, or a `RowKey`.
+"""
+
+from typing import Any, NamedTuple
+
+import xjax
+import xjax.numpy as jnp
+from xjax import random
+
+
+class RowKey(NamedTuple):
+    """The key of one block of rows out of a larger array, for data-parallel programs.
+
+    Row i of the block draws from ``fold_in(key, start + i)``: a row's bits depend on its place
+    in the whole array only, so a program that splits the rows over 1, 2 or 8 devices draws the
+    same masks. Pass it as `rng` wherever a layer takes one:
+
+        start = lax.axis_index("batch") * block
+        predict_fun(params, x_block, adj_block, rng=RowKey(key, start), train=True)
+
+    Attributes:
+      key: the key of `xjax.random` that all blocks share.
+      start: int32[], number in the whole array of the block's first row; may be traced.
+    """
+
+    key: Any
+    start: Any
+
+    def rows(self, n_rows: int) -> Any:
+        """int32[n_rows]: the numbers of a block's rows in the whole array."""
+        return jnp.asarray(self.start, jnp.int32) + jnp.arange(n_rows, dtype=jnp.int32)
+
+    def fold_in(self, data: Any) -> "RowKey":
+        """The same rows with the stream number `data` of the key."""
+        return self._replace(key=random.fold_in(self.key, data))
+
+
+def fold_in(rng: Any, data: Any) -> Any:
+    """The stream number `data` of `rng`. None stays None; a `RowKey` folds the key inside.
+
+    Args:
+      rng: key, RowKey or None.
+      data: int, or an integer scalar array.
+    Returns: the same kind of thing as rng.
+    """
+    if rng is None:
+        return None
+    if isinstance(rng, RowKey):
+        return rng.fold_in(data)
+    return random.fold_in(rng, data)
+
+
+def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
+    """bool[shape], true with probability `prob`; a `RowKey` draws axis 0 row by row.
+
+    A plain key draws the whole array at once: the fastest, but then a bit depends on the shape.
+    """
+    if not isinstance(rng, RowKey):
+        return random.bernoulli(rng, prob, shape)
+
+    def draw_row(row):
+        return random.bernoulli(random.fold_in(rng.key, row), prob, shape[1:])
+
+    return xjax.vmap(draw_row)(rng.rows(shape[0]))
+
+
+def bernoulli_at(rng: Any, prob: float, rows: Any, cols: Any) -> Any:
+    """bool[n], one draw for each place (rows[k], cols[k]) of a sparse array.
+
+    With a `RowKey` the bit depends on the row's number in the whole array and on the column,
+    so it is the same however the stored values are ordered, padded or split.
+    """
+    if not isinstance(rng, RowKey):
+        return random.bernoulli(rng, prob, rows.shape)
+
+    def draw(row, col):
+        return random.bernoulli(random.fold_in(random.fold_in(rng.key, row), col), prob)
+
+    return xjax.vmap(draw)(jnp.asarray(rng.start, jnp.int32) + rows, cols)
