@@ -41,12 +41,14 @@ def load_planetoid(name: str, root: str | os.PathLike[str]) -> LabelledGraph:
         test_index = np.loadtxt(index_file, dtype=np.int64, ndmin=1)
     except ValueError as err:
         raise _damaged(index_file, f"it must hold one node id a line ({err})") from err
-    for part in ("x", "allx", "tx"):
-        _check_csr(parts[part], _path(root, name, part))
-    for part, rows_of in (("y", "x"), ("ally", "allx"), ("ty", "tx")):
-        _check_labels(parts[part], parts[rows_of].shape[0], _path(root, name, part))
-    if len(test_index) != parts["tx"].shape[0] or test_index.min(initial=0) < 0:
-        raise _damaged(index_file, f"{len(test_index)} ids for {parts['tx'].shape[0]} test rows")
+    n_features = parts["allx"].shape[1] if sp.issparse(parts["allx"]) else 0
+    for part in ("allx", "x", "tx"):
+        _check_csr(parts[part], n_features, _path(root, name, part))
+    n_classes = np.shape(parts["ally"])[-1] if np.ndim(parts["ally"]) == 2 else 0
+    for part, rows_of in (("ally", "allx"), ("y", "x"), ("ty", "tx")):
+        shape = parts[rows_of].shape[0], n_classes
+        _check_labels(parts[part], shape, _path(root, name, part))
+    _check_index(test_index, parts["allx"].shape[0], parts["tx"].shape[0], index_file)
     return _assemble(parts, test_index, _path(root, name, "graph"))
 
 
@@ -81,11 +83,8 @@ def _adjacency(graph: object, n: int, file: Path) -> sp.csr_matrix:
     if not isinstance(graph, dict) or not all(isinstance(v, list) for v in graph.values()):
         raise _damaged(file, "it must hold {node: [neighbours]}")
     counts = [len(neighbours) for neighbours in graph.values()]
-    try:
-        rows = np.repeat(np.array(list(graph), dtype=np.int64), counts)
-        cols = np.array([i for neighbours in graph.values() for i in neighbours], dtype=np.int64)
-    except (TypeError, ValueError, OverflowError) as err:
-        raise _damaged(file, f"node ids must be integers ({err})") from err
+    rows = np.repeat(_node_ids(list(graph), file), counts)
+    cols = _node_ids([i for neighbours in graph.values() for i in neighbours], file)
     if rows.size and not (0 <= min(rows.min(), cols.min()) <= max(rows.max(), cols.max()) < n):
         raise _damaged(file, f"it names a node outside 0 .. {n - 1}")
     keep = rows != cols  # self loops are added once, by the normalisation
@@ -95,6 +94,16 @@ def _adjacency(graph: object, n: int, file: Path) -> sp.csr_matrix:
     out = sp.csr_matrix((ones, both), shape=(n, n))  # sums the doubles: an edge may stand twice
     out.data[:] = 1
     return out
+
+
+def _node_ids(values: list, file: Path) -> np.ndarray:
+    try:
+        ids = np.array(values) if values else np.zeros(0, np.int64)
+    except ValueError as err:
+        raise _damaged(file, f"node ids must be integers ({err})") from err
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise _damaged(file, f"node ids must be integers, and some are {ids.dtype}")
+    return ids.astype(np.int64)
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -160,16 +169,28 @@ def _to_csr(fields: object, file: Path) -> sp.csr_matrix:
         raise _damaged(file, f"its sparse matrix is inconsistent ({err})") from err
 
 
-def _check_csr(value: object, file: Path) -> None:
+def _check_csr(value: object, n_features: int, file: Path) -> None:
     if not sp.issparse(value):
         raise _damaged(file, f"it must hold a sparse matrix, and holds a {type(value).__name__}")
+    if value.shape[1] != n_features:
+        raise _damaged(file, f"it has {value.shape[1]} features, and allx has {n_features}")
 
 
-def _check_labels(value: object, n_rows: int, file: Path) -> None:
-    good = isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "biuf"
-    if not good or value.shape[0] != n_rows:
-        got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
-        raise _damaged(file, f"it must hold one-hot labels for {n_rows} rows, and holds {got}")
+def _check_labels(value: object, shape: tuple[int, int], file: Path) -> None:
+    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype.kind in "biuf":
+        return
+    got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value)
+    raise _damaged(file, f"it must hold one-hot labels {list(shape)}, and holds {got}")
+
+
+def _check_index(ids: np.ndarray, n_known: int, n_test: int, file: Path) -> None:
+    if len(ids) != n_test or not n_test:
+        raise _damaged(file, f"it has {len(ids)} ids, and tx has {n_test} rows")
+    # A set may skip some ids (Citeseer: 15 of 1015); one that skips most is no set but a wrong id.
+    if len(np.unique(ids)) < n_test or ids.min() < n_known or ids.max() >= n_known + 10 * n_test:
+        raise _damaged(
+            file, f"test ids must be distinct and follow the {n_known} nodes of allx closely"
+        )
 
 
 def _path(root: Path, name: str, part: str) -> Path:

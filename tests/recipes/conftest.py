@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def planetoid_root():
     """Folder of the real Planetoid files; skips where they are not."""
-    places = [os.environ.get("PLANETOID_DIR"), ROOT / "data/planetoid", ROOT / "../shared/data/planetoid"]
+    places = [
+        os.environ.get("PLANETOID_DIR"),
+        ROOT / "data/planetoid",
+        ROOT / "../shared/data/planetoid",
+    ]
     for place in places:
         if place and Path(place, "ind.cora.x").is_file():
             return Path(place)

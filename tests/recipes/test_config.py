@@ -73,7 +73,11 @@ def _typos():
     sections = {"": TrainConfig, "optim.": OptimConfig, "task.": NodeClassificationConfig}
     for prefix, model in sections.items():
         for key in model.model_fields:
-            a, (b, c), d = key[: len(key) // 2 - 1], key[len(key) // 2 - 1 :][:2], key[len(key) // 2 + 1 :]
+            a, (b, c), d = (
+                key[: len(key) // 2 - 1],
+                key[len(key) // 2 - 1 :][:2],
+                key[len(key) // 2 + 1 :],
+            )
             wrong = {a + b + d, a + b + b + c + d, a + c + b + d, key + "s"} - {key}
             yield from ((prefix, key, typo) for typo in sorted(wrong))
 
@@ -123,7 +127,10 @@ def test_one_wrong_override(override, told):
         ("", "task  a value is needed here"),
         ("task: {name: table}", "task.file    a value is needed here"),
         ("task: {name: table}", "task.target  a value is needed here"),
-        ("task: {name: table}\nsteps: 3\nsteps: 4\n", "line 3  steps        stands twice; first in line 2"),
+        (
+            "task: {name: table}\nsteps: 3\nsteps: 4\n",
+            "line 3  steps        stands twice; first in line 2",
+        ),
         ("1: 2\n", "1"),
     ],
 )

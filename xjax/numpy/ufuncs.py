@@ -9,15 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.context import context
 from xjax.core.primitive import Primitive
-from xjax.numpy.promote import array_like, aval_of, cast, promote, promote_shapes, to_inexact, to_numeric
+from xjax.numpy.promote import array_like, aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
 from xjax.ops import bitwise as bits
 from xjax.ops import compare, elementwise, piecewise, transcendental
-from xjax.ops.convert import convert_element_type
-from xjax.ops.makers import scalar_like
+from xjax.ops.complex_numbers import imag_p, real_p
 from xjax.runtime.array import Array, to_array
-from xjax.runtime.dispatch import eval_trace
 
 # ml_dtypes' narrow types are taken on the general path; what is here needs no promotion.
 _BITS = frozenset({dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
@@ -106,14 +103,6 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
     return _named(ufunc, name, doc)
 
 
-def alias(name: str, f: Callable) -> Callable:
-    """The same function under another of NumPy's names."""
-    def same(*args: Any) -> Any:
-        return f(*args)
-
-    return _named(same, name, f"Alias of `{f.__name__}`: {f.__doc__}")
-
-
 # -- one argument -------------------------------------------------------------------------------------------------
 
 def _inexact(name: str, p: Primitive, doc: str) -> Callable:
@@ -161,11 +150,11 @@ absolute = unary("absolute", piecewise.abs_p, "Absolute value, element-wise; of 
 bitwise_not = unary("bitwise_not", bits.not_p, "Complement, bit by bit: ``~x``; of bool logical not.", direct=_BITS)
 bitwise_count = unary("bitwise_count", bits.population_count_p, "Number of bits set in the absolute value of x.",
                       direct=_INTS)
-abs = alias("abs", absolute)
-invert = alias("invert", bitwise_not)
-bitwise_invert = alias("bitwise_invert", bitwise_not)
-acos, asin, atan = alias("acos", arccos), alias("asin", arcsin), alias("atan", arctan)
-acosh, asinh, atanh = alias("acosh", arccosh), alias("asinh", arcsinh), alias("atanh", arctanh)
+abs = absolute
+invert = bitwise_not
+bitwise_invert = bitwise_not
+acos, asin, atan = arccos, arcsin, arctan
+acosh, asinh, atanh = arccosh, arcsinh, arctanh
 
 
 # -- two arguments ------------------------------------------------------------------------------------------------
@@ -175,10 +164,10 @@ subtract = binary("subtract", elementwise.sub_p, "``x - y``, element-wise; bool 
 multiply = binary("multiply", elementwise.mul_p, "``x * y``, element-wise; of bool logical and.", of_bool=bits.and_p)
 true_divide = binary("true_divide", elementwise.div_p, "``x / y``, element-wise, as a float or complex number.",
                      to=to_inexact, direct=_INEXACT)
-divide = alias("divide", true_divide)
+divide = true_divide
 arctan2 = binary("arctan2", transcendental.atan2_p, "Angle of the point (y, x), element-wise, in (-pi, pi].",
                  to=to_inexact, direct=_INEXACT)
-atan2 = alias("atan2", arctan2)
+atan2 = arctan2
 nextafter = binary("nextafter", elementwise.nextafter_p, "The float next to x in the direction of y, element-wise.",
                    to=to_inexact, direct=_INEXACT)
 maximum = binary("maximum", piecewise.max_p, "The larger of x and y, element-wise; nan if either is. "
@@ -193,7 +182,7 @@ bitwise_or = binary("bitwise_or", bits.or_p, "Or, bit by bit: ``x | y``.", direc
 bitwise_xor = binary("bitwise_xor", bits.xor_p, "Exclusive or, bit by bit: ``x ^ y``.", direct=_BITS)
 left_shift = binary("left_shift", bits.shift_left_p, "``x << y``, element-wise, for integers.", to=to_numeric,
                     direct=_INTS)
-bitwise_left_shift = alias("bitwise_left_shift", left_shift)
+bitwise_left_shift = left_shift
 
 
 def right_shift(x1: Any, x2: Any, /) -> Any:
@@ -204,7 +193,7 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
     return (bits.shift_right_logical_p if unsigned else bits.shift_right_arithmetic_p).bind(x1, x2)
 
 
-bitwise_right_shift = alias("bitwise_right_shift", right_shift)
+bitwise_right_shift = right_shift
 
 
 # -- order --------------------------------------------------------------------------------------------------------
@@ -212,20 +201,19 @@ bitwise_right_shift = alias("bitwise_right_shift", right_shift)
 _REAL = _ANY - {dtypes.complex64, dtypes.complex128}
 
 
-def _ordering(name: str, p: Primitive, strict: Primitive, doc: str) -> Callable:
+def _ordering(name: str, p: Primitive, doc: str) -> Callable:
     """A comparison; complex numbers are ordered by real part, equal ones by imaginary part."""
     of_reals = binary(name, p, doc, direct=_REAL)
 
     def ordered(x: Any, y: Any, /) -> Any:
-        if hasattr(x, "dtype") and hasattr(y, "dtype"):             # the common case needs no look at both
-            if not (dtypes.is_complex(x.dtype) or dtypes.is_complex(y.dtype)):
-                return of_reals(x, y)
-        elif not (_is_complex_value(x) or _is_complex_value(y)):
+        if not (_is_complex_value(x) or _is_complex_value(y)):
             return of_reals(x, y)
         where = f"numpy.{name}"
         x, y = promote_shapes(where, *promote(where, x, y))
-        x_re, y_re = real(x), real(y)
-        return compare.select(equal(x_re, y_re), p.bind(imag(x), imag(y)), strict.bind(x_re, y_re))
+        (x_re, x_im), (y_re, y_im) = ((real_p.bind(v), imag_p.bind(v)) for v in (x, y))
+        by_real = p.bind(x_re, y_re)
+        by_imag, tied = (expand_to(where, v, by_real.shape) for v in (p.bind(x_im, y_im), compare.eq(x_re, y_re)))
+        return compare.select(tied, by_imag, by_real)
 
     return _named(ordered, name, doc)
 
@@ -234,7 +222,7 @@ def _is_complex_value(x: Any) -> bool:
     return type(x) is complex or dtypes.is_complex(getattr(x, "dtype", None))
 
 
-less = _ordering("less", compare.lt_p, compare.lt_p, "``x < y``, element-wise.")
-less_equal = _ordering("less_equal", compare.le_p, compare.lt_p, "``x <= y``, element-wise.")
-greater = _ordering("greater", compare.gt_p, compare.gt_p, "``x > y``, element-wise.")
-greater_equal = _ordering("greater_equal", compare.ge_p, compare.gt_p, "``x >= y``, element-wise.")
+less = _ordering("less", compare.lt_p, "``x < y``, element-wise.")
+less_equal = _ordering("less_equal", compare.le_p, "``x <= y``, element-wise.")
+greater = _ordering("greater", compare.gt_p, "``x > y``, element-wise.")
+greater_equal = _ordering("greater_equal", compare.ge_p, "``x >= y``, element-wise.")

@@ -41,6 +41,8 @@ class EvalTrace(Trace):
         for x in args:                                  # where the first array lies
             if type(x) is Array:
                 home = x.sharding
+                if type(home) is not SingleDeviceSharding:
+                    return self._run_program(p, args, params)
                 break
         key, bufs = [p, id(home)], []
         for x in args:
@@ -55,7 +57,7 @@ class EvalTrace(Trace):
         key = tuple(key)
         launch = self._launchers.get(key) if p.cacheable else None
         if launch is None:
-            if not p.cacheable or (home is not None and type(home) is not SingleDeviceSharding):
+            if not p.cacheable:
                 return self._run_program(p, args, params)
             launch = self._launchers[key] = _launcher(p, args, params, home or default_sharding())
         return launch(bufs)

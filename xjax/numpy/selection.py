@@ -1,0 +1,86 @@
+"""Choice between values, element-wise: the core of `where`, `clip`, `nan_to_num`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.context import context
+from xjax.core.errors import bad
+from xjax.core.staging import StagingTrace
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like, aval_of, broadcast_shapes, cast, expand_to, promote, shape_of
+from xjax.numpy.ufuncs import maximum, minimum, to_array_like
+from xjax.ops.compare import eq, ne, select_n
+from xjax.ops.complex_numbers import complex as complex_
+from xjax.ops.complex_numbers import imag, real
+from xjax.ops.convert import convert_element_type_p
+from xjax.runtime.array import to_array
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def operand(where: str, x: Any) -> Any:
+    """An array-like value as one that has a dtype: Python numbers become weak arrays, or literals while staging."""
+    x = array_like(where, x)
+    if type(x) not in _NUMBERS:
+        return x
+    if type(context.trace) is not StagingTrace:
+        return to_array(x)
+    aval = typeof(x)
+    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
+
+
+def choose(condition: Any, x: Any, y: Any, where: str = "numpy.where") -> Any:
+    """`x` where the condition holds, else `y`: all three promoted and broadcast together.
+
+    A 0-d condition is not repeated: it picks the whole array.
+    """
+    condition = operand(where, condition)
+    if not dtypes.is_bool(condition.dtype):
+        condition = ne(condition, 0)
+    x, y = promote(where, x, y)
+    shape = broadcast_shapes(condition.shape, shape_of(x), shape_of(y))
+    if condition.shape:
+        condition = expand_to(where, condition, shape)
+    return select_n(condition, expand_to(where, y, shape), expand_to(where, x, shape))
+
+
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+    """`arr` limited to the interval from `min` to `max`, either of which may be None; where they cross, `max` wins.
+
+    Args: arr, min, max: real arrays that broadcast together; the result has their common dtype.
+    Raises: ValueError for complex arguments.
+    """
+    where = "numpy.clip"
+    for x in (arr, min, max):
+        if x is not None and dtypes.is_complex(aval_of(where, x).dtype):
+            raise bad(where, "complex numbers have no order", given={"argument": aval_of(where, x)},
+                      fix="clip real and imaginary part separately.", exc=ValueError)
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return to_array_like(where, arr)
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """`x` with numbers in place of nan and infinities: `nan`, and the largest and smallest finite number by default.
+
+    Args: x: number[...]; integers are returned as they are. copy: accepted as in NumPy; arrays never change.
+    """
+    where = "numpy.nan_to_num"
+    x = to_array_like(where, x)
+    if not dtypes.is_inexact(x.dtype):
+        return x
+    if dtypes.is_complex(x.dtype):
+        parts = (nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag))
+        return complex_(*parts)
+    info = dtypes.finfo(x.dtype)
+
+    def limit(value: Any, default: Any) -> Any:
+        return cast(where, float(default) if value is None else value, x.dtype, x.weak_type)
+
+    x = choose(ne(x, x), cast(where, nan, x.dtype, x.weak_type), x)
+    x = choose(eq(x, float("inf")), limit(posinf, info.max), x)
+    return choose(eq(x, float("-inf")), limit(neginf, info.min), x)

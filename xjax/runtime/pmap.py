@@ -1,0 +1,203 @@
+"""`pmap`: map a function over devices, one element of the leading axis on each; built on `shard_map` over a 1-D mesh.
+
+Arguments are checked before anything is traced, so that mistakes are reported in the user's terms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.calls import flatten_function, function_name
+from xjax.core.config import config
+from xjax.core.context import context
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.staging import hoist_consts
+from xjax.core.tree import flatten, flatten_axes, tree_unflatten
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.checks import static_int
+from xjax.ops.shape import expand_dims, squeeze
+from xjax.runtime import backend as backends
+from xjax.runtime.array import Array, from_numpy, to_array
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.executable import Executable
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.sharding import NamedSharding
+from xjax.runtime.shard_map import bind_shard_map, executable_of, trace_body
+from xjax.runtime.static_args import StaticArguments
+from xjax.transforms.vmap import mapped_size
+
+
+class _Traced:
+    """A mapped body for one type of arguments."""
+
+    __slots__ = ("program", "consts", "mesh", "in_specs", "out_specs", "out_tree", "_executable")
+
+    def __init__(self, program: ClosedJaxpr, consts: list[Any], mesh: Mesh, in_specs: tuple, out_specs: tuple,
+                 out_tree: Any):
+        self.program, self.consts, self.mesh = program, consts, mesh
+        self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
+
+    def executable(self, name: str, donated: tuple[bool, ...]) -> Executable:
+        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated)
+
+
+class Pmapped:
+    """A function mapped over devices, made by `pmap`; called like the function it wraps."""
+
+    def __init__(self, fun: Callable, axis_name: Any, in_axes: Any, out_axes: Any, static: StaticArguments,
+                 devices: Sequence[Any] | None, backend: str | None, axis_size: int | None):
+        functools.update_wrapper(self, fun)
+        self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
+        self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
+        self._where = f"pmap of `{function_name(fun)}`"
+        self._traces: dict[tuple, _Traced] = {}
+        self._launches: dict[tuple, tuple] = {}
+
+    def __get__(self, instance: Any, owner: type) -> Callable:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<pmap of {self._fun!r}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        static = None
+        if self._static.given:
+            args, kwargs, static = self._static.take_out(args, kwargs)
+        leaves, tree = flatten((args, kwargs))
+        avals = tuple([x.aval if type(x) is Array else typeof(x) for x in leaves])
+        key = (tree, avals, static, config.trace_key(), context.axes)
+        if context.trace is not eval_trace:
+            traced = self._trace(key, args, kwargs, leaves)
+            outs = bind_shard_map(traced.program, [*traced.consts, *leaves], traced.mesh, traced.in_specs,
+                                  traced.out_specs)
+            return tree_unflatten(traced.out_tree, outs)
+        launch = self._launches.get(key)
+        if launch is None:
+            traced = self._trace(key, args, kwargs, leaves)
+            donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
+            executable = traced.executable(self._where, donated)
+            shardings = executable.in_shardings
+            consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
+            launch = self._launches[key] = executable, consts, shardings[len(consts):], traced.out_tree
+        executable, consts, shardings, out_tree = launch
+        placed = [x if type(x) is Array else _place(x, s) for x, s in zip(leaves, shardings, strict=True)]
+        return out_tree.unflatten(executable([*consts, *placed]))
+
+    def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
+        found = self._traces.get(key)
+        if found is None:
+            found = self._traces[key] = self._trace_now(key, args, kwargs, leaves)
+        return found
+
+    def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
+        tree, avals, static = key[:3]
+        axes = self._mapped_axes(tree, args, avals, static)
+        size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, self._axis_size)
+        mesh = self._mesh(size)
+        name = mesh.axis_names[0]
+        specs = tuple(_spec(d, name) for d in axes)
+        local = [_one_row(a, d) for a, d in zip(avals, axes, strict=True)]
+        flat = flatten_function(self._static.put_back(self._fun, static), tree, keywords=True, where=self._where)
+        out_axes: list[int | None] = []
+
+        def body(*parts: Any) -> list[Any]:
+            outs = flat(*[x if d is None else squeeze(x, (d,)) for x, d in zip(parts, axes, strict=True)])
+            wanted = flatten_axes(f"{self._where}: out_axes", flat.out_tree, self._out_axes)
+            out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
+            return [y if d is None else expand_dims(y, (d,)) for y, d in zip(outs, out_axes, strict=True)]
+
+        program, consts = hoist_consts(trace_body(body, local, mesh, self._where))
+        specs = (PartitionSpec(),) * len(consts) + specs
+        return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)
+
+    def _mapped_axes(self, tree: Any, args: Sequence[Any], avals: Sequence[ShapedArray], static: Any) -> list:
+        in_axes = tuple(self._in_axes) if isinstance(self._in_axes, list) else self._in_axes
+        if isinstance(in_axes, tuple) and static is not None and len(in_axes) == static[0]:
+            in_axes = tuple(d for i, d in enumerate(in_axes) if i not in self._static.nums)
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise bad(self._where, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+                      given={"in_axes": repr(in_axes)}, fix="give one entry for each positional argument.",
+                      exc=ValueError)
+        axes = flatten_axes(f"{self._where}: in_axes", tree, (in_axes, 0))
+        out = []
+        for aval, d in zip(avals, axes, strict=True):
+            if d is not None:
+                d = static_int(d, "in_axes", self._where)
+                if not -aval.ndim <= d < aval.ndim:
+                    raise bad(self._where, f"cannot map axis {d} of an array with {aval.ndim} axes",
+                              given={"array": aval.str_short()},
+                              fix="give every argument a leading axis with one row for each device, or None in in_axes "
+                                  "to hand it whole to each.", exc=ValueError)
+                d %= aval.ndim
+            out.append(d)
+        return out
+
+    def _out_axis(self, y: Any, d: Any) -> int | None:
+        if d is None:
+            return None
+        rank = typeof(y).ndim + 1
+        d = static_int(d, "out_axes", self._where)
+        if not -rank <= d < rank:
+            raise bad(self._where, f"out_axes {d} is out of bounds for a result with {rank} axes",
+                      fix=f"use a value from {-rank} to {rank - 1}.", exc=ValueError)
+        return d % rank
+
+    def _mesh(self, size: int) -> Mesh:
+        devices = list(self._devices or backends.local_devices(backend=self._backend))
+        if self._devices is not None and size != len(devices):
+            raise bad(self._where, f"{size} rows for {len(devices)} chosen devices",
+                      fix="give one row for each device in `devices`.", exc=ValueError)
+        if size > len(devices):
+            raise bad(self._where, f"more rows than devices: the mapped axis has size {size}, but there "
+                      f"{'is 1 device' if len(devices) == 1 else f'are {len(devices)} devices'}",
+                      given={"devices": ", ".join(map(str, devices[:4])) + (" ..." if len(devices) > 4 else "")},
+                      fix=f"reshape x to ({len(devices)}, rows / {len(devices)}, ...) and vmap inside, or start with "
+                          f"xjax.config.update('jax_num_cpu_devices', {size}).", exc=ValueError)
+        name = self._axis_name if self._axis_name is not None else "<axis>"
+        return Mesh(np.array(devices[:size], dtype=object), (name,))
+
+
+def _spec(d: int | None, name: Any) -> PartitionSpec:
+    return PartitionSpec() if d is None else PartitionSpec(*[None] * d, name)
+
+
+def _one_row(aval: ShapedArray, d: int | None) -> ShapedArray:
+    if d is None:
+        return aval
+    return ShapedArray((*aval.shape[:d], 1, *aval.shape[d + 1:]), aval.dtype, aval.weak_type)
+
+
+def _place(x: Any, sharding: NamedSharding) -> Array:
+    """A host value cut over the devices, without a detour over one of them."""
+    if type(x) is np.ndarray:
+        return from_numpy(x, sharding)
+    return to_array(x)
+
+
+def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
+         static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None,
+         backend: str | None = None, axis_size: int | None = None, donate_argnums: int | Sequence[int] = ()) -> Callable:
+    """Function that runs `fun` on several devices at once, each on one element along the mapped axis.
+
+    Args:
+      axis_name: name of the mapped axis for collectives such as ``lax.psum(x, axis_name)``.
+      in_axes: mapped axis of each positional argument; None hands the argument whole to every device.
+      out_axes: where the axis goes in the results; None for a result that is equal on all devices.
+      static_broadcasted_argnums: hashable Python arguments; each new value traces and compiles again.
+      devices: the devices to use, in order; by default the first ones of the backend.
+      donate_argnums: arguments whose memory the results may take over.
+
+    Raises: ValueError if mapped axes differ in size, or there are fewer devices than rows.
+
+    >>> xjax.pmap(lambda x: x + 1)(xjax.numpy.zeros((1, 2)))
+    Array([[1., 1.]], dtype=float32)
+    """
+    if not callable(fun):
+        raise bad("pmap", "needs a function", given={"fun": repr(fun)[:80]}, fix="write pmap(f), not pmap(f(x)).")
+    static = StaticArguments(fun, static_broadcasted_argnums, None, donate_argnums, None, transform="pmap")
+    return Pmapped(fun, axis_name, in_axes, out_axes, static, devices, backend, axis_size)
