@@ -47,7 +47,8 @@ class Checkpoints:
         final = self.folder / str(step)
         scratch = self.folder / f".{step}.{os.getpid()}.tmp"
         try:
-            shutil.rmtree(scratch, ignore_errors=True)
+            for left in self.folder.glob(".*.tmp"):  # of a save that was killed
+                shutil.rmtree(left)
             scratch.mkdir(parents=True)
             _write(scratch, step, tree)
             shutil.rmtree(final, ignore_errors=True)  # a step done again after a resume

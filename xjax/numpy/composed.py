@@ -1,11 +1,10 @@
-"""Element-wise functions made of several operations: division with remainder, powers, logic, tests for nan, rounding.
+"""Arithmetic made of several operations: division with remainder, powers, logarithms, geometry, complex parts.
 
-Division and powers follow NumPy: quotients are rounded down, and a remainder has the sign of the divisor.
+Division follows NumPy: quotients are rounded down, and a remainder has the sign of the divisor.
 """
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
 from collections.abc import Callable
@@ -15,17 +14,16 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.primitive import Primitive
-from xjax.numpy.promote import aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
-from xjax.numpy.selection import choose, operand
-from xjax.numpy.ufuncs import absolute, equal, maximum, minimum, to_array_like, true_divide
+from xjax.numpy.promote import array_likes, aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
+from xjax.numpy.rounding import trunc
+from xjax.numpy.selection import choose, operand, operands, refuse_complex
+from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import bitwise as bits
 from xjax.ops import complex_numbers, transcendental
-from xjax.ops.compare import eq, gt, lt, ne, select_n
-from xjax.ops.convert import bitcast_convert_type, convert_element_type
-from xjax.ops.elementwise import (RoundingMethod, add, div, floor, integer_pow, is_finite, mul, neg, sub)
+from xjax.ops.compare import eq, gt, lt, ne
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, div, floor, integer_pow, mul, neg, sub
 from xjax.ops.elementwise import round as lax_round
-from xjax.ops.elementwise import ceil as lax_ceil
 from xjax.ops.elementwise import square as lax_square
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as lax_abs
@@ -37,16 +35,6 @@ from xjax.ops.transcendental import atan2, exp, log, log1p, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
 
 
-def _operands(where: str, *xs: Any, to: Callable = lambda dtype: dtype) -> list[Any]:
-    """Checked arguments of one dtype and rank, none of them a Python number."""
-    return list(promote_shapes(where, *promote(where, *[operand(where, x) for x in xs], to=to)))
-
-
-def _refuse_complex(where: str, *xs: Any) -> None:
-    if builtins.any(dtypes.is_complex(aval_of(where, x).dtype) for x in xs):
-        raise bad(where, "complex numbers are not accepted", fix="use the real parts: x.real.")
-
-
 # -- division with remainder --------------------------------------------------------------------------------------
 
 def floor_divide(x1: Any, x2: Any, /) -> Any:
@@ -56,8 +44,8 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     Raises: TypeError for complex numbers.
     """
     where = "numpy.floor_divide"
-    x1, x2 = _operands(where, x1, x2, to=to_numeric)
-    _refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_numeric)
+    refuse_complex(where, x1)
     if dtypes.is_unsigned(x1.dtype):
         return div(x1, x2)
     if dtypes.is_int(x1.dtype):
@@ -83,8 +71,8 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     Args: x1, x2: real arrays; bool counts as integer.
     """
     where = "numpy.remainder"
-    x1, x2 = _operands(where, x1, x2, to=to_numeric)
-    _refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_numeric)
+    refuse_complex(where, x1)
     if dtypes.is_int(x1.dtype):
         x2 = _nonzero(x2)
     r = rem(x1, x2)
@@ -104,13 +92,13 @@ def _nonzero(x: Any) -> Any:
 def fmod(x1: Any, x2: Any, /) -> Any:
     """Remainder of the division truncated toward zero, element-wise: it has the sign of x1."""
     where = "numpy.fmod"
-    x1, x2 = _operands(where, x1, x2, to=to_numeric)
+    x1, x2 = operands(where, x1, x2, to=to_numeric)
     return rem(x1, _nonzero(x2) if dtypes.is_int(x1.dtype) else x2)
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     """``(floor_divide(x1, x2), remainder(x1, x2))``."""
-    x1, x2 = _operands("numpy.divmod", x1, x2, to=to_numeric)
+    x1, x2 = operands("numpy.divmod", x1, x2, to=to_numeric)
     if dtypes.is_float(x1.dtype):
         return _float_divmod(x1, x2)
     return floor_divide(x1, x2), remainder(x1, x2)
@@ -118,7 +106,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 
 def modf(x: Any, /) -> tuple[Any, Any]:
     """Fractional and integral part of x, element-wise; both have the sign of x."""
-    x, = _operands("numpy.modf", x, to=to_inexact)
+    x, = operands("numpy.modf", x, to=to_inexact)
     whole = trunc(x)
     return choose(eq(lax_abs(x), math.inf), filled_like(x, 0), sub(x, whole)), whole
 
@@ -135,33 +123,30 @@ def power(x1: Any, x2: Any, /) -> Any:
     if isinstance(x2, (int, np.integer)):
         x1, = promote(where, x1, to=to_numeric)
         return integer_pow(x1, operator.index(x2))
-    x1, x2 = promote_shapes(where, operand(where, x1) if type(x1) is not float else x1, x2)
-    kinds = [dtypes.is_inexact(aval_of(where, x).dtype) for x in (x1, x2)]
-    if kinds == [True, False] and not dtypes.is_bool(aval_of(where, x2).dtype):
+    x1, x2 = promote_shapes(where, *array_likes(where, (x1, x2)))
+    inexact = [dtypes.is_inexact(aval_of(where, x).dtype) for x in (x1, x2)]
+    if inexact == [True, False] and dtypes.is_int(aval_of(where, x2).dtype):
         return lax_pow(operand(where, x1), x2)          # an integer exponent keeps the derivative at 0 exact
-    if kinds == [False, False]:
-        return _integer_power(*_operands(where, x1, x2, to=to_numeric))
+    if inexact == [False, False]:
+        return _integer_power(*operands(where, x1, x2, to=to_numeric))
     return transcendental.pow_p.bind(*promote(where, x1, x2))
 
 
 pow = power
 
 
+# The largest exponent for which a base above 1 stays in 64 bits takes 6 bits.
+_EXPONENT_BITS = 6
+
+
 def _integer_power(x: Any, n: Any) -> Any:
-    """Power of integers by squaring, one step for each bit of the exponent; 0 for a negative exponent, except of 1."""
-    n_bits = dtypes.bit_width(n.dtype)
+    """Power of integers by squaring, one step for each bit of the exponent. Negative exponents give no useful value."""
     shape = np.broadcast_shapes(x.shape, n.shape)
     x, n = expand_to("numpy.power", x, shape), expand_to("numpy.power", n, shape)
-    result = filled_like(x, 1)
-    if not dtypes.is_unsigned(n.dtype):
-        # JAX's rule: 0 ** -n is 0; and for others the bits of the exponent count as they are.
-        result = choose(bits.bitwise_and(eq(x, 0), ne(n, 0)), filled_like(x, 0), result)
-        n_bits = builtins.min(n_bits, 6) if n_bits > 8 else n_bits
-    for step in range(n_bits):
-        odd = ne(bits.bitwise_and(n, 1), 0)
-        result = choose(odd, mul(result, x), result)
-        if step + 1 < n_bits:
-            x, n = mul(x, x), bits.shift_right_logical(n, 1)
+    result = choose(bits.bitwise_and(eq(x, 0), ne(n, 0)), scalar_like(x, 0), scalar_like(x, 1))
+    for _ in range(_EXPONENT_BITS):
+        result = choose(ne(bits.bitwise_and(n, scalar_like(n, 1)), 0), mul(result, x), result)
+        x, n = mul(x, x), bits.shift_right_logical(n, scalar_like(n, 1))
     return result
 
 
@@ -186,13 +171,13 @@ def positive(x: Any, /) -> Any:
 
 def log2(x: Any, /) -> Any:
     """Logarithm to base 2, element-wise."""
-    x, = _operands("numpy.log2", x, to=to_inexact)
+    x, = operands("numpy.log2", x, to=to_inexact)
     return div(log(x), log(scalar_like(x, 2)))
 
 
 def log10(x: Any, /) -> Any:
     """Logarithm to base 10, element-wise."""
-    x, = _operands("numpy.log10", x, to=to_inexact)
+    x, = operands("numpy.log10", x, to=to_inexact)
     return mul(log(x), scalar_like(x, 1 / math.log(10)))
 
 
@@ -210,8 +195,8 @@ def logaddexp2(x1: Any, x2: Any, /) -> Any:
 
 
 def _log_of_sum(where: str, x1: Any, x2: Any, exponential: Callable, logarithm: Callable) -> Any:
-    x1, x2 = _operands(where, x1, x2, to=to_inexact)
-    _refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    refuse_complex(where, x1)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = expand_to(where, x1, shape), expand_to(where, x2, shape)
     delta = sub(x1, x2)
@@ -227,13 +212,13 @@ def _log_of_sum(where: str, x1: Any, x2: Any, exponential: Callable, logarithm: 
 
 def deg2rad(x: Any, /) -> Any:
     """Degrees as radians, element-wise."""
-    x, = _operands("numpy.deg2rad", x, to=to_inexact)
+    x, = operands("numpy.deg2rad", x, to=to_inexact)
     return mul(x, scalar_like(x, math.pi / 180))
 
 
 def rad2deg(x: Any, /) -> Any:
     """Radians as degrees, element-wise."""
-    x, = _operands("numpy.rad2deg", x, to=to_inexact)
+    x, = operands("numpy.rad2deg", x, to=to_inexact)
     return mul(x, scalar_like(x, 180 / math.pi))
 
 
@@ -243,8 +228,8 @@ radians, degrees = deg2rad, rad2deg
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
     where = "numpy.hypot"
-    x1, x2 = _operands(where, x1, x2, to=to_inexact)
-    _refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    refuse_complex(where, x1)
     x1, x2 = lax_abs(x1), lax_abs(x2)
     infinite = bits.bitwise_or(eq(x1, math.inf), eq(x2, math.inf))
     large, small = lax_max(x1, x2), lax_min(x1, x2)
@@ -256,7 +241,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 def sinc(x: Any, /) -> Any:
     """``sin(pi x) / (pi x)``, element-wise, 1 at 0; smooth there, so derivatives of all orders up to 4 are right."""
-    x, = _operands("numpy.sinc", x, to=to_inexact)
+    x, = operands("numpy.sinc", x, to=to_inexact)
     x = mul(scalar_like(x, math.pi), x)
     small = lt(lax_abs(x), 1e-2 if dtypes.bit_width(x.dtype) >= 32 else 1e-1)
     safe = choose(small, scalar_like(x, 1), x)
@@ -271,185 +256,10 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     Args: x1, x2: real arrays that broadcast together; integers become floats.
     """
     where = "numpy.heaviside"
-    x1, x2 = _operands(where, x1, x2, to=to_inexact)
-    _refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    refuse_complex(where, x1)
     at_zero = choose(ne(x1, x1), x1, x2)
     return choose(lt(x1, 0), scalar_like(x1, 0), choose(gt(x1, 0), scalar_like(x1, 1), at_zero))
-
-
-# -- rounding -----------------------------------------------------------------------------------------------------
-
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
-    """`a` rounded to `decimals` places after the point, halves to even.
-
-    Args: a: number[...]; integers are returned as they are (decimals >= 0). out: not supported, as in JAX.
-    """
-    where = "numpy.round"
-    refuse_out(where, out)
-    a = to_array_like(where, a)
-    decimals = operator.index(decimals)
-    if not dtypes.is_inexact(a.dtype):
-        if decimals < 0:
-            raise bad(where, "integers are not rounded to tens or hundreds", given={"decimals": decimals},
-                      fix="convert to a float first: round(x.astype(float), decimals).", exc=NotImplementedError)
-        return a
-    return _by_parts(lambda x: _round_real(x, decimals), a)
-
-
-around = round
-
-
-def _round_real(x: Any, decimals: int) -> Any:
-    if decimals == 0:
-        return lax_round(x, RoundingMethod.TO_NEAREST_EVEN)
-    narrow = dtypes.bit_width(x.dtype) < 32                     # 10 ** decimals would overflow
-    wide = convert_element_type(x, np.float32) if narrow else x
-    factor = scalar_like(wide, 10.0 ** decimals)
-    rounded = div(lax_round(mul(wide, factor), RoundingMethod.TO_NEAREST_EVEN), factor)
-    return convert_element_type(rounded, x.dtype) if narrow else rounded
-
-
-def _by_parts(f: Callable, x: Any) -> Any:
-    """`f` of real and imaginary part of complex numbers, of floats themselves."""
-    if not dtypes.is_complex(x.dtype):
-        return f(x)
-    return complex_numbers.complex(f(complex_numbers.real(x)), f(complex_numbers.imag(x)))
-
-
-def rint(x: Any, /) -> Any:
-    """Nearest integer as a float, element-wise, halves to even."""
-    x, = _operands("numpy.rint", x, to=to_inexact)
-    return _by_parts(lambda part: lax_round(part, RoundingMethod.TO_NEAREST_EVEN), x)
-
-
-def trunc(x: Any, /) -> Any:
-    """x without its fractional part, element-wise, in the dtype of x."""
-    x = to_array_like("numpy.trunc", x)
-    if not dtypes.is_inexact(x.dtype):
-        return x
-    return choose(lt(x, 0), lax_ceil(x), floor(x))
-
-
-fix = trunc
-
-
-def refuse_out(where: str, out: Any) -> None:
-    """Raise if an output array was passed: arrays never change."""
-    if out is not None:
-        raise bad(where, "`out` is not supported: arrays never change", fix="use the value that the function returns.",
-                  exc=NotImplementedError)
-
-
-# -- signs --------------------------------------------------------------------------------------------------------
-
-def signbit(x: Any, /) -> Any:
-    """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
-    where = "numpy.signbit"
-    x = operand(where, x)
-    _refuse_complex(where, x)
-    if dtypes.is_float(x.dtype):
-        width = dtypes.bit_width(x.dtype)
-        return lt(bitcast_convert_type(x, np.dtype(f"int{width}")), 0)
-    return filled_bool(x, False) if dtypes.is_bool(x.dtype) or dtypes.is_unsigned(x.dtype) else lt(x, 0)
-
-
-def filled_bool(x: Any, value: bool) -> Any:
-    """bool array of the shape of `x`, all of one value."""
-    return expand_to("numpy.full", np.bool_(value), aval_of("numpy.full", x).shape)
-
-
-def copysign(x1: Any, x2: Any, /) -> Any:
-    """x1 with the sign of x2, element-wise, as a float."""
-    where = "numpy.copysign"
-    x1, x2 = _operands(where, x1, x2, to=to_inexact)
-    _refuse_complex(where, x1)
-    return choose(signbit(x2), neg(lax_abs(x1)), lax_abs(x1))
-
-
-# -- nan, inf -----------------------------------------------------------------------------------------------------
-
-def isnan(x: Any, /) -> Any:
-    """Whether x is nan, element-wise."""
-    x = operand("numpy.isnan", x)
-    return ne(x, x) if dtypes.is_inexact(x.dtype) else filled_bool(x, False)
-
-
-def isfinite(x: Any, /) -> Any:
-    """Whether x is neither nan nor infinite, element-wise."""
-    x = operand("numpy.isfinite", x)
-    if not dtypes.is_inexact(x.dtype):
-        return filled_bool(x, True)
-    return _on_parts(is_finite, bits.bitwise_and, x)
-
-
-def isinf(x: Any, /) -> Any:
-    """Whether x is infinite, element-wise."""
-    x = operand("numpy.isinf", x)
-    if not dtypes.is_inexact(x.dtype):
-        return filled_bool(x, False)
-    return _on_parts(lambda part: eq(lax_abs(part), math.inf), bits.bitwise_or, x)
-
-
-def _on_parts(test: Callable, join: Callable, x: Any) -> Any:
-    if not dtypes.is_complex(x.dtype):
-        return test(x)
-    return join(test(complex_numbers.real(x)), test(complex_numbers.imag(x)))
-
-
-def _is_infinity(name: str, value: float) -> Callable:
-    def is_infinity(x: Any, /, out: None = None) -> Any:
-        where = f"numpy.{name}"
-        refuse_out(where, out)
-        x = operand(where, x)
-        _refuse_complex(where, x)
-        return eq(x, value) if dtypes.is_float(x.dtype) else filled_bool(x, False)
-
-    is_infinity.__name__ = is_infinity.__qualname__ = name
-    is_infinity.__doc__ = f"Whether x is {value}, element-wise; for real x."
-    return is_infinity
-
-
-isposinf = _is_infinity("isposinf", math.inf)
-isneginf = _is_infinity("isneginf", -math.inf)
-
-
-def fmax(x1: Any, x2: Any, /) -> Any:
-    """The larger of x1 and x2, element-wise; a nan loses against a number."""
-    x1, x2 = _operands("numpy.fmax", x1, x2)
-    return choose(bits.bitwise_or(gt(x1, x2), ne(x2, x2)), x1, x2)
-
-
-def fmin(x1: Any, x2: Any, /) -> Any:
-    """The smaller of x1 and x2, element-wise; a nan loses against a number."""
-    x1, x2 = _operands("numpy.fmin", x1, x2)
-    return choose(bits.bitwise_or(lt(x1, x2), ne(x2, x2)), x1, x2)
-
-
-# -- logic --------------------------------------------------------------------------------------------------------
-
-def _logical(name: str, p: Primitive, doc: str) -> Callable:
-    def logical(x: Any, y: Any, /) -> Any:
-        x, y = _operands(f"numpy.{name}", x, y)
-        return p.bind(truth(x), truth(y))
-
-    logical.__name__ = logical.__qualname__ = name
-    logical.__doc__ = doc
-    return logical
-
-
-def truth(x: Any) -> Any:
-    """``x != 0``; a bool array as it is."""
-    return x if dtypes.is_bool(x.dtype) else ne(x, 0)
-
-
-logical_and = _logical("logical_and", bits.and_p, "``x and y``, element-wise; numbers are true where not 0.")
-logical_or = _logical("logical_or", bits.or_p, "``x or y``, element-wise; numbers are true where not 0.")
-logical_xor = _logical("logical_xor", bits.xor_p, "Whether exactly one of x and y is true, element-wise.")
-
-
-def logical_not(x: Any, /) -> Any:
-    """``not x``, element-wise; numbers are true where not 0."""
-    return bits.bitwise_not(truth(operand("numpy.logical_not", x)))
 
 
 # -- complex numbers ----------------------------------------------------------------------------------------------
@@ -477,7 +287,7 @@ conj = conjugate
 
 def angle(z: Any, deg: bool = False) -> Any:
     """Angle of complex numbers, element-wise, in (-pi, pi] (or degrees); 0 or pi for real ones."""
-    z, = _operands("numpy.angle", z, to=to_inexact)
+    z, = operands("numpy.angle", z, to=to_inexact)
     result = atan2(imag(z), real(z))
     return rad2deg(result) if deg else result
 
@@ -492,7 +302,7 @@ def isreal(x: Any, /) -> Any:
     return eq(imag(x), 0)
 
 
-# -- integers -----------------------------------------------------------------------------------------------------
+# -- powers of two---------------------------------------------------------------------------------------------------
 
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """``x1 * 2**x2``, element-wise.
@@ -503,26 +313,8 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     if not dtypes.is_int(aval_of(where, x2).dtype):
         raise bad(where, "the exponent must be an integer", given={"x2": aval_of(where, x2)}, fix="use x1 * 2.0**x2.",
                   exc=ValueError)
-    x1, = _operands(where, x1, to=to_inexact)
+    x1, = operands(where, x1, to=to_inexact)
     x1, x2 = promote_shapes(where, x1, convert_element_type(operand(where, x2), x1.dtype))
     # Two factors, so that the power of two does not overflow before the product is small enough.
     half = floor(mul(x2, 0.5))
     return mul(mul(x1, transcendental.exp2(half)), transcendental.exp2(sub(x2, half)))
-
-
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
-
-    Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.
-    """
-    where = "numpy.isclose"
-    a, b = _operands(where, a, b)
-    if not dtypes.is_inexact(a.dtype):
-        if dtypes.is_bool(a.dtype):
-            return eq(a, b)
-        a, b = _operands(where, a, b, to=to_inexact)
-    part = dtypes.finfo(a.dtype).dtype
-    rtol, atol = (convert_element_type(operand(where, tolerance), part) for tolerance in (rtol, atol))
-    near = absolute(sub(a, b)) <= add_scaled(atol, rtol, absolute(b))
-    close = bits.bitwise_or(eq(a, b), bits.bitwise_and(isfinite(b), near))
-    return bits.bitwise_or(close, bits.bitwise_and(isnan(a), isnan(b))) if equal_nan else close

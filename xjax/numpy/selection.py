@@ -1,7 +1,8 @@
-"""Choice between values, element-wise: the core of `where`, `clip`, `nan_to_num`."""
+"""Operands of functions made of several operations, and choice between values: `clip`, `nan_to_num`, the core of `where`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xjax.core import dtypes
@@ -9,7 +10,7 @@ from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.staging import StagingTrace
 from xjax.core.types import typeof
-from xjax.numpy.promote import array_like, aval_of, broadcast_shapes, cast, expand_to, promote, shape_of
+from xjax.numpy.promote import array_like, aval_of, broadcast_shapes, cast, expand_to, promote, promote_shapes, shape_of
 from xjax.numpy.ufuncs import maximum, minimum, to_array_like
 from xjax.ops.compare import eq, ne, select_n
 from xjax.ops.complex_numbers import complex as complex_
@@ -29,6 +30,24 @@ def operand(where: str, x: Any) -> Any:
         return to_array(x)
     aval = typeof(x)
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
+
+
+def operands(where: str, *xs: Any, to: Callable = lambda dtype: dtype) -> list[Any]:
+    """Checked arguments of one dtype and rank, none of them a Python number."""
+    return list(promote_shapes(where, *promote(where, *[operand(where, x) for x in xs], to=to)))
+
+
+def refuse_complex(where: str, *xs: Any) -> None:
+    """Raise unless all values are real."""
+    if any(dtypes.is_complex(aval_of(where, x).dtype) for x in xs):
+        raise bad(where, "complex numbers are not accepted", fix="use the real parts: x.real.")
+
+
+def refuse_out(where: str, out: Any) -> None:
+    """Raise if an output array was passed: arrays never change."""
+    if out is not None:
+        raise bad(where, "`out` is not supported: arrays never change", fix="use the value that the function returns.",
+                  exc=NotImplementedError)
 
 
 def choose(condition: Any, x: Any, y: Any, where: str = "numpy.where") -> Any:

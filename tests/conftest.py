@@ -1,0 +1,15 @@
+"""Shared by all tests: four CPU devices (also in real JAX, the oracle), a compile cache of their own, quiet XLA."""
+
+import os
+from pathlib import Path
+
+# Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Level 3: launches that tests make fail on purpose are not logged.
+os.environ.setdefault("XJAX_LOG_LEVEL", "3")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Single operations are loaded from here in a second run; kept with the checkout, away from the user's cache.
+_CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "xjax-compiled"
+_CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
+os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(_CACHE))

@@ -1,0 +1,175 @@
+"""Checkpoints: whole or not there, proved bit by bit, loud when they fail."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from recipes.checkpoint import Checkpoints
+from recipes.errors import CheckpointError
+
+
+class Moments(NamedTuple):
+    count: np.ndarray
+    mu: dict
+
+
+def tree(scale=1.0):
+    rng = np.random.default_rng(0)
+    return (
+        {"w": (scale * rng.normal(size=(5, 3))).astype(np.float32), "none": np.zeros((0, 4))},
+        Moments(np.int32(7), {"w": rng.integers(0, 9, 64).astype(np.uint32)}),
+        (),
+    )
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints", keep=2)
+
+
+def leaves(value):
+    (params, moments, _) = value
+    return [params["w"], params["none"], moments.count, moments.mu["w"]]
+
+
+def test_round_trip_keeps_every_bit_and_the_structure(checkpoints):
+    checkpoints.save(3, tree())
+    back = checkpoints.restore(3, tree(scale=0.0))
+    assert isinstance(back[1], Moments)
+    for got, want in zip(leaves(back), leaves(tree()), strict=True):
+        assert got.tobytes() == want.tobytes()
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+
+
+def test_nan_and_minus_zero_keep_their_bits(checkpoints):
+    special = {"x": np.array([np.nan, -0.0, np.inf, 1e-45], np.float32)}
+    checkpoints.save(1, special)
+    assert checkpoints.restore(1, special)["x"].tobytes() == special["x"].tobytes()
+
+
+def test_manifest_lists_every_leaf(checkpoints):
+    checkpoints.save(3, tree())
+    manifest = json.loads((checkpoints.folder / "3" / "manifest.json").read_text())
+    assert (manifest["format"], manifest["step"], len(manifest["leaves"])) == (1, 3, 4)
+    entry = manifest["leaves"]["[0]['w']"]
+    assert (entry["dtype"], entry["shape"], len(entry["sha256"])) == ("float32", [5, 3], 64)
+
+
+def test_the_newest_are_kept(checkpoints):
+    for step in (10, 20, 100):
+        checkpoints.save(step, tree())
+    assert checkpoints.steps() == [20, 100]
+
+
+def test_scratch_of_a_killed_save_is_no_checkpoint_and_goes(checkpoints):
+    checkpoints.save(1, tree())
+    left = checkpoints.folder / ".2.99.tmp"
+    shutil.copytree(checkpoints.folder / "1", left)
+    assert checkpoints.steps() == [1]
+    checkpoints.save(2, tree())
+    assert sorted(os.listdir(checkpoints.folder)) == ["1", "2"]
+
+
+def _largest_file(folder: Path) -> Path:
+    return max((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+
+
+def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
+    """Each flip is an error, or hits a byte that holds no value (padding, time stamps)."""
+    checkpoints.save(1, tree())
+    arrays = checkpoints.folder / "1" / "arrays"
+    rng, caught = np.random.default_rng(0), 0
+    for file in sorted(p for p in arrays.rglob("*") if p.is_file() and p.stat().st_size):
+        whole = file.read_bytes()
+        for _ in range(3):
+            flipped = bytearray(whole)
+            flipped[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+            file.write_bytes(flipped)
+            try:
+                back = checkpoints.restore(1, tree())
+            except CheckpointError as err:
+                assert "it is damaged" in str(err)
+                caught += 1
+            else:
+                for got, want in zip(leaves(back), leaves(tree()), strict=True):
+                    assert got.tobytes() == want.tobytes()
+        file.write_bytes(whole)
+    assert caught > 3
+
+
+def test_a_wrong_digest_names_the_leaf(checkpoints):
+    checkpoints.save(1, tree())
+    file = checkpoints.folder / "1" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["leaves"]["[0]['w']"]["sha256"] = "0" * 64
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.restore(1, tree())
+    assert str(caught.value) == (
+        "checkpoint: it is damaged: it does not hold what was saved.\n"
+        f"  folder  {checkpoints.folder / '1'}\n"
+        "  leaf    [0]['w']\n"
+        "  why     its SHA-256 differs\n"
+        "  fix: delete this folder; --resume then takes the checkpoint before it."
+    )
+
+
+@pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
+def test_missing_pieces_are_an_error(checkpoints, damage):
+    checkpoints.save(1, tree())
+    folder = checkpoints.folder / "1"
+    if damage == "truncate":
+        file = _largest_file(folder / "arrays")
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif damage == "delete":
+        shutil.rmtree(folder / "arrays")
+    else:
+        (folder / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match="it is damaged"):
+        checkpoints.restore(1, tree())
+
+
+def test_another_model_is_told_leaf_by_leaf(checkpoints):
+    checkpoints.save(1, tree())
+    params, moments, rest = tree()
+    other = ({"w": params["w"].astype(np.float64), "b": params["none"]}, moments, rest)
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.restore(1, other)
+    told = str(caught.value)
+    assert "it does not fit the config's model and optimizer." in told
+    assert "[0]['w']     saved float32[5, 3], the config makes float64[5, 3]" in told
+    assert "[0]['b']     saved nothing, the config makes float64[0, 4]" in told
+    assert "[0]['none']  saved float64[0, 4], the config makes nothing" in told
+
+
+def test_unknown_format(checkpoints):
+    checkpoints.save(1, tree())
+    file = checkpoints.folder / "1" / "manifest.json"
+    file.write_text(file.read_text().replace('"format": 1', '"format": 9'))
+    with pytest.raises(CheckpointError, match="format 9 is not known"):
+        checkpoints.restore(1, tree())
+
+
+def test_a_failing_save_is_loud_and_harmless(checkpoints, monkeypatch):
+    checkpoints.save(1, tree())
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"(?s)saving step 2 failed.*No space left.*fix: "):
+        checkpoints.save(2, tree())
+    monkeypatch.undo()
+    assert sorted(os.listdir(checkpoints.folder)) == ["1"]
+    checkpoints.restore(1, tree())
+
+
+def test_a_folder_that_cannot_be_made_is_loud(tmp_path):
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(CheckpointError, match="saving step 1 failed"):
+        Checkpoints(tmp_path / "checkpoints").save(1, tree())

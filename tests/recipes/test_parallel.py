@@ -1,0 +1,86 @@
+"""Rows over devices: the same numbers on any device count."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import xjax
+from recipes.errors import RecipeError
+from recipes.parallel import AXIS, Placer, choose_devices, my_rows
+
+COUNTS = (1, 2, 3, 4)
+
+
+@pytest.fixture(params=COUNTS)
+def placer(request):
+    return Placer(choose_devices(request.param))
+
+
+@pytest.fixture(params=[(7, 5), (4, 3), (3, 9), (34, 34)], ids=str)
+def matrix(request):
+    out = sp.random(*request.param, density=0.4, random_state=0, dtype=np.float32, format="csr")
+    out[0] = 1  # one full row: the blocks differ in their number of stored values
+    return sp.csr_matrix(out)
+
+
+def test_split_pads_with_zeros_and_keeps_the_order(placer):
+    rows = np.arange(1, 15, dtype=np.int32).reshape(7, 2)
+    blocks = placer.split(rows)
+    assert blocks.shape == (placer.count, placer.block(7), 2)
+    flat = blocks.reshape(-1, 2)
+    np.testing.assert_array_equal(flat[:7], rows)
+    assert not flat[7:].any()
+
+
+def test_sparse_blocks_are_the_rows_of_the_matrix(placer, matrix):
+    n, m = matrix.shape
+    dense = np.random.default_rng(0).normal(size=(m, 2)).astype(np.float32)
+    product = xjax.pmap(lambda block, h: block @ h, axis_name=AXIS, devices=placer.devices)
+    out = product(placer.put(placer.split_sparse(matrix)), placer.replicate(dense))
+    rows = np.asarray(xjax.device_get(out)).reshape(-1, 2)
+    np.testing.assert_allclose(rows[:n], matrix @ dense, rtol=1e-5, atol=1e-6)
+    assert not rows[n:].any()
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 34])  # fewer rows than devices, uneven, even
+def test_row_block_gathers_the_rows_of_all_devices(placer, n):
+    square = sp.random(n, n, density=0.5, random_state=n, dtype=np.float32, format="csr")
+    h = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
+    product = xjax.pmap(lambda adj, x: adj @ x, axis_name=AXIS, devices=placer.devices)
+    out = product(placer.put(placer.row_block(square)), placer.put(placer.split(h)))
+    rows = np.asarray(xjax.device_get(out)).reshape(-1, 3)
+    np.testing.assert_allclose(rows[:n], square @ h, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_through_the_gathering_product(placer):
+    """d/dx of sum(c * (A x)) is A^T c, whichever device owns a row."""
+    n = 7
+    square = sp.random(n, n, density=0.5, random_state=3, dtype=np.float32, format="csr")
+    rng = np.random.default_rng(0)
+    x, c = (rng.normal(size=(n, 2)).astype(np.float32) for _ in range(2))
+
+    def gradient(adj, x, c):
+        return xjax.grad(lambda x: ((adj @ x) * c).sum())(x)
+
+    mapped = xjax.pmap(gradient, axis_name=AXIS, devices=placer.devices)
+    parts = (placer.put(placer.split(rows)) for rows in (x, c))
+    out = np.asarray(xjax.device_get(mapped(placer.put(placer.row_block(square)), *parts)))
+    np.testing.assert_allclose(out.reshape(-1, 2)[:n], square.T @ c, rtol=1e-5, atol=1e-6)
+
+
+def test_replicate_and_fetch(placer):
+    tree = {"a": np.arange(3.0, dtype=np.float32), "b": (np.int32(4),)}
+    back = Placer.fetch(placer.replicate(tree))
+    assert back["b"][0] == 4
+    np.testing.assert_array_equal(back["a"], tree["a"])
+
+
+def test_my_rows_are_global_ids(placer):
+    starts = xjax.pmap(lambda _: my_rows(5), axis_name=AXIS, devices=placer.devices)
+    got = np.asarray(xjax.device_get(starts(np.zeros(placer.count, np.float32))))
+    assert got.tolist() == [5 * i for i in range(placer.count)]
+
+
+def test_too_many_devices_are_an_error():
+    with pytest.raises(RecipeError, match=r"(?s)devices: .*devices  4000\n.*fix: XLA_FLAGS"):
+        choose_devices(4000)

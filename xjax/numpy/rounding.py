@@ -1,0 +1,214 @@
+"""Rounding, signs, and tests for nan and infinities; logical functions and closeness, element-wise."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.primitive import Primitive
+from xjax.numpy.promote import aval_of, expand_to, to_inexact
+from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
+from xjax.numpy.ufuncs import to_array_like
+from xjax.ops import bitwise as bits
+from xjax.ops import complex_numbers
+from xjax.ops.compare import eq, gt, le, lt, ne
+from xjax.ops.convert import bitcast_convert_type, convert_element_type
+from xjax.ops.elementwise import RoundingMethod, add, div, floor, is_finite, mul, neg, sub
+from xjax.ops.elementwise import ceil as lax_ceil
+from xjax.ops.elementwise import round as lax_round
+from xjax.ops.makers import scalar_like
+from xjax.ops.piecewise import abs as lax_abs
+
+
+# -- rounding -----------------------------------------------------------------------------------------------------
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """`a` rounded to `decimals` places after the point, halves to even.
+
+    Args: a: number[...]; integers are returned as they are (decimals >= 0). out: not supported, as in JAX.
+    """
+    where = "numpy.round"
+    refuse_out(where, out)
+    a = to_array_like(where, a)
+    decimals = operator.index(decimals)
+    if not dtypes.is_inexact(a.dtype):
+        if decimals < 0:
+            raise bad(where, "integers are not rounded to tens or hundreds", given={"decimals": decimals},
+                      fix="convert to a float first: round(x.astype(float), decimals).", exc=NotImplementedError)
+        return a
+    return _by_parts(lambda x: _round_real(x, decimals), a)
+
+
+around = round
+
+
+def _round_real(x: Any, decimals: int) -> Any:
+    if decimals == 0:
+        return lax_round(x, RoundingMethod.TO_NEAREST_EVEN)
+    narrow = dtypes.bit_width(x.dtype) < 32                     # 10 ** decimals would overflow
+    wide = convert_element_type(x, np.float32) if narrow else x
+    factor = scalar_like(wide, 10.0 ** decimals)
+    rounded = div(lax_round(mul(wide, factor), RoundingMethod.TO_NEAREST_EVEN), factor)
+    return convert_element_type(rounded, x.dtype) if narrow else rounded
+
+
+def _by_parts(f: Callable, x: Any) -> Any:
+    """`f` of real and imaginary part of complex numbers, of floats themselves."""
+    if not dtypes.is_complex(x.dtype):
+        return f(x)
+    return complex_numbers.complex(f(complex_numbers.real(x)), f(complex_numbers.imag(x)))
+
+
+def rint(x: Any, /) -> Any:
+    """Nearest integer as a float, element-wise, halves to even."""
+    x, = operands("numpy.rint", x, to=to_inexact)
+    return _by_parts(lambda part: lax_round(part, RoundingMethod.TO_NEAREST_EVEN), x)
+
+
+def trunc(x: Any, /) -> Any:
+    """x without its fractional part, element-wise, in the dtype of x."""
+    x = to_array_like("numpy.trunc", x)
+    if not dtypes.is_inexact(x.dtype):
+        return x
+    return choose(lt(x, 0), lax_ceil(x), floor(x))
+
+
+fix = trunc
+
+
+# -- signs --------------------------------------------------------------------------------------------------------
+
+def signbit(x: Any, /) -> Any:
+    """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
+    where = "numpy.signbit"
+    x = operand(where, x)
+    refuse_complex(where, x)
+    if dtypes.is_float(x.dtype):
+        width = dtypes.bit_width(x.dtype)
+        return lt(bitcast_convert_type(x, np.dtype(f"int{width}")), 0)
+    return filled_bool(x, False) if dtypes.is_bool(x.dtype) or dtypes.is_unsigned(x.dtype) else lt(x, 0)
+
+
+def filled_bool(x: Any, value: bool) -> Any:
+    """bool array of the shape of `x`, all of one value."""
+    return expand_to("numpy.full", np.bool_(value), aval_of("numpy.full", x).shape)
+
+
+def copysign(x1: Any, x2: Any, /) -> Any:
+    """x1 with the sign of x2, element-wise, as a float."""
+    where = "numpy.copysign"
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    refuse_complex(where, x1)
+    return choose(signbit(x2), neg(lax_abs(x1)), lax_abs(x1))
+
+
+# -- nan, inf -----------------------------------------------------------------------------------------------------
+
+def isnan(x: Any, /) -> Any:
+    """Whether x is nan, element-wise."""
+    x = operand("numpy.isnan", x)
+    return ne(x, x) if dtypes.is_inexact(x.dtype) else filled_bool(x, False)
+
+
+def isfinite(x: Any, /) -> Any:
+    """Whether x is neither nan nor infinite, element-wise."""
+    x = operand("numpy.isfinite", x)
+    if not dtypes.is_inexact(x.dtype):
+        return filled_bool(x, True)
+    return _on_parts(is_finite, bits.bitwise_and, x)
+
+
+def isinf(x: Any, /) -> Any:
+    """Whether x is infinite, element-wise."""
+    x = operand("numpy.isinf", x)
+    if not dtypes.is_inexact(x.dtype):
+        return filled_bool(x, False)
+    return _on_parts(lambda part: eq(lax_abs(part), math.inf), bits.bitwise_or, x)
+
+
+def _on_parts(test: Callable, join: Callable, x: Any) -> Any:
+    if not dtypes.is_complex(x.dtype):
+        return test(x)
+    return join(test(complex_numbers.real(x)), test(complex_numbers.imag(x)))
+
+
+def _is_infinity(name: str, value: float) -> Callable:
+    def is_infinity(x: Any, /, out: None = None) -> Any:
+        where = f"numpy.{name}"
+        refuse_out(where, out)
+        x = operand(where, x)
+        refuse_complex(where, x)
+        return eq(x, value) if dtypes.is_float(x.dtype) else filled_bool(x, False)
+
+    is_infinity.__name__ = is_infinity.__qualname__ = name
+    is_infinity.__doc__ = f"Whether x is {value}, element-wise; for real x."
+    return is_infinity
+
+
+isposinf = _is_infinity("isposinf", math.inf)
+isneginf = _is_infinity("isneginf", -math.inf)
+
+
+def fmax(x1: Any, x2: Any, /) -> Any:
+    """The larger of x1 and x2, element-wise; a nan loses against a number."""
+    x1, x2 = operands("numpy.fmax", x1, x2)
+    return choose(bits.bitwise_or(gt(x1, x2), ne(x2, x2)), x1, x2)
+
+
+def fmin(x1: Any, x2: Any, /) -> Any:
+    """The smaller of x1 and x2, element-wise; a nan loses against a number."""
+    x1, x2 = operands("numpy.fmin", x1, x2)
+    return choose(bits.bitwise_or(lt(x1, x2), ne(x2, x2)), x1, x2)
+
+
+# -- logic --------------------------------------------------------------------------------------------------------
+
+def _logical(name: str, p: Primitive, doc: str) -> Callable:
+    def logical(x: Any, y: Any, /) -> Any:
+        x, y = operands(f"numpy.{name}", x, y)
+        return p.bind(truth(x), truth(y))
+
+    logical.__name__ = logical.__qualname__ = name
+    logical.__doc__ = doc
+    return logical
+
+
+def truth(x: Any) -> Any:
+    """``x != 0``; a bool array as it is."""
+    return x if dtypes.is_bool(x.dtype) else ne(x, 0)
+
+
+logical_and = _logical("logical_and", bits.and_p, "``x and y``, element-wise; numbers are true where not 0.")
+logical_or = _logical("logical_or", bits.or_p, "``x or y``, element-wise; numbers are true where not 0.")
+logical_xor = _logical("logical_xor", bits.xor_p, "Whether exactly one of x and y is true, element-wise.")
+
+
+def logical_not(x: Any, /) -> Any:
+    """``not x``, element-wise; numbers are true where not 0."""
+    return bits.bitwise_not(truth(operand("numpy.logical_not", x)))
+
+
+# -- closeness ------------------------------------------------------------------------------------------------------
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
+
+    Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.
+    """
+    where = "numpy.isclose"
+    a, b = operands(where, a, b)
+    if not dtypes.is_inexact(a.dtype):
+        if dtypes.is_bool(a.dtype):
+            return eq(a, b)
+        a, b = operands(where, a, b, to=to_inexact)
+    part = dtypes.finfo(a.dtype).dtype
+    rtol, atol = (convert_element_type(operand(where, tolerance), part) for tolerance in (rtol, atol))
+    near = le(lax_abs(sub(a, b)), add(atol, mul(rtol, lax_abs(b))))
+    close = bits.bitwise_or(eq(a, b), bits.bitwise_and(isfinite(b), near))
+    return bits.bitwise_or(close, bits.bitwise_and(isnan(a), isnan(b))) if equal_nan else close
