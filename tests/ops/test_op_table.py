@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import harness
 import pytest
-from harness import derivative_cases, rows, value_cases
-from op_table import OPS
+
+from tests.ops import harness
+from tests.ops.harness import derivative_cases, rows, value_cases
+from tests.ops.op_table import OPS
 
 jax = pytest.importorskip("jax")
 
 
 @pytest.mark.parametrize(("op", "dtypes"), value_cases(OPS))
 def test_value(op, dtypes):
-    harness.check_value(op, dtypes, jax.lax)
+    harness.check_value(op, dtypes, jax)
 
 
 @pytest.mark.parametrize(("op", "dtypes"), value_cases([op for op in OPS if op.special]))

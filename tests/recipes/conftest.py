@@ -1,4 +1,4 @@
-"""Shared by the recipes' tests: data files, the command line, and four CPU devices."""
+"""Shared by the recipes' tests: data files and the command line."""
 
 import os
 import subprocess
@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # before xjax
 
 ROOT = Path(__file__).parents[2]
 

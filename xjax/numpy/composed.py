@@ -228,8 +228,8 @@ radians, degrees = deg2rad, rad2deg
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
     where = "numpy.hypot"
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
-    refuse_complex(where, x1)
+    x1, x2 = operands(where, x1, x2, to=to_inexact, strong=True)
+    refuse_complex(where, x1, exc=ValueError)
     x1, x2 = lax_abs(x1), lax_abs(x2)
     infinite = bits.bitwise_or(eq(x1, math.inf), eq(x2, math.inf))
     large, small = lax_max(x1, x2), lax_min(x1, x2)
@@ -256,7 +256,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     Args: x1, x2: real arrays that broadcast together; integers become floats.
     """
     where = "numpy.heaviside"
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    x1, x2 = operands(where, x1, x2, to=to_inexact, strong=True)
     refuse_complex(where, x1)
     at_zero = choose(ne(x1, x1), x1, x2)
     return choose(lt(x1, 0), scalar_like(x1, 0), choose(gt(x1, 0), scalar_like(x1, 1), at_zero))
@@ -287,7 +287,7 @@ conj = conjugate
 
 def angle(z: Any, deg: bool = False) -> Any:
     """Angle of complex numbers, element-wise, in (-pi, pi] (or degrees); 0 or pi for real ones."""
-    z, = operands("numpy.angle", z, to=to_inexact)
+    z, = operands("numpy.angle", z, to=to_inexact, strong=True)
     result = atan2(imag(z), real(z))
     return rad2deg(result) if deg else result
 
@@ -302,7 +302,7 @@ def isreal(x: Any, /) -> Any:
     return eq(imag(x), 0)
 
 
-# -- powers of two---------------------------------------------------------------------------------------------------
+# -- bits and powers of two---------------------------------------------------------------------------------------------------
 
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """``x1 * 2**x2``, element-wise.
@@ -318,3 +318,13 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     # Two factors, so that the power of two does not overflow before the product is small enough.
     half = floor(mul(x2, 0.5))
     return mul(mul(x1, transcendental.exp2(half)), transcendental.exp2(sub(x2, half)))
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """Number of bits set in the absolute value of x, element-wise, as uint8.
+
+    Args: x: int or bool[...].
+    """
+    x, = operands("numpy.bitwise_count", x, to=to_numeric)
+    x = x if dtypes.is_unsigned(x.dtype) else lax_abs(x)
+    return convert_element_type(bits.population_count(x), np.uint8)

@@ -14,10 +14,10 @@ from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import aval_of, expand_to, to_inexact
 from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
-from xjax.numpy.ufuncs import to_array_like
+from xjax.numpy.ufuncs import greater, less, to_array_like
 from xjax.ops import bitwise as bits
 from xjax.ops import complex_numbers
-from xjax.ops.compare import eq, gt, le, lt, ne
+from xjax.ops.compare import eq, le, lt, ne
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
 from xjax.ops.elementwise import RoundingMethod, add, div, floor, is_finite, mul, neg, sub
 from xjax.ops.elementwise import ceil as lax_ceil
@@ -83,6 +83,14 @@ fix = trunc
 
 
 # -- signs --------------------------------------------------------------------------------------------------------
+
+def fabs(x: Any, /) -> Any:
+    """Absolute value, element-wise, as a float; complex numbers are refused."""
+    where = "numpy.fabs"
+    x, = operands(where, x, to=to_inexact)
+    refuse_complex(where, x)
+    return lax_abs(x)
+
 
 def signbit(x: Any, /) -> Any:
     """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
@@ -158,13 +166,13 @@ isneginf = _is_infinity("isneginf", -math.inf)
 def fmax(x1: Any, x2: Any, /) -> Any:
     """The larger of x1 and x2, element-wise; a nan loses against a number."""
     x1, x2 = operands("numpy.fmax", x1, x2)
-    return choose(bits.bitwise_or(gt(x1, x2), ne(x2, x2)), x1, x2)
+    return choose(bits.bitwise_or(greater(x1, x2), ne(x2, x2)), x1, x2)
 
 
 def fmin(x1: Any, x2: Any, /) -> Any:
     """The smaller of x1 and x2, element-wise; a nan loses against a number."""
     x1, x2 = operands("numpy.fmin", x1, x2)
-    return choose(bits.bitwise_or(lt(x1, x2), ne(x2, x2)), x1, x2)
+    return choose(bits.bitwise_or(less(x1, x2), ne(x2, x2)), x1, x2)
 
 
 # -- logic --------------------------------------------------------------------------------------------------------

@@ -32,15 +32,16 @@ def operand(where: str, x: Any) -> Any:
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
-def operands(where: str, *xs: Any, to: Callable = lambda dtype: dtype) -> list[Any]:
-    """Checked arguments of one dtype and rank, none of them a Python number."""
-    return list(promote_shapes(where, *promote(where, *[operand(where, x) for x in xs], to=to)))
+def operands(where: str, *xs: Any, to: Callable = lambda dtype: dtype, strong: bool = False) -> list[Any]:
+    """Checked arguments of one dtype and rank, none of them a Python number; with `strong`, none weakly typed."""
+    found = promote_shapes(where, *promote(where, *[operand(where, x) for x in xs], to=to))
+    return [cast(where, x, x.dtype) for x in found] if strong else list(found)
 
 
-def refuse_complex(where: str, *xs: Any) -> None:
+def refuse_complex(where: str, *xs: Any, exc: type[Exception] = TypeError) -> None:
     """Raise unless all values are real."""
     if any(dtypes.is_complex(aval_of(where, x).dtype) for x in xs):
-        raise bad(where, "complex numbers are not accepted", fix="use the real parts: x.real.")
+        raise bad(where, "complex numbers are not accepted", fix="use the real parts: x.real.", exc=exc)
 
 
 def refuse_out(where: str, out: Any) -> None:
@@ -72,10 +73,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     Raises: ValueError for complex arguments.
     """
     where = "numpy.clip"
-    for x in (arr, min, max):
-        if x is not None and dtypes.is_complex(aval_of(where, x).dtype):
-            raise bad(where, "complex numbers have no order", given={"argument": aval_of(where, x)},
-                      fix="clip real and imaginary part separately.", exc=ValueError)
+    refuse_complex(where, *(x for x in (arr, min, max) if x is not None), exc=ValueError)
     if min is not None:
         arr = maximum(min, arr)
     if max is not None:

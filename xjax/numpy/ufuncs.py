@@ -136,7 +136,6 @@ arccosh = _inexact("arccosh", transcendental.acosh_p, "Inverse hyperbolic cosine
 arctanh = _inexact("arctanh", transcendental.atanh_p, "Inverse hyperbolic tangent, element-wise; nan outside [-1, 1].")
 sqrt = _inexact("sqrt", transcendental.sqrt_p, "Square root, element-wise; nan below 0. The derivative at 0 is inf.")
 cbrt = _inexact("cbrt", transcendental.cbrt_p, "Real cube root, element-wise.")
-fabs = _inexact("fabs", piecewise.abs_p, "Absolute value, element-wise, as a float.")
 
 negative = unary("negative", elementwise.neg_p, "``-x``, element-wise; bool is refused.")
 sign = unary("sign", piecewise.sign_p, "-1, 0 or 1 by the sign of x, element-wise; nan stays nan.")
@@ -148,8 +147,6 @@ ceil = unary("ceil", elementwise.ceil_p, "Smallest integer not below x, element-
 absolute = unary("absolute", piecewise.abs_p, "Absolute value, element-wise; of complex numbers the modulus.",
                  direct=_INEXACT, keep=_has_no_sign)
 bitwise_not = unary("bitwise_not", bits.not_p, "Complement, bit by bit: ``~x``; of bool logical not.", direct=_BITS)
-bitwise_count = unary("bitwise_count", bits.population_count_p, "Number of bits set in the absolute value of x.",
-                      direct=_INTS)
 abs = absolute
 invert = bitwise_not
 bitwise_invert = bitwise_not

@@ -45,11 +45,11 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
       dimension_numbers: how axes correspond, see `GatherDimensionNumbers`.
       slice_sizes: size of a slice along each axis of the operand.
       unique_indices, indices_are_sorted: promises that make the gradient or the gather faster.
-      mode: what an index outside gives, see `GatherScatterMode`; None fills.
+      mode: what an index outside gives, see `GatherScatterMode`; None promises that there is none.
       fill_value: for the mode "fill"; None: NaN, the smallest signed or the largest unsigned integer, or True.
     """
     numbers = GatherDimensionNumbers(*map(as_ints, dimension_numbers))
-    mode = GatherScatterMode.from_any(mode)
+    mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.FILL_OR_DROP:
         fill_value = _default_fill(typeof(operand).dtype) if fill_value is None else fill_value
         if isinstance(fill_value, (float, np.floating)) and math.isnan(fill_value):
@@ -357,6 +357,8 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 def read_windows(x: Any, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers, *, mode: GatherScatterMode,
                  fill_value: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
     """What `x` holds where a scatter of `updates` writes."""
+    if not typeof(x).size:                          # a window does not fit into an axis of size 0
+        return zeros_of(updates.update(dtype=typeof(x).dtype))
     return gather(x, indices, gather_numbers(n), window_sizes(typeof(x), updates, n), mode=mode,
                   fill_value=fill_value, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
 

@@ -220,10 +220,10 @@ def match_scalars(*xs: Any) -> list[Any]:
 
     One that has this dtype already stays as it is, because it is weakly typed.
     """
-    for x in xs:
-        if type(x) not in _SCALARS:
-            dtype = typeof(x).dtype
-            return [dtype.type(x) if type(x) in _SCALARS and _must_convert(x, dtype) else x for x in xs]
+    for array in xs:
+        if type(array) not in _SCALARS:
+            dtype = typeof(array).dtype
+            return [scalar_like(array, x) if type(x) in _SCALARS and _must_convert(x, dtype) else x for x in xs]
     return list(xs)
 
 

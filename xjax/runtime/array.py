@@ -14,7 +14,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.config import config
-from xjax.core.errors import bad
+from xjax.core.errors import bad, user_frame
 from xjax.core.trace import Tracer, escaped
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
@@ -310,3 +310,14 @@ def device_put(x: Any, device: Any = None) -> Any:
 def block_until_ready(leaves: Sequence[Any]) -> None:
     """Wait for every array among `leaves`."""
     xla.block_until_ready([x._buf for x in leaves if type(x) is Array])
+
+
+def check_nans(where: str, arrays: Sequence[Array]) -> None:
+    """For the option `jax_debug_nans`: raise FloatingPointError if a result holds a NaN."""
+    for x in arrays:
+        if dtypes.is_inexact(x.dtype) and np.isnan(x.numpy()).any():
+            frame = user_frame()
+            raise bad(where, "made a NaN", given={"result": x.aval.str_short(),
+                                                  "called at": f"{frame[0]}:{frame[1]}" if frame else "unknown"},
+                      fix="look at the arguments of this operation; inside jit, run with disable_jit() to find the "
+                          "operation.", exc=FloatingPointError)

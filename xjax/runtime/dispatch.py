@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core.config import config
 from xjax.core.context import set_root_trace
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, default_sharding, to_array
-from xjax.runtime.executable import Executable, load, program_executable
+from xjax.runtime.array import Array, check_nans, default_sharding, to_array
+from xjax.runtime.executable import Executable, launch_error, load, program_executable
 from xjax.runtime.lowering import lower_primitive
 from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.xla import XlaRuntimeError
 
 # One operation takes 6 to 40 ms to compile; level 1 saves a third of that and costs nothing at this size.
 _EAGER_LEVEL = 1
@@ -60,7 +62,13 @@ class EvalTrace(Trace):
             if not p.cacheable:
                 return self._run_program(p, args, params)
             launch = self._launchers[key] = _launcher(p, args, params, home or default_sharding())
-        return launch(bufs)
+        try:
+            out = launch(bufs)
+        except XlaRuntimeError as error:
+            raise launch_error(error, [x for x in args if type(x) is Array]) from None
+        if config.debug_nans:
+            check_nans(p.name, out if p.multiple_results else [out])
+        return out
 
     def _run_program(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
         """The general way: a program of one equation, compiled for where its arguments lie."""
@@ -84,17 +92,7 @@ def _launcher(p: Primitive, args: Sequence[Any], params: dict, home: SingleDevic
     avals = [to_array(x, home).aval for x in args]
     text, outs = lower_primitive(p, avals, params)
     exe: Executable = load(text, home.devices[0], avals, outs, optimization_level=_EAGER_LEVEL)
-    execute, handlers = exe.loaded.execute_sharded, exe._handlers
-    if not p.multiple_results:
-        aval = outs[0]
-
-        def launch(bufs: list) -> Array:
-            return Array(execute(bufs).consume_with_handlers(handlers)[0], aval, home)
-        return launch
-
-    def launch_many(bufs: list) -> list[Array]:
-        return [Array(b, a, home) for b, a in zip(execute(bufs).consume_with_handlers(handlers), outs, strict=True)]
-    return launch_many
+    return exe.launch if p.multiple_results else exe.launcher_of_one()
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:

@@ -7,7 +7,7 @@ elsewhere are moved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.config import config
@@ -23,7 +23,7 @@ from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, Single
 class Executable:
     """A loaded program: `executable(arrays) -> list of arrays`."""
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "_run", "_handlers", "_results", "_queue")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "handlers", "_run", "_results", "_queue")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
                  out_shardings: Sequence[Sharding], queue: Any = None):
@@ -31,26 +31,39 @@ class Executable:
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
         self._run = loaded.execute_sharded
-        self._handlers = [xla.result_handler(a, s.xla(a.ndim)) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self.handlers = [xla.result_handler(a, s.xla(a.ndim)) for a, s in zip(out_avals, out_shardings, strict=True)]
         self._results = list(zip(out_avals, out_shardings, strict=True))
         self._queue = queue                 # of multi-device programs: bounds how many are in flight
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
-        bufs = [x._buf if x.sharding is s else self._moved(x, s)
-                for x, s in zip(args, self.in_shardings, strict=True)]
+        bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
         try:
-            if self._queue is None:
-                out = self._run(bufs).consume_with_handlers(self._handlers)
-            else:
-                out, token = xla.execute_with_token(self.loaded, bufs, self._handlers)
-                self._queue.push(token)
+            return self.launch(bufs)
         except xla.XlaRuntimeError as error:
-            raise _launch_error(error, args) from None
+            raise launch_error(error, args) from None
+
+    def launch(self, bufs: list[xla.Buffer]) -> list[Array]:
+        """Launch on buffers that lie where the program wants them."""
+        if self._queue is None:
+            out = self._run(bufs).consume_with_handlers(self.handlers)
+        else:
+            out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
+            self._queue.push(token)
         return [Array(buf, aval, sharding) for buf, (aval, sharding) in zip(out, self._results, strict=True)]
 
-    def _moved(self, x: Array, sharding: Sharding) -> xla.Buffer:
-        return put(x, sharding)._buf
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it runs on several devices."""
+        return self._queue is not None
+
+    def launcher_of_one(self) -> Callable[[list[xla.Buffer]], Array]:
+        """`launch` of a one-device program with one result, as the shortest function there is."""
+        run, handlers, ((aval, sharding),) = self._run, self.handlers, self._results
+
+        def launch(bufs: list[xla.Buffer]) -> Array:
+            return Array(run(bufs).consume_with_handlers(handlers)[0], aval, sharding)
+        return launch
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -63,7 +76,7 @@ class Executable:
         return xla.memory_stats(self.loaded)
 
 
-def _launch_error(error: Exception, args: Sequence[Array]) -> Exception:
+def launch_error(error: Exception, args: Sequence[Array]) -> Exception:
     for x in args:
         if x.is_deleted():
             return deleted(x)

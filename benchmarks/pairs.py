@@ -1,0 +1,88 @@
+"""Fair comparison on a noisy machine: xjax and JAX in fresh processes, in turn; the figure is the median of the ratios.
+
+A benchmark is a function `work(jax, jnp) -> {case: seconds}` in a script that ends with `main(work)`. The script starts
+itself once for each library and round; a round gives one pair of times for each case. Absolute times mean nothing on a
+shared machine, the ratio within a round does. Threads, allocator and flags are those of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LIBRARIES = ("xjax", "jax")
+
+
+def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
+    """Seconds for one call: the best mean over `calls` calls of several repeats."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(calls):
+            f()
+        times.append((time.perf_counter() - start) / calls)
+    return min(times)
+
+
+def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None) -> None:
+    """Run a benchmark script; `limit` gives the ratio that each case must stay below (shown, not asserted)."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
+    parser.add_argument("--json", type=Path, help="also write every time to this file")
+    parser.add_argument("--library", choices=LIBRARIES, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.library:
+        print(json.dumps(work(args.library)))
+        return
+    rounds = []
+    for i in range(args.pairs):
+        order = LIBRARIES if i % 2 == 0 else LIBRARIES[::-1]
+        rounds.append({name: _run(name) for name in order})
+    _report(rounds, limit or {})
+    if args.json:
+        args.json.write_text(json.dumps({"machine": _machine(), "rounds": rounds}, indent=1))
+
+
+def load(library: str):
+    """The library and its numpy, under the names that a JAX program gives them."""
+    return importlib.import_module(library), importlib.import_module(f"{library}.numpy")
+
+
+def _run(library: str) -> dict[str, float]:
+    root = str(Path(__file__).resolve().parent.parent)
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
+    out = subprocess.run([sys.executable, sys.argv[0], "--library", library], env=env, capture_output=True, text=True)
+    if out.returncode:
+        sys.exit(f"{library} failed:\n{out.stderr[-2000:]}")
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def _report(rounds: list[dict], limit: dict[str, float]) -> None:
+    print(f"{'case':<28}{'xjax / jax':>12}{'spread':>16}{'xjax':>12}{'jax':>12}   ({len(rounds)} pairs)")
+    for case in rounds[0]["xjax"]:
+        ratios = sorted(r["xjax"][case] / r["jax"][case] for r in rounds)
+        mine, theirs = (statistics.median(r[name][case] for r in rounds) for name in LIBRARIES)
+        goal = f"   goal {limit[case]:.2f}" if case in limit else ""
+        print(f"{case:<28}{statistics.median(ratios):>12.2f}{f'{ratios[0]:.2f}-{ratios[-1]:.2f}':>16}"
+              f"{_time(mine):>12}{_time(theirs):>12}{goal}")
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.2f} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _machine() -> dict[str, object]:
+    return {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(),
+            "python": platform.python_version()}

@@ -1,0 +1,103 @@
+"""Hooks: stop on NaN, the metrics file, the bar; and the plot made from the records."""
+
+import io
+import json
+
+import matplotlib.image
+import numpy as np
+import pytest
+from rich.console import Console
+
+from recipes.errors import DivergedError
+from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
+from recipes.loop import Record, Report
+from recipes.plots import learning_curve
+
+
+def report(*values, final=False):
+    """A report of steps 1, 2, ... with these train losses."""
+    records = [Record(i, {"train/loss": value}) for i, value in enumerate(values, start=1)]
+    return Report(len(values), records, fetch_state=lambda: None, final=final)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_nan_stops_with_the_first_bad_step_and_metric(bad):
+    with pytest.raises(DivergedError) as caught:
+        StopOnNaN()(report(1.0, bad, 2.0, bad))
+    assert str(caught.value) == (
+        f"training: train/loss is {bad} at step 2.\n"
+        "  fix: a smaller optim.lr, or optim.clip_norm=1.0; --resume goes on from the last "
+        "checkpoint, which is sound."
+    )
+    StopOnNaN()(report(1.0, 2.0))
+
+
+def test_metrics_are_one_json_line_a_step(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl", start=0)
+    log(report(0.5, 0.25))
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"step": 1, "train/loss": 0.5},
+        {"step": 2, "train/loss": 0.25},
+    ]
+    assert log.records == read_metrics(tmp_path / "metrics.jsonl")
+
+
+@pytest.mark.parametrize("tail", ["", '{"step": 4, "train/lo'])  # cut short by a crash
+def test_a_resumed_run_drops_the_steps_it_does_again(tmp_path, tail):
+    file = tmp_path / "metrics.jsonl"
+    MetricsLog(file, start=0)(report(0.5, 0.25, 0.125))
+    with file.open("a") as out:
+        out.write(tail)
+    log = MetricsLog(file, start=2)
+    assert [r.step for r in read_metrics(file)] == [r.step for r in log.records] == [1, 2]
+
+
+def test_a_new_run_starts_with_an_empty_file(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    MetricsLog(file, start=0)(report(0.5))
+    assert MetricsLog(file, start=0).records == read_metrics(file) == []
+
+
+def test_without_a_terminal_lines_are_printed_when_due():
+    out = io.StringIO()
+    with ProgressBar(Console(file=out, soft_wrap=True), total=4, start=0, every=2) as bar:
+        for values in ((1.0,), (1.0, 0.5), (1.0, 0.5, 0.4)):
+            bar(report(*values))
+    assert out.getvalue() == "step      2  train/loss 0.5000\n"
+
+
+def test_on_a_terminal_there_is_a_bar():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with ProgressBar(console, total=3, start=0, every=1) as bar:
+        bar(report(1.0, 0.5, 0.25, final=True))
+    assert "3/3" in out.getvalue()
+    assert "train/loss 0.2500" in out.getvalue()
+
+
+def _curve_image(tmp_path, n_steps, score="accuracy", test=None):
+    records = [
+        Record(i, {"train/loss": 1 / i, f"train/{score}": 1 - 1 / i, "val/loss": 2 / i})
+        for i in range(1, n_steps + 1)
+    ]
+    test = {"loss": 0.3, score: 0.9} if test is None else test
+    file = tmp_path / "curve.png"
+    learning_curve(records, score, test, "title", file)
+    return matplotlib.image.imread(file)
+
+
+@pytest.mark.parametrize("n_steps", [1, 20, 1000])
+@pytest.mark.parametrize("score", ["accuracy", "squared_error"])
+def test_learning_curve_draws_train_val_and_test(tmp_path, n_steps, score):
+    image = _curve_image(tmp_path, n_steps, score)
+    assert image.shape[:2] == (540, 1440)
+    for colour in ("4477aa", "cc6677", "228833"):
+        rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+        assert (np.abs(image[..., :3] - rgb).max(axis=-1) < 0.02).sum() > 20, colour
+
+
+def test_learning_curve_without_a_test_set_has_no_dot(tmp_path):
+    image = _curve_image(tmp_path, 20, test={})
+    green = np.array([0x22, 0x88, 0x33]) / 255
+    assert not (np.abs(image[..., :3] - green).max(axis=-1) < 0.02).any()

@@ -1,0 +1,90 @@
+"""Optimizers from configs: the update each one makes, by hand."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from recipes.config import OptimConfig
+from recipes.optim import first_layer_only, learning_rate, make_optimizer
+from xjax import random, tree_util
+from xnn import GCN, Dense, Dropout, Relu, optim, serial
+
+
+def updates(config, grads, params, steps=1):
+    """The last of ``steps`` updates with the same gradient."""
+    tx = make_optimizer(config, steps=100)
+    state = tx.init(params)
+    for _ in range(steps):
+        out, state = tx.update(grads, state, params)
+        params = optim.apply_updates(params, out)
+    return tree_util.tree_map(np.asarray, xjax.device_get(out))
+
+
+PARAMS = ({"w": jnp.array([3.0, -4.0])}, {"w": jnp.array([2.0])})
+GRADS = ({"w": jnp.array([0.5, 0.5])}, {"w": jnp.array([-1.0])})
+
+
+def test_sgd_is_minus_lr_times_gradient():
+    (first, second) = updates(OptimConfig(name="sgd", lr=0.1), GRADS, PARAMS)
+    np.testing.assert_allclose(first["w"], [-0.05, -0.05], rtol=1e-6)
+    np.testing.assert_allclose(second["w"], [0.1], rtol=1e-6)
+
+
+def test_sgd_with_momentum_adds_up():
+    out = updates(OptimConfig(name="sgd", lr=0.1, momentum=0.5), GRADS, PARAMS, steps=3)
+    np.testing.assert_allclose(out[0]["w"], [-0.05 * 1.75] * 2, rtol=1e-6)
+
+
+def test_weight_decay_is_an_l2_term_on_the_first_layer():
+    config = OptimConfig(name="sgd", lr=1.0, weight_decay=0.1, decay_on="first_layer")
+    (first, second) = updates(config, GRADS, PARAMS)
+    np.testing.assert_allclose(first["w"], [-0.5 - 0.3, -0.5 + 0.4], rtol=1e-6)
+    np.testing.assert_allclose(second["w"], [1.0], rtol=1e-6)
+
+
+def test_adam_decays_in_the_gradient_and_adamw_beside_it():
+    l2 = updates(OptimConfig(name="adam", lr=0.01, weight_decay=0.1), GRADS, PARAMS)
+    beside = updates(OptimConfig(name="adamw", lr=0.01, weight_decay=0.1), GRADS, PARAMS)
+    # Adam's first step is the sign of what it is given: 0.5 + 0.1 * (3, -4) = (0.8, 0.1).
+    np.testing.assert_allclose(l2[0]["w"], [-0.01, -0.01], rtol=1e-4)
+    np.testing.assert_allclose(beside[0]["w"], [-0.01 * 1.3, -0.01 * 0.6], rtol=1e-4)
+
+
+def test_clipping_is_by_the_global_norm():
+    grads = ({"w": jnp.array([3.0, 0.0])}, {"w": jnp.array([4.0])})
+    out = updates(OptimConfig(name="sgd", lr=1.0, clip_norm=1.0), grads, PARAMS)
+    np.testing.assert_allclose(out[0]["w"], [-0.6, 0], rtol=1e-5)
+    np.testing.assert_allclose(out[1]["w"], [-0.8], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_cosine_schedule_ends_at_zero(name):
+    config = OptimConfig(name=name, lr=0.1, schedule="cosine", warmup_steps=5)
+    tx, params = make_optimizer(config, steps=20), PARAMS
+    state, sizes = tx.init(params), []
+    for _ in range(21):
+        out, state = tx.update(GRADS, state, params)
+        sizes.append(float(jnp.abs(out[1]["w"])[0]))
+    assert sizes[0] == 0.0  # warm-up starts from zero
+    assert np.argmax(sizes) in (5, 6)
+    assert sizes[20] < 1e-6
+
+
+def test_constant_rate_with_warm_up():
+    rate = learning_rate(OptimConfig(lr=0.2, warmup_steps=4), steps=100)
+    np.testing.assert_allclose([float(rate(i)) for i in (0, 2, 4, 50)], [0, 0.1, 0.2, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("layer", "decayed"),
+    [
+        (GCN(4, 2), ["[0][0]", "[0][1]"]),
+        (serial(Dropout(0.5), Dense(3), Relu, Dense(2)), ["[1]['b']", "[1]['w']"]),
+    ],
+    ids=["gcn", "mlp after a layer without parameters"],
+)
+def test_first_layer_is_the_first_with_parameters(layer, decayed):
+    _, params = layer.init(random.PRNGKey(0), (-1, 5))
+    flat, _ = tree_util.tree_flatten_with_path(first_layer_only(params))
+    assert sorted(tree_util.keystr(path) for path, on in flat if on) == decayed

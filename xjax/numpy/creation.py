@@ -1,0 +1,475 @@
+"""Making arrays: from values, of one value, ranges, and matrices with a pattern."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.context import context
+from xjax.core.errors import bad
+from xjax.core.promotion import lattice_join
+from xjax.core.staging import StagingTrace
+from xjax.core.trace import Tracer
+from xjax.core.types import ShapedArray
+from xjax.numpy.promote import array_like, aval_of, cast, expand_to, promote, to_inexact
+from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
+from xjax.ops.checks import static_int
+from xjax.ops.compare import eq, ge
+from xjax.ops.convert import convert_element_type, convert_element_type_p
+from xjax.ops.elementwise import add, div, floor, mul, sub
+from xjax.ops.identity import copy as copy_array
+from xjax.ops.piecewise import abs as lax_abs
+from xjax.ops.piecewise import sign as lax_sign
+from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
+from xjax.ops.transcendental import exp, log
+from xjax.ops.transcendental import pow as lax_pow
+from xjax.runtime.array import device_put, from_numpy, to_array
+
+_NUMBERS = (bool, int, float, complex)
+
+
+# -- from values --------------------------------------------------------------------------------------------------
+
+def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *,
+          device: Any = None) -> Any:
+    """An array from a number, an array, or nested lists and tuples of these.
+
+    Args:
+      dtype: of the result; by default that in which all values meet. Python numbers alone are weakly typed.
+      copy: whether an array is copied (arrays never change, so this matters only for donation and aliasing).
+      ndmin: axes of size 1 are put in front until there are so many.
+      device: a device or sharding; default: where the argument is, or the default device.
+    Raises: TypeError for lists of unequal shapes and for values that are no numbers; OverflowError for an integer
+      that does not fit the dtype.
+
+    >>> array([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    where = "numpy.array"
+    if order not in (None, "K", "A", "C"):
+        raise bad(where, f"order {order!r} is not supported", fix="leave it out; use transpose for another order.",
+                  exc=NotImplementedError)
+    dtype = None if dtype is None else dtypes.user_dtype(_plain_dtype(dtype), where)
+    if type(object) in _NUMBERS:
+        out = _from_number(where, object, dtype)
+    elif isinstance(object, (list, tuple)) and not hasattr(object, "__array__"):
+        out = _from_nested(where, object, dtype)
+    else:
+        out = _from_array(where, object, dtype, copy)
+    if ndmin > out.ndim:
+        out = expand_dims(out, range(ndmin - out.ndim))
+    return out if device is None else _put(out, device)
+
+
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
+            device: Any = None) -> Any:
+    """`array(a)` that returns an array of the right dtype as it is.
+
+    Raises: ValueError with ``copy=False`` if a copy is needed.
+    """
+    if copy is False and not (hasattr(a, "aval") and (dtype is None or a.dtype == np.dtype(dtype))):
+        raise bad("numpy.asarray", "copy=False, but the value has to be copied to a device",
+                  given={"a": repr(a)[:80]}, fix="pass copy=None.", exc=ValueError)
+    return array(a, dtype, bool(copy), order, device=device)
+
+
+def _plain_dtype(dtype: Any) -> Any:
+    """The dtype that a scalar type such as `numpy.float32` of this package stands for."""
+    return dtype if isinstance(dtype, (np.dtype, str)) or dtype in _NUMBERS else getattr(dtype, "dtype", dtype)
+
+
+def _is_staging() -> bool:
+    return type(context.trace) is StagingTrace
+
+
+def _from_number(where: str, x: Any, dtype: Any) -> Any:
+    weak = dtype is None and type(x) is not bool
+    target = dtypes.scalar_dtype(x, where) if dtype is None else dtype
+    value = cast(where, x, target)
+    if _is_staging():                   # a literal in the program instead of a constant beside it
+        return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
+    return to_array(x) if dtype is None else from_numpy(np.asarray(value), weak_type=weak)
+
+
+def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
+    x = array_like(where, x)
+    if not hasattr(x, "aval"):
+        if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
+            return _from_number(where, x, dtype)
+        target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
+        return from_numpy(np.asarray(cast(where, x, target)))
+    out = x if dtype is None else convert_element_type(x, dtype)
+    return copy_array(out) if copy and out is x else out
+
+
+def _put(x: Any, device: Any) -> Any:
+    return x if isinstance(x, Tracer) else device_put(x, device)
+
+
+def _from_nested(where: str, values: Any, dtype: Any) -> Any:
+    leaves = list(_leaves(values))
+    if not any(hasattr(x, "aval") for x in leaves):
+        return from_numpy(_host_nested(where, values, leaves, dtype))
+    parts = [asarray(x) if not isinstance(x, (list, tuple)) else _from_nested(where, x, dtype) for x in values]
+    if len({p.shape for p in parts}) > 1:
+        raise _ragged(where, [p.shape for p in parts])
+    if dtype is None:
+        dtype = _common_dtype(parts)
+    return stack([convert_element_type(p, dtype) for p in parts])
+
+
+def _leaves(values: Any) -> Iterable[Any]:
+    for x in values:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x
+
+
+def _host_nested(where: str, values: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray:
+    """Nested lists of numbers and NumPy values as a NumPy array, converted in one go."""
+    leaves = [array_like(where, x) for x in leaves]
+    if dtype is None:
+        dtype = _common_dtype(leaves) if leaves else dtypes.canonicalize_dtype(float)
+    try:
+        host = np.array(values)
+        if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
+            dtypes.check_int_range(host, dtype, where)
+        return host.astype(dtype) if host.dtype != object else np.array(values, dtype)
+    except (ValueError, TypeError) as error:
+        raise _ragged(where, [np.shape(x) for x in values]) from error
+
+
+def _common_dtype(leaves: Sequence[Any]) -> Any:
+    kinds = {(a.dtype, a.weak_type) for a in (aval_of("numpy.array", x) for x in leaves)}
+    return lattice_join(*kinds)[0]
+
+
+def _ragged(where: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
+    return bad(where, "the nested values differ in shape, or are no numbers",
+               given={f"item {i}": str(tuple(s)) for i, s in enumerate(shapes[:8])},
+               fix="make all items of one shape; pad shorter ones.")
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy of the array."""
+    return array(a, order=order)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """`x` with elements of another dtype; None means the default float.
+
+    Floats lose their fraction on the way to integers; complex numbers lose their imaginary part, with a warning.
+    """
+    where = "numpy.astype"
+    x = asarray(x)
+    dtype = dtypes.user_dtype(float if dtype is None else _plain_dtype(dtype), where)
+    out = convert_element_type(x, dtype)
+    out = copy_array(out) if copy and out is x else out
+    return out if device is None else _put(out, device)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """A vector from the bytes of a buffer."""
+    return from_numpy(np.frombuffer(buffer, np.dtype(_plain_dtype(dtype)), count, offset))
+
+
+def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
+    """``function(i, j, ...)`` of the index grids of `shape`."""
+    return function(*indices(shape, dtype), **kwargs)
+
+
+# -- of one value -------------------------------------------------------------------------------------------------
+
+def as_shape(shape: Any, where: str) -> tuple[int, ...]:
+    """Static shape from an int or a sequence of ints.
+
+    Raises: TypeError for traced sizes, ValueError for negative ones.
+    """
+    if isinstance(shape, int):
+        shape = (shape,)
+    elif not isinstance(shape, (tuple, list)):
+        shape = tuple(shape) if np.ndim(shape) else (shape,)
+    found = tuple([n if type(n) is int else static_int(n, "shape", where) for n in shape])
+    if any(n < 0 for n in found):
+        raise bad(where, "sizes must not be negative", given={"shape": str(found)}, fix="pass sizes >= 0.",
+                  exc=ValueError)
+    return found
+
+
+def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
+    shape = as_shape(shape, where)
+    dtype = dtypes.user_dtype(_plain_dtype(dtype), where)
+    number = cast(where, value, dtype, weak)
+    if shape:
+        out = broadcast_in_dim(number, shape, ())
+    else:
+        out = array(number) if weak else array(number, dtype)
+    return out if device is None else _put(out, device)
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Array of zeros; the dtype is float by default."""
+    return _filled("numpy.zeros", shape, 0, float if dtype is None else dtype, device)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Array of ones; the dtype is float by default."""
+    return _filled("numpy.ones", shape, 1, float if dtype is None else dtype, device)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Array to be filled; its elements are zero."""
+    return _filled("numpy.empty", shape, 0, float if dtype is None else dtype, device)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
+    where = "numpy.full"
+    aval = aval_of(where, fill_value)
+    weak = dtype is None and aval.weak_type
+    if aval.shape == () and not hasattr(fill_value, "aval"):
+        return _filled(where, shape, fill_value, aval.dtype if dtype is None else dtype, device, weak)
+    value = asarray(fill_value) if dtype is None else asarray(fill_value, dtype)
+    out = expand_to(where, value, as_shape(shape, where))
+    return out if device is None else _put(out, device)
+
+
+def _like(name: str, value: int) -> Callable:
+    def make(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+        return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Array of {'ones' if value else 'zeros'} with the shape and dtype of `a`, unless others are given."
+    return make
+
+
+def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    aval = _described(where, a)
+    shape = aval.shape if shape is None else shape
+    weak = aval.weak_type and dtype is None
+    return _filled(where, shape, value, aval.dtype if dtype is None else dtype, device, weak)
+
+
+def _described(where: str, a: Any) -> ShapedArray:
+    """Type of an array or of what describes one: it has `shape` and `dtype`."""
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
+        return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype))
+    return aval_of(where, a)
+
+
+zeros_like, ones_like, empty_like = _like("zeros_like", 0), _like("ones_like", 1), _like("empty_like", 0)
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Array with every element `fill_value`, with the shape and dtype of `a`, unless others are given."""
+    where = "numpy.full_like"
+    if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
+        return _filled_like(where, a, fill_value, dtype, shape, device)
+    aval = _described(where, a)
+    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype,
+                device=device)
+
+
+# -- ranges -------------------------------------------------------------------------------------------------------
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+    """The numbers start, start + step, ... below `stop`; with one argument from 0.
+
+    Args: start, stop, step: numbers known while tracing.
+    Raises: ConcretizationTypeError for traced arguments, since the size depends on them; ValueError for step 0.
+
+    >>> arange(3), arange(1, 2, 0.25).shape
+    (Array([0, 1, 2], dtype=int32), (4,))
+    """
+    where = "numpy.arange"
+    start, stop, step = (None if v is None else _host_number(where, n, v)
+                         for n, v in (("start", start), ("stop", stop), ("step", step)))
+    given = [v for v in (start, stop, step) if v is not None]
+    if dtype is None:
+        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, v) for v in given)])[0]
+    dtype = dtypes.user_dtype(_plain_dtype(dtype), where)
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    if step == 0:
+        raise bad(where, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
+                  exc=ValueError)
+    size = max(0, math.ceil((stop - start) / step))
+    if start == 0 and step == 1 and not dtypes.is_complex(dtype):
+        out = iota(dtype, size)
+    else:
+        out = _range(where, start, step, size, dtype)
+    return out if device is None else _put(out, device)
+
+
+def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
+    if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
+        return from_numpy((start + step * np.arange(size)).astype(dtype))
+    steps = mul(cast(where, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
+    return add(cast(where, start, dtype), steps)
+
+
+def _host_number(where: str, name: str, x: Any) -> Any:
+    """A Python or NumPy number from an argument that the result's shape depends on."""
+    if isinstance(x, (*_NUMBERS, np.generic)):
+        return x
+    if isinstance(x, Tracer) and x.concrete() is None:
+        operator.index(x)               # raises the error that says what to do
+    value = np.asarray(x.concrete() if isinstance(x, Tracer) else array_like(where, x))
+    if value.ndim:
+        raise bad(where, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.")
+    return value[()]
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, *, device: Any = None) -> Any:
+    """`num` numbers at equal distances from `start` to `stop` (which is left out with ``endpoint=False``).
+
+    Args: start, stop: number[...] that broadcast together; axis: where the new axis of size `num` stands.
+    Returns: float or complex, or `dtype`, rounded down for integers; with `retstep` also the distance.
+    """
+    where = "numpy.linspace"
+    num = static_int(num, "num", where)
+    if num < 0:
+        raise bad(where, "`num` must not be negative", given={"num": num}, fix="pass num >= 0.", exc=ValueError)
+    start, stop = array_like(where, start), array_like(where, stop)
+    common = lattice_join(*[(a.dtype, False) for a in (aval_of(where, start), aval_of(where, stop))])[0]
+    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(common))
+    start, stop = (asarray(cast(where, v, computed)) for v in (start, stop))
+    shape = np.broadcast_shapes(start.shape, stop.shape)
+    start, stop = (expand_to(where, v, shape) for v in (start, stop))
+    n_steps = num - 1 if endpoint else num
+    out = _interpolate(start, stop, num, n_steps, endpoint)
+    out = out if axis in (0, -out.ndim) else _move_first(out, axis)
+    out = _to_grid_dtype(out, computed if dtype is None else dtypes.user_dtype(_plain_dtype(dtype), where))
+    out = out if device is None else _put(out, device)
+    if not retstep:
+        return out
+    step = div(sub(stop, start), computed.type(n_steps)) if n_steps > 0 else full_like(start, np.nan)
+    return out, step
+
+
+def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) -> Any:
+    """start * (1 - t) + stop * t, with the last point exactly `stop`."""
+    shape, dtype = start.shape, start.dtype
+    if num < 2:
+        return broadcast_in_dim(start, (num, *shape), range(1, len(shape) + 1))
+    n = num - 1 if endpoint else num
+    part = dtypes.finfo(dtype).dtype
+    t = convert_element_type(div(iota(part, n), part.type(n_steps)), dtype)
+    t = reshape(t, (n, *(1,) * len(shape)))
+    first, last = (broadcast_in_dim(v, (1, *shape), range(1, len(shape) + 1)) for v in (start, stop))
+    out = add(mul(first, sub(dtype.type(1), t)), mul(last, t))
+    return concatenate([out, last], 0) if endpoint else out
+
+
+def _move_first(x: Any, axis: int) -> Any:
+    order = list(range(1, x.ndim))
+    order.insert(axis % x.ndim, 0)
+    return transpose(x, order)
+
+
+def _to_grid_dtype(x: Any, dtype: Any) -> Any:
+    if dtypes.is_int(dtype) and not dtypes.is_int(x.dtype):
+        x = floor(x)
+    return convert_element_type(x, dtype)
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
+             axis: int = 0) -> Any:
+    """``base`` to the powers ``linspace(start, stop, num)``."""
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    out = lax_pow(cast("numpy.logspace", base, exponents.dtype), exponents)
+    return out if dtype is None else astype(out, dtype)
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
+    where = "numpy.geomspace"
+    start, stop = promote(where, start, stop, to=to_inexact)
+    start, stop = asarray(start), asarray(stop)
+    sign = lax_sign(start) if not dtypes.is_complex(start.dtype) else div(start, lax_abs(start))
+    exponents = linspace(log(div(start, sign)), log(div(stop, sign)), num, endpoint, axis=0)
+    out = mul(exp(exponents), broadcast_in_dim(sign, (1, *sign.shape), range(1, sign.ndim + 1)))
+    out = out if axis in (0, -out.ndim) else _move_first(out, axis)
+    return out if dtype is None else astype(out, dtype)
+
+
+# -- matrices with a pattern --------------------------------------------------------------------------------------
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
+    where = "numpy.eye"
+    shape = as_shape((N, N if M is None else M), where)
+    out = convert_element_type(_on_diagonal(shape, k), dtypes.user_dtype(_plain_dtype(float if dtype is None else dtype),
+                                                                         where))
+    return out if device is None else _put(out, device)
+
+
+def _on_diagonal(shape: tuple[int, int], k: Any) -> Any:
+    rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
+    return eq(add(rows, k), columns)
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """Matrix [n, n] with ones on the diagonal."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Matrix [N, M] with ones on and below the k-th diagonal."""
+    shape = as_shape((N, N if M is None else M), "numpy.tri")
+    dtype = dtypes.user_dtype(_plain_dtype(float if dtype is None else dtype), "numpy.tri")
+    return convert_element_type(below_diagonal(shape, k), dtype)
+
+
+def below_diagonal(shape: Sequence[int], k: int) -> Any:
+    """bool[rows, columns]: on or below the k-th diagonal."""
+    rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
+    return ge(add(rows, k), columns)
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast."""
+    where = "numpy.indices"
+    shape = as_shape(dimensions, where)
+    dtype = dtypes.user_dtype(_plain_dtype(int if dtype is None else dtype), where)
+    if sparse:
+        return tuple(reshape(iota(dtype, n), [n if i == d else 1 for i in range(len(shape))])
+                     for d, n in enumerate(shape))
+    if not shape:
+        return zeros((0,), dtype)
+    return stack([broadcasted_iota(dtype, shape, d) for d in range(len(shape))])
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """Coordinate grids from vectors: for x of size n and y of size m arrays [m, n] ("xy") or [n, m] ("ij").
+
+    Raises: ValueError for another `indexing`, for arguments of rank above 1, and for ``copy=False``.
+    """
+    where = "numpy.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise bad(where, f"`indexing` is {indexing!r}", fix="pass 'xy' or 'ij'.", exc=ValueError)
+    if not copy:
+        raise bad(where, "copy=False is not supported: grids are new arrays", fix="leave it out.", exc=ValueError)
+    vectors = [asarray(array_like(where, x)) for x in xi]
+    if any(v.ndim > 1 for v in vectors):
+        raise bad(where, "the arguments must be vectors", given={f"argument {i}": v.aval for i, v in enumerate(vectors)},
+                  fix="flatten them with x.ravel().", exc=ValueError)
+    vectors = [reshape(v, (1,)) if not v.ndim else v for v in vectors]
+    position = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        position[:2] = 1, 0
+    shape = [0] * len(vectors)
+    for d, v in zip(position, vectors, strict=True):
+        shape[d] = v.shape[0]
+    if sparse:
+        return [reshape(v, [n if i == d else 1 for i, n in enumerate(shape)])
+                for d, v in zip(position, vectors, strict=True)]
+    return [broadcast_in_dim(v, shape, (d,)) for d, v in zip(position, vectors, strict=True)]

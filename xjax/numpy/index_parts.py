@@ -1,0 +1,254 @@
+"""From an index expression, as in `x[1:, None, i]`, to one part for each axis.
+
+An integer or slice that is known becomes a `Fixed` or `Span`, integer arrays (and traced scalars) become `Many`, None
+becomes `New`. Boolean masks must be known; they become integer arrays. Negative positions are counted from the start
+afterwards, so that the readers (`indexing`) and writers (`at`) never see one.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
+from xjax.core.trace import Tracer
+from xjax.core.types import typeof
+from xjax.ops.compare import lt, select_n
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add
+from xjax.runtime.array import Array
+
+
+class Fixed(NamedTuple):
+    """One known position; the axis disappears."""
+
+    axis: int
+    position: int
+
+
+class Span(NamedTuple):
+    """`size` positions from `start` in steps of `step`; the axis stays."""
+
+    axis: int
+    start: int
+    size: int
+    step: int
+
+
+class Many(NamedTuple):
+    """Positions given by an integer array or tracer, the axis is replaced by its axes."""
+
+    axis: int
+    positions: Any
+
+
+class New(NamedTuple):
+    """A new axis of size 1."""
+
+
+Part = Fixed | Span | Many | New
+_LARGEST_INT32 = 2**31 - 1
+
+
+def parse(shape: tuple[int, ...], index: Any, *, strict: bool = True, wrap_negative: bool = True) -> list[Part]:
+    """The parts of an index of an array of `shape`.
+
+    Args:
+      strict: a Python integer out of range is an error; else it becomes a `Many`, which a mode takes care of.
+      wrap_negative: negative positions count from the end.
+    """
+    items = expand_masks(index if isinstance(index, tuple) else (index,), shape)
+    items = _without_ellipsis(items, shape)
+    parts: list[Part] = []
+    axis = 0
+    for item in items:
+        if item is None:
+            parts.append(New())
+            continue
+        parts.append(_part(item, axis, shape, strict, wrap_negative))
+        axis += 1
+    return parts
+
+
+def _part(item: Any, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
+    size = shape[axis]
+    if isinstance(item, slice):
+        return _span(item, axis, size)
+    if isinstance(item, (int, np.integer)):
+        return _position(int(item), axis, shape, strict, wrap_negative)
+    return Many(axis, wrapped(integers(item), size, wrap_negative))
+
+
+def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
+    size = shape[axis]
+    start = i + size if i < 0 and wrap_negative else i
+    if 0 <= start < size:
+        return Fixed(axis, start)
+    if strict:
+        raise bad("index", f"{i} is out of bounds for axis {axis} with size {size}", given={"array shape": str(shape)},
+                  fix=f"use a value from {-size} to {size - 1}, or x.at[...].get(mode='clip')." if size
+                  else "the axis is empty.", exc=IndexError)
+    return Many(axis, np.asarray(start, index_dtype(shape)))
+
+
+def index_dtype(shape: Sequence[int]) -> np.dtype:
+    """Integer type of positions in an array of `shape`."""
+    return np.dtype(np.int64 if max(shape, default=0) > _LARGEST_INT32 else np.int32)
+
+
+def _span(item: slice, axis: int, size: int) -> Span:
+    try:
+        start, stop, step = item.indices(size)
+    except TypeError:
+        for name, bound in (("start", item.start), ("stop", item.stop), ("step", item.step)):
+            if isinstance(bound, Tracer) or (bound is not None and not hasattr(bound, "__index__")):
+                raise _slice_error(name, bound, axis) from None
+        raise
+    return Span(axis, start, len(range(start, stop, step)), step)
+
+
+def _slice_error(name: str, bound: Any, axis: int) -> Exception:
+    if isinstance(bound, Tracer):
+        return bad("index", f"the {name} of a slice must be an integer known while tracing",
+                   given={f"{name} (axis {axis})": typeof(bound).str_short() + ", traced"},
+                   fix="use lax.dynamic_slice(x, starts, sizes), whose sizes are static.", exc=IndexError)
+    return bad("index", f"the {name} of a slice must be an integer", given={name: repr(bound)},
+               fix=f"convert it: int({bound!r})." if isinstance(bound, float) else "pass an int or None.")
+
+
+# -- integer arrays -----------------------------------------------------------------------------------------------
+
+def integers(item: Any) -> Any:
+    """An index that is neither a Python integer nor a slice, as an integer array (NumPy's, if it is known)."""
+    if isinstance(item, (str, bytes)):
+        raise bad("index", "a string is no index of an array", given={"index": repr(item)},
+                  fix="index arrays by position; a field of a dict or namedtuple is taken before.")
+    if isinstance(item, (list, tuple)):
+        item = _array_of(item)
+    elif not isinstance(item, (Array, Tracer, np.ndarray)):
+        try:
+            item = np.asarray(operator.index(item))
+        except TypeError:
+            item = item if hasattr(item, "aval") else np.asarray(item)
+    aval = item if isinstance(item, np.ndarray) else typeof(item)
+    if not dtypes.is_int(aval.dtype):
+        raise bad("index", "an index must be an integer, a slice, None, ... or an array of integers or bools",
+                  given={"index": f"{aval.dtype.name}{list(aval.shape)}"}, fix="convert with x.astype('int32').")
+    if isinstance(item, np.ndarray):
+        return item.astype(dtypes.canonicalize_dtype(np.int64), copy=False)
+    if dtypes.bit_width(aval.dtype) < 32 or dtypes.is_unsigned(aval.dtype):
+        return convert_element_type(item, dtypes.canonicalize_dtype(np.int64))
+    return item
+
+
+def _array_of(items: Sequence[Any]) -> Any:
+    found = np.asarray(items) if len(items) else np.zeros(0, np.int32)
+    if found.dtype == object:
+        raise bad("index", "a list inside an index must hold integers or bools", given={"list": repr(items)},
+                  fix="convert it with numpy.array(...).")
+    return found
+
+
+def wrapped(positions: Any, size: int, wrap_negative: bool) -> Any:
+    """Positions with the negative ones counted from the start."""
+    if not wrap_negative:
+        return positions
+    if isinstance(positions, np.ndarray):
+        return np.where(positions < 0, positions + size, positions).astype(positions.dtype)
+    dtype = positions.aval.dtype
+    from_end = add(positions, _number(size, dtype))
+    return select_n(lt(positions, _number(0, dtype)), positions, from_end)
+
+
+def _number(n: int, dtype: np.dtype) -> Any:
+    """A Python number where its type is that of the index (it needs no transfer in eager mode), else a NumPy one."""
+    return n if dtype == dtypes.canonicalize_dtype(int) else dtype.type(n)
+
+
+# -- masks and the ellipsis ---------------------------------------------------------------------------------------
+
+def is_mask(item: Any) -> bool:
+    """Whether an item of an index is a bool or an array (or list) of bools."""
+    if isinstance(item, list):
+        return bool(item) and np.asarray(item).dtype == bool
+    return isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_
+
+
+def is_scalar_mask(item: Any) -> bool:
+    return is_mask(item) and not np.ndim(item) and not isinstance(item, list)
+
+
+def known_mask(item: Any) -> np.ndarray:
+    """The value of a mask. Raises NonConcreteBooleanIndexError, with the rewrite, if it is traced."""
+    value = item.concrete() if isinstance(item, Tracer) else item
+    if value is None:
+        aval = typeof(item)
+        raise bad("index", f"a traced boolean mask {aval.str_short()} has no known number of True elements",
+                  given={"mask": f"{aval.str_short()} {item.origin()}"},
+                  fix="keep the shape: numpy.where(mask, x, 0) to read, x = numpy.where(mask, value, x) to write; or "
+                      "give the number: x[numpy.nonzero(mask, size=n)].", exc=NonConcreteBooleanIndexError)
+    return np.asarray(value)
+
+
+def expand_masks(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Items with every mask replaced by the positions of its True elements, one integer array for each axis."""
+    out: list[Any] = []
+    for item in items:
+        if not is_mask(item):
+            out.append(item)
+            continue
+        mask = known_mask(item)
+        if mask.ndim:
+            _check_mask(mask, items, out, shape)
+        out += [found.astype(np.int32) for found in np.nonzero(np.atleast_1d(mask))]
+    return out
+
+
+def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], shape: tuple[int, ...]) -> None:
+    if any(item is Ellipsis for item in before):
+        behind = sum(axes_taken(item) for item in items[[i is Ellipsis for i in items].index(True) + 1:])
+        first = len(shape) - behind + sum(axes_taken(i) for i in before[[i is Ellipsis for i in before].index(True) + 1:])
+    else:
+        first = sum(axes_taken(item) for item in before)
+    expected = shape[first:first + mask.ndim]
+    if mask.shape != expected:
+        raise bad("index", "a boolean mask must have the shape of the axes that it selects from",
+                  given={"mask": f"bool{list(mask.shape)}", "axes": f"{list(expected)} of shape {shape}"},
+                  fix="build the mask from the array itself, as in x[x > 0].", exc=IndexError)
+
+
+def axes_taken(item: Any) -> int:
+    """How many axes of the array an item of an index uses up."""
+    if item is None or item is Ellipsis:
+        return 0
+    return np.ndim(item) if is_mask(item) else 1
+
+
+def _without_ellipsis(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Items with whole slices in place of the ellipsis and behind the last item, one for each axis."""
+    where = [k for k, item in enumerate(items) if item is Ellipsis]
+    if len(where) > 1:
+        raise bad("index", "has more than one ellipsis", fix="write `...` once.", exc=IndexError)
+    taken = sum(item is not None and item is not Ellipsis for item in items)
+    if taken > len(shape):
+        raise bad("index", f"{taken} axes are indexed, but the array has {len(shape)}",
+                  given={"array shape": str(shape)}, fix="drop the surplus indices.", exc=IndexError)
+    at = where[0] if where else len(items)
+    rest = [slice(None)] * (len(shape) - taken)
+    return [*items[:at], *rest, *items[at + 1:]]
+
+
+def check_index(index: Any) -> None:
+    """Refuse a list as the whole index, which NumPy takes as an array and older NumPy took as a tuple."""
+    if isinstance(index, (list, set, range)):
+        raise bad("index", "a list is ambiguous as an index", given={"index": repr(index)[:80]},
+                  fix="write x[numpy.array(index)] for these positions, x[tuple(index)] for one index per axis.",
+                  exc=JAXTypeError)
+
+
+def is_known(part: Part) -> bool:
+    return type(part) is not Many

@@ -1,0 +1,113 @@
+"""Python's operators as functions of two array-likes, made from `xjax.numpy` functions by one table.
+
+`methods` puts them on `Array` and `Tracer`. An operator takes arrays, NumPy values and numbers; it refuses lists, which
+NumPy would convert silently, and leaves any other type to that type's own reflected operator (SciPy's sparse matrices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.types import typeof
+from xjax.numpy import composed, contract, rounding, ufuncs
+from xjax.runtime.array import Array
+
+_USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
+_ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
+_REFUSED = (list, tuple, set, dict)
+
+
+def _is_operand(x: Any, y: Any, symbol: str) -> bool:
+    """Whether `y` is ours to combine with `x`; raises for the containers that NumPy would convert."""
+    if isinstance(y, _ACCEPTED) or hasattr(y, "__jax_array__"):
+        return True
+    if isinstance(y, _REFUSED):
+        raise bad(f"x {symbol} y", f"a {type(y).__name__} is not an array",
+                  given={"x": typeof(x).str_short(), "y": repr(y)[:80]},
+                  fix="convert it with xjax.numpy.array(y).")
+    return False
+
+
+def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Callable]:
+    """`x.__add__(y)` and `x.__radd__(y)` of a function of two arguments."""
+    def operate(x: Any, y: Any) -> Any:
+        if type(y) in _USUAL or _is_operand(x, y, symbol):
+            return function(x, y)
+        return NotImplemented
+
+    def operate_reflected(x: Any, y: Any) -> Any:
+        if type(y) in _USUAL or _is_operand(x, y, symbol):
+            return function(y, x)
+        return NotImplemented
+
+    operate.__name__, operate_reflected.__name__ = f"__{name}__", f"__r{name}__"
+    operate.__doc__ = f"``x {symbol} y``, element-wise." if symbol != "@" else "Matrix product."
+    operate_reflected.__doc__ = f"``y {symbol} x``, element-wise." if symbol != "@" else "Matrix product."
+    return operate, operate_reflected
+
+
+# name of the method -> (how Python writes it, function)
+_TABLE: dict[str, tuple[str, Callable]] = {
+    "add": ("+", ufuncs.add),
+    "sub": ("-", ufuncs.subtract),
+    "mul": ("*", ufuncs.multiply),
+    "truediv": ("/", ufuncs.true_divide),
+    "floordiv": ("//", composed.floor_divide),
+    "mod": ("%", composed.remainder),
+    "divmod": ("divmod", composed.divmod),
+    "pow": ("**", composed.power),
+    "matmul": ("@", contract.matmul),
+    "and": ("&", ufuncs.bitwise_and),
+    "or": ("|", ufuncs.bitwise_or),
+    "xor": ("^", ufuncs.bitwise_xor),
+    "lshift": ("<<", ufuncs.left_shift),
+    "rshift": (">>", ufuncs.right_shift),
+}
+_COMPARISONS: dict[str, tuple[str, Callable]] = {
+    "eq": ("==", ufuncs.equal),
+    "ne": ("!=", ufuncs.not_equal),
+    "lt": ("<", ufuncs.less),
+    "le": ("<=", ufuncs.less_equal),
+    "gt": (">", ufuncs.greater),
+    "ge": (">=", ufuncs.greater_equal),
+}
+_UNARY: dict[str, Callable] = {
+    "neg": ufuncs.negative,
+    "pos": composed.positive,
+    "abs": ufuncs.absolute,
+    "invert": ufuncs.bitwise_not,
+}
+
+
+def operators() -> dict[str, Callable]:
+    """Every operator by the name of its method: `__add__`, `__radd__`, `__lt__`, `__neg__` ..."""
+    found: dict[str, Callable] = {}
+    for name, (symbol, function) in _TABLE.items():
+        found[f"__{name}__"], found[f"__r{name}__"] = _binary(name, symbol, function)
+    for name, (symbol, function) in _COMPARISONS.items():
+        found[f"__{name}__"], _ = _binary(name, symbol, function)
+    for name, function in _UNARY.items():
+        found[f"__{name}__"] = _method_of(function)
+    found["__round__"] = _round
+    return found
+
+
+def _method_of(function: Callable) -> Callable:
+    """A function as a method: other arguments than the array pass through."""
+    def method(self: Any) -> Any:
+        return function(self)
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    """`round(x, ndigits)`, element-wise, half to even."""
+    return rounding.round(self, 0 if ndigits is None else ndigits)
+
+

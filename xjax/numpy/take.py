@@ -1,0 +1,298 @@
+"""Reading and writing along one axis (take, take_along_axis, put_along_axis, put), and choosing among arrays (choose,
+select, piecewise)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.types import ShapedArray, typeof
+from xjax.numpy.index_parts import integers, wrapped
+from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, promote
+from xjax.numpy.selection import choose as choose_between
+from xjax.numpy.selection import operand, refuse_out
+from xjax.ops.arrange import stack
+from xjax.ops.checks import canonical_axis
+from xjax.ops.compare import clamp, lt, ne, select_n
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add
+from xjax.ops.gather import gather
+from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from xjax.ops.piecewise import rem
+from xjax.ops.reduce import argmax
+from xjax.ops.scatter import scatter
+from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
+from xjax.ops.zeros import full_of, zeros_of
+
+
+# -- positions ----------------------------------------------------------------------------------------------------
+
+def _mode(where: str, mode: Any) -> Any:
+    """The mode of a gather; "wrap" stays a word, because it is a matter of the positions alone."""
+    if mode == "raise":
+        raise bad(where, "mode='raise' is not supported: a program cannot raise by the values it computes with",
+                  fix="use mode='fill', which reads nan out of range, or 'clip', 'wrap'.", exc=NotImplementedError)
+    return "wrap" if mode == "wrap" else GatherScatterMode.from_any(mode)
+
+
+def _positions(where: str, indices: Any, size: int, mode: Any, wrap_negative: bool = True) -> tuple[Any, Any]:
+    """Integer positions along an axis of `size`, and the mode of the gather that reads them."""
+    indices = array_like(where, indices)
+    aval = typeof(indices)
+    if not dtypes.is_int(aval.dtype):
+        raise bad(where, "the indices must be integers", given={"indices": aval.str_short()},
+                  fix="convert them with x.astype('int32'), or use a mask as x[mask].")
+    indices = integers(indices)
+    if mode == "wrap":
+        return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
+    if mode is not GatherScatterMode.CLIP and wrap_negative:
+        indices = wrapped(indices, size, True)
+    return indices, mode
+
+
+def _modulo(indices: Any, size: int) -> Any:
+    """Positions modulo `size`, counted as Python does."""
+    if isinstance(indices, np.ndarray):
+        return (indices % max(size, 1)).astype(indices.dtype)
+    dtype = indices.aval.dtype
+    remainder = rem(indices, dtype.type(max(size, 1)))
+    return select_n(lt(remainder, dtype.type(0)), remainder, add(remainder, dtype.type(size)))
+
+
+def _flat(x: Any) -> Any:
+    return reshape(x, (typeof(x).size,))
+
+
+# -- take ---------------------------------------------------------------------------------------------------------
+
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None,
+         unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None) -> Any:
+    """The slices of `a` at the positions `indices` along an axis (None: of the flattened array).
+
+    Args:
+      a: any[...]; indices: int[*m].
+      mode: "fill" (default: out of range reads `fill_value`), "clip", "wrap", "promise_in_bounds". Negative positions
+        count from the end, except with "clip".
+      unique_indices, indices_are_sorted: promises that allow a faster program.
+      fill_value: a Python number; None: nan, the smallest signed or largest unsigned integer.
+    Returns: array with the axes of `indices` in place of the axis.
+
+    >>> take(array([10., 20., 30.]), array([2, 0, 7]))
+    Array([30., 10., nan], dtype=float32)
+    """
+    where = "numpy.take"
+    refuse_out(where, out)
+    a = operand(where, a)
+    if axis is None:
+        a, axis = _flat(a), 0
+    shape = typeof(a).shape
+    axis = canonical_axis(axis, len(shape), where)
+    positions, mode = _positions(where, indices, shape[axis], _mode(where, mode))
+    ndim = np.ndim(positions)
+    out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
+    if not np.prod(out_shape):
+        return zeros_of(ShapedArray(out_shape, a.aval.dtype, a.aval.weak_type))
+    if not shape[axis]:
+        raise bad(where, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
+                  exc=IndexError)
+    offsets = (*range(axis), *range(axis + ndim, len(out_shape)))
+    return gather(a, broadcast_in_dim(positions, (*np.shape(positions), 1), range(ndim)),
+                  GatherDimensionNumbers(offsets, (axis,), (axis,)), (*shape[:axis], 1, *shape[axis + 1:]), mode=mode,
+                  fill_value=fill_value, unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
+
+
+# -- take_along_axis, put_along_axis ------------------------------------------------------------------------------
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
+                    wrap_negative_indices: bool = True) -> Any:
+    """For each row along an axis, its elements at its own row of positions: what undoes argsort.
+
+    Args: arr: any[..., n, ...]; indices: int[..., m, ...], broadcast against arr in the other axes (axis None: both
+      flat). mode, fill_value: as `take`.
+    Returns: any[..., m, ...].
+
+    >>> take_along_axis(array([[3., 1., 2.]]), array([[1, 2, 0]]), axis=1)
+    Array([[1., 2., 3.]], dtype=float32)
+    """
+    where = "numpy.take_along_axis"
+    arr, indices, axis = _along(where, arr, indices, axis)
+    mode = _mode(where, mode)
+    positions, mode = _positions(where, indices, arr.shape[axis], mode, wrap_negative_indices)
+    if not positions.size:
+        return zeros_of(ShapedArray(positions.shape, arr.dtype, arr.weak_type))
+    others = tuple(d for d in range(arr.ndim) if d != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)
+
+
+def _along(where: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+    """Array and indices of one rank, equal in all axes but `axis`."""
+    arr, indices = operand(where, arr), array_like(where, indices)
+    if axis is None:
+        arr, axis = _flat(arr), 0
+        indices = _flat(operand(where, indices))
+    ndim, given = arr.ndim, typeof(indices)
+    axis = canonical_axis(axis, ndim, where)
+    if given.ndim != ndim:
+        raise bad(where, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+                  fix="add axes of size 1 to the indices.", exc=ValueError)
+    others = broadcast_shapes(_dropped(arr.shape, axis), _dropped(given.shape, axis))
+    arr = broadcast_to(arr, (*others[:axis], arr.shape[axis], *others[axis:]))
+    return arr, broadcast_to(indices, (*others[:axis], given.shape[axis], *others[axis:])), axis
+
+
+def _dropped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1:]
+
+
+def _as_vectors(positions: Any) -> Any:
+    """Positions with an axis for the (one) component of an index vector."""
+    if isinstance(positions, np.ndarray):
+        return positions[..., None]
+    return reshape(positions, (*positions.shape, 1))
+
+
+def refuse_inplace(where: str, inplace: bool) -> None:
+    """Raise for the in-place form, which is NumPy's only one."""
+    if inplace:
+        raise bad(where, "arrays are immutable: it cannot work in place", exc=ValueError,
+                  fix="pass inplace=False and use the array that it returns.")
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
+                   mode: str | None = None) -> Any:
+    """`arr` with `values` written, in each row along an axis, at its own row of positions; needs inplace=False.
+
+    Args: arr: any[..., n, ...]; indices: int[..., m, ...]; values: broadcast to the shape of indices. mode: what
+      happens out of range: None drops, "clip" moves inside, "wrap" counts modulo n.
+    Returns: array of the shape and dtype of arr.
+    """
+    where = "numpy.put_along_axis"
+    refuse_inplace(where, inplace)
+    arr = operand(where, arr)
+    original = arr.shape
+    if axis is None:
+        arr, indices, axis = _flat(arr), _flat(operand(where, indices)), 0
+    axis = canonical_axis(axis, arr.ndim, where)
+    given = typeof(indices)
+    if given.ndim != arr.ndim:
+        raise bad(where, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+                  fix="add axes of size 1 to the indices.", exc=ValueError)
+    indices = broadcast_to(indices, tuple(m if d == axis else n for d, (n, m) in
+                                          enumerate(zip(arr.shape, given.shape, strict=True))))
+    positions, mode = _positions(where, indices, arr.shape[axis], _mode(where, mode))
+    updates = broadcast_to(cast(where, array_like(where, values), arr.dtype), np.shape(positions))
+    others = tuple(d for d in range(arr.ndim) if d != axis)
+    numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
+    return reshape(scatter(arr, _as_vectors(positions), updates, numbers, mode=mode), original)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """`a` with the values `v` (repeated as needed) at positions of the flattened array; needs inplace=False.
+
+    Args: mode: None drops positions out of range; "clip", "wrap" as in `take`.
+    """
+    where = "numpy.put"
+    refuse_inplace(where, inplace)
+    a = operand(where, a)
+    positions, mode = _positions(where, ind, a.aval.size, _mode(where, mode))
+    values = _flat(cast(where, operand(where, v), a.dtype))
+    count = int(np.prod(np.shape(positions), dtype=np.int64))
+    if not count or not values.size:
+        return a
+    values = take(values, np.arange(count) % values.size, mode="promise_in_bounds")
+    vectors = reshape(positions, (count, 1))
+    out = scatter(_flat(a), vectors, values, ScatterDimensionNumbers((), (0,), (0,)), mode=mode)
+    return reshape(out, a.shape)
+
+
+# -- choose, select, piecewise ------------------------------------------------------------------------------------
+
+def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Any:
+    """At each place, the element of `choices[a]` there.
+
+    Args: a: int[...]; choices: arrays that broadcast with a. mode: "raise" (needs a known `a`), "wrap" or "clip".
+
+    >>> choose(array([0, 1, 0]), [array([1, 2, 3]), array([10, 20, 30])])
+    Array([ 1, 20,  3], dtype=int32)
+    """
+    where = "numpy.choose"
+    refuse_out(where, out)
+    a = operand(where, a)
+    if not dtypes.is_int(a.dtype):
+        raise bad(where, "`a` must be integers", given={"a": a}, fix="convert it with a.astype('int32').", exc=ValueError)
+    choices = promote(where, *choices)
+    a = integers(a)
+    if mode == "wrap":
+        a = _modulo(a, len(choices))
+    elif mode == "clip":
+        a = clamp(a.dtype.type(0), a, a.dtype.type(len(choices) - 1))
+    elif mode == "raise":
+        _check_known(where, a, len(choices))
+    else:
+        raise bad(where, f"unknown mode {mode!r}", fix="use 'raise', 'wrap' or 'clip'.", exc=ValueError)
+    a, *choices = broadcast(where, a, *choices)
+    picked = take_along_axis(stack(choices, 0), reshape(a, (1, *a.shape)), 0, mode="promise_in_bounds")
+    return squeeze(picked, (0,))
+
+
+def _check_known(where: str, a: Any, count: int) -> None:
+    value = a.concrete() if isinstance(a, Tracer) else a
+    if value is None:
+        raise bad(where, "mode='raise' needs to know `a`, which is traced", given={"a": a},
+                  fix="pass mode='wrap' or mode='clip'.")
+    if value.size and not 0 <= int(np.min(np.asarray(value))) <= int(np.max(np.asarray(value))) < count:
+        raise bad(where, f"`a` selects outside of the {count} choices", fix="pass mode='wrap' or mode='clip'.",
+                  exc=ValueError)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """At each place, the element of the first choice whose condition holds there, else `default`.
+
+    Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
+    Raises: ValueError if the lists are empty or differ in length.
+    """
+    where = "numpy.select"
+    if not condlist or len(condlist) != len(choicelist):
+        raise bad(where, "needs as many conditions as choices, and at least one",
+                  given={"conditions": str(len(condlist)), "choices": str(len(choicelist))},
+                  fix="pass two lists of one length.", exc=ValueError)
+    conditions = [operand(where, c) for c in condlist]
+    conditions = [c if dtypes.is_bool(c.dtype) else ne(c, 0) for c in conditions]
+    default, *choices = promote(where, default, *choicelist)
+    shape = broadcast_shapes(*[np.shape(x) for x in (*conditions, *choices, default)])
+    conditions = [broadcast_to(c, shape) for c in conditions]
+    never = full_of(ShapedArray(shape, np.dtype(bool)), False)
+    first = argmax(stack([never, *conditions], 0), 0, np.int32)
+    return select_n(first, broadcast_to(default, shape), *[broadcast_to(c, shape) for c in choices])
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """`funclist[i](x)` (or the number funclist[i]) where `condlist[i]` holds, the last such i; else one more function, or 0.
+
+    Args: x: any[...]; condlist: bool arrays that broadcast with x. *args, **kw are passed on to the functions.
+    Returns: array of the shape and dtype of x.
+    Raises: ValueError unless there are as many functions as conditions, or one more.
+    """
+    where = "numpy.piecewise"
+    x = operand(where, x)
+    if not isinstance(condlist, (list, tuple)):
+        condlist = [condlist[i] for i in range(condlist.shape[0])] if np.ndim(condlist) > x.ndim or (
+            np.ndim(condlist) and x.ndim == 0) else [condlist]
+    if len(funclist) not in (len(condlist), len(condlist) + 1):
+        raise bad(where, "needs a function for each condition, and at most one more",
+                  given={"conditions": str(len(condlist)), "functions": str(len(funclist))},
+                  fix="pass len(condlist) or len(condlist) + 1 functions.", exc=ValueError)
+
+    def branch(f: Callable | complex) -> Any:
+        return broadcast_to(cast(where, array_like(where, f(x, *args, **kw) if callable(f) else f), x.dtype), x.shape)
+
+    out = branch(funclist[-1] if len(funclist) > len(condlist) else 0)
+    for condition, f in zip(condlist, funclist, strict=False):
+        out = choose_between(condition, branch(f), out, where)
+    return convert_element_type(out, x.dtype, x.weak_type)

@@ -1,0 +1,143 @@
+"""Random bits from a key: threefry run over counters, in the two ways in which JAX numbers its counters.
+
+With `threefry_partitionable` (the default) element i of the result comes from encrypting the 64-bit number i alone, so
+any part of the result can be computed by itself. The older way encrypts the numbers 0 ... n - 1 in pairs (i, i + n/2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax import lax
+from xjax.core.config import config, enable_x64
+from xjax.core.errors import bad
+from xjax.ops.prng import threefry2x32
+from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, compiled
+
+_WORDS = 2**32
+_BLOCK = _WORDS - 1                 # how many words JAX's older stream draws before it takes a fresh key
+
+
+def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Uniform random bits.
+
+    Args: key: uint32[2]; shape: of the result; dtype: an unsigned one of 8, 16, 32 or 64 bits (default uint32, with
+      jax_enable_x64 uint64).
+    """
+    key = check_key("bits", key)
+    dtype = check_dtype("bits", dtype, "u", np.uint64)
+    if dtype not in UINTS.values():
+        raise bad("random.bits", f"cannot fill {dtype.name}", fix="draw uint8 and convert.", exc=ValueError)
+    return compiled(random_bits, dtype.itemsize * 8, check_shape("bits", shape))(key)
+
+
+def random_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
+    """Bits as unsigned integers of 8, 16, 32 or 64 bits."""
+    draw = _bits_by_position if config.threefry_partitionable else _bits_in_pairs
+    return draw(width, shape, key)
+
+
+def key_words(key: Any) -> tuple[Any, Any]:
+    """The two words of a key, 0-d."""
+    return tuple(lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
+
+
+def split_key(shape: tuple[int, ...], key: Any) -> Any:
+    """Keys uint32[*shape, 2] from one."""
+    if not config.threefry_partitionable:
+        count = 2 * math.prod(shape)
+        return lax.reshape(encrypt_in_pairs(key_words(key), lax.iota(np.uint32, count)), (*shape, 2))
+    words = threefry2x32(*key_words(key), *_positions(shape))
+    return lax.concatenate([lax.expand_dims(w, (len(shape),)) for w in words], len(shape))
+
+
+# -- by position --------------------------------------------------------------------------------------------------
+
+def _bits_by_position(width: int, shape: tuple[int, ...], key: Any) -> Any:
+    high, low = threefry2x32(*key_words(key), *_positions(shape))
+    if width == 64:
+        return _join(high, low)
+    out = lax.bitwise_xor(high, low)
+    return out if width == 32 else lax.convert_element_type(out, UINTS[width])
+
+
+def _join(high: Any, low: Any) -> Any:
+    """64-bit numbers from their two halves."""
+    high, low = (lax.convert_element_type(x, np.uint64) for x in (high, low))
+    return lax.bitwise_or(lax.shift_left(high, np.uint64(32)), low)
+
+
+def _positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """High and low word of each element's position in row-major order."""
+    if math.prod(shape) <= _WORDS:
+        return np.uint32(0), _linear_index(shape, np.dtype(np.uint32))
+    return _wide_positions(shape)
+
+
+def _wide_positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    with enable_x64():              # 64-bit integers are needed here, whatever the user's dtypes are
+        index = _linear_index(shape, np.dtype(np.uint64))
+        high = lax.shift_right_logical(index, np.uint64(32))
+        return lax.convert_element_type(high, np.uint32), lax.convert_element_type(index, np.uint32)
+
+
+def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Position of each element in row-major order, as a sum over the axes: XLA can cut it along any of them."""
+    if not shape:
+        return dtype.type(0)
+    index, stride = lax.broadcasted_iota(dtype, shape, len(shape) - 1), 1
+    for axis in range(len(shape) - 2, -1, -1):
+        stride *= max(shape[axis + 1], 1)       # of an empty array nothing is computed
+        index = lax.add(lax.mul(lax.broadcasted_iota(dtype, shape, axis), dtype.type(stride % 2 ** (8 * dtype.itemsize))),
+                        index)
+    return index
+
+
+# -- in pairs -----------------------------------------------------------------------------------------------------
+
+def encrypt_in_pairs(key: tuple[Any, Any], counters: Any) -> Any:
+    """Encrypt the numbers along the last axis: its first half are the high words of the blocks, its second the low."""
+    count = counters.shape[-1]
+    half = (count + 1) // 2
+    if count % 2:
+        counters = lax.pad(counters, np.uint32(0), [(0, 0, 0)] * (counters.ndim - 1) + [(0, 1, 0)])
+    halves = (lax.slice_in_dim(counters, 0, half, axis=-1), lax.slice_in_dim(counters, half, 2 * half, axis=-1))
+    out = lax.concatenate(threefry2x32(*key, *halves), counters.ndim - 1)
+    return lax.slice_in_dim(out, 0, count, axis=-1) if count % 2 else out
+
+
+def _bits_in_pairs(width: int, shape: tuple[int, ...], key: Any) -> Any:
+    size = math.prod(shape)
+    words = _words_in_pairs(-(-width * size // 32), key)
+    if width == 64:
+        words = _join(lax.slice(words, (0,), (size,)), lax.slice(words, (size,), (2 * size,)))
+    elif width < 32:
+        words = lax.slice(_cut_words(words, width), (0,), (size,))
+    return lax.reshape(words, shape)
+
+
+def _words_in_pairs(count: int, key: Any) -> Any:
+    """`count` random words. More than a block's number of them are drawn from several keys."""
+    blocks, rest = divmod(count, _BLOCK)
+    if not blocks:
+        return encrypt_in_pairs(key_words(key), lax.iota(np.uint32, rest))
+    keys = split_key((blocks + 1,), key)
+    full = [encrypt_in_pairs(key_words(_row(keys, i)), lax.iota(np.uint32, _BLOCK)) for i in range(blocks)]
+    return lax.concatenate([*full, encrypt_in_pairs(key_words(_row(keys, blocks)), lax.iota(np.uint32, rest))], 0)
+
+
+def _row(keys: Any, i: int) -> Any:
+    return lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))
+
+
+def _cut_words(words: Any, width: int) -> Any:
+    """Each 32-bit word as 32 / width narrow numbers, low bits first."""
+    count, parts = words.shape[0], 32 // width
+    distances = np.arange(parts, dtype=np.uint32) * np.uint32(width)
+    shifted = lax.shift_right_logical(lax.broadcast_in_dim(words, (count, parts), (0,)),
+                                      lax.broadcast_in_dim(distances, (count, parts), (1,)))
+    return lax.reshape(lax.convert_element_type(shifted, UINTS[width]), (count * parts,))

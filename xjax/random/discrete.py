@@ -1,0 +1,184 @@
+"""Random integers and bools: bernoulli, randint, rademacher, categorical."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.ops.checks import canonical_axis
+from xjax.ops.shape import move_axis
+from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
+from xjax.random.bits import random_bits, split_key
+from xjax.random.continuous import gumbel_formula, unit_floats
+
+# -- bernoulli ----------------------------------------------------------------------------------------------------
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: str = "low") -> Any:
+    """Bools that are true with probability `p`.
+
+    Args:
+      p: float[...] that broadcasts to `shape` (None: the shape of p).
+      mode: "low" compares p with one float; "high" with two, for p near the float's resolution.
+    """
+    key = check_key("bernoulli", key)
+    aval = typeof(p)
+    if not dtypes.is_float(aval.dtype):
+        raise bad("random.bernoulli", "`p` must be a float", given={"p": aval.str_short()}, fix="write 0.5, not 1 / 2 "
+                  "of integers; convert arrays with p.astype('float32').")
+    if mode not in ("low", "high"):
+        raise bad("random.bernoulli", f"there is no mode {mode!r}", given={"modes": "'low', 'high'"},
+                  fix="pass one of these.", exc=ValueError)
+    sampler = _bernoulli if mode == "low" else _fine_bernoulli
+    return compiled(sampler, common_shape("bernoulli", shape, p))(key, p)
+
+
+def _bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+    return lax.lt(unit_floats(shape, p.dtype, key), _of_rank(p, len(shape)))
+
+
+def _fine_bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+    dtype = p.dtype
+    pair = unit_floats((2, *shape), dtype, key)
+    u1, u2 = (lax.squeeze(lax.slice_in_dim(pair, i, i + 1), (0,)) for i in (0, 1))
+    u2 = lax.mul(u2, dtype.type(2.0 ** -dtypes.finfo(dtype).nmant))
+    return lax.lt(u2, lax.sub(_of_rank(p, len(shape)), u1))
+
+
+def _of_rank(x: Any, rank: int) -> Any:
+    return lax.broadcast_to_rank(x, rank) if typeof(x).shape else x
+
+
+def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Signs: -1 or 1, each with probability 1/2, as numbers of `dtype` (default int)."""
+    key = check_key("rademacher", key)
+    dtype = dtypes.canonicalize_dtype(int) if dtype is None else dtypes.user_dtype(dtype, "random.rademacher")
+    return compiled(_rademacher, check_shape("rademacher", shape), dtype)(key)
+
+
+def _rademacher(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+    coin = unit_floats(shape, dtypes.canonicalize_dtype(float), key)
+    ones = lax.convert_element_type(lax.lt(coin, coin.dtype.type(0.5)), dtype)
+    if dtypes.is_bool(dtype):                   # -1 is true as well
+        return lax.full_like(ones, True)
+    return lax.sub(lax.mul(dtype.type(2), ones), dtype.type(1))
+
+
+# -- randint ------------------------------------------------------------------------------------------------------
+
+def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Integers from minval up to, and without, maxval; where maxval <= minval, minval.
+
+    Args: minval, maxval: integers or arrays that broadcast to `shape` (a maxval of one above the largest number of
+      `dtype` is allowed); dtype: an integer one, default int32, with jax_enable_x64 int64.
+    Unless the range is a power of 2, small numbers are likelier by about range / 2**64 (2**128 for 64-bit dtypes).
+    """
+    key = check_key("randint", key)
+    dtype = check_dtype("randint", dtype, "i", exc=TypeError, default=int)
+    shape = common_shape("randint", check_shape("randint", shape), minval, maxval)
+    return compiled(_randint, shape, dtype)(key, minval, maxval)
+
+
+def _randint(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
+    info = dtypes.iinfo(dtype)
+    if info.bits >= 32:
+        return integers_between(shape, dtype, key, _as_integer(low), _as_integer(high))
+    low = lax.clamp(np.int32(info.min), lax.convert_element_type(low, np.int32), np.int32(info.max))
+    high = lax.clamp(np.int32(info.min), lax.convert_element_type(high, np.int32), np.int32(info.max + 1))
+    return lax.convert_element_type(integers_between(shape, np.dtype(np.int32), key, low, high), dtype)
+
+
+def _as_integer(x: Any) -> Any:
+    return x if dtypes.is_int(typeof(x).dtype) else lax.convert_element_type(x, dtypes.canonicalize_dtype(int))
+
+
+def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
+    """Integers of 32 or 64 bits in [low, high).
+
+    Twice as many random bits as the dtype has are taken modulo the range: (upper * 2**width + lower) % span, where the
+    power is reduced first, so that nothing overflows.
+    """
+    width = dtypes.bit_width(dtype)
+    uint = UINTS[width]
+    too_high = lax.gt(high, high.dtype.type(min(dtypes.iinfo(dtype).max, dtypes.iinfo(high.dtype).max)))
+    low, high, too_high = (_of_rank(x, len(shape)) for x in (_clipped(low, dtype), _clipped(high, dtype), too_high))
+    keys = split_key((2,), key)
+    upper, lower = (random_bits(width, shape, lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))) for i in (0, 1))
+
+    span = lax.convert_element_type(lax.sub(high, low), uint)
+    span = lax.select(lax.le(high, low), lax.full_like(span, 1), span)
+    # The range that ends above the largest number is one longer. If it is all there is it becomes 0, and x % 0 is x.
+    longer = lax.bitwise_and(too_high, lax.gt(high, low))
+    span = lax.select(longer, lax.add(span, uint.type(1)), span)
+    half_power = lax.rem(uint.type(2 ** (width // 2)), span)
+    power = lax.rem(lax.mul(half_power, half_power), span)
+    offset = lax.rem(lax.add(lax.mul(lax.rem(upper, span), power), lax.rem(lower, span)), span)
+    return lax.add(low, lax.convert_element_type(offset, dtype))
+
+
+def _clipped(x: Any, dtype: np.dtype) -> Any:
+    """Integers as another dtype, those that do not fit as its nearest number."""
+    old, new = dtypes.iinfo(x.dtype), dtypes.iinfo(dtype)
+    ends = (x.dtype.type(max(old.min, new.min)), x.dtype.type(min(old.max, new.max)))
+    return lax.convert_element_type(lax.clamp(ends[0], x, ends[1]), dtype)
+
+
+# -- categorical --------------------------------------------------------------------------------------------------
+
+def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | None = None, replace: bool = True,
+                mode: str | None = None) -> Any:
+    """Indices of categories, drawn with probabilities ``softmax(logits, axis)``.
+
+    Args:
+      logits: float[..., n, ...]: unnormalised log-probabilities, n categories along `axis`.
+      shape: of the result; it must end in (or broadcast from) the shape of logits without `axis`. None: that shape.
+      replace: False draws the samples of the leading axes of `shape` without repetition.
+      mode: as in `gumbel`.
+    Returns: integers of the default dtype.
+    """
+    key = check_key("categorical", key)
+    aval = typeof(logits)
+    dtype = check_dtype("categorical", aval.dtype, "f")
+    axis = canonical_axis(axis, aval.ndim, "random.categorical")
+    batch = aval.shape[:axis] + aval.shape[axis + 1:]
+    shape = batch if shape is None else check_shape("categorical", shape)
+    _check_batch(shape, batch)
+    formula = gumbel_formula(mode)
+    if replace:
+        return compiled(_categorical, shape, axis, dtype, formula)(key, logits)
+    samples, categories = math.prod(shape[:len(shape) - len(batch)]), aval.shape[axis]
+    if samples > categories or shape[len(shape) - len(batch):] != batch:
+        raise bad("random.categorical", f"cannot draw {samples} different ones of {categories} categories",
+                  given={"logits": aval.str_short(), "shape": str(shape)}, fix="ask for fewer, or pass replace=True.",
+                  exc=ValueError)
+    return compiled(_distinct_categories, shape, axis, dtype, formula)(key, logits)
+
+
+def _check_batch(shape: tuple[int, ...], batch: tuple[int, ...]) -> None:
+    last = shape[len(shape) - len(batch):]
+    if len(shape) < len(batch) or any(n not in (1, m) for n, m in zip(batch, last, strict=True)):
+        raise bad("random.categorical", "`shape` does not end in the shape of the logits without `axis`",
+                  given={"shape": str(shape), "logits without axis": str(batch)},
+                  fix=f"pass shape=(n, ...) + {batch}.", exc=ValueError)
+
+
+def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any, logits: Any) -> Any:
+    new = len(shape) - logits.ndim + 1
+    position = new + axis
+    noise = formula((*shape[:position], logits.shape[axis], *shape[position:]), dtype, key)
+    scores = lax.add(noise, lax.expand_dims(logits, tuple(range(new))))
+    return lax.argmax(scores, position, dtypes.canonicalize_dtype(int))
+
+
+def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any, logits: Any) -> Any:
+    """The categories of the largest scores."""
+    samples = math.prod(shape[:len(shape) - logits.ndim + 1])
+    scores = lax.add(logits, formula(logits.shape, dtype, key))
+    _, found = lax.top_k(move_axis(scores, axis, logits.ndim - 1), samples)
+    return lax.reshape(move_axis(found, logits.ndim - 1, 0), shape)
