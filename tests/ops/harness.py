@@ -186,16 +186,19 @@ def check_value(op: Op, dtypes: str | tuple[str, ...], jax: Any) -> None:
 
 def check_types(got: Any, want: Any, what: str) -> None:
     for g, w in zip(leaves(got), leaves(want), strict=True):
-        assert (g.dtype, g.shape, g.weak_type) == (w.dtype, w.shape, w.weak_type), what
+        assert (g.dtype, g.shape) == (w.dtype, w.shape), what
+        # jax flags some bools as weak, to no effect; ours never are.
+        assert g.weak_type == (w.weak_type and g.dtype != np.bool_), f"{what}: weak_type"
 
 
-def check_weak_types(op: Op, jax_lax: Any) -> None:
-    """Python numbers give what they give in jax, weak type included."""
+def check_weak_types(op: Op, jax: Any) -> None:
+    """Python numbers give what they give in jax, weak type included. (A row whose cases all have axes is left out.)"""
+    if () not in [shape for shapes in op.shapes for shape in shapes]:
+        return
     dtypes = spread(op.dtypes[0], len(op.shapes[0]))
-    kinds = {"f": float, "c": complex, "i": int, "b": bool}
-    xs = [kinds[np.dtype(d).kind](operands(op, ((),) * len(dtypes), dtypes)[i]) for i, d in enumerate(dtypes)]
-    got, want = op.function()(*xs), op.function(jax_lax)(*xs)
-    check_types(got, want, f"{op}{tuple(xs)}")
+    kinds = {"f": float, "c": complex, "i": int, "u": int, "b": bool}
+    xs = [kinds[x.dtype.kind](x) for x in operands(op, ((),) * len(dtypes), dtypes)]
+    check_types(op.function()(*xs), jax.jit(op.function(jax.lax))(*xs), f"{op}{tuple(xs)}")
 
 
 SPECIAL = {
@@ -351,7 +354,7 @@ _NUMPY_INT = re.compile(r"np\.int64\((\d+)\)")
 def normalized(program: Any) -> str:
     """Text of a program without what only jax prints, and without line breaks."""
     text = _NUMPY_INT.sub(r"\1", _ONLY_JAX.sub("", str(program)))
-    return re.sub(r"\s+", " ", text.replace(" ;", "").replace("[ ", "[").replace(";", " ")).replace("[]", "")
+    return re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " "))
 
 
 def check_programs(op: Op, jax: Any) -> None:

@@ -144,10 +144,10 @@ SPECIAL = [
     unary("erf_inv", special.erfinv, FLOATS, domain=OPEN_UNIT),
     unary("lgamma", special.gammaln, FLOATS, domain=POSITIVE),
     unary("digamma", special.digamma, FLOATS, domain=POSITIVE, tol=4),
-    Op("polygamma", lambda lax, x: lax.polygamma(np.ones_like(x), x), lambda x: special.polygamma(1, x),
+    Op("polygamma", lambda lax, x: lax.polygamma(1.0, x), lambda x: special.polygamma(1, x),
        dtypes=("float32",), domain=POSITIVE, tol=4),
     # jax has no derivative of zeta.
-    Op("zeta", lambda lax, q: lax.zeta(np.full_like(q, 3), q), lambda q: special.zeta(3, q), dtypes=("float32",),
+    Op("zeta", lambda lax, q: lax.zeta(3.0, q), lambda q: special.zeta(3, q), dtypes=("float32",),
        domain=POSITIVE, tol=4, same_programs=False),
 ]
 

@@ -23,7 +23,7 @@ def test_extreme_operands(op, dtypes):
 
 @pytest.mark.parametrize("op", rows(OPS))
 def test_weak_types(op):
-    harness.check_weak_types(op, jax.lax)
+    harness.check_weak_types(op, jax)
 
 
 @pytest.mark.parametrize("op", rows(OPS))

@@ -273,7 +273,7 @@ def real(x: Any, /) -> Any:
 def imag(x: Any, /) -> Any:
     """Imaginary part, element-wise; zeros for a real array."""
     x = to_array_like("numpy.imag", x)
-    return complex_numbers.imag(x) if dtypes.is_complex(x.dtype) else filled_like(x, 0)
+    return complex_numbers.imag(x) if dtypes.is_complex(x.dtype) else expand_to("numpy.imag", scalar_like(x, 0), x.shape)
 
 
 def conjugate(x: Any, /) -> Any:

@@ -16,6 +16,7 @@ from xjax.numpy.index_parts import integers, wrapped
 from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, promote
 from xjax.numpy.selection import choose as choose_between
 from xjax.numpy.selection import operand, refuse_out
+from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import stack
 from xjax.ops.checks import canonical_axis
 from xjax.ops.compare import clamp, lt, ne, select_n
@@ -96,7 +97,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     ndim = np.ndim(positions)
     out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
     if not np.prod(out_shape):
-        return zeros_of(ShapedArray(out_shape, a.aval.dtype, a.aval.weak_type))
+        return zeros_of(typeof(a).update(shape=out_shape))
     if not shape[axis]:
         raise bad(where, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
                   exc=IndexError)
@@ -124,7 +125,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     mode = _mode(where, mode)
     positions, mode = _positions(where, indices, arr.shape[axis], mode, wrap_negative_indices)
     if not positions.size:
-        return zeros_of(ShapedArray(positions.shape, arr.dtype, arr.weak_type))
+        return zeros_of(typeof(arr).update(shape=np.shape(positions)))
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)
@@ -199,8 +200,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     """
     where = "numpy.put"
     refuse_inplace(where, inplace)
-    a = operand(where, a)
-    positions, mode = _positions(where, ind, a.aval.size, _mode(where, mode))
+    a = to_array_like(where, a)
+    positions, mode = _positions(where, ind, typeof(a).size, _mode(where, mode))
     values = _flat(cast(where, operand(where, v), a.dtype))
     count = int(np.prod(np.shape(positions), dtype=np.int64))
     if not count or not values.size:
@@ -295,4 +296,4 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     out = branch(funclist[-1] if len(funclist) > len(condlist) else 0)
     for condition, f in zip(condlist, funclist, strict=False):
         out = choose_between(condition, branch(f), out, where)
-    return convert_element_type(out, x.dtype, x.weak_type)
+    return convert_element_type(out, x.dtype, typeof(x).weak_type)

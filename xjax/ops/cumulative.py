@@ -14,10 +14,10 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
-from xjax.ops.compare import eq, select_n
-from xjax.ops.elementwise import add, mul, mul_p, neg, sub
+from xjax.ops.compare import eq, ge, select_n
+from xjax.ops.elementwise import add, mul, mul_p, sub
 from xjax.ops.makers import accumulate
-from xjax.ops.piecewise import abs, max, max_p, min_p
+from xjax.ops.piecewise import max_p, min_p
 from xjax.ops.reduce import extreme_value
 from xjax.ops.shape import after_batch
 from xjax.ops.slice import pad, slice_in_dim
@@ -172,9 +172,14 @@ def _logaddexp_lower(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _logaddexp_pairs(a: Pair, b: Pair) -> Pair:
+    """The value is written by selections, not by max and abs, whose own derivatives at ties would spoil the second
+    derivative."""
     (x, dx), (y, dy) = a, b
-    gap = sub(x, y)
-    z = select_n(eq(gap, gap), add(x, y), add(max(x, y), log1p(exp(neg(abs(gap))))))
+    first = ge(x, y)
+    high, low = select_n(first, y, x), select_n(first, x, y)
+    gap = sub(low, high)
+    finite = eq(gap, gap)
+    z = select_n(finite, add(x, y), add(high, log1p(exp(select_n(finite, zeros_of(typeof(gap)), gap)))))
 
     def weight(v: Any) -> Any:
         return exp(select_n(eq(v, z), sub(v, z), zeros_of(typeof(z))))      # 1 for the infinity that equals z

@@ -171,7 +171,7 @@ def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: C
         check_same_dtype(name, *avals)
         shape = broadcast_shape(name, *[a.shape for a in avals])
         dtype = avals[0].dtype if out_dtype is None else out_dtype(avals[0].dtype, **params)
-        return ShapedArray(shape, dtype, out_dtype is None and all([a.weak_type for a in avals]))
+        return ShapedArray(shape, dtype, out_dtype is not to_bool and all(a.weak_type for a in avals))
 
     def jvp_rule(primals, tangents, **params):
         y = p.bind(*primals, **params)

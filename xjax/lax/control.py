@@ -1,0 +1,184 @@
+"""What cond, scan and while_loop share: checks with tree paths, and surgery on the programs that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.calls import argument_names
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.promotion import lattice_join
+from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.convert import convert_element_type
+from xjax.ops.zeros import instantiate
+from xjax.transforms.linearize import split_program
+
+Flags = tuple[bool, ...]
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+def flat_arrays(where: str, name: str, tree: Any) -> tuple[list[Any], Any, list[ShapedArray]]:
+    """Leaves, structure and types of a tree of arrays; a leaf that is none is named by its path."""
+    leaves, treedef = flatten(tree)
+    avals = []
+    for i, x in enumerate(leaves):
+        try:
+            avals.append(typeof(x))
+        except TypeError as error:
+            path = keystr(tree_flatten_with_path(tree)[0][i][0])
+            raise bad(where, f"{name}{path} is not an array", given={f"{name}{path}": f"{type(x).__name__} {x!r:.60}"},
+                      fix="pass arrays, numbers, or trees of them; keep other values in a closure.") from error
+    return leaves, treedef, avals
+
+
+def check_callable(where: str, name: str, f: Any) -> None:
+    if not callable(f):
+        raise bad(where, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
+                  fix="pass the function itself, not its result.")
+
+
+def parameter_name(f: Callable, position: int, count: int, default: str) -> str:
+    """How the user calls a parameter of `f`, for messages."""
+    names = argument_names(f, (None,) * count, {})
+    return names[position] if len(names) > position and not names[position].startswith("args[") else default
+
+
+def leaf_paths(name: str, treedef: Any) -> list[str]:
+    """``carry['h']`` for each leaf of a structure."""
+    tree = tree_unflatten(treedef, range(treedef.num_leaves))
+    return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
+
+
+# -- carries ------------------------------------------------------------------------------------------------------
+
+def same_type(a: ShapedArray, b: ShapedArray) -> bool:
+    """Equal but for the weak flag."""
+    return a.strong() is b.strong()
+
+
+def promoted_dtypes(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> tuple[np.dtype | None, ...] | None:
+    """Dtypes that weakly typed start values must take to agree with what the body returns; None if all agree.
+
+    So ``scan(lambda c, x: (c + x, None), 0, floats)`` counts in floats.
+    """
+    found = [lattice_join((a.dtype, True), (b.dtype, b.weak_type))[0] if a.weak_type and a.dtype != b.dtype else None
+             for a, b in zip(ins, outs, strict=True)]
+    return tuple(found) if any(d is not None for d in found) else None
+
+
+def promote(values: Sequence[Any], to: Sequence[np.dtype | None] | None) -> list[Any]:
+    """Start values converted as `promoted_dtypes` says."""
+    if to is None:
+        return list(values)
+    return [x if dtype is None else convert_element_type(x, dtype) for x, dtype in zip(values, to, strict=True)]
+
+
+def check_carry(where: str, body: str, name: str, treedef: Any, ins: Sequence[ShapedArray],
+                outs: Sequence[ShapedArray]) -> None:
+    """Raise unless the body returns a carry of the types that it was given."""
+    rows = [(path, a, b) for path, a, b in zip(leaf_paths(name, treedef), ins, outs, strict=True) if not same_type(a, b)]
+    if not rows:
+        return
+    path, a, b = rows[0]
+    if a.shape == b.shape:
+        short = dtypes.short_name(a.dtype)
+        article = "an" if b.dtype.name[0] in "aeio" else "a"
+        fix = f"return {path}.astype({short}), or start from {article} {b.dtype.name} value."
+    else:
+        fix = f"return {path} with the shape {a.shape}, or start from an array of shape {b.shape}."
+    raise bad(where, f"the carry changes type between input and output of `{body}`",
+              given={path: f"in {a.str_short()}   out {b.str_short()}" for path, a, b in rows}, fix=fix)
+
+
+def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> Flags:
+    """The least flags above `start` that `step` does not extend; `step` gives flags of the carry after one round."""
+    flags = tuple(start)
+    while True:
+        after = tuple(a or b for a, b in zip(flags, step(flags), strict=True))
+        if after == flags:
+            return flags
+        flags = after
+
+
+# -- lists by flags -----------------------------------------------------------------------------------------------
+
+def flagged(items: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
+    """The items whose flag is set."""
+    return [x for x, flag in zip(items, flags, strict=True) if flag]
+
+
+def unflagged(items: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
+    """The items whose flag is not set."""
+    return [x for x, flag in zip(items, flags, strict=True) if not flag]
+
+
+def merge(flags: Iterable[bool], on_true: Iterable[Any], on_false: Iterable[Any]) -> list[Any]:
+    """Inverse of (`flagged`, `unflagged`)."""
+    yes, no = iter(on_true), iter(on_false)
+    return [next(yes) if flag else next(no) for flag in flags]
+
+
+def nonzero_flags(tangents: Iterable[Any]) -> Flags:
+    return tuple(type(t) is not Zero for t in tangents)
+
+
+def with_zeros(flags: Iterable[bool], given: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
+    """Tangents of all results from those flagged; the others are Zero."""
+    found = iter(given)
+    return [next(found) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
+
+
+def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
+    """The flagged tangents as arrays."""
+    return [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
+
+
+# -- programs -----------------------------------------------------------------------------------------------------
+
+def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any]) -> ClosedJaxpr:
+    """The equations of `jaxpr` that `outvars` need, as a program of `invars`."""
+    live = {v for v in outvars if type(v) is Var}
+    given, eqns = set(invars), []
+    for eqn in reversed(jaxpr.eqns):
+        if not live.isdisjoint(eqn.outvars) and not given.issuperset(eqn.outvars):
+            eqns.append(eqn)
+            live.update(v for v in eqn.invars if type(v) is Var)
+    return ClosedJaxpr(Jaxpr((), invars, eqns[::-1], outvars))
+
+
+def dependent_outputs(jaxpr: Jaxpr, flags: Sequence[bool]) -> Flags:
+    """Which outputs of a program depend on the flagged inputs."""
+    found = set(flagged(jaxpr.invars, flags))
+    for eqn in jaxpr.eqns:
+        if any(type(v) is Var and v in found for v in eqn.invars):
+            found.update(eqn.outvars)
+    return tuple(type(v) is Var and v in found for v in jaxpr.outvars)
+
+
+@program_cache
+def cut_program(closed: ClosedJaxpr, tangent: Flags, forced: Flags) -> tuple[ClosedJaxpr, ClosedJaxpr, Flags]:
+    """`split_program`, with the outputs flagged in `forced` among those of the second program in any case."""
+    first, second, dependent = split_program(closed, tangent)
+    f, s = first.jaxpr, second.jaxpr
+    wanted = tuple(d or force for d, force in zip(dependent, forced, strict=True))
+    count = dependent.count(False)
+    independent, residuals = f.outvars[:count], f.outvars[count:]
+    moved = flagged(unflagged(wanted, dependent), [True] * count)
+    passed = [Var(v.aval) for v in flagged(independent, moved)]
+    known = ClosedJaxpr(Jaxpr(f.constvars, f.invars, f.eqns,
+                              [*unflagged(independent, moved), *residuals, *flagged(independent, moved)]), first.consts)
+    new = iter(passed)
+    outs = merge(dependent, s.outvars, [next(new) if force else None for force in moved])
+    invars = [*s.invars[:len(residuals)], *passed, *s.invars[len(residuals):]]
+    unknown = ClosedJaxpr(Jaxpr(s.constvars, invars, s.eqns, [v for v in outs if v is not None]), second.consts)
+    return known, unknown, wanted
+
+
+def is_literal(v: Any) -> bool:
+    return type(v) is Literal

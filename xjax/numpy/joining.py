@@ -1,0 +1,240 @@
+"""Putting arrays together and taking them apart along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.numpy.creation import asarray
+from xjax.numpy.manipulate import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel, reshape
+from xjax.numpy.promote import array_like, array_likes, expand_to, promote, shape_of
+from xjax.numpy.ufuncs import to_array_like
+from xjax.ops import arrange
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.convert import convert_element_type
+from xjax.ops.shape import expand_dims
+from xjax.ops.slice import slice_in_dim
+
+
+# -- joining ------------------------------------------------------------------------------------------------------
+
+def _arrays(where: str, arrays: Any, dtype: Any = None) -> list[Any]:
+    """The items of a sequence (or the slices of an array), promoted to one dtype."""
+    if isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval"):
+        if not shape_of(arrays):
+            raise bad(where, "needs a sequence of arrays", given={"arrays": str(shape_of(arrays))},
+                      fix="pass a list: [x, y].")
+        arrays = arrange.unstack(asarray(arrays))
+    arrays = list(arrays)
+    if not arrays:
+        raise bad(where, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
+    found = promote(where, *array_likes(where, arrays))
+    if dtype is not None:
+        found = [convert_element_type(x, dtype) for x in found]
+    return [x if hasattr(x, "aval") else asarray(x) for x in found]
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """Arrays one after another along an existing axis (None: flattened).
+
+    Args: arrays: any[...] each, with equal sizes of the other axes; they are promoted to one dtype.
+    Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not fit.
+    """
+    where = "numpy.concatenate"
+    arrays = _arrays(where, arrays, dtype)
+    if axis is None:
+        return arrange.concatenate([ravel(x) for x in arrays], 0)
+    if not arrays[0].ndim:
+        raise bad(where, "0-d arrays have no axis to be joined along", fix="use stack.", exc=ValueError)
+    return arrange.concatenate(arrays, canonical_axis(axis, arrays[0].ndim, where))
+
+
+concat = concatenate
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """Arrays of one shape side by side along a new axis.
+
+    Raises: ValueError for no array or if shapes differ.
+    """
+    where = "numpy.stack"
+    arrays = _arrays(where, arrays, dtype)
+    if len({x.shape for x in arrays}) > 1:
+        raise bad(where, "the arrays differ in shape", given={f"array {i}": x.aval for i, x in enumerate(arrays)},
+                  fix="make the shapes equal, or use concatenate.", exc=ValueError)
+    return arrange.stack(arrays, canonical_axis(axis, arrays[0].ndim + 1, where))
+
+
+def _each(f: Callable, arrays: Any) -> list[Any]:
+    if hasattr(arrays, "aval"):
+        arrays = arrange.unstack(arrays)
+    return [f(x) for x in arrays]
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays below each other: along axis 0, vectors as rows."""
+    return concatenate(_each(atleast_2d, tup), 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays beside each other: along axis 1, vectors along axis 0."""
+    arrays = _each(atleast_1d, tup)
+    return concatenate(arrays, 0 if not arrays or arrays[0].ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Arrays behind each other: along axis 2."""
+    return concatenate(_each(atleast_3d, tup), 2, dtype)
+
+
+def column_stack(tup: Any) -> Any:
+    """Vectors as the columns of a matrix; matrices beside each other."""
+    def as_columns(x: Any) -> Any:
+        x = to_array_like("numpy.column_stack", x)
+        return x if x.ndim >= 2 else reshape(x, (x.size, 1))
+
+    return concatenate(_each(as_columns, tup), 1)
+
+
+def block(arrays: Any) -> Any:
+    """Nested lists of blocks as one array: the innermost lists along the last axis, the next along the one before.
+
+    >>> block([[np.ones((2, 2)), np.zeros((2, 1))]]).shape
+    (2, 3)
+    """
+    depth = _depth(arrays)
+    rank = max([depth, *(len(shape_of(x)) for x in _flat(arrays))])
+
+    def join(part: Any, level: int) -> Any:
+        if isinstance(part, list):
+            return concatenate([join(p, level + 1) for p in part], rank - depth + level)
+        part = to_array_like("numpy.block", part)
+        return expand_dims(part, range(rank - part.ndim))
+
+    return join(arrays, 0)
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(x) for x in arrays}
+    if len(depths) != 1:
+        raise bad("numpy.block", "the lists differ in depth, or are empty", fix="nest all blocks equally deep.",
+                  exc=ValueError)
+    return 1 + depths.pop()
+
+
+def _flat(arrays: Any) -> list[Any]:
+    return [y for x in arrays for y in _flat(x)] if isinstance(arrays, list) else [arrays]
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` after `arr` along an axis (default: both flattened)."""
+    return concatenate([array_like("numpy.append", arr), array_like("numpy.append", values)], axis)
+
+
+# -- taking apart -------------------------------------------------------------------------------------------------
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Parts of `ary` along an axis: so many equal ones, or cut before the given positions.
+
+    Raises: ValueError if equal parts are not possible.
+    """
+    return _split("numpy.split", ary, indices_or_sections, axis, equal=True)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """`split` into parts whose sizes may differ by one."""
+    return _split("numpy.array_split", ary, indices_or_sections, axis, equal=False)
+
+
+def _split(where: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[Any]:
+    ary = to_array_like(where, ary)
+    axis = canonical_axis(axis, ary.ndim, where)
+    size = ary.shape[axis]
+    if np.ndim(indices) == 0:
+        n = static_int(indices, "indices_or_sections", where)
+        if n < 1 or (equal and size % n):
+            raise bad(where, f"axis {axis} of size {size} cannot be cut into {n} equal parts",
+                      given={"ary": ary.aval}, fix="use array_split, which makes parts of nearly equal size.",
+                      exc=ValueError)
+        sizes = [size // n + (i < size % n) for i in range(n)]
+        return list(arrange.split(ary, sizes, axis))
+    cuts = [static_int(i, "indices_or_sections", where) for i in indices]
+    ends = [0, *(min(i if i >= 0 else max(size + i, 0), size) for i in cuts), size]
+    return [slice_in_dim(ary, a, max(a, b), axis=axis) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along axis 1, of vectors along axis 0."""
+    ary = to_array_like("numpy.hsplit", ary)
+    return _split("numpy.hsplit", ary, indices_or_sections, min(1, ary.ndim - 1), equal=True)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along axis 0."""
+    return _split("numpy.vsplit", ary, indices_or_sections, 0, equal=True)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Parts along axis 2."""
+    return _split("numpy.dsplit", ary, indices_or_sections, 2, equal=True)
+
+
+# -- inserting, deleting ------------------------------------------------------------------------------------------
+
+def _static_positions(where: str, obj: Any, size: int) -> np.ndarray:
+    """Positions from an int, a slice, or a list or mask of them, which must be known while tracing."""
+    if isinstance(obj, slice):
+        return np.arange(size)[obj]
+    if isinstance(obj, Tracer):
+        static_int(obj, "obj", where)           # raises the error that says what to do
+    found = np.atleast_1d(np.asarray(obj))
+    found = np.flatnonzero(found) if found.dtype == bool else found.astype(np.int64)
+    if found.size and (found.min() < -size or found.max() > size):
+        raise bad(where, f"position {found.max()} is out of bounds for an axis of size {size}",
+                  fix=f"use positions from {-size} to {size}.", exc=IndexError)
+    return np.where(found < 0, found + size, found)
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """`arr` without the slices at the positions `obj` (int, slice or list, static) along an axis."""
+    where = "numpy.delete"
+    arr = to_array_like(where, arr)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, arr.ndim, where)
+    keep = np.ones(arr.shape[axis], bool)
+    keep[_static_positions(where, obj, arr.shape[axis])] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]])))
+    parts = [slice_in_dim(arr, int(a), int(b), axis=axis) for a, b in edges.reshape(-1, 2)]
+    return arrange.concatenate(parts, axis) if parts else slice_in_dim(arr, 0, 0, axis=axis)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`arr` with `values` inserted before the positions `obj` (int, slice or list, static) along an axis."""
+    where = "numpy.insert"
+    arr, values = asarray(arr), asarray(array_like(where, values), dtype=asarray(arr).dtype)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, arr.ndim, where)
+    size = arr.shape[axis]
+    positions = _static_positions(where, obj, size)
+    if np.ndim(obj) == 0 and not isinstance(obj, slice) and values.ndim:
+        # One position takes all values along the axis.
+        values = moveaxis(values, 0, axis) if values.ndim == arr.ndim else values
+        values = values if values.ndim == arr.ndim else expand_dims(values, range(arr.ndim - values.ndim))
+        positions = np.repeat(positions, values.shape[axis])
+    shape = [*arr.shape]
+    shape[axis] = len(positions)
+    rows = arrange.split(expand_to(where, values, tuple(shape)), [1] * len(positions), axis)
+    order = np.argsort(positions, kind="stable")
+    parts, last = [], 0
+    for i in order:
+        parts += [slice_in_dim(arr, last, int(positions[i]), axis=axis), rows[i]]
+        last = int(positions[i])
+    return arrange.concatenate([*parts, slice_in_dim(arr, last, size, axis=axis)], axis)

@@ -1,0 +1,358 @@
+"""Rearranging one array: shapes, order of axes, flips, rolls, repetition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import ConcretizationTypeError, bad
+from xjax.core.trace import Tracer
+from xjax.numpy.composed import remainder
+from xjax.numpy.creation import as_shape, asarray
+from xjax.numpy.ufuncs import negative, to_array_like
+from xjax.ops import shape as axes_ops
+from xjax.ops.arrange import concatenate, iota, rev
+from xjax.ops.arrange import tile as lax_tile
+from xjax.ops.arrange import unstack as lax_unstack
+from xjax.ops.checks import canonical_axes, canonical_axis, static_int
+from xjax.ops.compare import ge
+from xjax.ops.convert import convert_element_type
+from xjax.ops.cumulative import cumsum
+from xjax.ops.gather import gather
+from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
+from xjax.ops.piecewise import min
+from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
+
+
+# -- shape --------------------------------------------------------------------------------------------------------
+
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """`a` in another shape of the same size; one size may be -1 and follows from the others.
+
+    Args: order: "C" reads and writes rows first, "F" columns first.
+    Raises: TypeError if the sizes do not fit; ValueError for more than one -1.
+
+    >>> reshape(np.arange(6), (2, -1)).shape
+    (2, 3)
+    """
+    where = "numpy.reshape"
+    a = to_array_like(where, a)
+    sizes = _complete_shape(where, a, shape)
+    if order == "F":
+        reverse = tuple(range(a.ndim))[::-1]
+        flat = axes_ops.reshape(axes_ops.transpose(a, reverse), sizes[::-1])
+        return axes_ops.transpose(flat, tuple(range(len(sizes)))[::-1])
+    if order != "C":
+        raise bad(where, f"order {order!r} is not supported", fix="pass 'C' or 'F'.", exc=NotImplementedError)
+    return axes_ops.reshape(a, sizes)
+
+
+def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, (tuple, list)):
+        shape = tuple(shape) if np.ndim(shape) else (shape,)
+    sizes = [static_int(n, "shape", where) for n in shape]
+    if sizes.count(-1) > 1:
+        raise bad(where, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.",
+                  exc=ValueError)
+    if -1 in sizes:
+        known = math.prod(n for n in sizes if n != -1)
+        if known and a.size % known == 0:
+            sizes[sizes.index(-1)] = a.size // known
+        elif not known:
+            sizes[sizes.index(-1)] = 0
+    if math.prod(sizes) != a.size:
+        raise bad(where, f"cannot turn {a.size} elements into shape {tuple(sizes)}", given={"a": a.aval},
+                  fix=f"choose sizes whose product is {a.size}.")
+    return tuple(sizes)
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """All elements of `a` as a vector."""
+    a = to_array_like("numpy.ravel", a)
+    return reshape(a, (a.size,), "C" if order in ("K", "A") else order)
+
+
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+    """`a` with axes of size 1 inserted, so that they stand at `axis` of the result."""
+    where = "numpy.expand_dims"
+    a = to_array_like(where, a)
+    axis = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    return axes_ops.expand_dims(a, canonical_axes(axis, a.ndim + len(axis), where))
+
+
+def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """`a` without the given axes, which must have size 1; by default without all such axes.
+
+    Raises: ValueError if an axis has another size.
+    """
+    where = "numpy.squeeze"
+    a = to_array_like(where, a)
+    axes = [d for d, n in enumerate(a.shape) if n == 1] if axis is None else canonical_axes(axis, a.ndim, where)
+    return axes_ops.squeeze(a, axes)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """The arguments with at least 1 axis; a list of them if there are several."""
+    return _at_least("numpy.atleast_1d", arys, lambda x: axes_ops.reshape(x, (1,)) if not x.ndim else x)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """The arguments with at least 2 axes, new ones in front; a list of them if there are several."""
+    return _at_least("numpy.atleast_2d", arys,
+                     lambda x: axes_ops.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """The arguments with at least 3 axes (a vector stands along the middle one); a list if there are several."""
+    new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
+    return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
+
+
+def _at_least(where: str, arys: Sequence[Any], f: Any) -> Any:
+    if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
+        raise bad(where, "requires arrays or numbers, got a list", fix="pass the arrays as arguments of their own.")
+    out = [f(to_array_like(where, x)) for x in arys]
+    return out[0] if len(out) == 1 else out
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """The elements of `a`, repeated or cut to fill `new_shape`."""
+    where = "numpy.resize"
+    a, sizes = ravel(a), as_shape(new_shape, where)
+    size = math.prod(sizes)
+    if not a.size or not size:
+        return broadcast_in_dim(np.zeros((), a.dtype)[()], sizes, ())
+    flat = slice_in_dim(lax_tile(a, (-(-size // a.size),)), 0, size)
+    return axes_ops.reshape(flat, sizes)
+
+
+# -- order of axes ------------------------------------------------------------------------------------------------
+
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """`a` with its axes in a new order: reversed, or axis ``axes[i]`` at position i.
+
+    Raises: ValueError if `axes` is no permutation.
+    """
+    where = "numpy.transpose"
+    a = to_array_like(where, a)
+    if axes is None:
+        return axes_ops.transpose(a, tuple(range(a.ndim))[::-1])
+    order = canonical_axes(tuple(axes), a.ndim, where, "axes")
+    if len(order) != a.ndim:
+        raise bad(where, "`axes` must name every axis once", given={"a": a.aval, "axes": str(tuple(axes))},
+                  fix=f"pass a permutation of {tuple(range(a.ndim))}.", exc=ValueError)
+    return axes_ops.transpose(a, order)
+
+
+permute_dims = transpose
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """`x` with the last two axes exchanged."""
+    x = to_array_like("numpy.matrix_transpose", x)
+    if x.ndim < 2:
+        raise bad("numpy.matrix_transpose", "needs at least 2 axes", given={"x": x.aval}, fix="use x[:, None].",
+                  exc=ValueError)
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """`a` with two axes exchanged."""
+    where = "numpy.swapaxes"
+    a = to_array_like(where, a)
+    i, j = canonical_axis(axis1, a.ndim, where, "axis1"), canonical_axis(axis2, a.ndim, where, "axis2")
+    order = list(range(a.ndim))
+    order[i], order[j] = j, i
+    return axes_ops.transpose(a, order)
+
+
+def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """`a` with the axes `source` moved to the positions `destination`, the others in order.
+
+    >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    where = "numpy.moveaxis"
+    a = to_array_like(where, a)
+    source = canonical_axes(_tuple(source), a.ndim, where, "source")
+    destination = canonical_axes(_tuple(destination), a.ndim, where, "destination")
+    if len(source) != len(destination):
+        raise bad(where, "`source` and `destination` differ in length",
+                  given={"source": str(source), "destination": str(destination)}, fix="give one position per axis.",
+                  exc=ValueError)
+    order = [d for d in range(a.ndim) if d not in source]
+    for position, d in sorted(zip(destination, source, strict=True)):
+        order.insert(position, d)
+    return axes_ops.transpose(a, order)
+
+
+def _tuple(axes: Any) -> tuple[int, ...]:
+    return (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """`a` with one axis moved to stand before the axis `start`."""
+    where = "numpy.rollaxis"
+    a = to_array_like(where, a)
+    axis = canonical_axis(axis, a.ndim, where)
+    start = canonical_axis(start, a.ndim + 1, where, "start") if start != a.ndim else start
+    return moveaxis(a, axis, start - (start > axis))
+
+
+# -- flips, rolls -------------------------------------------------------------------------------------------------
+
+def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """`m` with the elements along the given axes (default: all) in reverse order."""
+    where = "numpy.flip"
+    m = to_array_like(where, m)
+    return rev(m, canonical_axes(axis, m.ndim, where))
+
+
+def fliplr(m: Any) -> Any:
+    """`m` with columns reversed; it needs at least 2 axes."""
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Any:
+    """`m` with rows reversed."""
+    return flip(m, 0)
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """`m` rotated k times by 90 degrees in the plane of two axes, from the first toward the second."""
+    where = "numpy.rot90"
+    m = to_array_like(where, m)
+    i, j = canonical_axes(tuple(axes), m.ndim, where, "axes")
+    k = static_int(k, "k", where) % 4
+    if k == 2:
+        return flip(m, (i, j))
+    if k == 1:
+        return swapaxes(flip(m, j), i, j)
+    return flip(swapaxes(m, i, j), j) if k == 3 else m
+
+
+def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """`a` shifted along axes (default: flattened); what leaves at one end comes back at the other.
+
+    Args: shift: int, or one for each axis; traced values are accepted.
+    """
+    where = "numpy.roll"
+    a = to_array_like(where, a)
+    if axis is None:
+        return reshape(roll(ravel(a), shift, 0), a.shape)
+    axes = [canonical_axis(d, a.ndim, where) for d in _tuple(axis)]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
+    if not isinstance(shift, (tuple, list)) and np.ndim(shift) and not isinstance(shift, Tracer):
+        shifts = list(np.asarray(shift))
+    if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
+        raise bad(where, "`shift` and `axis` differ in length", given={"shift": str(shift), "axis": str(axis)},
+                  fix="give one shift per axis.", exc=ValueError)
+    n = max(len(axes), len(shifts))
+    for s, d in zip(shifts * (n // len(shifts)), axes * (n // len(axes)), strict=True):
+        a = _roll_one(a, s, d)
+    return a
+
+
+def _roll_one(a: Any, shift: Any, axis: int) -> Any:
+    size = a.shape[axis]
+    if not size:
+        return a
+    if isinstance(shift, Tracer):
+        twice = concatenate([a, a], axis)
+        return dynamic_slice_in_dim(twice, remainder(negative(shift), size), size, axis)
+    head = -static_int(shift, "shift", "numpy.roll") % size
+    if not head:
+        return a
+    return concatenate([slice_in_dim(a, head, size, axis=axis), slice_in_dim(a, 0, head, axis=axis)], axis)
+
+
+# -- repetition ---------------------------------------------------------------------------------------------------
+
+def tile(A: Any, reps: Any) -> Any:
+    """`A` repeated `reps[i]` times along axis i; missing axes are put in front."""
+    where = "numpy.tile"
+    A = to_array_like(where, A)
+    reps = tuple(static_int(n, "reps", where) for n in _tuple(reps))
+    rank = max(len(reps), A.ndim)
+    A = axes_ops.expand_dims(A, range(rank - A.ndim))
+    return lax_tile(A, (1,) * (rank - len(reps)) + reps)
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
+    """`a` with each element repeated along an axis (default: flattened).
+
+    Args:
+      repeats: one number for all elements, or one for each along the axis.
+      total_repeat_length: size of the result's axis, needed if `repeats` is traced: what is too long is cut, and the
+        last element fills up.
+    """
+    where = "numpy.repeat"
+    a = to_array_like(where, a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    if not a.ndim:
+        a = axes_ops.reshape(a, (1,))
+    axis = canonical_axis(axis, a.ndim, where)
+    if not np.ndim(repeats) and total_repeat_length is None and not isinstance(repeats, Tracer):
+        return _repeat_all(a, static_int(repeats, "repeats", where), axis)
+    size = a.shape[axis]
+    if isinstance(repeats, Tracer) or total_repeat_length is not None:
+        if total_repeat_length is None:
+            raise bad(where, "`repeats` is traced, so the size of the result is unknown",
+                      fix="pass total_repeat_length=n.", exc=ConcretizationTypeError)
+        return _repeat_to(a, asarray(repeats), axis, static_int(total_repeat_length, "total_repeat_length", where))
+    counts = np.broadcast_to(np.asarray(repeats), (size,))
+    return _take(a, asarray(np.repeat(np.arange(size, dtype=np.int32), counts)), axis)
+
+
+def _repeat_all(a: Any, n: int, axis: int) -> Any:
+    shape = (*a.shape[:axis + 1], n, *a.shape[axis + 1:])
+    kept = [d for d in range(len(shape)) if d != axis + 1]
+    return axes_ops.reshape(broadcast_in_dim(a, shape, kept),
+                            (*a.shape[:axis], a.shape[axis] * n, *a.shape[axis + 1:]))
+
+
+def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
+    """Element i of the result is the one in whose run i falls: the number of runs that have ended before it."""
+    size = a.shape[axis]
+    counts = broadcast_in_dim(repeats, (size,), range(repeats.ndim))
+    ends = cumsum(counts)
+    position = iota(np.int32, length)
+    ended = ge(axes_ops.expand_dims(position, (1,)), axes_ops.expand_dims(convert_element_type(ends, np.int32), (0,)))
+    index = axes_ops.reduce_sum(convert_element_type(ended, np.int32), (1,))
+    return _take(a, min(index, np.int32(size - 1)), axis)
+
+
+def _take(a: Any, index: Any, axis: int) -> Any:
+    """Slices of `a` at int32[n] positions along an axis, which are in range."""
+    window = list(a.shape)
+    window[axis] = 1
+    offset = tuple(d for d in range(a.ndim) if d != axis)
+    numbers = GatherDimensionNumbers(offset_dims=offset, collapsed_slice_dims=(axis,), start_index_map=(axis,))
+    return gather(a, axes_ops.expand_dims(index, (1,)), numbers, window, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of `x` along an axis, which disappears."""
+    x = to_array_like("numpy.unstack", x)
+    if not x.ndim:
+        raise bad("numpy.unstack", "a 0-d array has no axis to take apart", given={"x": x.aval},
+                  fix="pass an array with at least 1 axis.", exc=ValueError)
+    return tuple(lax_unstack(x, axis))
+
+
+def trim_zeros(filt: Any, trim: str = "fb") -> Any:
+    """A vector without zeros at its front ("f") and back ("b"); not under jit, since the size depends on values."""
+    where = "numpy.trim_zeros"
+    filt = to_array_like(where, filt)
+    if isinstance(filt, Tracer):
+        raise bad(where, "the size of the result depends on traced values", given={"filt": filt.aval},
+                  fix="call it outside the transformed function.", exc=ConcretizationTypeError)
+    found = np.flatnonzero(np.asarray(filt))
+    start = (found[0] if found.size else filt.size) if "f" in trim.lower() else 0
+    stop = (found[-1] + 1 if found.size else start) if "b" in trim.lower() else filt.size
+    return slice_in_dim(filt, int(start), int(stop))

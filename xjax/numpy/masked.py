@@ -1,0 +1,81 @@
+"""What a boolean mask selects, as an array: compress, extract, place. Its size must be known, or given by `size`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.index_parts import known_mask
+from xjax.numpy.promote import cast
+from xjax.numpy.selection import operand, refuse_out
+from xjax.numpy.sorting import nonzero
+from xjax.numpy.take import refuse_inplace, take
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.compare import ne
+from xjax.ops.index_numbers import ScatterDimensionNumbers
+from xjax.ops.scatter import scatter
+from xjax.ops.shape import reshape
+
+
+def _as_mask(where: str, condition: Any) -> Any:
+    condition = operand(where, np.asarray(condition) if isinstance(condition, (list, tuple)) else condition)
+    return condition if dtypes.is_bool(condition.dtype) else ne(condition, condition.dtype.type(0))
+
+
+def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,
+             out: None = None) -> Any:
+    """The slices of `a` along an axis (None: of the flattened array) where `condition` holds.
+
+    Args: condition: bool[m], at most as long as the axis. size: number of slices of the result, needed while tracing;
+      the rest is `fill_value`.
+
+    >>> compress(array([True, False, True]), array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    where = "numpy.compress"
+    refuse_out(where, out)
+    mask, a = _as_mask(where, condition), operand(where, a)
+    if np.ndim(mask) != 1:
+        raise bad(where, "`condition` must have one axis", given={"condition": typeof(mask).str_short()},
+                  fix="flatten it with x.ravel(), or index with x[mask].", exc=ValueError)
+    if axis is None:
+        a, axis = reshape(a, (typeof(a).size,)), 0
+    axis = canonical_axis(axis, typeof(a).ndim, where)
+    length = typeof(a).shape[axis]
+    if size is None:
+        positions = np.flatnonzero(known_mask(mask))
+        if positions.size and positions[-1] >= length:
+            raise bad(where, "`condition` selects positions behind the end of the axis",
+                      given={"a": typeof(a).str_short(), "condition": typeof(mask).str_short()},
+                      fix="pass a condition as long as the axis.", exc=ValueError)
+        return take(a, positions, axis, mode="promise_in_bounds")
+    (positions,) = nonzero(mask, size=static_int(size, "size", where), fill_value=length)
+    return take(a, positions, axis, fill_value=fill_value)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements of `arr` where `condition` (of the same size) holds, as an array with one axis; see `compress`."""
+    mask = _as_mask("numpy.extract", condition)
+    return compress(reshape(mask, (typeof(mask).size,)), arr, size=size, fill_value=fill_value)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """`arr` with the first, second ... of `vals` (repeated as needed) where `mask` holds; needs inplace=False."""
+    where = "numpy.place"
+    refuse_inplace(where, inplace)
+    arr, mask, vals = operand(where, arr), _as_mask(where, mask), operand(where, vals)
+    count = typeof(arr).size
+    if typeof(mask).size != count or not typeof(vals).size:
+        raise bad(where, "the mask must have the size of the array, and there must be values",
+                  given={"arr": typeof(arr).str_short(), "mask": typeof(mask).str_short(),
+                         "vals": typeof(vals).str_short()}, fix="broadcast the mask to arr.shape.", exc=ValueError)
+    (positions,) = nonzero(reshape(mask, (count,)), size=count, fill_value=count)
+    vals = reshape(cast(where, vals, typeof(arr).dtype), (typeof(vals).size,))
+    vals = take(vals, np.arange(count) % typeof(vals).size, mode="promise_in_bounds")
+    out = scatter(reshape(arr, (count,)), reshape(positions, (count, 1)), vals,
+                  ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
+    return reshape(out, typeof(arr).shape)

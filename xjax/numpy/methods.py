@@ -1,0 +1,134 @@
+"""Methods, properties and operators of arrays, attached to `Array` and `Tracer` when `xjax.numpy` is imported.
+
+Both classes stand in layers below; the table here is the one place where they get the functions of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.types import typeof
+from xjax.numpy import composed, contract, creation, manipulate, masked, reductions, rounding, selection, sorting, take
+from xjax.numpy.at import at, immutable
+from xjax.numpy.indexing import getitem
+from xjax.numpy.operators import operators
+from xjax.ops.compare import ne
+from xjax.ops.convert import bitcast_convert_type, convert_element_type
+from xjax.ops.shape import reshape as lax_reshape
+from xjax.ops.shape import transpose as lax_transpose
+from xjax.runtime.api import device_put
+from xjax.runtime.array import Array
+
+
+def _sizes(args: tuple) -> Any:
+    """The one sequence, or the integers, of `x.reshape(2, 3)` and `x.reshape((2, 3))`."""
+    return args[0] if len(args) == 1 else args
+
+
+def _reshape(self: Any, *shape: Any, order: str = "C") -> Any:
+    """`x.reshape(2, -1)` or `x.reshape((2, -1))`: the elements in another shape, one size may be -1."""
+    return manipulate.reshape(self, _sizes(shape), order=order)
+
+
+def _transpose(self: Any, *axes: Any) -> Any:
+    """The axes reversed, or in the order of `axes`."""
+    if not axes or axes == (None,):
+        return _reversed_axes(self)
+    return manipulate.transpose(self, _sizes(axes) if not isinstance(axes[0], int) else axes)
+
+
+def _reversed_axes(self: Any) -> Any:
+    """The array with its axes in reverse order."""
+    return lax_transpose(self, range(self.ndim - 1, -1, -1))
+
+
+def _matrix_transpose(self: Any) -> Any:
+    """The array with its last two axes exchanged."""
+    if self.ndim < 2:
+        raise bad("x.mT", "needs at least two axes", given={"x": self}, fix="add an axis: x[None, :].", exc=ValueError)
+    return lax_transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
+
+
+def _flatten(self: Any, order: str = "C") -> Any:
+    """The elements as an array with one axis."""
+    return manipulate.ravel(self, order=order)
+
+
+def _view(self: Any, dtype: Any = None) -> Any:
+    """The same bits as another dtype; the last axis grows or shrinks with the width."""
+    if dtype is None:
+        return self
+    old, new = self.dtype, dtypes.canonicalize_dtype(dtype)
+    if dtypes.is_bool(new):
+        return ne(_view(self, np.uint8), np.uint8(0))
+    if dtypes.is_bool(old):
+        return _view(convert_element_type(self, np.uint8), new)
+    ratio, rest = divmod(new.itemsize, old.itemsize)
+    if new.itemsize < old.itemsize:
+        wide = bitcast_convert_type(self, new)
+        return lax_reshape(wide, (*self.shape[:-1], -(-old.itemsize // new.itemsize) * self.shape[-1]))
+    if rest or (ratio > 1 and (not self.ndim or self.shape[-1] % ratio)):
+        raise bad("x.view", "the bytes of the last axis are no multiple of the new dtype's width",
+                  given={"x": self, "dtype": new.name}, fix="pad the last axis, or choose a narrower dtype.",
+                  exc=ValueError)
+    if ratio > 1:
+        self = lax_reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
+    return bitcast_convert_type(self, new)
+
+
+def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+    """The array on a device, or with a sharding."""
+    return device_put(self, device)
+
+
+def _setitem(self: Any, index: Any, value: Any) -> None:
+    raise immutable(self, index, value)
+
+
+def _delitem(self: Any, index: Any) -> None:
+    raise immutable(self, index, deletes=True)
+
+
+def _iter(self: Any) -> Iterator[Any]:
+    if not self.ndim:
+        raise TypeError(f"iteration over a 0-d array ({typeof(self).str_short()})")
+    return (getitem(self, i) for i in range(self.shape[0]))
+
+
+METHODS: dict[str, Callable] = {
+    **operators(),
+    "__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem, "__iter__": _iter,
+    "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
+    "argsort": sorting.argsort, "astype": creation.astype, "choose": take.choose, "clip": selection.clip,
+    "compress": lambda self, condition, axis=None, **options: masked.compress(condition, self, axis, **options),
+    "conj": composed.conj, "conjugate": composed.conj, "copy": creation.copy, "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum, "diagonal": manipulate.diagonal, "dot": contract.dot, "flatten": _flatten,
+    "max": reductions.max, "mean": reductions.mean, "min": reductions.min, "nonzero": sorting.nonzero,
+    "prod": reductions.prod, "ptp": reductions.ptp, "ravel": manipulate.ravel, "repeat": manipulate.repeat,
+    "reshape": _reshape, "round": rounding.round, "searchsorted": sorting.searchsorted, "sort": sorting.sort,
+    "squeeze": manipulate.squeeze, "std": reductions.std, "sum": reductions.sum, "swapaxes": manipulate.swapaxes,
+    "take": take.take, "to_device": _to_device, "trace": contract.trace, "transpose": _transpose,
+    "var": reductions.var, "view": _view,
+}
+
+PROPERTIES: dict[str, Callable] = {
+    "T": _reversed_axes, "mT": _matrix_transpose, "real": composed.real, "imag": composed.imag, "at": at,
+}
+
+
+def attach(cls: type) -> None:
+    """Give a class of arrays the methods and properties of the table."""
+    for name, function in METHODS.items():
+        setattr(cls, name, function)
+    for name, function in PROPERTIES.items():
+        setattr(cls, name, property(function, doc=function.__doc__))
+
+
+attach(Array)
+attach(Tracer)
