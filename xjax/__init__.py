@@ -36,7 +36,7 @@ _LAZY = {
     **{name: (f"xjax.{name}", "") for name in ("nn", "ops", "random", "scipy", "stages")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
-    "custom_gradient": ("xjax.transforms.custom_vjp", "custom_gradient"),
+    "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),

@@ -360,7 +360,7 @@ def normalized(program: Any) -> str:
 def check_programs(op: Op, jax: Any) -> None:
     """The program of an operation, of its jvp and of its vjp is what jax prints."""
     xs = operands(op, op.shapes[0], op.dtypes[0])
-    assert normalized(xjax.make_jaxpr(op.function())(*xs)) == normalized(jax.make_jaxpr(op.function(jax.lax))(*xs))
+    _same_program(xjax.make_jaxpr(op.function())(*xs), jax.make_jaxpr(op.function(jax.lax))(*xs), str(op))
     if not op.grads:
         return
     smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
@@ -376,12 +376,15 @@ def check_programs(op: Op, jax: Any) -> None:
 
     outs = op.function()(*xs)
     seeds = [np.ones_like(xs[i]) for i in smooth]
-    ct = np.ones(outs.shape, outs.dtype) if not isinstance(outs, (tuple, list)) else [
-        np.ones(y.shape, y.dtype) for y in outs]
+    ct = xjax.tree.map(lambda y: np.ones(y.shape, y.dtype), outs)
     for reverse, ts in ((False, seeds), (True, ct)):
-        ours = xjax.make_jaxpr(derivative(xjax, reverse))(xs, ts)
-        theirs = jax.make_jaxpr(derivative(jax, reverse))(xs, ts)
-        assert normalized(ours) == normalized(theirs), "vjp" if reverse else "jvp"
+        _same_program(xjax.make_jaxpr(derivative(xjax, reverse))(xs, ts),
+                      jax.make_jaxpr(derivative(jax, reverse))(xs, ts), f"{'vjp' if reverse else 'jvp'} of {op}")
+
+
+def _same_program(ours: Any, theirs: Any, what: str) -> None:
+    ours, theirs = normalized(ours), normalized(theirs)
+    assert ours == theirs, f"{what}\nours {ours}\njax  {theirs}"
 
 
 def primitives_of(op: Op) -> set[str]:

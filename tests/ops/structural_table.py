@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.ops import (
-    arrange, cumulative, dot, elementwise, gather, index_numbers, prng, reduce, scatter, shape, slice, sort,
+    arrange,
+    cumulative,
+    dot,
+    elementwise,
+    gather,
+    index_numbers,
+    prng,
+    reduce,
+    scatter,
+    shape,
+    slice,
+    sort,
 )
 
 _MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, reduce, gather, scatter, cumulative, sort, prng)
@@ -88,7 +99,8 @@ SLICES = [
     Row("pad bool", lambda lax, x: lax.pad(x, np.bool_(True), ((1, 0, 0), (0, 1, 0))), (BOOLS,)),
     Row("dynamic_slice", lambda lax, x, a, b: lax.dynamic_slice(x, (a, b), (2, 3)),
         (f(4, 5), i(-1)[0], i(1)[0]), (0,)),
-    Row("dynamic_slice fixed axis", lambda lax, x, a: lax.dynamic_slice(x, (a, np.int32(0)), (2, 5)), (f(4, 5), i(3)[0]), (0,)),
+    Row("dynamic_slice fixed axis", lambda lax, x, a: lax.dynamic_slice(x, (a, np.int32(0)), (2, 5)),
+        (f(4, 5), i(3)[0]), (0,)),
     Row("dynamic_slice unsigned", lambda lax, x, a: lax.dynamic_slice(x, (a,), (2,)),
         (f(100), i(90, dtype=np.uint8)[0]), (0,)),
     Row("dynamic_index_in_dim", lambda lax, x, a: lax.dynamic_index_in_dim(x, a, 1, keepdims=False),
@@ -157,7 +169,8 @@ REDUCTIONS = [
     *[Row(f"{name} complex", _reduce(name, 0), (c(4, 2),)) for name in ("reduce_max", "reduce_min", "reduce_prod")],
     *[Row(f"{name} half", _reduce(name, 0), (f(9).astype(np.float16),)) for name in ("reduce_max", "reduce_min")],
     *[Row(f"{name} {k}", _arg(name), (x,)) for name in ("argmax", "argmin")
-      for k, x in (("floats", f(3, 7)), ("ties", TIES), ("nan", NANS), ("bools", BOOLS), ("ints", i([2, 9, 9], [5, 5, 1])),
+      for k, x in (("floats", f(3, 7)), ("ties", TIES), ("nan", NANS), ("bools", BOOLS),
+                   ("ints", i([2, 9, 9], [5, 5, 1])),
                    ("infinite", np.full((2, 3), -np.inf, np.float32)), ("no rows", f(0, 3)))],
 ]
 
@@ -185,7 +198,8 @@ GATHERS = [
     Row("gather unsigned", _gather(_ROWS, (1, 2), mode="fill"), (i([1, 2], [3, 4], dtype=np.uint8), INDICES)),
     Row("gather bools", _gather(_ROWS, (1, 3), mode="fill"), (BOOLS, INDICES)),
     Row("gather fill value", _gather(_ROWS, (1, 5), mode="fill", fill_value=-1.0), (f(4, 5), INDICES), (0,)),
-    *[Row(f"gather by {np.dtype(t).name}", _gather(((), (0,), (0,)), (1,), mode=mode), (f(300), i([7], [120], dtype=t)), (0,))
+    *[Row(f"gather by {np.dtype(t).name}", _gather(((), (0,), (0,)), (1,), mode=mode),
+          (f(300), i([7], [120], dtype=t)), (0,))
       for t in (np.int8, np.uint8, np.uint32) for mode in ("fill", "clip")],
 ]
 
@@ -210,13 +224,15 @@ SCATTERS = [
     Row("scatter ties", _scatter("scatter_max", _POINTS),
         (np.ones((2, 2), np.float32), i([0, 0], [0, 0], [1, 1]), np.array([1, 1, 0], np.float32)), _BOTH),
     Row("scatter nothing", _scatter("scatter_add", _ROWS), (f(4, 5), np.zeros((0, 1), np.int32), f(0, 5)), _BOTH),
-    Row("scatter into nothing", _scatter("scatter_add", _ROWS), (f(0, 5), i([0]), f(1, 5)), _BOTH),
+    Row("scatter into nothing", _scatter("scatter_add", _ROWS), (f(0, 5), i([0]), f(1, 5)), _FIRST),
     Row("scatter_add ints", _scatter("scatter_add", _ROWS), (i([1, 2], [3, 4]), i([1], [1]), i([5, 6], [7, 8]))),
     Row("scatter_add complex", _scatter("scatter_add", _ROWS), (c(3, 2), i([1], [1]), c(2, 2)), _BOTH),
     Row("scatter_apply", lambda lax, x, idx: lax.scatter_apply(
-        x, idx, lambda v: lax.mul(v, v), lax.ScatterDimensionNumbers(*_ROWS), update_shape=(2, 5)), (f(4, 5), i([1], [1]))),
+        x, idx, lambda v: lax.mul(v, v), lax.ScatterDimensionNumbers(*_ROWS), update_shape=(2, 5)),
+        (f(4, 5), i([1], [1]))),
     *[Row(f"scatter_add by {np.dtype(t).name}", _scatter("scatter_add", ((), (0,), (0,)), mode=mode),
-          (f(300), i([7], [120], dtype=t), f(2)), _BOTH) for t in (np.int8, np.uint8, np.uint32) for mode in ("drop", "clip")],
+          (f(300), i([7], [120], dtype=t), f(2)), _BOTH)
+      for t in (np.int8, np.uint8, np.uint32) for mode in ("drop", "clip")],
 ]
 
 _RUNNING = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
@@ -242,7 +258,8 @@ SORTS = [
     Row("sort", lambda lax, x: lax.sort(x, dimension=0), (f(6, 2),), (0,)),
     Row("sort last", lambda lax, x: lax.sort(x), (f(2, 7),), (0,)),
     Row("sort nan and zeros", lambda lax, x: lax.sort((x, lax.iota(np.int32, 9)), num_keys=1), (NANS,)),
-    Row("sort two keys", lambda lax, x, y: lax.sort((x, y, lax.iota(np.int32, 5)), num_keys=2), (TIES[0], f(5)), (0, 1)),
+    Row("sort two keys", lambda lax, x, y: lax.sort((x, y, lax.iota(np.int32, 5)), num_keys=2),
+        (TIES[0], f(5)), (0, 1)),
     Row("sort ints", lambda lax, x: lax.sort(x), (i(3, -1, 4, 1, -5),)),
     Row("sort unsigned", lambda lax, x: lax.sort(x), (i(3, 255, 0, dtype=np.uint8),)),
     Row("sort bools", lambda lax, x: lax.sort(x), (BOOLS,)),

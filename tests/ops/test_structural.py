@@ -134,3 +134,122 @@ def test_derivatives(row: Row) -> None:
     with jax.enable_x64(True):
         theirs = run(jax.lax, jax.jvp, jax.vjp, jax.jit)
     assert_same(ours, theirs, 1e-9)
+
+
+# -- what the table cannot say ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ["reduce_max", "reduce_min"])
+@pytest.mark.parametrize("shape, axes", [((4095,), (0,)), ((4096,), (0,)), ((64, 100), (0,)), ((64, 100), (1,)),
+                                         ((3, 40, 50), (0, 2)), ((8, 8, 8), (0, 1, 2))])
+def test_extrema_keep_nan(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """XLA's library for large reductions drops NaN; ours is kept, of either sign, also where XLA fuses reductions."""
+    x = np.ones(shape, np.float32)
+    x[(-1,) * len(shape)], x[(0,) * len(shape)] = np.nan, -np.nan
+    expected = getattr(np, name.removeprefix("reduce_"))(x, axes)
+    np.testing.assert_array_equal(getattr(OURS, name)(x, axes), expected)
+
+    def in_steps(x):
+        for axis in sorted(axes, reverse=True):
+            x = getattr(OURS, name)(x, (axis,))
+        return x
+    np.testing.assert_array_equal(jit(in_steps)(x), expected)
+    np.testing.assert_array_equal(vmap(lambda x: getattr(OURS, name)(x, axes))(np.stack([x, x])), [expected] * 2)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_arg_extremum_of_large_arrays(name: str) -> None:
+    """The first of equal elements and the first NaN, wherever XLA cuts the reduction."""
+    x = np.zeros(100_000, np.float32)
+    assert int(getattr(OURS, name)(x, 0, np.int32)) == 0
+    x[[777, 50_000, 99_999]] = 1 if name == "argmax" else -1
+    assert int(getattr(OURS, name)(x, 0, np.int32)) == 777
+    x[[60_001, 60_000]] = np.nan, -np.nan
+    assert int(getattr(OURS, name)(x, 0, np.int32)) == 60_000
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extrema_keep_nan(name: str) -> None:
+    x = np.ones(20_000, np.float32)
+    x[5_000] = np.nan
+    found = np.asarray(getattr(OURS, name)(x))
+    assert not np.isnan(found[:5_000]).any() and np.isnan(found[5_000:]).all()
+
+
+def test_cumsum_of_a_million() -> None:
+    """Not a sum per element: quadratic work would take minutes; and the error is that of a tree."""
+    x = np.random.default_rng(1).standard_normal(1_000_000).astype(np.float32)
+    np.testing.assert_allclose(OURS.cumsum(x), np.cumsum(x, dtype=np.float64), atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["scatter_min", "scatter_max"])
+def test_clipped_scatter_extremum_derivative(name: str) -> None:
+    """A clipped index has the derivative of the index it is clipped to."""
+    numbers = OURS.ScatterDimensionNumbers((), (0,), (0,))
+    x, u = np.array([0.0, 1.0, 2.0], np.float32), np.array([5.0, -5.0], np.float32)
+
+    def back(indices: np.ndarray) -> list[np.ndarray]:
+        y, pull = vjp(lambda x, u: getattr(OURS, name)(x, indices, u, numbers, mode="clip"), x, u)
+        return [np.asarray(y), *map(np.asarray, pull(np.array([1.0, 2.0, 3.0], np.float32)))]
+
+    for a, b in zip(back(np.array([[9], [0]])), back(np.array([[2], [0]])), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_start_indices_of_narrow_types_do_not_overflow() -> None:
+    """The clamp to [0, 298] must not happen in uint8."""
+    x = np.arange(300, dtype=np.float32)
+    found = jit(lambda x, k: OURS.dynamic_slice(x, (k,), (2,)))(x, np.uint8(255))
+    np.testing.assert_array_equal(found, [255, 256])
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 1000)])
+def test_threefry_bits(shape: tuple[int, ...]) -> None:
+    """Bit for bit as JAX, and vmapped over keys."""
+    from jax.extend.random import threefry2x32_p
+    rng = np.random.default_rng(2)
+    words = [rng.integers(0, 2**32, shape, np.uint32) for _ in range(4)]
+    for a, b in zip(OURS.threefry2x32(*words), threefry2x32_p.bind(*words), strict=True):
+        np.testing.assert_array_equal(a, b)
+    keys = [rng.integers(0, 2**32, (2,), np.uint32) for _ in range(2)]
+    mapped = vmap(lambda k1, k2: OURS.threefry2x32(k1, k2, *words[2:]))(*keys)
+    for row in range(2):
+        single = OURS.threefry2x32(keys[0][row], keys[1][row], *words[2:])
+        for a, b in zip(mapped, single, strict=True):
+            np.testing.assert_array_equal(np.asarray(a)[row], b)
+
+
+ERRORS = {
+    "dot": (lambda: OURS.dot_general(np.ones((8, 16), np.float32), np.ones((32, 4), np.float32),
+                                     (((1,), (0,)), ((), ()))), TypeError, ("lax.dot_general: contracting dimensions differ in size.", "f32[8,16]   contracts axis 1, size 16",
+             "f32[32,4]   contracts axis 0, size 32", "transpose rhs, or pass")),
+    "concatenate shape": (lambda: OURS.concatenate([np.ones((2, 3)), np.ones((2, 4))], 0), TypeError,
+                          ("lax.concatenate", "[2,3]", "[2,4]")),
+    "concatenate dtype": (lambda: OURS.concatenate([np.ones(2, np.float32), np.ones(2, np.int32)], 0), TypeError,
+                          ("f32[2]", "i32[2]")),
+    "concatenate nothing": (lambda: OURS.concatenate([], 0), ValueError, ("lax.concatenate",)),
+    "slice": (lambda: OURS.slice(np.ones((3, 4)), (0, 0), (4, 4)), TypeError, ("lax.slice", "[3,4]")),
+    "dynamic_slice": (lambda: OURS.dynamic_slice(np.ones((3, 4)), (0, 0), (4, 3)), TypeError, ("(4, 3)",)),
+    "dynamic_slice start": (lambda: OURS.dynamic_slice(np.ones(3), (1.5,), (1,)), TypeError, ("integer",)),
+    "update": (lambda: OURS.dynamic_update_slice(np.ones(3), np.ones(4), (0,)), TypeError, ("[3]", "[4]")),
+    "pad": (lambda: OURS.pad(np.ones(3, np.float32), np.int32(0), ((1, 1, 0),)), TypeError, ("f32[3]", "i32[]")),
+    "argmax of nothing": (lambda: OURS.argmax(np.ones((2, 0)), 1, np.int32), ValueError, ("lax.argmax", "empty")),
+    "argmax dtype": (lambda: OURS.argmax(np.ones(2), 0, np.float32), TypeError, ("index_dtype",)),
+    "gather": (lambda: OURS.gather(np.ones((3, 4)), np.zeros((2, 1), int), OURS.GatherDimensionNumbers((1,), (0,), (0,)),
+                                   (1, 5)), TypeError, ("lax.gather", "larger", "[3,4]")),
+    "gather mode": (lambda: OURS.GatherScatterMode.from_any("wrap"), ValueError, ("wrap",)),
+    "scatter": (lambda: OURS.scatter(np.ones(3, np.float32), np.zeros((2, 1), int), np.ones(2, np.int32),
+                                     OURS.ScatterDimensionNumbers((), (0,), (0,))), TypeError, ("f32[3]", "i32[2]")),
+    "top_k": (lambda: OURS.top_k(np.ones(3), 4), ValueError, ("lax.top_k", "[3]")),
+    "sort": (lambda: OURS.sort((np.ones(3), np.ones(4))), TypeError, ("[3]", "[4]")),
+    "cumsum": (lambda: OURS.cumsum(np.ones(3), 1), ValueError, ("lax.cumsum", "axis")),
+    "precision": (lambda: OURS.dot(np.ones(3), np.ones(3), precision="highes"), ValueError, ("highest",)),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
+def test_errors(case: tuple) -> None:
+    call, kind, words = case
+    with pytest.raises(kind) as info:
+        call()
+    for word in (*words, "fix:"):
+        assert word in str(info.value)

@@ -5,8 +5,11 @@ Control flow (`cond`, `while`, `scan`) needs no rule: its programs are parameter
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from xjax.core.tree import tree_structure
 from xjax.core.types import Zero, typeof
@@ -37,102 +40,99 @@ def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 # JAX itself says what the rule does: it is asked to trace the derivative of the call, and that program is replayed.
 
 def _custom_jvp(eqn: Any, args: Sequence[Any]) -> list[Any]:
-    closed, name = eqn.params["call_jaxpr"], _name(eqn)
-    active = [v.aval.dtype.kind in "fcV" and aval_of(v.aval).tangent() is aval_of(v.aval) for v in eqn.invars]
+    call = _CustomCall(eqn)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        dxs = [instantiate(dx) for dx, flag in zip(tangents, active, strict=True) if flag]
-        outs = _program(eqn, "jvp", lambda: _trace_jvp(eqn, active))([*primals, *dxs])
-        n = len(outs) // 2
-        return outs[:n], [dy if typeof(dy).dtype == typeof(y).dtype else Zero(typeof(y).tangent())
-                          for y, dy in zip(outs[:n], outs[n:], strict=True)]
+        dxs = [instantiate(dx) for dx, smooth in zip(tangents, call.smooth_in, strict=True) if smooth]
+        found = call.jvp([*primals, *dxs])
+        outs, douts = found[:len(call.smooth_out)], iter(found[len(call.smooth_out):])
+        return outs, [next(douts) if smooth else Zero(typeof(y).tangent())
+                      for y, smooth in zip(outs, call.smooth_out, strict=True)]
 
-    jvp.__name__ = name
-    return custom_jvp_call_p.bind(*args, name=name, call_jaxpr=lambda *xs: replay(closed.jaxpr, closed.consts, xs),
-                                  jvp=jvp, symbolic_zeros=False)
-
-
-def _trace_jvp(eqn: Any, active: Sequence[bool]) -> Any:
-    """JAX's program (primals, tangents of the active ones) -> (values, tangents), by the custom rule."""
-    jax = real_jax()
-    avals = [v.aval for v in eqn.invars]
-
-    def derivative(*args: Any) -> list[Any]:
-        xs, given = args[:len(avals)], iter(args[len(avals):])
-        chosen = [x for x, flag in zip(xs, active, strict=True) if flag]
-        outs, douts = jax.jvp(_of_active(eqn, xs, active), tuple(chosen), tuple(given))
-        return [*outs, *(y if dy.dtype == jax.dtypes.float0 else dy for y, dy in zip(outs, douts, strict=True))]
-
-    return _make_jaxpr(derivative, [*avals, *(a for a, flag in zip(avals, active, strict=True) if flag)])
+    jvp.__name__ = call.name
+    return custom_jvp_call_p.bind(*args, name=call.name, call_jaxpr=call.value, jvp=jvp, symbolic_zeros=False)
 
 
 def _custom_vjp(eqn: Any, args: Sequence[Any]) -> list[Any]:
     """The residuals are the arguments: the backward program runs the forward rule again, which XLA merges with the
     first run where both are in one program.
     """
-    closed, name = eqn.params["call_jaxpr"], _name(eqn)
-    active = [aval_of(v.aval).tangent() is aval_of(v.aval) for v in eqn.invars]
-
-    def call(*xs: Any) -> list[Any]:
-        return replay(closed.jaxpr, closed.consts, xs)
+    call = _CustomCall(eqn)
 
     def fwd(*xs: Any) -> tuple[list[Any], list[Any], Any]:
-        return call(*xs), list(xs), tree_structure(list(xs))
+        return call.value(*xs), list(xs), tree_structure(list(xs))
 
     def bwd(residual_tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        found = iter(_program(eqn, "vjp", lambda: _trace_vjp(eqn, active))([*residuals, *map(instantiate, cts)]))
-        return [next(found) if flag else Zero(typeof(x).tangent()) for x, flag in zip(residuals, active, strict=True)]
+        cts = [instantiate(ct) for ct, smooth in zip(cts, call.smooth_out, strict=True) if smooth]
+        found = iter(call.vjp([*residuals, *cts]))
+        return [next(found) if smooth else Zero(typeof(x).tangent())
+                for x, smooth in zip(residuals, call.smooth_in, strict=True)]
 
-    fwd.__name__ = bwd.__name__ = name
-    return custom_vjp_call_p.bind(*args, name=name, call_jaxpr=call, fwd=fwd, bwd=bwd, symbolic_zeros=False)
-
-
-def _trace_vjp(eqn: Any, active: Sequence[bool]) -> Any:
-    """JAX's program (primals, cotangents of the results) -> cotangents of the active arguments."""
-    jax = real_jax()
-    avals, out_avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-
-    def derivative(*args: Any) -> Sequence[Any]:
-        xs, cts = args[:len(avals)], args[len(avals):]
-        chosen = [x for x, flag in zip(xs, active, strict=True) if flag]
-        return jax.vjp(_of_active(eqn, xs, active), *chosen)[1](list(cts))
-
-    return _make_jaxpr(derivative, [*avals, *out_avals])
+    fwd.__name__ = bwd.__name__ = call.name
+    return custom_vjp_call_p.bind(*args, name=call.name, call_jaxpr=call.value, fwd=fwd, bwd=bwd, symbolic_zeros=False)
 
 
-def _of_active(eqn: Any, xs: Sequence[Any], active: Sequence[bool]) -> Callable:
-    """The call as a function of the arguments that have a derivative."""
-    def call(*chosen: Any) -> list[Any]:
-        given = iter(chosen)
-        args = [next(given) if flag else x for x, flag in zip(xs, active, strict=True)]
-        return list(eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params)))
-    return call
+class _CustomCall:
+    """The call of a JAX function with a derivative rule: its value, and the programs of its derivatives."""
+
+    def __init__(self, eqn: Any):
+        self._eqn, self._closed = eqn, eqn.params["call_jaxpr"]
+        self.name = getattr(self._closed.jaxpr.debug_info, "func_name", "") or eqn.primitive.name
+        self._ins, self._outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
+        self.smooth_in, self.smooth_out = list(map(_is_smooth, self._ins)), list(map(_is_smooth, self._outs))
+
+    def value(self, *xs: Any) -> list[Any]:
+        return replay(self._closed.jaxpr, self._closed.consts, xs)
+
+    @functools.cached_property
+    def jvp(self) -> Callable:
+        """(primals, tangents of the smooth ones) -> (values, tangents of the smooth ones), by the custom rule."""
+        jax, n = real_jax(), len(self._ins)
+
+        def derivative(*args: Any) -> list[Any]:
+            outs, douts = jax.jvp(self._of_smooth(args[:n]), _chosen(args[:n], self.smooth_in), args[n:])
+            return [*outs, *_chosen(douts, self.smooth_out)]
+
+        return self._program(derivative, [*self._ins, *_chosen(self._ins, self.smooth_in)], "jvp")
+
+    @functools.cached_property
+    def vjp(self) -> Callable:
+        """(primals, cotangents of the smooth results) -> cotangents of the smooth arguments, by the custom rule."""
+        jax, n = real_jax(), len(self._ins)
+
+        def derivative(*args: Any) -> Sequence[Any]:
+            given = iter(args[n:])
+            cts = [next(given) if smooth else np.zeros(a.shape, jax.dtypes.float0)
+                   for a, smooth in zip(self._outs, self.smooth_out, strict=True)]
+            return jax.vjp(self._of_smooth(args[:n]), *_chosen(args[:n], self.smooth_in))[1](cts)
+
+        return self._program(derivative, [*self._ins, *_chosen(self._outs, self.smooth_out)], "vjp")
+
+    def _of_smooth(self, xs: Sequence[Any]) -> Callable:
+        """The call as a JAX function of the arguments that have a derivative."""
+        def call(*chosen: Any) -> list[Any]:
+            given = iter(chosen)
+            args = [next(given) if smooth else x for x, smooth in zip(xs, self.smooth_in, strict=True)]
+            p = self._eqn.primitive
+            return list(p.bind(*args, **p.get_bind_params(self._eqn.params)))
+        return call
+
+    def _program(self, f: Callable, avals: Sequence[Any], rule: str) -> Callable[[Sequence[Any]], list[Any]]:
+        jax = real_jax()
+        with inside_jax():
+            specs = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+            closed = jax.make_jaxpr(f)(*specs)
+        program, consts = translate(closed, f"the {rule} rule of JAX's `{self.name}`")
+        return lambda args: program(*consts, *args)
 
 
-def _make_jaxpr(f: Callable, avals: Sequence[Any]) -> Any:
-    jax = real_jax()
-    with inside_jax():
-        return jax.make_jaxpr(f)(*[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+def _is_smooth(aval: Any) -> bool:
+    ours = aval_of(aval)
+    return ours.tangent() is ours
 
 
-_PROGRAMS = "_xjax_programs"
-
-
-def _program(eqn: Any, which: str, trace: Callable[[], Any]) -> Callable[[Sequence[Any]], list[Any]]:
-    """The translated derivative of a call; traced once, and kept with the closure of its rule."""
-    found = _derivatives.setdefault(id(eqn), (eqn, {}))[1]
-    if which not in found:
-        found[which] = translate(trace(), f"the {which} rule of JAX's `{_name(eqn)}`")
-    program, consts = found[which]
-    return lambda args: program(*consts, *args)
-
-
-_derivatives: dict[int, tuple[Any, dict]] = {}
-
-
-def _name(eqn: Any) -> str:
-    info = getattr(eqn.params["call_jaxpr"].jaxpr, "debug_info", None)
-    return getattr(info, "func_name", None) or eqn.primitive.name
+def _chosen(xs: Sequence[Any], flags: Sequence[bool]) -> tuple:
+    return tuple(x for x, flag in zip(xs, flags, strict=True) if flag)
 
 
 # -- what cannot be replayed --------------------------------------------------------------------------------------
@@ -143,12 +143,10 @@ def _callback(eqn: Any, args: Sequence[Any]) -> Any:
 
 
 RULES.update({
-    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call", "custom_lin"), _call("jaxpr")),
+    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat"), _call("jaxpr")),
     **dict.fromkeys(("closed_call", "core_call"), _call("call_jaxpr")),
-    **dict.fromkeys(("checkpoint", "remat", "remat2"), _call("jaxpr")),
-    **dict.fromkeys(("device_put", "sharding_constraint", "copy_p", "pvary", "layout_constraint"), _identity),
-    **dict.fromkeys(("debug_callback", "debug_print", "pure_callback", "io_callback", "python_callback"), _callback),
+    **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
+    **dict.fromkeys(("debug_callback", "debug_print", "pure_callback", "io_callback"), _callback),
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,
-    "custom_vjp_call_jaxpr": _custom_vjp,
 })

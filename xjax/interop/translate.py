@@ -18,11 +18,11 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.primitive import all_primitives
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops import collectives, cumulative, prng, sort
+from xjax.ops import cumulative, prng, sort
 from xjax.transforms.vmap import vmap
 
 # Modules that are imported for the primitives they define.
-_DEFINING = (collectives, cumulative, prng, sort)
+_DEFINING = (cumulative, prng, sort)
 
 # rule(eqn, args) -> list of results, for primitives that are not replayed by name.
 RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any]]] = {}

@@ -10,13 +10,13 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.calls import argument_names
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.promotion import lattice_join
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
-from xjax.transforms.linearize import split_program
+from xjax.transforms.linearize import LinearizedProgram, split_program
 
 Flags = tuple[bool, ...]
 
@@ -180,5 +180,9 @@ def cut_program(closed: ClosedJaxpr, tangent: Flags, forced: Flags) -> tuple[Clo
     return known, unknown, wanted
 
 
-def is_literal(v: Any) -> bool:
-    return type(v) is Literal
+def with_all_residuals(lin: LinearizedProgram, count: int) -> ClosedJaxpr:
+    """The forward program of a linearization with all its residuals after its `count` outputs, inputs too."""
+    j = lin.forward.jaxpr
+    computed = iter(j.outvars[count:])
+    residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
+    return ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [*j.outvars[:count], *residuals]), lin.forward.consts)

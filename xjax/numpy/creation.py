@@ -16,7 +16,7 @@ from xjax.core.promotion import lattice_join
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
-from xjax.numpy.promote import array_like, aval_of, cast, expand_to, promote, to_inexact
+from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, expand_to, promote, to_inexact
 from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, ge
@@ -54,7 +54,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     if order not in (None, "K", "A", "C"):
         raise bad(where, f"order {order!r} is not supported", fix="leave it out; use transpose for another order.",
                   exc=NotImplementedError)
-    dtype = None if dtype is None else dtypes.user_dtype(_plain_dtype(dtype), where)
+    dtype = None if dtype is None else as_dtype(dtype, where)
     if type(object) in _NUMBERS:
         out = _from_number(where, object, dtype)
     elif isinstance(object, (list, tuple)) and not hasattr(object, "__array__"):
@@ -72,15 +72,10 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
 
     Raises: ValueError with ``copy=False`` if a copy is needed.
     """
-    if copy is False and not (hasattr(a, "aval") and (dtype is None or a.dtype == np.dtype(dtype))):
+    if copy is False and not (hasattr(a, "aval") and (dtype is None or a.dtype == as_dtype(dtype, "numpy.asarray"))):
         raise bad("numpy.asarray", "copy=False, but the value has to be copied to a device",
                   given={"a": repr(a)[:80]}, fix="pass copy=None.", exc=ValueError)
     return array(a, dtype, bool(copy), order, device=device)
-
-
-def _plain_dtype(dtype: Any) -> Any:
-    """The dtype that a scalar type such as `numpy.float32` of this package stands for."""
-    return dtype if isinstance(dtype, (np.dtype, str)) or dtype in _NUMBERS else getattr(dtype, "dtype", dtype)
 
 
 def _is_staging() -> bool:
@@ -176,7 +171,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """A vector from the bytes of a buffer."""
-    return from_numpy(np.frombuffer(buffer, np.dtype(_plain_dtype(dtype)), count, offset))
+    return from_numpy(np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset))
 
 
 def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
@@ -204,7 +199,7 @@ def as_shape(shape: Any, where: str) -> tuple[int, ...]:
 
 def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
     shape = as_shape(shape, where)
-    dtype = dtypes.user_dtype(_plain_dtype(dtype), where)
+    dtype = as_dtype(dtype, where)
     number = cast(where, value, dtype, weak)
     if shape:
         out = broadcast_in_dim(number, shape, ())
@@ -293,7 +288,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     given = [v for v in (start, stop, step) if v is not None]
     if dtype is None:
         dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, v) for v in given)])[0]
-    dtype = dtypes.user_dtype(_plain_dtype(dtype), where)
+    dtype = as_dtype(dtype, where)
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -347,7 +342,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     n_steps = num - 1 if endpoint else num
     out = _interpolate(start, stop, num, n_steps, endpoint)
     out = out if axis in (0, -out.ndim) else _move_first(out, axis)
-    out = _to_grid_dtype(out, computed if dtype is None else dtypes.user_dtype(_plain_dtype(dtype), where))
+    out = _to_grid_dtype(out, computed if dtype is None else as_dtype(dtype, where))
     out = out if device is None else _put(out, device)
     if not retstep:
         return out
@@ -407,8 +402,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
     where = "numpy.eye"
     shape = as_shape((N, N if M is None else M), where)
-    out = convert_element_type(_on_diagonal(shape, k), dtypes.user_dtype(_plain_dtype(float if dtype is None else dtype),
-                                                                         where))
+    out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, where))
     return out if device is None else _put(out, device)
 
 
@@ -425,7 +419,7 @@ def identity(n: int, dtype: Any = None) -> Any:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Matrix [N, M] with ones on and below the k-th diagonal."""
     shape = as_shape((N, N if M is None else M), "numpy.tri")
-    dtype = dtypes.user_dtype(_plain_dtype(float if dtype is None else dtype), "numpy.tri")
+    dtype = as_dtype(float if dtype is None else dtype, "numpy.tri")
     return convert_element_type(below_diagonal(shape, k), dtype)
 
 
@@ -439,7 +433,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast."""
     where = "numpy.indices"
     shape = as_shape(dimensions, where)
-    dtype = dtypes.user_dtype(_plain_dtype(int if dtype is None else dtype), where)
+    dtype = as_dtype(int if dtype is None else dtype, where)
     if sparse:
         return tuple(reshape(iota(dtype, n), [n if i == d else 1 for i in range(len(shape))])
                      for d, n in enumerate(shape))

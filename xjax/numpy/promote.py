@@ -65,6 +65,27 @@ def aval_of(where: str, x: Any) -> ShapedArray:
         return typeof(array_like(where, x))
 
 
+# -- dtypes that users ask for -------------------------------------------------------------------------------------
+
+def as_dtype(dtype: Any, where: str) -> Any:
+    """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
+
+    Raises: TypeError for what arrays cannot hold. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
+    """
+    if not isinstance(dtype, (np.dtype, str)) and dtype not in _NUMBERS:
+        dtype = getattr(dtype, "dtype", dtype)
+        dtype = dtype if isinstance(dtype, (np.dtype, type, str, dtypes.ExtendedDType)) else np.dtype(dtype)
+    return dtypes.user_dtype(dtype, where)
+
+
+def default_float() -> Any:
+    return dtypes.canonicalize_dtype(float)
+
+
+def default_int() -> Any:
+    return dtypes.canonicalize_dtype(int)
+
+
 # -- one dtype ----------------------------------------------------------------------------------------------------
 
 def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:

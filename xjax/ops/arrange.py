@@ -1,4 +1,4 @@
-"""Joining, cutting and repeating along axes: concatenate and split, stack and unstack (adjoint pairs), rev, tile, iota."""
+"""Joining, cutting and repeating along axes: concatenate and split, stack and unstack, rev, tile, iota."""
 
 from __future__ import annotations
 

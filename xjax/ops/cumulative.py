@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
@@ -140,8 +139,9 @@ def _cumsum_transpose(ct, x, *, axis, reverse):
     return [cumsum_p.bind(ct, axis=axis, reverse=not reverse)]
 
 
-cumsum_p = Primitive("cumsum", type_rule=_type_rule("cumsum", NUMBER), lower=_window_lower("stablehlo.add", lambda _: 0),
-                     jvp=LINEAR, transpose=_cumsum_transpose, batch=_batch_rule(lambda: cumsum_p))
+cumsum_p = Primitive("cumsum", type_rule=_type_rule("cumsum", NUMBER),
+                     lower=_window_lower("stablehlo.add", lambda _: 0), jvp=LINEAR,
+                     transpose=_cumsum_transpose, batch=_batch_rule(lambda: cumsum_p))
 cumsum = _function(cumsum_p, "Running sum along an axis: ``y[i] = x[0] + ... + x[i]``.")
 
 

@@ -196,7 +196,8 @@ def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], ve
     """Raise unless the axes go together in number and size."""
     if len(pair[0]) != len(pair[1]):
         raise bad("lax.dot_general", f"{kind} differ in number",
-                  given={"lhs": f"{lhs.str_short()}   {verb} {pair[0]}", "rhs": f"{rhs.str_short()}   {verb} {pair[1]}"},
+                  given={"lhs": f"{lhs.str_short()}   {verb} {pair[0]}",
+                         "rhs": f"{rhs.str_short()}   {verb} {pair[1]}"},
                   fix="name as many axes of lhs as of rhs.")
     for a, b in zip(*pair, strict=True):
         n, m = lhs.shape[a], rhs.shape[b]

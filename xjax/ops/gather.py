@@ -15,7 +15,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, i64_array, tensor_type
+from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import Jaxpr
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
@@ -24,8 +24,20 @@ from xjax.ops.arrange import batched_in_front
 from xjax.ops.checks import static_int
 from xjax.ops.elementwise import add
 from xjax.ops.index_numbers import (
-    GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers, as_ints, axes_text, check_index_dtype,
-    clip_indices, flag, is_set, is_sorted_set, shifted, valid_indices, wide_indices)
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    as_ints,
+    axes_text,
+    check_index_dtype,
+    clip_indices,
+    flag,
+    is_set,
+    is_sorted_set,
+    shifted,
+    valid_indices,
+    wide_indices,
+)
 from xjax.ops.makers import match_scalars
 from xjax.ops.shape import move_axis_to_front
 from xjax.ops.zeros import instantiate, zeros_of

@@ -14,11 +14,11 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
-from xjax.core.primitive import ZERO, Missing, Primitive
+from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
-from xjax.ops.convert import convert_element_type
 from xjax.ops.compare import eq
+from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, mul
 from xjax.ops.makers import accumulate
 from xjax.ops.shape import after_batch, reduce_sum, reshape, squeeze, transpose
@@ -255,7 +255,8 @@ def _arg_lower(sign: int) -> Callable:
             better, same = inner.compare(ahead, v, w), inner.compare("EQ", v, w)
             if dtypes.is_float(dtype):
                 v_nan, w_nan = inner.compare("NE", v, v), inner.compare("NE", w, w)
-                better = inner.select(w_nan, inner.constant(False, v_nan.aval), inner.binary("stablehlo.or", better, v_nan))
+                better = inner.binary("stablehlo.or", better, v_nan)
+                better = inner.select(w_nan, inner.constant(False, better.aval), better)
                 same = inner.binary("stablehlo.or", same, inner.binary("stablehlo.and", v_nan, w_nan))
             tie = inner.binary("stablehlo.and", same, inner.compare("LT", i, j))
             keep = inner.binary("stablehlo.or", better, tie)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,8 +21,7 @@ from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg
-from xjax.ops.gather import (
-    combiner, read_windows, scatter_add, scatter_add_p, scatter_function, scatter_primitive)
+from xjax.ops.gather import read_windows, scatter_add, scatter_function, scatter_primitive
 from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, as_ints
 from xjax.ops.makers import accumulate
 from xjax.ops.piecewise import max, min

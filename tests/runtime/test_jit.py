@@ -1,0 +1,215 @@
+"""jit: what is traced when, static and donated arguments, closures, the stages, and misuse."""
+
+import functools
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax.core.context import context
+from xjax.runtime.dispatch import eval_trace
+
+X = np.arange(3, dtype=np.float32)
+
+
+class Counted:
+    """A function that counts how often it is traced."""
+
+    def __init__(self, f):
+        self.f, self.count = f, 0
+        self.__name__ = getattr(f, "__name__", "counted")
+
+    def __call__(self, *args, **kwargs):
+        self.count += 1
+        return self.f(*args, **kwargs)
+
+
+def test_traces_once_for_each_type():
+    f = Counted(lambda x: x * 2)
+    g = xjax.jit(f)
+    for x in (X, X + 1, jnp.asarray(X), 1.0, 2.0, 3, np.int32(3), {"a": X}["a"]):
+        np.testing.assert_array_equal(g(x), np.asarray(x) * 2)
+    assert f.count == 4                      # f32[3], weak f32, weak i32, strong i32
+
+
+def test_two_jits_of_one_function_share_its_traces():
+    f = Counted(lambda x: x + 1)
+    xjax.jit(f)(X), xjax.jit(f)(X)
+    assert f.count == 1
+
+
+def test_trees_keywords_and_defaults():
+    @xjax.jit
+    def f(tree, *, scale, shift=1):
+        return {"out": tree["x"] * scale + shift, "none": None}
+    out = f({"x": X}, scale=2.0)
+    np.testing.assert_array_equal(out["out"], 2 * X + 1)
+    assert out["none"] is None and f.__name__ == "f" and f.__wrapped__({"x": 1}, scale=1)["out"] == 2
+
+
+def test_decorator_with_arguments_and_methods():
+    class Model:
+        @functools.partial(xjax.jit, static_argnums=0)
+        def __call__(self, x):
+            return x * 3
+
+        @xjax.jit(static_argnames="n")
+        def power(self_free, n):             # a function of its first argument: no self
+            return self_free ** n
+    np.testing.assert_array_equal(Model()(X), 3 * X)
+    np.testing.assert_array_equal(Model.power(X, n=2), X ** 2)
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnums": -1}, {"static_argnames": "n"},
+                                     {"static_argnames": ("n",)}])
+def test_static_arguments_are_values(options):
+    f = Counted(lambda x, n: x * n if n > 1 else x)
+    f.__signature__ = __import__("inspect").signature(lambda x, n: None)
+    g = xjax.jit(f, **options)
+    for n in (1, 2, 2, 1.0):                # 1 and 1.0 are equal, but not of one type
+        np.testing.assert_array_equal(g(X, n), X * n)
+    np.testing.assert_array_equal(g(X, n=2), X * 2)
+    assert f.count in (3, 4)                 # by keyword may be a key of its own
+
+
+def test_captured_arrays_are_arguments_of_the_program():
+    big = jnp.asarray(np.arange(1000, dtype=np.float32))
+    f = xjax.jit(lambda x: x + big.sum() + np.ones(3, np.float32))
+    np.testing.assert_array_equal(f(X), X + 499500 + 1)
+    assert "dense<\"0x" not in f.lower(X).as_text()
+
+
+def test_captured_tracers():
+    def f(w):
+        return xjax.jit(lambda x: x * w)(2.0).sum()
+    np.testing.assert_array_equal(xjax.grad(f)(X), np.full(3, 2))
+    np.testing.assert_array_equal(xjax.vmap(lambda w: xjax.jit(lambda: w * 2)())(X), 2 * X)
+
+
+def test_donation():
+    f = xjax.jit(lambda x, y: x + y, donate_argnums=0)
+    x, y = jnp.asarray(X), jnp.asarray(X)
+    np.testing.assert_array_equal(f(x, y), 2 * X)
+    assert x.is_deleted() and not y.is_deleted()
+    with pytest.raises(RuntimeError, match="the array has been deleted"):
+        f(x, y)
+    with pytest.raises(RuntimeError, match="the array has been deleted"):
+        x + 1
+
+
+def test_host_arrays_are_copied():
+    x = X.copy()
+    f = xjax.jit(lambda x: x * 1)
+    y = f(x)
+    x[:] = 7
+    np.testing.assert_array_equal(y, X)
+
+
+def test_stages():
+    f = xjax.jit(lambda x, s: {"y": x * s})
+    lowered = f.lower(xjax.ShapeDtypeStruct((3,), np.float32), 2.0)
+    assert "stablehlo.multiply" in lowered.as_text()
+    compiled = lowered.compile()
+    np.testing.assert_array_equal(compiled(X, 2.0)["y"], 2 * X)
+    assert "multiply" in compiled.as_text() and compiled.cost_analysis()["flops"] >= 3
+    assert compiled.memory_analysis()["argument"] >= 12
+    assert f.eval_shape(X, 1.0)["y"] == xjax.ShapeDtypeStruct((3,), np.float32)
+    with pytest.raises(TypeError, match="another type than it was compiled for"):
+        compiled(X[:2], 2.0)
+    with pytest.raises(TypeError, match="another structure"):
+        compiled(X)
+
+
+def test_result_without_arguments_or_dependence():
+    assert float(xjax.jit(lambda: 3.0)()) == 3
+    a, b = xjax.jit(lambda x: (x, 1))(X)
+    np.testing.assert_array_equal(a, X)
+    assert b.weak_type and int(b) == 1
+
+
+def test_disable_jit():
+    seen = []
+    f = xjax.jit(lambda x: seen.append(x) or x)
+    with xjax.disable_jit():
+        f(X), f(X)
+    assert len(seen) == 2 and seen[0] is X
+    f(jnp.asarray(X))
+    with xjax.disable_jit():
+        f(jnp.asarray(X))
+    assert len(seen) == 4
+
+
+def test_x64_is_part_of_the_key():
+    f = xjax.jit(lambda x: x * 2)
+    assert f(1.0).dtype == np.float32
+    with xjax.enable_x64():
+        assert f(1.0).dtype == np.float64
+    assert f(1.0).dtype == np.float32
+
+
+def test_errors_leave_the_state_as_it_was():
+    @xjax.jit
+    def f(x):
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        xjax.grad(lambda x: f(x))(1.0)
+    assert context.trace is eval_trace
+    assert float(xjax.jit(lambda x: x + 1)(1.0)) == 2
+
+
+def test_caches_die_with_the_function():
+    def f(x):
+        return x + 1
+    xjax.jit(f)(X)
+    alive = weakref.ref(f)
+    del f
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads():
+    f, results = xjax.jit(lambda x: xjax.grad(lambda y: jnp.sin(y) * y)(x)), {}
+
+    def run(k):
+        results[k] = [float(f(float(k))) for _ in range(20)] + [float(xjax.jit(lambda x: x * k)(2.0))]
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k in range(4):
+        np.testing.assert_allclose(results[k], [np.cos(k) * k + np.sin(k)] * 20 + [2 * k], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda: xjax.jit(lambda x: x)("text"), TypeError, r"str is not an array"),
+    (lambda: xjax.jit(lambda x: "text")(X), TypeError, r"the function returned a value of type str"),
+    (lambda: xjax.jit(lambda x, n: x, static_argnums=1)(X, [1]), ValueError, r"static argument 1 is not hashable"),
+    (lambda: xjax.jit(lambda x: x, static_argnums=3), ValueError, r"static_argnums names argument 3"),
+    (lambda: xjax.jit(lambda x: x, static_argnums=0, donate_argnums=0), ValueError, r"both static and donated"),
+    (lambda: xjax.jit(3), TypeError, r"jit: needs a function"),
+    (lambda: xjax.jit(lambda x: x if x > 0 else -x)(1.0), TypeError,
+     r"bool\(\) of a traced value bool\[\] \(made at test_jit.py:\d+, in jit `<lambda>`\)"),
+    (lambda: xjax.jit(lambda flag: 1 if flag else 2)(True), TypeError, r"argument `flag`, in jit"),
+    (lambda: xjax.jit(lambda x: int(x))(1), TypeError, r"int\(\) of a traced value"),
+    (lambda: xjax.jit(lambda x: float(x))(1.0), TypeError, r"float\(\) of a traced value"),
+    (lambda: xjax.jit(lambda x: np.asarray(x))(X), TypeError, r"a NumPy array from a traced value"),
+    (lambda: xjax.jit(lambda n: list(range(n)))(3), TypeError, r"an index from a traced value"),
+])
+def test_misuse(call, error, message):
+    with pytest.raises(error, match=message) as info:
+        call()
+    assert "fix: " in str(info.value)
+
+
+def test_escaped_tracer():
+    kept = []
+    xjax.jit(lambda x: kept.append(x * 2))(X)
+    for use in (lambda: kept[0] + 1, lambda: xjax.jit(lambda y: y + kept[0])(X), lambda: jnp.sum(kept[0])):
+        with pytest.raises(xjax.errors.UnexpectedTracerError, match=r"made at test_jit.py:\d+, in jit") as info:
+            use()
+        assert "fix: return it from the function" in str(info.value)

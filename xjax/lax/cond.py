@@ -1,0 +1,394 @@
+"""`cond` and `switch`: run one of several functions, chosen by a value.
+
+    b:f32[] = cond[branches=({ lambda ; ... } { lambda ; ... })] index operands...
+
+Branches are programs of the same operands, without constants: what a function captures is an operand too. Branch 0 is
+the one for False. Derivatives are again conditionals: the first also returns what the derivative of its branch needs
+(zeros in the place of what only the others need), the second is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.calls import function_name
+from xjax.core.config import config
+from xjax.core.context import current_trace
+from xjax.core.errors import bad
+from xjax.core.hlo import types_text
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
+from xjax.core.lowering import lower_closed
+from xjax.core.primitive import Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.tree import tree_mismatch, tree_unflatten
+from xjax.core.types import ShapedArray, is_linear, typeof
+from xjax.lax.control import (
+    Flags, check_callable, cut_program, flagged, flat_arrays, leaf_paths, merge, nonzero_flags, same_type, unflagged,
+    with_all_residuals, with_zeros)
+from xjax.ops.compare import clamp, eq, select_n
+from xjax.ops.convert import convert_element_type
+from xjax.ops.identity import stop_gradient
+from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.zeros import instantiate, zeros_of
+from xjax.transforms.batching import batch_program, place_axis
+from xjax.transforms.jvp import jvp_program
+from xjax.transforms.linearize import linearize_program
+from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
+from xjax.transforms.transpose import transpose_program
+
+_NOT_GIVEN = object()
+
+
+# -- public functions ---------------------------------------------------------------------------------------------
+
+def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+    """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``; only the chosen one runs.
+
+    Args:
+      pred: bool or number of rank 0.
+      true_fun, false_fun: traced both; their results must have the same structure, shapes and dtypes.
+      operands: trees of arrays. `operand=x` is the older spelling of one operand.
+
+    Returns: the chosen function's result. Under `vmap` with a mapped `pred` both run, and the results are selected;
+      gradients of the branch that is not chosen are cut, so its nan does not spread.
+    Raises: TypeError if `pred` is no scalar, or the results differ in structure or type.
+
+    >>> float(cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0))
+    4.0
+    """
+    check_callable("cond", "true_fun", true_fun)
+    check_callable("cond", "false_fun", false_fun)
+    if operand is not _NOT_GIVEN:
+        operands = (operand, *operands)
+    _check_scalar("cond", "the predicate", pred)
+    if config.disable_jit:
+        return true_fun(*operands) if pred else false_fun(*operands)
+    aval = typeof(pred)
+    if not dtypes.is_bool(aval.dtype):
+        pred = pred != 0 if isinstance(pred, (int, float, np.generic)) else _nonzero(pred)
+    index = convert_element_type(pred, np.int32)
+    return _choose("cond", index, (false_fun, true_fun), ("false_fun", "true_fun"), operands)
+
+
+def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+    """``branches[index](*operands)``; an index out of range is moved to the first or last branch.
+
+    Args: index: integer of rank 0; branches: functions with results of the same structure, shapes and dtypes.
+    Raises: TypeError for an index that is no integer scalar, ValueError for no branch.
+
+    >>> float(switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5.0))
+    15.0
+    """
+    branches = tuple(branches)
+    for i, f in enumerate(branches):
+        check_callable("switch", f"branches[{i}]", f)
+    if operand is not _NOT_GIVEN:
+        operands = (operand, *operands)
+    _check_scalar("switch", "the index", index)
+    if not dtypes.is_int(typeof(index).dtype):
+        raise bad("switch", "the index must be an integer", given={"index": typeof(index)},
+                  fix="convert it with lax.convert_element_type(index, 'int32'), or use lax.cond for a bool.")
+    if not branches:
+        raise bad("switch", "there is no branch", fix="pass at least one function.", exc=ValueError)
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if config.disable_jit:
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    index = clamp(np.int32(0), convert_element_type(index, np.int32), np.int32(len(branches) - 1))
+    return _choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
+
+
+def _check_scalar(where: str, what: str, x: Any) -> None:
+    leaves, _, avals = flat_arrays(where, what, x)
+    if len(leaves) != 1 or leaves[0] is not x or avals[0].shape:
+        raise bad(where, f"{what} must be a scalar", given={what.removeprefix("the "): avals[0] if avals else repr(x)},
+                  fix="reduce it with .any() or .all(), or use numpy.where to choose element by element.")
+
+
+def _nonzero(x: Any) -> Any:
+    return convert_element_type(x, np.bool_)
+
+
+def _choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
+    """Trace the functions and bind the conditional."""
+    leaves, tree, avals = flat_arrays(where, "operands", operands)
+    key = (where, tree, tuple(avals))
+
+    def trace(f: Callable) -> tuple[TracedFunction, list[Any]]:
+        found = trace_function(f, tree, avals, f"{where} `{function_name(f)}`")
+        return found, found.consts
+
+    traced = [remember(f, key, lambda f=f: trace(f)) for f in funs]
+    for name, other in zip(names[1:], traced[1:], strict=True):
+        _check_branches(where, names[0], traced[0], name, other)
+    branches, consts = join_consts([t.program for t in traced], [t.consts for t in traced])
+    outs = cond_p.bind(index, *consts, *leaves, branches=branches)
+    return tree_unflatten(traced[0].out_tree, outs)
+
+
+def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
+    if a.out_tree != b.out_tree:
+        raise bad(where, f"`{first}` and `{second}` return different structures",
+                  given=tree_mismatch(f"result of {second}", a.out_tree, b.out_tree),
+                  fix="return the same containers from each function.")
+    paths = leaf_paths("result", a.out_tree)
+    wrong = {path: f"{first} {x.str_short()}   {second} {y.str_short()}"
+             for path, x, y in zip(paths, a.program.out_avals, b.program.out_avals, strict=True) if not same_type(x, y)}
+    if wrong:
+        raise bad(where, f"`{first}` and `{second}` return different types", given=wrong,
+                  fix="return arrays of the same shape and dtype from each function, for example with x.astype(...).")
+
+
+def join_consts(programs: Sequence[ClosedJaxpr], consts: Sequence[Sequence[Any]]) -> tuple[tuple, list[Any]]:
+    """Programs of (their own constants, operands) as programs of (the constants of all, operands)."""
+    if not any(consts):
+        return tuple(programs), []
+    position: dict[int, int] = {}
+    union: list[Any] = []
+    for own in consts:
+        for c in own:
+            if id(c) not in position:
+                position[id(c)] = len(union)
+                union.append(c)
+    avals = tuple(typeof(c) for c in union)
+    return tuple(_widened(p, tuple(position[id(c)] for c in own), avals)
+                 for p, own in zip(programs, consts, strict=True)), union
+
+
+@program_cache
+def _widened(closed: ClosedJaxpr, own: tuple[int, ...], avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
+    """A program whose first inputs are those at the positions `own` among inputs of types `avals`."""
+    j = closed.jaxpr
+    where = {k: v for k, v in zip(own, j.invars, strict=False)}
+    invars = [where.get(k) or Var(a) for k, a in enumerate(avals)]
+    return ClosedJaxpr(Jaxpr((), [*invars, *j.invars[len(own):]], j.eqns, j.outvars))
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+def _cond_type(index, *operands, branches):
+    return tuple(ShapedArray(avals[0].shape, avals[0].dtype, all(a.weak_type for a in avals))
+                 for avals in zip(*[b.out_avals for b in branches], strict=True))
+
+
+def _cond_lower(b, outs, index, *operands, branches):
+    regions = [b.region((), lambda inner, branch=branch: lower_closed(inner, branch, operands)) for branch in branches]
+    return b.ops(f'"stablehlo.case"({index}) ({", ".join(regions)}) : ({index.type}) -> ({types_text(outs)})', outs)
+
+
+def _bind(index: Any, branches: Sequence[ClosedJaxpr], operands: Sequence[Any]) -> list[Any]:
+    """Bind branches that derivative rules made; their constants, if any, become operands."""
+    branches, consts = _hoisted(branches[0], tuple(branches))
+    return cond_p.bind(index, *consts, *operands, branches=branches)
+
+
+@program_cache
+def _hoisted(first: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
+    if not any(b.consts for b in branches):
+        return branches, []
+    opened = [ClosedJaxpr(Jaxpr((), [*b.jaxpr.constvars, *b.jaxpr.invars], b.jaxpr.eqns, b.jaxpr.outvars))
+              for b in branches]
+    return join_consts(opened, [b.consts for b in branches])
+
+
+def _union(flags: Sequence[Flags]) -> Flags:
+    return tuple(any(column) for column in zip(*flags, strict=True))
+
+
+def _cond_jvp(primals, tangents, *, branches):
+    index, *operands = primals
+    nonzero = nonzero_flags(tangents[1:])
+    programs, has = _jvp_branches(branches[0], branches, nonzero)
+    n = len(has)
+    outs = _bind(index, programs, [*operands, *flagged(tangents[1:], nonzero)])
+    return outs[:n], with_zeros(has, outs[n:], branches[0].out_avals)
+
+
+@program_cache
+def _jvp_branches(first, branches, nonzero):
+    has = _union([jvp_program(b, nonzero, (False,) * len(b.out_avals))[1] for b in branches])
+    return [jvp_program(b, nonzero, has)[0] for b in branches], has
+
+
+# -- linearization ------------------------------------------------------------------------------------------------
+
+class _TwoPasses(NamedTuple):
+    """A conditional cut in two: values and residuals, then what is linear in the tangents."""
+
+    known: list[ClosedJaxpr]        # known operands -> outputs, residuals
+    unknown: list[ClosedJaxpr]      # residuals, forwarded operands, tangents -> outputs that depend on tangents
+    forwarded: tuple[int, ...]      # known operands that the second pass reads
+    from_tangent: Flags             # outputs of the second pass, as flags of all outputs
+
+
+def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr], count: int,
+                from_tangent: Flags) -> _TwoPasses:
+    """Bring the passes of all branches to the same types.
+
+    `known`: operands -> `count` outputs, residuals of this branch; `unknown`: these residuals, tangents -> outputs.
+    Branches share places for residuals of the same type, for only one of them runs.
+    """
+    forwarded = sorted({i for k in known for i in _forwards(k, count) if i is not None})
+    places: list[ShapedArray] = []
+    taken = [_take_places(places, k, count) for k in known]
+    firsts = [_first_pass(k, count, places, own) for k, own in zip(known, taken, strict=True)]
+    seconds = [_second_pass(u, places, own, _forwards(k, count), forwarded, [known[0].in_avals[i] for i in forwarded])
+               for k, u, own in zip(known, unknown, taken, strict=True)]
+    return _TwoPasses(firsts, seconds, tuple(forwarded), from_tangent)
+
+
+def _forwards(known: ClosedJaxpr, count: int) -> list[int | None]:
+    """For each residual, the operand that it is, or None."""
+    position = {v: i for i, v in enumerate(known.jaxpr.invars)}
+    return [position.get(v) if type(v) is Var else None for v in known.jaxpr.outvars[count:]]
+
+
+def _take_places(places: list[ShapedArray], known: ClosedJaxpr, count: int) -> list[int | None]:
+    """A place for each computed residual of a branch: a free one of its type, else a new one."""
+    own: list[int | None] = []
+    for aval, forward in zip(known.out_avals[count:], _forwards(known, count), strict=True):
+        aval = aval.strong()
+        free = [k for k, a in enumerate(places) if a is aval and k not in own]
+        if forward is None and not free:
+            places.append(aval)
+        own.append(None if forward is not None else free[0] if free else len(places) - 1)
+    return own
+
+
+def _first_pass(known, count, places, own) -> ClosedJaxpr:
+    def run(*operands: Any) -> list[Any]:
+        found = known(*operands)
+        at = {k: x for k, x in zip(own, found[count:], strict=True) if k is not None}
+        return [*found[:count], *(at[k] if k in at else zeros_of(a) for k, a in enumerate(places))]
+    return trace_to_jaxpr(run, known.in_avals, "cond")
+
+
+def _second_pass(unknown, places, own, forwards, forwarded, forwarded_avals) -> ClosedJaxpr:
+    n = len(places)
+
+    def run(*args: Any) -> list[Any]:
+        given = dict(zip(forwarded, args[n:n + len(forwarded)], strict=True))
+        residuals = [args[k] if k is not None else given[i] for k, i in zip(own, forwards, strict=True)]
+        return unknown(*residuals, *args[n + len(forwarded):])
+    return trace_to_jaxpr(run, [*places, *forwarded_avals, *unknown.in_avals[len(own):]], "cond")
+
+
+def _cond_linearize(trace, primals, tangents, *, branches):
+    index, *operands = primals
+    active = nonzero_flags(tangents[1:])
+    passes = _linearize_branches(branches[0], branches, active)
+    n = len(branches[0].out_avals)
+    outs = _bind(index, passes.known, operands)
+    with current_trace(trace.tangent):
+        douts = _bind(index, passes.unknown, [*outs[n:], *(operands[i] for i in passes.forwarded),
+                                              *flagged(tangents[1:], active)])
+    return outs[:n], with_zeros(passes.from_tangent, douts, branches[0].out_avals)
+
+
+@program_cache
+def _linearize_branches(first, branches, active) -> _TwoPasses:
+    nonzero = _union([linearize_program(b, active).nonzero for b in branches])
+    found = [linearize_program(b, active, nonzero) for b in branches]
+    n = len(first.out_avals)
+    return _two_passes([with_all_residuals(lin, n) for lin in found], [lin.tangent for lin in found], n, nonzero)
+
+
+def _cond_split(trace, args, params):
+    """A conditional on tangents, from a derivative rule that calls `cond`."""
+    index, *operands = args
+    tangent = tuple(trace.is_tangent(x) for x in operands)
+    branches = params["branches"]
+    passes = _cut_branches(branches[0], branches, tangent)
+    known = unflagged(operands, tangent)
+    values = _bind(index, passes.known, known)
+    n = passes.from_tangent.count(False)
+    with current_trace(trace.tangent):
+        found = _bind(index, passes.unknown, [*values[n:], *(known[i] for i in passes.forwarded),
+                                              *flagged(operands, tangent)])
+    return merge(passes.from_tangent, found, values[:n])
+
+
+@program_cache
+def _cut_branches(first, branches, tangent) -> _TwoPasses:
+    no = (False,) * len(first.out_avals)
+    forced = _union([cut_program(b, tangent, no)[2] for b in branches])
+    cuts = [cut_program(b, tangent, forced) for b in branches]
+    return _two_passes([c[0] for c in cuts], [c[1] for c in cuts], forced.count(False), forced)
+
+
+# -- transposition ------------------------------------------------------------------------------------------------
+
+def _cond_transpose(cts, index, *operands, branches):
+    linear = tuple(is_linear(x) for x in operands)
+    nonzero = nonzero_flags(cts)
+    programs, has = _transpose_branches(branches[0], branches, linear, nonzero)
+    found = iter(_bind(index, programs, [*unflagged(operands, linear), *flagged(cts, nonzero)]))
+    flags = iter(has)
+    return [None, *(next(found) if lin and next(flags) else None for lin in linear)]
+
+
+@program_cache
+def _transpose_branches(first, branches, linear, nonzero):
+    found = [transpose_program(b, linear, nonzero) for b in branches]
+    has = _union([flags for _, flags in found])
+    avals = [a.tangent() for a in flagged(first.in_avals, linear)]
+    return [_with_zero_outputs(p, flags, has, avals) for p, flags in found], has
+
+
+def _with_zero_outputs(program: ClosedJaxpr, has: Flags, wanted: Flags, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    """A program with zeros for outputs that are wanted and that it has not."""
+    if has == wanted:
+        return program
+
+    def run(*args: Any) -> list[Any]:
+        return [instantiate(x) for x in flagged(with_zeros(has, program(*args), avals), wanted)]
+    return trace_to_jaxpr(run, program.in_avals, "transpose")
+
+
+# -- batching -----------------------------------------------------------------------------------------------------
+
+def _cond_batch(axis, args, bdims, *, branches):
+    (index, *operands), (index_bdim, *dims) = args, bdims
+    if index_bdim is not None:
+        return _select_branches(axis, index, operands, dims, branches)
+    force = _union([tuple(d is not None for d in batch_program(b, axis.size, axis.name, tuple(dims))[1])
+                    for b in branches])
+    batched = [batch_program(b, axis.size, axis.name, tuple(dims), force)[0] for b in branches]
+    return _bind(index, batched, operands), [0 if flag else None for flag in force]
+
+
+def _select_branches(axis, index, operands, dims, branches):
+    """Every element runs all branches and picks one result.
+
+    In each branch the operands of elements that did not choose it are constants to derivatives: what their derivatives
+    compute there, perhaps nan, is masked out.
+    """
+    operands = [place_axis(x, d, 0, axis.size) for x, d in zip(operands, dims, strict=True)]
+    zeros = tuple(0 for _ in operands)
+    results = []
+    for i, branch in enumerate(branches):
+        chosen = eq(index, np.int32(i))
+        program, _ = batch_program(branch, axis.size, axis.name, zeros, True)
+        results.append(program(*[_constant_unless(chosen, x) for x in operands]))
+    index = index if len(branches) > 2 else convert_element_type(index, np.bool_)
+    return [select_n(_spread(index, ys[0]), *ys) for ys in zip(*results, strict=True)], [0] * len(results[0])
+
+
+def _constant_unless(chosen: Any, x: Any) -> Any:
+    if not dtypes.is_inexact(typeof(x).dtype):
+        return x
+    return select_n(_spread(chosen, x), stop_gradient(x), x)
+
+
+def _spread(flags: Any, like: Any) -> Any:
+    """A vector with one entry for each mapped element, repeated to the shape of `like`."""
+    return broadcast_in_dim(flags, typeof(like).shape, (0,))
+
+
+cond_p = Primitive("cond", type_rule=_cond_type, lower=_cond_lower, jvp=_cond_jvp, transpose=_cond_transpose,
+                   batch=_cond_batch, linearize=_cond_linearize, split=_cond_split, multiple_results=True,
+                   cacheable=False)

@@ -1,0 +1,421 @@
+"""Reductions over axes: sums, products, extrema, logical ones, moments; running sums; and all of them without nan."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.numpy.composed import conjugate, real
+from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, default_int, expand_to, to_inexact
+from xjax.numpy.rounding import isnan
+from xjax.numpy.selection import choose, operand, refuse_complex, refuse_out
+from xjax.numpy.ufuncs import add as add_arrays
+from xjax.numpy.ufuncs import maximum, minimum, multiply, to_array_like
+from xjax.ops import cumulative
+from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
+from xjax.ops.checks import canonical_axes, canonical_axis
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import div, mul, sub
+from xjax.ops.elementwise import square as lax_square
+from xjax.ops.reduce import argmax as lax_argmax
+from xjax.ops.reduce import argmin as lax_argmin
+from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
+from xjax.ops.shape import expand_dims, reduce_sum, reshape
+from xjax.ops.slice import pad as lax_pad
+from xjax.ops.transcendental import sqrt
+from xjax.runtime.jit import jit
+
+Axis = int | Sequence[int] | None
+
+
+# -- what all share -----------------------------------------------------------------------------------------------
+
+def _axes(where: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    return tuple(sorted(canonical_axes(axis, ndim, where)))
+
+
+def _masked(where: str, x: Any, mask: Any, neutral: Any) -> Any:
+    """`x` with the neutral element where the mask is false."""
+    if mask is None:
+        return x
+    if not dtypes.is_bool(aval_of(where, mask).dtype):
+        raise bad(where, "`where` must be a bool array", given={"where": aval_of(where, mask)},
+                  fix="compare it with something: where=mask != 0.", exc=ValueError)
+    return choose(mask, x, cast(where, neutral, x.dtype), where)
+
+
+def _finish(where: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any, initial: Any = None,
+            join: Callable | None = None) -> Any:
+    if initial is not None:
+        if np.ndim(initial):
+            raise bad(where, "`initial` must be a number", given={"initial": str(np.shape(initial))},
+                      fix="pass a number.", exc=ValueError)
+        y = join(cast(where, initial, y.dtype), y)
+    y = convert_element_type(y, dtype)
+    return expand_dims(y, axes) if keepdims else y
+
+
+def _sum_dtype(dtype: Any) -> Any:
+    """Narrow integers and bool are added up as default integers."""
+    if dtypes.is_inexact(dtype):
+        return dtype
+    default = default_int()
+    if dtypes.is_unsigned(dtype):
+        default = dtypes.canonicalize_dtype(np.uint64)
+    return dtype if not dtypes.is_bool(dtype) and dtypes.bit_width(dtype) >= dtypes.bit_width(default) else default
+
+
+def _wide(dtype: Any) -> Any:
+    """Dtype in which sums are computed: 16-bit floats add up as float32."""
+    return dtypes.float32 if dtypes.is_float(dtype) and dtypes.bit_width(dtype) < 32 else dtype
+
+
+def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
+    where_ = f"numpy.{name}"
+
+    def total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+              initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
+        refuse_out(where_, out)
+        a = to_array_like(where_, a)
+        result = as_dtype(dtype, where_) if dtype is not None else a.dtype
+        if dtype is None and (promote_integers or dtypes.is_bool(result)):
+            result = _sum_dtype(result)
+        axes = _axes(where_, axis, a.ndim)
+        x = _masked(where_, convert_element_type(a, _wide(result), a.weak_type and _wide(result) == a.dtype), where,
+                    neutral)
+        return _finish(where_, reduce(x, axes), axes, keepdims, result, initial, join)
+
+    total.__name__ = total.__qualname__ = name
+    total.__doc__ = f"""{doc} over `axis` (default: all axes).
+
+    Args:
+      a: number[...] or bool; narrow integers are computed as default integers unless `dtype` says otherwise, 16-bit
+        floats as float32.
+      dtype: of the result. out: not supported. keepdims: whether reduced axes stay, with size 1.
+      initial: a number to start from. where: bool[...]; elements where it is false are left out.
+    """
+    return total
+
+
+sum = _total("sum", reduce_sum, 0, add_arrays, "Sum")
+prod = _total("prod", reduce_prod, 1, multiply, "Product")
+
+
+def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) -> Callable:
+    where_ = f"numpy.{name}"
+
+    def extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+                 where: Any = None) -> Any:
+        refuse_out(where_, out)
+        a = to_array_like(where_, a)
+        axes = _axes(where_, axis, a.ndim)
+        if initial is None:
+            if where is not None:
+                raise bad(where_, "`where` needs `initial`: an extremum of nothing is undefined",
+                          fix="pass initial=....", exc=ValueError)
+            if math.prod(a.shape[d] for d in axes) == 0:
+                raise bad(where_, "zero-size array to reduction operation which has no identity",
+                          given={"a": a.aval, "axis": str(axes)}, fix="pass initial=....", exc=ValueError)
+        x = _masked(where_, a, where, _extreme(a.dtype, sign))
+        return _finish(where_, reduce(x, axes), axes, keepdims, a.dtype, initial, join)
+
+    extremum.__name__ = extremum.__qualname__ = name
+    extremum.__doc__ = f"""{doc} over `axis` (default: all axes); nan if there is one. Ties share the gradient equally.
+
+    Args: as for `sum`; `where` needs `initial`.
+    Raises: ValueError for no elements without `initial`.
+    """
+    return extremum
+
+
+def _extreme(dtype: Any, sign: int) -> Any:
+    """The value that loses against all others: sign 1 for a maximum."""
+    if dtypes.is_bool(dtype):
+        return sign < 0
+    if dtypes.is_int(dtype):
+        return int(dtypes.iinfo(dtype).min if sign > 0 else dtypes.iinfo(dtype).max)
+    return -math.inf * sign
+
+
+max = amax = _extremum("max", reduce_max, 1, maximum, "Maximum")
+min = amin = _extremum("min", reduce_min, -1, minimum, "Minimum")
+
+
+def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable:
+    where_ = f"numpy.{name}"
+
+    def logical(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+        refuse_out(where_, out)
+        a = to_array_like(where_, a)
+        axes = _axes(where_, axis, a.ndim)
+        x = _masked(where_, convert_element_type(a, np.bool_), where, neutral)
+        return _finish(where_, reduce(x, axes), axes, keepdims, np.dtype(bool))
+
+    logical.__name__ = logical.__qualname__ = name
+    logical.__doc__ = f"Whether {doc} `axis` (default: all axes) is true: not 0. `where` as for `sum`."
+    return logical
+
+
+all = _logical("all", reduce_and, True, bitwise_and, "every element over")
+any = _logical("any", reduce_or, False, bitwise_or, "some element over")
+
+
+def _arg(name: str, reduce: Callable, doc: str) -> Callable:
+    where = f"numpy.{name}"
+
+    def arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+        refuse_out(where, out)
+        a = to_array_like(where, a)
+        rank = a.ndim
+        if axis is None:
+            a, axis = reshape(a, (a.size,)), 0
+        axis = canonical_axis(axis, a.ndim, where)
+        if not a.shape[axis]:
+            raise bad(where, "there is no element to find", given={"a": a.aval}, fix="pass a non-empty axis.",
+                      exc=ValueError)
+        index = reduce(a, axis, default_int())
+        if not keepdims:
+            return index
+        return expand_dims(index, (axis,)) if a.ndim == rank else reshape(index, (1,) * rank)
+
+    arg.__name__ = arg.__qualname__ = name
+    arg.__doc__ = f"Index of the {doc} along `axis` (default: of the flattened array): the first one; nan wins."
+    return arg
+
+
+argmax = _arg("argmax", lax_argmax, "largest element")
+argmin = _arg("argmin", lax_argmin, "smallest element")
+
+
+# -- moments ------------------------------------------------------------------------------------------------------
+
+def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
+         where: Any = None) -> Any:
+    """Mean over `axis` (default: all axes), nan of nothing.
+
+    Args: as for `sum`; integers give floats.
+    """
+    where_ = "numpy.mean"
+    refuse_out(where_, out)
+    a = to_array_like(where_, a)
+    result = as_dtype(dtype, where_) if dtype is not None else dtypes.canonicalize_dtype(to_inexact(a.dtype))
+    axes = _axes(where_, axis, a.ndim)
+    computed = _wide(result)
+    total = sum(a, axes, dtype=computed, keepdims=keepdims, where=where)
+    count = _count(where_, a, axes, where, computed, keepdims)
+    return convert_element_type(div(total, count), result)
+
+
+def _count(where_: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keepdims: bool) -> Any:
+    """How many elements take part: a number, or an array if there is a mask."""
+    if mask is None:
+        return dtype.type(math.prod(a.shape[d] for d in axes))
+    mask = expand_to(where_, operand(where_, mask), a.shape)
+    return sum(mask, axes, dtype=dtype, keepdims=keepdims)
+
+
+def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+        where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
+    """Mean squared distance from the mean over `axis` (default: all axes), computed in two passes.
+
+    Args: ddof, correction: subtracted from the count in the divisor; mean: the mean, with kept axes, if it is known.
+      The others as for `sum`.
+    Returns: a real array; nan where the divisor is not positive.
+    """
+    where_ = "numpy.var"
+    refuse_out(where_, out)
+    a = to_array_like(where_, a)
+    ddof = ddof if correction is None else correction
+    asked = None if dtype is None else as_dtype(dtype, where_)
+    computed = dtypes.canonicalize_dtype(to_inexact(a.dtype if asked is None else
+                                                    np.promote_types(a.dtype, asked) if asked.kind in "fc" and
+                                                    a.dtype.kind in "fciub" else asked))
+    if asked is not None and dtypes.is_complex(a.dtype) and not dtypes.is_complex(asked):
+        raise bad(where_, "a complex array has no variance of a real `dtype`", given={"a": a.aval, "dtype": asked},
+                  fix="leave `dtype` out: the result is real.", exc=ValueError)
+    out_ = _variance(convert_element_type(a, _wide(dtypes.canonicalize_dtype(computed))), where, mean,
+                     _axes(where_, axis, a.ndim), float(ddof), keepdims)
+    result = asked if asked is not None else computed
+    return convert_element_type(out_, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result)
+
+
+@functools.partial(jit, static_argnums=(3, 4, 5), inline=True)
+def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float, keepdims: bool) -> Any:
+    where_ = "numpy.var"
+    center = mean(x, axes, keepdims=True, where=mask) if center is None else center
+    distance = sub(x, convert_element_type(operand(where_, center), x.dtype))
+    squared = real(mul(distance, conjugate(distance))) if dtypes.is_complex(x.dtype) else lax_square(distance)
+    total = sum(squared, axes, keepdims=keepdims, where=mask)
+    count = _count(where_, x, axes, mask, total.dtype, keepdims)
+    divisor = count - total.dtype.type(ddof)
+    if mask is None:
+        return div(total, divisor if divisor > 0 else total.dtype.type(math.nan))
+    return choose(divisor > 0, div(total, divisor), math.nan)
+
+
+def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+        where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
+    """Standard deviation: the root of `var`. Its gradient at constant data is nan, as in JAX."""
+    refuse_out("numpy.std", out)
+    return sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Number of elements that are not 0 over `axis` (default: all axes), as a default integer."""
+    a = operand("numpy.count_nonzero", a)
+    return sum(convert_element_type(a, np.bool_), axis, dtype=default_int(), keepdims=keepdims)
+
+
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+    """Largest minus smallest element over `axis` (default: all axes)."""
+    refuse_out("numpy.ptp", out)
+    return sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+# -- without nan --------------------------------------------------------------------------------------------------
+
+def _without_nan(where: str, a: Any, neutral: Any) -> Any:
+    a = to_array_like(where, a)
+    return choose(isnan(a), cast(where, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
+
+
+def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
+    def nan_total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+                  initial: Any = None, where: Any = None) -> Any:
+        return total(_without_nan(f"numpy.{name}", a, neutral), axis, dtype, out, keepdims, initial, where)
+
+    nan_total.__name__ = nan_total.__qualname__ = name
+    nan_total.__doc__ = f"`{name[3:]}` of the elements that are not nan."
+    return nan_total
+
+
+nansum = _nan_total("nansum", sum, 0)
+nanprod = _nan_total("nanprod", prod, 1)
+
+
+def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
+    where_ = f"numpy.{name}"
+
+    def nan_extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+                     where: Any = None) -> Any:
+        a = to_array_like(where_, a)
+        if not dtypes.is_inexact(a.dtype):
+            return extremum(a, axis, out, keepdims, initial, where)
+        found = extremum(_without_nan(where_, a, _extreme(a.dtype, sign)), axis, out, keepdims, initial, where)
+        if initial is not None:
+            return found
+        return choose(all(isnan(a), axis, keepdims=keepdims), cast(where_, math.nan, a.dtype), found)
+
+    nan_extremum.__name__ = nan_extremum.__qualname__ = name
+    nan_extremum.__doc__ = f"`{name[3:]}` of the elements that are not nan; nan where there is none."
+    return nan_extremum
+
+
+nanmax = _nan_extremum("nanmax", max, 1)
+nanmin = _nan_extremum("nanmin", min, -1)
+
+
+def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
+    where = f"numpy.{name}"
+
+    def nan_arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+        a = to_array_like(where, a)
+        found = arg(_without_nan(where, a, _extreme(a.dtype, sign)), axis, out, keepdims)
+        if not dtypes.is_inexact(a.dtype):
+            return found
+        return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(where, -1, found.dtype), found)
+
+    nan_arg.__name__ = nan_arg.__qualname__ = name
+    nan_arg.__doc__ = f"`{name[3:]}` of the elements that are not nan; -1 where there is none."
+    return nan_arg
+
+
+nanargmax = _nan_arg("nanargmax", argmax, 1)
+nanargmin = _nan_arg("nanargmin", argmin, -1)
+
+
+def _numbers_only(where_: str, a: Any, mask: Any) -> Any:
+    """Mask of the elements that are no nan (and in the user's mask)."""
+    valid = bitwise_not(isnan(a))
+    return valid if mask is None else bitwise_and(valid, expand_to(where_, operand(where_, mask), a.shape))
+
+
+def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+            where: Any = None) -> Any:
+    """`mean` of the elements that are not nan; nan where there is none."""
+    a = to_array_like("numpy.nanmean", a)
+    mask = _numbers_only("numpy.nanmean", a, where) if dtypes.is_inexact(a.dtype) else where
+    return mean(a, axis, dtype, out, keepdims, where=mask)
+
+
+def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
+           where: Any = None) -> Any:
+    """`var` of the elements that are not nan; nan where there are too few."""
+    a = to_array_like("numpy.nanvar", a)
+    mask = _numbers_only("numpy.nanvar", a, where) if dtypes.is_inexact(a.dtype) else where
+    return var(a, axis, dtype, out, ddof, keepdims, where=mask)
+
+
+def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
+           where: Any = None) -> Any:
+    """`std` of the elements that are not nan; nan where there are too few."""
+    return sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+
+
+# -- running ------------------------------------------------------------------------------------------------------
+
+def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
+    where = f"numpy.{name}"
+
+    def running(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+        refuse_out(where, out)
+        a = to_array_like(where, a)
+        if axis is None:
+            a, axis = reshape(a, (a.size,)), 0
+        axis = canonical_axis(axis, a.ndim, where)
+        if neutral is not None:
+            a = _without_nan(where, a, neutral)
+        if dtype is not None:
+            a = convert_element_type(a, as_dtype(dtype, where))
+        elif dtypes.is_bool(a.dtype):
+            a = convert_element_type(a, default_int())
+        return run(a, axis)
+
+    running.__name__ = running.__qualname__ = name
+    running.__doc__ = f"{doc} along `axis` (default: of the flattened array)."
+    return running
+
+
+cumsum = _running("cumsum", cumulative.cumsum, None, "Running sum")
+cumprod = _running("cumprod", cumulative.cumprod, None, "Running product")
+nancumsum = _running("nancumsum", cumulative.cumsum, 0, "Running sum, nan counted as 0,")
+nancumprod = _running("nancumprod", cumulative.cumprod, 1, "Running product, nan counted as 1,")
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0."""
+    return _cumulative("numpy.cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Running product along `axis`, which may be left out for vectors; with `include_initial` it starts with 1."""
+    return _cumulative("numpy.cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _cumulative(where: str, run: Callable, start: int, x: Any, axis: int | None, dtype: Any, initial: bool) -> Any:
+    x = to_array_like(where, x)
+    if axis is None and x.ndim != 1:
+        raise bad(where, "`axis` is needed for arrays that are no vectors", given={"x": x.aval}, fix="pass axis=....",
+                  exc=ValueError)
+    axis = canonical_axis(0 if axis is None else axis, x.ndim, where)
+    out = run(x, axis, dtype)
+    if not initial:
+        return out
+    config = [(1, 0, 0) if d == axis else (0, 0, 0) for d in range(x.ndim)]
+    return lax_pad(out, out.dtype.type(start), config)

@@ -1,0 +1,70 @@
+"""`custom_gradient`: value and gradient rule from one function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree_nodes import Partial
+from xjax.core.types import typeof
+from xjax.transforms.custom_vjp import custom_vjp
+
+
+def custom_gradient(fun: Callable) -> Callable:
+    """Decorator of a function that returns (value, rule), where `rule(ct)` gives the cotangents of its arguments.
+
+    The rule may use anything that the function computed; it is recorded once, when the function is differentiated. For
+    one argument it may return the bare cotangent.
+
+    >>> @xjax.custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda ct: xjax.numpy.clip(ct, -1.0, 1.0)
+    >>> float(xjax.grad(lambda x: 5.0 * clipped(x))(2.0))
+    1.0
+    """
+    def value(*args: Any) -> Any:
+        return _pair(fun, args)[0]
+
+    def forward(*args: Any) -> tuple[Any, Any]:
+        out, rule = _pair(fun, args)
+        leaves, out_tree = flatten(out)
+        in_tree = flatten(args)[1]
+
+        def flat_rule(*cts: Any) -> list[Any]:
+            found = rule(tree_unflatten(out_tree, cts))
+            if len(args) == 1 and not (isinstance(found, (tuple, list)) and len(found) == 1):
+                found = (found,)
+            cotangents, tree = flatten(tuple(found))
+            if tree != in_tree:
+                raise bad("custom_gradient", "the rule must return one cotangent for each argument",
+                          given={"arguments": str(in_tree), "cotangents": str(tree)},
+                          fix="return a tuple with the structure of the arguments.")
+            return cotangents
+
+        # What the rule closes over becomes the residuals.
+        program, consts = hoist_consts(trace_to_jaxpr(flat_rule, [typeof(y).tangent() for y in leaves],
+                                                      "custom_gradient"))
+
+        def apply(*args: Any) -> tuple:
+            return tree_unflatten(in_tree, program(*args))
+
+        return out, Partial(apply, *consts)
+
+    def backward(rule: Partial, ct: Any) -> tuple:
+        return rule(*flatten(ct)[0])
+
+    wrapped = custom_vjp(functools.wraps(fun)(value))
+    wrapped.defvjp(forward, backward)
+    return wrapped
+
+
+def _pair(fun: Callable, args: tuple) -> tuple[Any, Callable]:
+    out = fun(*args)
+    if not isinstance(out, tuple) or len(out) != 2 or not callable(out[1]):
+        raise bad("custom_gradient", "the function must return (value, rule)",
+                  given={"returned": type(out).__name__}, fix="return y, lambda ct: (cotangent of each argument).")
+    return out
