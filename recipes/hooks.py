@@ -11,12 +11,14 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from recipes.checkpoint import Checkpoints
 from recipes.errors import DivergedError
 from recipes.loop import Record, Report
+from xjax import tree_util
 
 
 class StopOnNaN:
@@ -26,12 +28,12 @@ class StopOnNaN:
         for record in report.records:
             for name, value in record.values.items():
                 if not math.isfinite(value):
-                    raise DivergedError(
-                        "training",
-                        f"{name} is {value} at step {record.step}.",
-                        fix="a smaller optim.lr, or optim.clip_norm=1.0; --resume goes on from "
-                        "the last checkpoint, which is sound.",
-                    )
+                    raise _diverged(f"{name} is {value} at step {record.step}.")
+
+
+def _diverged(what: str) -> DivergedError:
+    fix = "a smaller optim.lr, or optim.clip_norm=1.0 (the checkpoints saved so far are sound)."
+    return DivergedError("training", what, fix=fix)
 
 
 class MetricsLog:
@@ -73,14 +75,22 @@ def read_metrics(file: Path) -> list[Record]:
 
 
 class SaveCheckpoint:
-    """Saves the state every ``every`` steps and at the end; a failing save ends the run."""
+    """Saves the state every ``every`` steps and at the end; a failing save ends the run.
+
+    A state with a NaN or an infinity is not saved: the loss shows it one step later only.
+    """
 
     def __init__(self, checkpoints: Checkpoints, every: int) -> None:
         self._checkpoints, self._every = checkpoints, every
 
     def __call__(self, report: Report) -> None:
         if report.step % self._every == 0 or report.final:
-            self._checkpoints.save(report.step, report.fetch_state())
+            state = report.fetch_state()
+            for path, leaf in tree_util.tree_flatten_with_path(state.params)[0]:
+                if not np.isfinite(leaf).all():
+                    name = f"params{tree_util.keystr(path)}"
+                    raise _diverged(f"{name} is not finite after step {report.step}.")
+            self._checkpoints.save(report.step, state)
 
 
 class ProgressBar:

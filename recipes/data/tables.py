@@ -136,7 +136,7 @@ def _target(table: pa.Table, config: TableConfig) -> tuple[np.ndarray, list[str]
         classes, ids = np.unique(values, return_inverse=True)
         if len(classes) >= 2:
             return ids.astype(np.int32), classes.tolist()
-        why, fix = f"it has the one value {classes[0]!r}", "another task.target."
+        why, fix = f"it has the one value {str(classes[0])!r}", "another task.target."
     else:
         why = f"it holds {kind}"
         fix = "task.kind=regression for a float target, classification for words and whole numbers."

@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 import xjax
-from xjax.core.primitive import RULES, Missing, all_primitives
+from xjax.core.primitive import RULES, Missing, Primitive, all_primitives
 
 
 def load_all() -> None:
@@ -20,3 +20,48 @@ def load_all() -> None:
 
 load_all()
 PRIMITIVES = sorted(all_primitives().items())
+
+# Rules that do not exist, other than transposes: (primitive, rule) -> why.
+WITHOUT = {
+    ("custom_lin", "lower"): "stands in tangent programs only, which are transposed, not run",
+    ("custom_lin", "jvp"): "forward mode of custom_vjp",
+    ("custom_lin", "batch"): "forward mode of custom_vjp",
+    ("nextafter", "jvp"): "no useful derivative",
+    ("pmax", "jvp"): "no rule in JAX either",
+    ("pmin", "jvp"): "no rule in JAX either",
+}
+
+
+def missing() -> dict[tuple[str, str], str]:
+    return {(name, rule): getattr(p, rule).why for name, p in PRIMITIVES for rule in RULES
+            if isinstance(getattr(p, rule), Missing)}
+
+
+@pytest.mark.parametrize("name, p", PRIMITIVES, ids=[name for name, _ in PRIMITIVES])
+def test_a_primitive_has_every_rule(name, p):
+    for rule in RULES:
+        assert callable(getattr(p, rule)), f"{name} has no {rule} rule"
+        if isinstance(found := getattr(p, rule), Missing):
+            assert len(found.why) > 10 and found.fix, f"{name}: say why there is no {rule} rule, and what to do"
+
+
+def test_missing_rules_stand_in_the_list():
+    found = {key: why for key, why in missing().items() if key[1] != "transpose"}
+    for (name, rule), why in sorted(found.items()):
+        print(f"{name:15} {rule:10} {why}")
+    assert found.keys() == WITHOUT.keys()
+
+
+@pytest.mark.parametrize("name, p", PRIMITIVES, ids=[name for name, _ in PRIMITIVES])
+def test_a_linear_primitive_has_a_transpose(name, p):
+    """`jvp=LINEAR` puts the operation itself into tangent programs, so it must transpose."""
+    linear = getattr(p.jvp, "__func__", None) is Primitive._linear_jvp
+    assert not (linear and isinstance(p.transpose, Missing))
+
+
+def test_a_missing_rule_says_what_to_do():
+    for _, p in PRIMITIVES:
+        for rule in RULES:
+            if isinstance(found := getattr(p, rule), Missing):
+                with pytest.raises(NotImplementedError, match="fix: "):
+                    found()

@@ -257,16 +257,22 @@ def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]
 
 def check_vmap(op: Op) -> None:
     """vmap = loop, whichever operands are mapped along whichever axes."""
-    size = 2
+    size, cases = 2, []
     for shapes in op.shapes[:2]:
         for in_axes, out_axis in axis_choices(shapes):
             full = tuple(s if a is None else (*s[:a], size, *s[a:]) for s, a in zip(shapes, in_axes, strict=True))
-            xs = operands(op, full, op.dtypes[0])
-            got = xjax.vmap(op.function(), in_axes, out_axis)(*xs)
-            each = [leaves(op.function()(*[x if a is None else np.take(x, k, a)
-                                           for x, a in zip(xs, in_axes, strict=True)])) for k in range(size)]
-            want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*each, strict=True)]
-            close(got, want, tolerance(op, got), f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
+            cases.append((shapes, in_axes, out_axis, operands(op, full, op.dtypes[0])))
+
+    def run(all_xs: Sequence[list[Any]]) -> list[Any]:
+        return [xjax.vmap(op.function(), in_axes, out_axis)(*xs)
+                for (_, in_axes, out_axis, _), xs in zip(cases, all_xs, strict=True)]
+
+    # One program for all cases: compiling is what takes time here.
+    for (shapes, in_axes, out_axis, xs), got in zip(cases, xjax.jit(run)([c[-1] for c in cases]), strict=True):
+        each = [leaves(op.function()(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)]))
+                for k in range(size)]
+        want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*each, strict=True)]
+        close(got, want, tolerance(op, got), f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
 
 
 # -- checks of derivatives ----------------------------------------------------------------------------------------
@@ -348,13 +354,15 @@ def check_single_precision(op: Op) -> None:
 
 # Parameters that only jax's sharding machinery has, or that say "the default".
 _ONLY_JAX = re.compile(r"\s*\b(out_sharding|sharding|memory_space|accuracy)=None\b")
+# jax sometimes makes zeros that nobody reads.
+_DEAD_ZEROS = re.compile(r"_:\S+ = broadcast_in_dim 0\.0:\S+ ")
 _NUMPY_INT = re.compile(r"np\.int64\((\d+)\)")
 
 
 def normalized(program: Any) -> str:
     """Text of a program without what only jax prints, and without line breaks."""
     text = _NUMPY_INT.sub(r"\1", _ONLY_JAX.sub("", str(program)))
-    return re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " "))
+    return _DEAD_ZEROS.sub("", re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " ")))
 
 
 def check_programs(op: Op, jax: Any) -> None:

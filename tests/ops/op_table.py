@@ -153,9 +153,15 @@ SPECIAL = [
 
 CONVERSIONS = [
     *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_{d}",
-         shapes=UNARY[:1], dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"),
-         grads=2 if d in ("float32", "float64", "complex64") else 0, domain=(-3.9, 5.9))
+         shapes=UNARY[:1], dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"), grads=0,
+         domain=(-3.9, 5.9))
       for d in (*ANY, "float8_e4m3fn", "int4")),
+    # Python types mean single or double precision by the mode, so derivatives can be checked.
+    *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_python_{d.__name__}",
+         dtypes=dtypes)
+      for d, dtypes in ((float, ("bfloat16", "float32")), (complex, ("float32", "complex64")))),
+    Op("convert_element_type", lambda lax, x: lax.convert_element_type(x, float), np.real, dtypes=COMPLEX,
+       id="convert_complex_to_real"),
     Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.int32), id="bitcast_same_width",
        dtypes=("float32", "uint32"), grads=0),
     Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.uint8), id="bitcast_narrower",

@@ -9,6 +9,8 @@ from tests.ops.harness import derivative_cases, rows, value_cases
 from tests.ops.op_table import OPS
 
 jax = pytest.importorskip("jax")
+# A row converts complex numbers to real ones; `test_elementwise` checks that this warns.
+pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 
 
 @pytest.mark.parametrize(("op", "dtypes"), value_cases(OPS))

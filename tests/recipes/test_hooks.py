@@ -2,14 +2,16 @@
 
 import io
 import json
+from typing import NamedTuple
 
 import matplotlib.image
 import numpy as np
 import pytest
 from rich.console import Console
 
+from recipes.checkpoint import Checkpoints
 from recipes.errors import DivergedError
-from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
+from recipes.hooks import MetricsLog, ProgressBar, SaveCheckpoint, StopOnNaN, read_metrics
 from recipes.loop import Record, Report
 from recipes.plots import learning_curve
 
@@ -26,10 +28,30 @@ def test_nan_stops_with_the_first_bad_step_and_metric(bad):
         StopOnNaN()(report(1.0, bad, 2.0, bad))
     assert str(caught.value) == (
         f"training: train/loss is {bad} at step 2.\n"
-        "  fix: a smaller optim.lr, or optim.clip_norm=1.0; --resume goes on from the last "
-        "checkpoint, which is sound."
+        "  fix: a smaller optim.lr, or optim.clip_norm=1.0 (the checkpoints saved so far are sound)."
     )
     StopOnNaN()(report(1.0, 2.0))
+
+
+class _State(NamedTuple):
+    params: tuple
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_diverged_state_is_not_saved(tmp_path, bad):
+    checkpoints = Checkpoints(tmp_path)
+    save = SaveCheckpoint(checkpoints, every=1)
+    for step, value in enumerate((1.0, bad), start=1):
+        state = _State(({"w": np.array([0, value], np.float32)},))
+        given = Report(step, [], fetch_state=lambda state=state: state, final=False)
+        if value == 1.0:
+            save(given)
+        else:
+            with pytest.raises(
+                DivergedError, match=r"params\[0\]\['w'\] is not finite after step 2"
+            ):
+                save(given)
+    assert checkpoints.steps() == [1]
 
 
 def test_metrics_are_one_json_line_a_step(tmp_path):

@@ -146,5 +146,8 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     """Turn the constants of a program into leading inputs; returns the program and those constants."""
     if not closed.consts:
         return closed, []
-    j = closed.jaxpr
-    return ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars)), closed.consts
+    found = closed.memo.get("hoisted")
+    if found is None:                       # remembered: what is derived from or compiled for it hangs on its identity
+        j = closed.jaxpr
+        found = closed.memo["hoisted"] = ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars))
+    return found, closed.consts

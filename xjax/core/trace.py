@@ -119,6 +119,14 @@ class Tracer:
         # Even where the value is known: NumPy would silently cut the derivative.
         raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
 
+    @property
+    def __jax_array__(self) -> Any:
+        """Looked up by the real JAX, to which a value traced here means nothing."""
+        raise errors.bad("xjax", "a value traced by xjax was passed to a function of the real JAX",
+                         given={"value": f"{self.aval.str_short()} {self.origin()}"},
+                         fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
+                         exc=ValueError)
+
 
 _FIXES = {
     "bool()": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",

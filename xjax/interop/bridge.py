@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.interop import higher_order, keys
 from xjax.interop.arrays import from_jax_array
 from xjax.interop.real_jax import inside_jax, is_jax_array, is_jax_tracer, real_jax, world
-from xjax.interop.translate import aval_of, is_key, translate
+from xjax.interop.translate import translate
 from xjax.interop.trees import flatten_any
 from xjax.runtime.array import Array, to_array
 from xjax.runtime.jit_primitive import jit_p
@@ -59,7 +59,10 @@ def from_jax(fun: Callable) -> JaxFunction:
 
 
 class JaxFunction:
-    """A bridged function, made by `from_jax`. Inside JAX it is the JAX function itself."""
+    """A bridged function, made by `from_jax`; a pytree whose leaves are the xjax arrays that it was made with.
+
+    Inside JAX it is the JAX function itself.
+    """
 
     def __init__(self, source: _Source, arrays: Sequence[Any] = ()):
         self._source, self._arrays = source, tuple(arrays)
@@ -77,34 +80,41 @@ class JaxFunction:
         if world.inside_jax:
             return source.make(*self._arrays)(*args, **kwargs)
         leaves, tree = flatten_any((self._arrays, args, kwargs))
-        call = _Call.of(leaves, tree, not source.static_numbers)
-        if call is None:                    # values that JAX itself is tracing
+        if any(is_jax_tracer(x) for x in leaves if not isinstance(x, _OURS)):
             return source.make(*self._arrays)(*args, **kwargs)
-        key = (tree, call.avals, call.static, config.trace_key())
-        traced = source.programs.get(key)
+        call = _Call(leaves, tree, numbers_are_arrays=True)
+        traced = source.traced(call)
         if traced is None:
-            traced = source.programs[key] = _trace(source, call, leaves)
-        if traced.static_numbers:
-            call = _Call.of(leaves, tree, numbers=False)
-            key = (tree, call.avals, call.static, config.trace_key())
-            traced = source.programs.get(key)
-            if traced is None:
-                traced = source.programs[key] = _trace(source, call, leaves)
+            call = _Call(leaves, tree, numbers_are_arrays=False)
+            traced = source.traced(call)
         return traced(call.arrays)
 
 
 class _Source:
     """The JAX function behind a bridged one, `make(*arrays)`, and what was traced of it."""
 
-    __slots__ = ("make", "name", "programs", "like", "static_numbers")
+    __slots__ = ("make", "name", "programs", "like")
 
     def __init__(self, make: Callable[..., Callable], name: str, programs: dict, like: Any = None):
         self.make, self.name, self.programs, self.like = make, name, programs, like
-        self.static_numbers = False
+
+    def traced(self, call: _Call) -> _Traced | None:
+        """The program for a call; None if its numbers must be static."""
+        key = call.key()
+        try:
+            found = self.programs.get(key, _MISSING)
+        except TypeError:
+            raise _unhashable(self.name, call) from None
+        if found is _MISSING:
+            found = self.programs[key] = _trace_numbers(self, call) if call.has_numbers else _trace(self, call)
+        return found
 
 
 register_pytree_node(JaxFunction, lambda f: (f._arrays, f._source), JaxFunction)
 
+_OURS = (Array, Tracer, np.ndarray, np.generic, bool, int, float, complex, str)
+_NUMBERS = (int, float, complex)
+_MISSING = object()
 _all_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -114,3 +124,149 @@ def _programs_of(fun: Callable) -> dict:
         return _all_programs.setdefault(fun, {})
     except TypeError:                       # not hashable, or takes no weak references
         return {}
+
+
+class _Call:
+    """The leaves of a call's arguments, parted into arrays and static values."""
+
+    __slots__ = ("tree", "arrays", "avals", "static", "has_numbers", "count")
+
+    def __init__(self, leaves: Sequence[Any], tree: Any, numbers_are_arrays: bool):
+        self.tree, self.count, self.has_numbers = tree, len(leaves), False
+        self.arrays: list[Any] = []
+        self.avals: list[ShapedArray] = []
+        self.static: list[tuple[int, Any]] = []         # position among the leaves, value
+        for i, x in enumerate(leaves):
+            kind = type(x)
+            if kind in _NUMBERS and numbers_are_arrays:
+                self.has_numbers = True
+            elif not (kind is Array or isinstance(x, (Tracer, np.ndarray, np.generic))):
+                if not is_jax_array(x):
+                    self.static.append((i, x))
+                    continue
+                x = from_jax_array(x)
+            self.arrays.append(x)
+            self.avals.append(typeof(x))
+
+    def key(self) -> tuple:
+        """What one program is good for. Equal numbers of different types (1, 1.0, True) are different values."""
+        static = tuple([(i, type(x), x, str(x) if x == 0 else "") if isinstance(x, (float, complex)) else (i, type(x), x)
+                        for i, x in self.static])
+        return self.tree, tuple(self.avals), static, config.trace_key()
+
+    def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, tuple, dict]:
+        """(arrays bound to the function, args, kwargs) with other values in the place of the arrays."""
+        static, given = dict(self.static), iter(arrays)
+        leaves = [static[i] if i in static else next(given) for i in range(self.count)]
+        bound, args, kwargs = self.tree.unflatten(leaves)
+        return bound, args, kwargs
+
+
+def _unhashable(name: str, call: _Call) -> Exception:
+    for _, x in call.static:
+        try:
+            hash(x)
+        except TypeError:
+            return bad(f"from_jax of `{name}`", f"an argument of type {type(x).__name__} is neither an array nor hashable",
+                       given={"value": repr(x)[:80]}, fix="pass arrays, pytrees of them, or hashable values.")
+    return bad(f"from_jax of `{name}`", "the static part of an argument's pytree is not hashable",
+               fix="give the container hashable static fields.")
+
+
+# -- tracing ------------------------------------------------------------------------------------------------------
+
+def _trace_numbers(source: _Source, call: _Call) -> _Traced | None:
+    """Trace with Python numbers as arguments; None if the function needs their values: it fails (an axis, a shape), or
+    makes functions, which then have the numbers in them.
+    """
+    try:
+        traced = _trace(source, call)
+    except Exception:                       # whatever it is, the trace with static numbers will raise it again
+        return None
+    return None if traced.makes_functions else traced
+
+
+def _trace(source: _Source, call: _Call) -> _Traced:
+    jax = real_jax()
+    leaves: list[Any] = []
+    out_tree: Any = None
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        nonlocal out_tree
+        bound, args, kwargs = call.rebuild(arrays)
+        found, out_tree = jax.tree_util.tree_flatten(source.make(*bound)(*args, **kwargs))
+        return found
+
+    def flat(*arrays: Any) -> list[Any]:
+        leaves[:] = run(arrays)
+        return [x for x in leaves if _is_array(x)]
+
+    with inside_jax():
+        closed = jax.make_jaxpr(flat)(*[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                                        for a in call.avals])
+        if not call.arrays and any(map(_is_function, leaves)):
+            made = run(())                  # outside the trace: nothing traced may live on in them
+        else:
+            made = [functools.partial(_remake, run, k) for k in range(len(leaves))]
+    where = f"from_jax of `{source.name}`"
+    slots = []
+    for x, make in zip(leaves, made, strict=True):
+        if _is_array(x):
+            slots.append(_ARRAY)
+        elif _is_function(x):
+            constant = not call.arrays
+            slots.append(_Source((lambda f=make: f) if constant else make, function_name(x), {}, make if constant else None))
+        else:
+            slots.append(_Static(x))
+    program, consts = translate(closed, where)
+    return _Traced(program, [to_array(c) for c in consts], slots, out_tree, source.name)
+
+
+def _remake(run: Callable, k: int, *arrays: Any) -> Callable:
+    """The k-th result of the function that made it, for other arrays."""
+    return run(arrays)[k]
+
+
+def _is_array(x: Any) -> bool:
+    return is_jax_array(x) or isinstance(x, (np.ndarray, np.generic))
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not isinstance(x, type)
+
+
+class _Static:
+    """A result that is no array: itself, each time."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+_ARRAY = object()
+
+
+class _Traced:
+    """The program of a function for one type of arguments, and what its results are."""
+
+    __slots__ = ("program", "consts", "slots", "tree", "name", "makes_functions", "_only_arrays")
+
+    def __init__(self, program: ClosedJaxpr, consts: Sequence[Any], slots: Sequence[Any], tree: Any, name: str):
+        self.program, self.consts, self.slots, self.tree, self.name = program, list(consts), list(slots), tree, name
+        self.makes_functions = any(type(s) is _Source for s in slots)
+        self._only_arrays = all(s is _ARRAY for s in slots)
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        outs = ()
+        if self.program.out_avals:
+            outs = jit_p.bind(*self.consts, *arrays, name=self.name, jaxpr=self.program)
+        if self._only_arrays:
+            return self.tree.unflatten(outs)
+        given = iter(outs)
+        return self.tree.unflatten([self._result(slot, given, arrays) for slot in self.slots])
+
+    def _result(self, slot: Any, outs: Any, arrays: Sequence[Any]) -> Any:
+        if slot is _ARRAY:
+            return next(outs)
+        return JaxFunction(slot, arrays) if type(slot) is _Source else slot.value

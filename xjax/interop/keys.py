@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core.types import typeof
+from xjax.core.types import ShapedArray, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
-from xjax.interop.translate import RULES, aval_of, translate
+from xjax.interop.translate import RULES, Unsupported, aval_of, translate
+from xjax.ops.arrange import iota
 from xjax.ops.shape import reshape
+from xjax.ops.zeros import zeros_of
 
 
 def _on_words(f: Callable, args: Sequence[Any], batch: tuple[int, ...], out: Any, where: str) -> list[Any]:
@@ -61,5 +63,14 @@ def _same(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return args
 
 
-RULES.update({"random_seed": _seed, "random_split": _split, "random_fold_in": _fold_in, "random_bits": _bits,
-              "random_wrap": _same, "random_unwrap": _same, "random_clone": _same})
+def _counts(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """High and low words of the flat index of each element."""
+    shape = eqn.params["shape"]
+    size = math.prod(shape)
+    if size > 2**32:
+        raise Unsupported(eqn, f"an array of {size} random numbers is too large")
+    return [zeros_of(ShapedArray(shape, np.uint32)), reshape(iota(np.uint32, size), shape)]
+
+
+RULES.update({"iota_2x32_shape": _counts, "random_seed": _seed, "random_split": _split, "random_fold_in": _fold_in,
+              "random_bits": _bits, "random_wrap": _same, "random_unwrap": _same, "random_clone": _same})

@@ -8,6 +8,7 @@ exceptions stand in `RULES`, filled by `higher_order` and `keys`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.primitive import all_primitives
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
+from xjax.interop.real_jax import real_jax
 from xjax.ops import cumulative, prng, sort
 from xjax.transforms.vmap import vmap
 
@@ -170,10 +172,19 @@ class Unsupported(Exception):
 
     def explained(self, where: str) -> Exception:
         ins = ", ".join(v.aval.str_short() for v in self.eqn.invars)
-        frame = self.eqn.source_info.traceback and self.eqn.source_info.traceback.frames
         given = {"operation": f"{self.eqn.primitive.name}({ins})"}
-        if frame:
-            given["called at"] = f"{frame[0].file_name.rpartition('/')[2]}:{frame[0].line_num}"
+        traceback = self.eqn.source_info.traceback
+        frames = [f for f in traceback.frames if not _is_internal(f.file_name)] if traceback else []
+        if frames:
+            given["called at"] = f"{Path(frames[0].file_name).name}:{frames[0].line_num}"
         fix = self.fix or ("write this part with xjax.numpy, or compute it outside the bridged function (with JAX itself, "
                            "on values from xjax.interop.to_jax_array).")
         return bad(where, self.why, given=given, fix=fix, exc=NotImplementedError)
+
+
+def _is_internal(file: str) -> bool:
+    """Whether a frame belongs to JAX or to this package."""
+    return file.startswith((_HERE, str(Path(real_jax().__file__).parent)))
+
+
+_HERE = str(Path(__file__).resolve().parent)

@@ -67,11 +67,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     _check_scalar("cond", "the predicate", pred)
     if config.disable_jit:
         return true_fun(*operands) if pred else false_fun(*operands)
-    aval = typeof(pred)
-    if not dtypes.is_bool(aval.dtype):
-        pred = pred != 0 if isinstance(pred, (int, float, np.generic)) else _nonzero(pred)
-    index = convert_element_type(pred, np.int32)
-    return _choose("cond", index, (false_fun, true_fun), ("false_fun", "true_fun"), operands)
+    return _choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
 
 def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
@@ -109,8 +105,13 @@ def _check_scalar(where: str, what: str, x: Any) -> None:
                   fix="reduce it with .any() or .all(), or use numpy.where to choose element by element.")
 
 
-def _nonzero(x: Any) -> Any:
-    return convert_element_type(x, np.bool_)
+def _branch_number(pred: Any) -> Any:
+    """0 for false, 1 for true, as int32."""
+    if isinstance(pred, (bool, int, float, complex, np.generic, np.ndarray)):
+        return np.int32(bool(pred))
+    if not dtypes.is_bool(typeof(pred).dtype):
+        pred = convert_element_type(pred, np.bool_)
+    return convert_element_type(pred, np.int32)
 
 
 def _choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:

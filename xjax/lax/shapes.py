@@ -52,7 +52,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """`operand` with the axes from `start_dimension` up to, and without, `stop_dimension` merged into one.
 
-    >>> collapse(numpy.ones((2, 3, 4)), 1).shape
+    >>> collapse(jnp.ones((2, 3, 4)), 1).shape
     (2, 12)
     """
     shape = typeof(operand).shape

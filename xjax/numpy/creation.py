@@ -133,11 +133,11 @@ def _host_nested(where: str, values: Any, leaves: Sequence[Any], dtype: Any) -> 
         dtype = _common_dtype(leaves) if leaves else dtypes.canonicalize_dtype(float)
     try:
         host = np.array(values)
-        if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
-            dtypes.check_int_range(host, dtype, where)
-        return host.astype(dtype) if host.dtype != object else np.array(values, dtype)
-    except (ValueError, TypeError) as error:
-        raise _ragged(where, [np.shape(x) for x in values]) from error
+    except ValueError as error:
+        raise _ragged(where, [_outline(x) for x in values]) from error
+    if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
+        dtypes.check_int_range(host, dtype, where)
+    return host.astype(dtype)
 
 
 def _common_dtype(leaves: Sequence[Any]) -> Any:
@@ -145,10 +145,14 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
     return lattice_join(*kinds)[0]
 
 
+def _outline(x: Any) -> tuple[int, ...]:
+    return (len(x),) if isinstance(x, (list, tuple)) else np.shape(x)
+
+
 def _ragged(where: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    return bad(where, "the nested values differ in shape, or are no numbers",
+    return bad(where, "the nested values differ in shape",
                given={f"item {i}": str(tuple(s)) for i, s in enumerate(shapes[:8])},
-               fix="make all items of one shape; pad shorter ones.")
+               fix="make all items of one shape; pad shorter ones.", exc=ValueError)
 
 
 def copy(a: Any, order: str | None = None) -> Any:
@@ -163,7 +167,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     where = "numpy.astype"
     x = asarray(x)
-    dtype = dtypes.user_dtype(float if dtype is None else _plain_dtype(dtype), where)
+    dtype = as_dtype(float if dtype is None else dtype, where)
     out = convert_element_type(x, dtype)
     out = copy_array(out) if copy and out is x else out
     return out if device is None else _put(out, device)

@@ -306,7 +306,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
                       fix="pass total_repeat_length=n.", exc=ConcretizationTypeError)
         return _repeat_to(a, asarray(repeats), axis, static_int(total_repeat_length, "total_repeat_length", where))
     counts = np.broadcast_to(np.asarray(repeats), (size,))
-    return _take(a, asarray(np.repeat(np.arange(size, dtype=np.int32), counts)), axis)
+    return take_slices(a, asarray(np.repeat(np.arange(size, dtype=np.int32), counts)), axis)
 
 
 def _repeat_all(a: Any, n: int, axis: int) -> Any:
@@ -324,10 +324,10 @@ def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
     position = iota(np.int32, length)
     ended = ge(axes_ops.expand_dims(position, (1,)), axes_ops.expand_dims(convert_element_type(ends, np.int32), (0,)))
     index = axes_ops.reduce_sum(convert_element_type(ended, np.int32), (1,))
-    return _take(a, min(index, np.int32(size - 1)), axis)
+    return take_slices(a, min(index, np.int32(size - 1)), axis)
 
 
-def _take(a: Any, index: Any, axis: int) -> Any:
+def take_slices(a: Any, index: Any, axis: int) -> Any:
     """Slices of `a` at int32[n] positions along an axis, which are in range."""
     window = list(a.shape)
     window[axis] = 1

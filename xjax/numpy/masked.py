@@ -12,7 +12,7 @@ from xjax.core.types import typeof
 from xjax.numpy.index_parts import known_mask
 from xjax.numpy.promote import cast
 from xjax.numpy.selection import operand, refuse_out
-from xjax.numpy.sorting import nonzero
+from xjax.numpy.searching import nonzero
 from xjax.numpy.take import refuse_inplace, take
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.compare import ne
@@ -33,7 +33,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     Args: condition: bool[m], at most as long as the axis. size: number of slices of the result, needed while tracing;
       the rest is `fill_value`.
 
-    >>> compress(array([True, False, True]), array([1, 2, 3]))
+    >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
     where = "numpy.compress"

@@ -14,10 +14,12 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
-from xjax.numpy import composed, contract, creation, manipulate, masked, reductions, rounding, selection, sorting, take
+from xjax.numpy import (
+    composed, contract, creation, manipulate, masked, matrices, reductions, rounding, searching, selection, sorting)
 from xjax.numpy.at import at, immutable
 from xjax.numpy.indexing import getitem
 from xjax.numpy.operators import operators
+from xjax.numpy.take import choose, take
 from xjax.ops.compare import ne
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
 from xjax.ops.shape import reshape as lax_reshape
@@ -105,15 +107,15 @@ METHODS: dict[str, Callable] = {
     **operators(),
     "__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem, "__iter__": _iter,
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
-    "argsort": sorting.argsort, "astype": creation.astype, "choose": take.choose, "clip": selection.clip,
+    "argsort": sorting.argsort, "astype": creation.astype, "choose": choose, "clip": selection.clip,
     "compress": lambda self, condition, axis=None, **options: masked.compress(condition, self, axis, **options),
     "conj": composed.conj, "conjugate": composed.conj, "copy": creation.copy, "cumprod": reductions.cumprod,
-    "cumsum": reductions.cumsum, "diagonal": manipulate.diagonal, "dot": contract.dot, "flatten": _flatten,
-    "max": reductions.max, "mean": reductions.mean, "min": reductions.min, "nonzero": sorting.nonzero,
+    "cumsum": reductions.cumsum, "diagonal": matrices.diagonal, "dot": contract.dot, "flatten": _flatten,
+    "max": reductions.max, "mean": reductions.mean, "min": reductions.min, "nonzero": searching.nonzero,
     "prod": reductions.prod, "ptp": reductions.ptp, "ravel": manipulate.ravel, "repeat": manipulate.repeat,
-    "reshape": _reshape, "round": rounding.round, "searchsorted": sorting.searchsorted, "sort": sorting.sort,
+    "reshape": _reshape, "round": rounding.round, "searchsorted": searching.searchsorted, "sort": sorting.sort,
     "squeeze": manipulate.squeeze, "std": reductions.std, "sum": reductions.sum, "swapaxes": manipulate.swapaxes,
-    "take": take.take, "to_device": _to_device, "trace": contract.trace, "transpose": _transpose,
+    "take": take, "to_device": _to_device, "trace": contract.trace, "transpose": _transpose,
     "var": reductions.var, "view": _view,
 }
 

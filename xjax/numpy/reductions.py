@@ -12,14 +12,15 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.numpy.composed import conjugate, real
-from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, default_int, expand_to, to_inexact
+from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
 from xjax.numpy.rounding import isnan
-from xjax.numpy.selection import choose, operand, refuse_complex, refuse_out
+from xjax.numpy.selection import choose, operand, refuse_out
 from xjax.numpy.ufuncs import add as add_arrays
 from xjax.numpy.ufuncs import maximum, minimum, multiply, to_array_like
 from xjax.ops import cumulative
 from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
 from xjax.ops.checks import canonical_axes, canonical_axis
+from xjax.ops.compare import gt
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, mul, sub
 from xjax.ops.elementwise import square as lax_square
@@ -253,10 +254,10 @@ def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float
     squared = real(mul(distance, conjugate(distance))) if dtypes.is_complex(x.dtype) else lax_square(distance)
     total = sum(squared, axes, keepdims=keepdims, where=mask)
     count = _count(where_, x, axes, mask, total.dtype, keepdims)
-    divisor = count - total.dtype.type(ddof)
+    divisor = count - total.dtype.type(ddof) if mask is None else sub(count, total.dtype.type(ddof))
     if mask is None:
         return div(total, divisor if divisor > 0 else total.dtype.type(math.nan))
-    return choose(divisor > 0, div(total, divisor), math.nan)
+    return choose(gt(divisor, 0), div(total, divisor), math.nan)
 
 
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,

@@ -53,7 +53,6 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
         return reduce(concatenate([reshape(p, (1, *out.shape)) for p in parts], 0), (0,))
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__module__ = "xjax.ops"
     apply.__doc__ = f"""{what} of the rows of `data` that have the same segment id.
 
     Args:

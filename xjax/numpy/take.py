@@ -83,7 +83,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
       fill_value: a Python number; None: nan, the smallest signed or largest unsigned integer.
     Returns: array with the axes of `indices` in place of the axis.
 
-    >>> take(array([10., 20., 30.]), array([2, 0, 7]))
+    >>> jnp.take(jnp.array([10., 20., 30.]), jnp.array([2, 0, 7]))
     Array([30., 10., nan], dtype=float32)
     """
     where = "numpy.take"
@@ -117,7 +117,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
       flat). mode, fill_value: as `take`.
     Returns: any[..., m, ...].
 
-    >>> take_along_axis(array([[3., 1., 2.]]), array([[1, 2, 0]]), axis=1)
+    >>> jnp.take_along_axis(jnp.array([[3., 1., 2.]]), jnp.array([[1, 2, 0]]), axis=1)
     Array([[1., 2., 3.]], dtype=float32)
     """
     where = "numpy.take_along_axis"
@@ -219,7 +219,7 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
 
     Args: a: int[...]; choices: arrays that broadcast with a. mode: "raise" (needs a known `a`), "wrap" or "clip".
 
-    >>> choose(array([0, 1, 0]), [array([1, 2, 3]), array([10, 20, 30])])
+    >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), jnp.array([10, 20, 30])])
     Array([ 1, 20,  3], dtype=int32)
     """
     where = "numpy.choose"

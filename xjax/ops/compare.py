@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -187,13 +188,9 @@ def _clamp_jvp(primals, tangents):
     low, x, high = primals
     out = clamp_p.bind(low, x, high)
     holds = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)), lambda: lt(high, x))
-    total = Zero(out.aval.tangent())
-    for tangent, test in zip(tangents, holds, strict=True):
-        if type(tangent) is not Zero:
-            where = test()
-            tangent = fill(tangent, out.aval)
-            total = accumulate(total, select(fill(where, out.aval), tangent, filled_like(tangent, 0)))
-    return out, total
+    shares = [select(fill(test(), out.aval), fill(tangent, out.aval), filled_like(out, 0))
+              for tangent, test in zip(tangents, holds, strict=True) if type(tangent) is not Zero]
+    return out, functools.reduce(accumulate, shares, Zero(out.aval.tangent()))
 
 
 def _clamp_batch(axis, args, bdims):

@@ -91,7 +91,7 @@ def _scan_pairs(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) ->
         return pair
     even, odd = _cut(pair, axis, 0, n - 1, 2), _cut(pair, axis, 1, n, 2)
     odd = _scan_pairs(combine, combine(even, odd), axis)
-    before = _cut(odd, axis, 0, (n - 1) // 2, 1)
+    before = odd if n % 2 else _cut(odd, axis, 0, n // 2 - 1, 1)
     even = combine(before, _cut(pair, axis, 2, n, 2))
     first = _cut(pair, axis, 0, 1, 1)
     even = tuple(concatenate([x, y], axis) for x, y in zip(first, even, strict=True))

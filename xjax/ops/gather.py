@@ -367,34 +367,33 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 
 
 def read_windows(x: Any, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers, *, mode: GatherScatterMode,
-                 fill_value: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
+                 fill_value: Any = None) -> Any:
     """What `x` holds where a scatter of `updates` writes."""
     if not typeof(x).size:                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))
-    return gather(x, indices, gather_numbers(n), window_sizes(typeof(x), updates, n), mode=mode,
-                  fill_value=fill_value, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
+    return gather(x, indices, gather_numbers(n), window_sizes(typeof(x), updates, n), mode=mode, fill_value=fill_value)
 
 
 # -- scatter-add --------------------------------------------------------------------------------------------------
 
-def _scatter_add_jvp(primals, tangents, **params):
-    x, indices, updates = primals
-    dx, _, du = tangents
-    out = scatter_add_p.bind(*primals, **params)
-    if type(dx) is Zero and type(du) is Zero:
-        return out, Zero(out.aval.tangent())
-    return out, scatter_add_p.bind(instantiate(dx), indices, instantiate(du), **params)
+def linear_scatter_jvp(p: Callable[[], Primitive]) -> Callable:
+    """jvp rule of a scatter that is linear in operand and updates together."""
+    def rule(primals, tangents, **params):
+        dx, _, du = tangents
+        out = p().bind(*primals, **params)
+        if type(dx) is Zero and type(du) is Zero:
+            return out, Zero(out.aval.tangent())
+        return out, p().bind(instantiate(dx), primals[1], instantiate(du), **params)
+    return rule
 
 
-def _scatter_add_transpose(ct, x, indices, updates, *, dimension_numbers, indices_are_sorted, unique_indices, mode,
-                           **params):
+def _scatter_add_transpose(ct, x, indices, updates, *, dimension_numbers, mode, **params):
     read = None
     if is_linear(updates):
-        read = read_windows(ct, indices, updates.aval, dimension_numbers, mode=mode, fill_value=0,
-                            indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
+        read = read_windows(ct, indices, updates.aval, dimension_numbers, mode=mode, fill_value=0)
     return [ct if is_linear(x) else None, None, read]
 
 
-scatter_add_p = scatter_primitive("scatter-add", "stablehlo.add", _scatter_add_jvp, _scatter_add_transpose,
-                                  lambda: scatter_add_p)
+scatter_add_p = scatter_primitive("scatter-add", "stablehlo.add", linear_scatter_jvp(lambda: scatter_add_p),
+                                  _scatter_add_transpose, lambda: scatter_add_p)
 scatter_add = scatter_function(scatter_add_p, add, "`operand` with `updates` added at computed positions.")

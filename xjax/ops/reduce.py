@@ -186,8 +186,9 @@ def _prod_jvp(primals, tangents, *, axes):
     while n > 1:
         half = (n + 1) // 2
         fill = [(0, 2 * half - n, 0), *[(0, 0, 0)] * len(rest)]
-        left, right = slice_in_dim(x, 0, half), pad(slice_in_dim(x, half, n), aval.dtype.type(1), fill)
-        d_left, d_right = slice_in_dim(dx, 0, half), pad(slice_in_dim(dx, half, n), aval.dtype.type(0), fill)
+        left, right, d_left, d_right = (slice_in_dim(v, *ends) for v in (x, dx) for ends in ((0, half), (half, n)))
+        if n % 2:
+            right, d_right = pad(right, aval.dtype.type(1), fill), pad(d_right, aval.dtype.type(0), fill)
         x, dx = mul(left, right), accumulate(mul(d_left, right), mul(left, d_right))
         n = half
     return squeeze(x, (0,)), squeeze(dx, (0,))

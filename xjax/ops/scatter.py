@@ -20,8 +20,8 @@ from xjax.ops.arrange import iota
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, select_n
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add, div, mul, neg
-from xjax.ops.gather import read_windows, scatter_add, scatter_function, scatter_primitive
+from xjax.ops.elementwise import add, div, mul, neg, sub
+from xjax.ops.gather import linear_scatter_jvp, read_windows, scatter_add, scatter_function, scatter_primitive
 from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, as_ints
 from xjax.ops.makers import accumulate
 from xjax.ops.piecewise import max, min
@@ -82,7 +82,8 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
     if is_linear(x):
         ct_x = scatter(ct, indices, zeros_of(typeof(updates)), dimension_numbers, **flags)
     if is_linear(updates):
-        ct_updates = read_windows(ct, indices, updates.aval, dimension_numbers, fill_value=0, **flags)
+        ct_updates = read_windows(ct, indices, updates.aval, dimension_numbers, mode=flags["mode"],
+                                  fill_value=0)
     return [ct_x, None, ct_updates]
 
 
@@ -110,14 +111,6 @@ scatter = scatter_function(
     If two updates hit one element, either may win, unless `unique_indices` promises that none do.""")
 
 
-def scatter_sub(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
-                indices_are_sorted: bool = False, unique_indices: bool = False,
-                mode: str | GatherScatterMode | None = None) -> Any:
-    """`operand` with `updates` subtracted at computed positions; arguments as `scatter_add`."""
-    return scatter_add(operand, scatter_indices, neg(updates), dimension_numbers, mode=mode,
-                       indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
-
-
 def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
                   dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
                   indices_are_sorted: bool = False, unique_indices: bool = False,
@@ -142,6 +135,20 @@ def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any]
         dimension_numbers=ScatterDimensionNumbers(*map(as_ints, dimension_numbers)), update_jaxpr=program.jaxpr,
         update_consts=(), indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
         mode=GatherScatterMode.from_any(mode))
+
+
+# -- scatter-sub --------------------------------------------------------------------------------------------------
+
+def _scatter_sub_transpose(ct, x, indices, updates, *, dimension_numbers, mode, **params):
+    read = None
+    if is_linear(updates):
+        read = neg(read_windows(ct, indices, updates.aval, dimension_numbers, mode=mode, fill_value=0))
+    return [ct if is_linear(x) else None, None, read]
+
+
+scatter_sub_p = scatter_primitive("scatter-sub", "stablehlo.subtract", linear_scatter_jvp(lambda: scatter_sub_p),
+                                  _scatter_sub_transpose, lambda: scatter_sub_p)
+scatter_sub = scatter_function(scatter_sub_p, sub, "`operand` with `updates` subtracted at computed positions.")
 
 
 # -- scatter-mul --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from xjax.ops.gather import gather_p
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from xjax.ops.makers import match_scalars
 from xjax.ops.scatter import scatter_p
-from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape, squeeze
+from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, squeeze
 from xjax.ops.zeros import full_of, instantiate, zeros_of
 
 
@@ -403,6 +403,5 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
     axis = canonical_axis(axis, aval.ndim, "lax.dynamic_update_index_in_dim")
     operand, update = match_scalars(operand, update)
     if typeof(update).ndim != aval.ndim:
-        shape = typeof(update).shape
-        update = reshape(update, (*shape[:axis], 1, *shape[axis:]))
+        update = expand_dims(update, (axis,))
     return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)

@@ -114,21 +114,22 @@ def _pow_jvp(primals, tangents):
     z = pow_p.bind(x, y)
     total = Zero(z.aval.tangent())
     if type(dx) is not Zero:
-        slope = _slope_at_integers(x, y) if dtypes.is_int(typeof(y).dtype) else mul(y, pow(x, sub(y, _one(y))))
+        exact = dtypes.is_int(typeof(y).dtype)
+        slope = _slope_at_integers(x, y, z) if exact else mul(y, pow(x, sub(y, filled_like(y, 1))))
         total = fill(mul(dx, slope), z.aval)
     if type(dy) is not Zero:
         total = accumulate(total, fill(mul(dy, mul(log(nonzero(x)), z)), z.aval))
     return z, total
 
 
-def _slope_at_integers(x, y):
-    """d(x ** y)/dx = y x ** (y - 1), but 0 for y = 0, even where x is 0."""
-    y = convert_element_type(y, typeof(x).dtype)
-    if typeof(y).shape != typeof(x).shape and not typeof(y).shape:
-        y = broadcast_in_dim(y, typeof(x).shape, ())
-    is_zero = eq(y, scalar_like(y, 0))
-    slope = mul(nonzero(y), pow(x, sub(y, _one(y))))
-    return select(fill(is_zero, typeof(slope)), filled_like(slope, 0), slope)
+def _slope_at_integers(x, y, z):
+    """d(x ** y)/dx = y x ** (y - 1), but 0 for y = 0, even where x is 0; z is x ** y."""
+    y, shape = convert_element_type(y, typeof(x).dtype), typeof(z).shape
+    if not typeof(y).shape and shape:
+        y = broadcast_in_dim(y, shape, ())
+    constant = fill(eq(y, scalar_like(y, 0)), typeof(z))
+    zero = filled_like(z, 0)
+    return select(constant, zero, mul(nonzero(y), pow(x, sub(y, filled_like(y, 1)))))
 
 
 pow_p = Primitive("pow", type_rule=_pow_type, lower=elementwise_lower(_pow_lower), jvp=_pow_jvp, transpose=NOT_LINEAR,

@@ -59,6 +59,18 @@ class Array:
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    @property
+    def __jax_array__(self) -> Any:
+        """Looked up by the real JAX, which must not take the value silently: the result would leave xjax.
+
+        A property, since JAX refuses an object that has the method with a message of its own; and no TypeError, which
+        JAX would replace.
+        """
+        raise bad("xjax", "an xjax array was passed to a function of the real JAX",
+                  given={"array": self.aval.str_short()},
+                  fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax; for the value "
+                      "alone use xjax.interop.to_jax_array(x).", exc=ValueError)
+
     def _scalar(self, kind: type) -> Any:
         if self.aval.size != 1:
             raise bad(f"{kind.__name__}()", "only an array of one element becomes a Python number",

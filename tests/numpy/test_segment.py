@@ -1,0 +1,92 @@
+"""`xjax.ops.segment_*`: against a loop in NumPy, and JAX's programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import ops
+
+IDS = np.array([2, 0, 0, 2, 5, -1, 0], np.int32)
+DATA = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+CASES = {"segment_sum": (np.add, 0), "segment_prod": (np.multiply, 1), "segment_max": (np.maximum, -np.inf),
+         "segment_min": (np.minimum, np.inf)}
+
+
+def looped(name: str, data: np.ndarray, ids: np.ndarray, count: int) -> np.ndarray:
+    combine, neutral = CASES[name]
+    out = np.full((count, *data.shape[1:]), neutral, data.dtype)
+    for i, row in zip(ids, data, strict=True):
+        if 0 <= i < count:
+            out[i] = combine(out[i], row)
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name):
+    f = getattr(ops, name)
+    want = looped(name, DATA, IDS, 4)
+    np.testing.assert_allclose(f(DATA, IDS, 4), want, rtol=1e-6)
+    np.testing.assert_allclose(xjax.jit(f, static_argnums=2)(DATA, IDS, 4), want, rtol=1e-6)
+    np.testing.assert_allclose(f(DATA, IDS, num_segments=4, bucket_size=2), want, rtol=1e-6)
+    np.testing.assert_allclose(f(DATA[:, 0], IDS), looped(name, DATA[:, 0], IDS, 6), rtol=1e-6)
+    order = np.argsort(IDS)
+    np.testing.assert_allclose(f(DATA[order], IDS[order], 4, indices_are_sorted=True), want, rtol=1e-5)
+
+
+def test_integers_and_bounds():
+    data = np.arange(7, dtype=np.int32)
+    assert ops.segment_max(data, IDS, 4).tolist() == [6, np.iinfo(np.int32).min, 3, np.iinfo(np.int32).min]
+    assert ops.segment_sum(data, np.uint8([0, 1] * 3 + [255]), 2).tolist() == [6, 9]
+    assert ops.segment_sum(np.zeros((0, 2), np.float32), np.zeros(0, np.int32)).shape == (0, 2)
+
+
+def test_nan_is_kept():
+    data = np.array([1.0, np.nan, 2.0], np.float32)
+    assert np.isnan(ops.segment_max(data, np.zeros(3, np.int32), 1)[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_is_that_of_jax(name):
+    jax = pytest.importorskip("jax")
+    unique = name == "segment_prod"                     # a product of several rows has no derivative there either
+    ids = np.arange(7, dtype=np.int32) if unique else np.maximum(IDS, 0)
+
+    def loss(lib, d):
+        return (getattr(lib.ops, name)(d, ids, 8, unique_indices=unique) * lib.numpy.arange(24.0).reshape(8, 3)
+                )[:6 if not unique else 7][lib.numpy.array([0, 2, 5])].sum()
+    np.testing.assert_allclose(xjax.grad(lambda d: loss(xjax, d))(DATA), jax.grad(lambda d: loss(jax, d))(DATA),
+                               rtol=1e-5)
+
+
+def test_vmap():
+    got = xjax.vmap(lambda d: ops.segment_sum(d, IDS, 4), in_axes=1, out_axes=1)(DATA)
+    np.testing.assert_allclose(got, looped("segment_sum", DATA, IDS, 4), rtol=1e-6)
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="pass num_segments=n"):
+        xjax.jit(lambda i: ops.segment_sum(DATA, i))(IDS)
+    with pytest.raises(TypeError, match="must be integers"):
+        ops.segment_sum(DATA, DATA[:, 0], 3)
+    with pytest.raises(ValueError, match="one segment id for each row"):
+        ops.segment_sum(DATA, IDS[:3], 3)
+    with pytest.raises(ValueError, match="must not be negative"):
+        ops.segment_sum(DATA, IDS, -1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs_are_those_of_jax(name):
+    jax = pytest.importorskip("jax")
+    from tests.core.test_printing_as_jax import Rebuild
+    rebuilt = Rebuild().bare(jax.make_jaxpr(lambda d, i: getattr(jax.ops, name)(d, i, 3))(DATA, IDS).jaxpr)
+    assert str(xjax.make_jaxpr(lambda d, i: getattr(ops, name)(d, i, 3))(DATA, IDS)) == str(rebuilt)
+
+
+def test_public_names_of_ops():
+    assert ops.__all__ == sorted(CASES)
+    with pytest.raises(AttributeError, match="segment_mean"):
+        ops.segment_mean  # noqa: B018
+    assert jnp.ndim(ops.segment_sum(DATA, IDS, 4)) == 2

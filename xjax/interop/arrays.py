@@ -1,0 +1,34 @@
+"""Arrays of other libraries: real JAX, torch, NumPy, anything that speaks DLPack or the NumPy protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer, abstract_value_error
+from xjax.core.errors import TracerArrayConversionError
+from xjax.interop.real_jax import import_library, real_jax
+from xjax.runtime.array import Array, from_numpy, to_array
+
+
+def from_jax_array(x: Any) -> Array:
+    """A concrete `jax.Array` as an xjax array of the same type, weak type included; typed random keys give their words.
+
+    Raises: TypeError for what JAX is tracing.
+    """
+    jax = real_jax()
+    if isinstance(x, jax.core.Tracer):
+        raise bad("from_jax_array", f"the value is being traced by JAX ({x.aval.str_short()})",
+                  fix="bridge the whole function with xjax.interop.from_jax, or with to_jax for the way back.")
+    weak = bool(getattr(x, "weak_type", False))
+    value = np.asarray(x if isinstance(x.dtype, np.dtype) else jax.random.key_data(x))
+    return from_numpy(value, weak_type=weak)
+
+
+def to_jax_array(x: Any) -> Any:
+    """An xjax array (or what becomes one) as a `jax.Array` on JAX's default device."""
+    if isinstance(x, Tracer):
+        raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
+    return real_jax().numpy.asarray(to_array(x).numpy())

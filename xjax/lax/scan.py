@@ -1,0 +1,166 @@
+"""`scan`: a loop with a carried state over the rows of arrays, differentiable in both modes.
+
+    c:f32[] d:f32[5] = scan[jaxpr={...} length=5 num_carry=1 num_consts=0 reverse=False unroll=1] consts, carry, xs
+
+The body is a program (constants, carry, row of xs) -> (carry, row of ys). Linearizing splits it in two bodies: the first
+pass returns what the second, linear one needs. Of these residuals only those that differ from step to step are stacked:
+one that is a constant, or computed from constants alone, is a constant of the second pass; one that is a row of xs is
+read from xs. Transposing the linear scan runs it from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core.calls import function_name
+from xjax.core.config import config
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.tree import flatten, tree_mismatch, tree_unflatten, treedef_children
+from xjax.core.types import ShapedArray, typeof
+from xjax.lax.control import (
+    check_callable, check_carry, flat_arrays, leaf_paths, parameter_name, promote, promoted_dtypes)
+from xjax.lax.scan_rules import scan_p
+from xjax.ops.arrange import concatenate
+from xjax.ops.checks import static_int
+from xjax.ops.shape import expand_dims
+from xjax.ops.slice import index_in_dim
+from xjax.transforms.trace_cache import remember, trace_function
+
+
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
+         unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
+    """``for x in xs: carry, y = f(carry, x); ys.append(y)``, compiled as one loop.
+
+    Args:
+      f: `f(carry, x) -> (carry, y)` on trees; the carry keeps its structure, shapes and dtypes. Traced once.
+      init: the first carry.
+      xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input, then `length` says how often.
+      reverse: go from the last row to the first; `ys` stay in the order of `xs`.
+      unroll: how many steps make one turn of the compiled loop; True: no loop at all.
+
+    Returns: (last carry, the `y` stacked along a new axis 0).
+    Raises: TypeError if the body changes the type of the carry, ValueError if lengths differ.
+
+    >>> total, sums = scan(lambda c, x: (c + x, c + x), 0.0, xjax.numpy.arange(4.0))
+    >>> sums.tolist()
+    [0.0, 1.0, 3.0, 6.0]
+    """
+    check_callable("scan", "f", f)
+    init_leaves, init_tree, init_avals = flat_arrays("scan", "init", init)
+    x_leaves, x_tree, x_avals = flat_arrays("scan", "xs", xs)
+    length = _length(xs, x_avals, length)
+    unroll = _unroll(unroll, length)
+    if config.disable_jit:
+        return _python_loop(f, init, x_leaves, x_tree, length, reverse)
+    rows = tuple([ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in x_avals])
+    body = remember(f, ("scan", init_tree, x_tree, tuple(init_avals), rows),
+                    lambda: _trace_body(f, init_tree, x_tree, init_avals, rows))
+    outs = scan_p.bind(*body.consts, *promote(init_leaves, body.start), *x_leaves, jaxpr=body.program, length=length,
+                       num_carry=len(init_leaves), num_consts=len(body.consts), reverse=bool(reverse), unroll=unroll)
+    n = len(init_leaves)
+    return tree_unflatten(init_tree, outs[:n]), tree_unflatten(body.y_tree, outs[n:])
+
+
+class Body(NamedTuple):
+    """A traced body: program of (consts, carry, x), and the dtypes that its start values must be converted to."""
+
+    program: ClosedJaxpr
+    consts: list[Any]
+    y_tree: Any
+    start: tuple[np.dtype | None, ...] | None
+
+
+def _trace_body(f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
+    name = function_name(f)
+    in_tree = flatten((tree_unflatten(init_tree, range(init_tree.num_leaves)),
+                       tree_unflatten(x_tree, range(x_tree.num_leaves))))[1]
+    carry_name = parameter_name(f, 0, 2, "carry")
+    args = [*leaf_paths(f"argument `{carry_name}", init_tree),
+            *leaf_paths(f"argument `{parameter_name(f, 1, 2, 'x')}", x_tree)]
+    start = None
+    while True:
+        traced = trace_function(f, in_tree, [*init_avals, *rows], f"scan `{name}`", arg_names=[f"{a}`" for a in args])
+        carry_tree, y_tree = _pair(name, traced.out_tree, traced.program.out_avals)
+        if carry_tree != init_tree:
+            raise bad("scan", f"the carry changes structure between input and output of `{name}`",
+                      given=tree_mismatch(carry_name, init_tree, carry_tree),
+                      fix="return a carry with the containers of `init`.")
+        outs = traced.program.out_avals[:len(init_avals)]
+        wanted = promoted_dtypes(init_avals, outs)
+        if wanted is None or start is not None:
+            break
+        start = wanted
+        init_avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(init_avals, start, strict=True)]
+    check_carry("scan", name, carry_name, init_tree, init_avals, outs)
+    return Body(traced.program, traced.consts, y_tree, start), traced.consts
+
+
+def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:
+    """Structures of carry and y."""
+    children = treedef_children(tree)
+    if not isinstance(tree_unflatten(tree, range(tree.num_leaves)), (tuple, list)) or len(children) != 2:
+        got = f"{avals[0].str_short()}" if not children and avals else str(tree)
+        raise bad("scan", f"`{name}` must return a pair (carry, y)", given={"returned": got},
+                  fix="return (carry, None) if there is nothing to stack.")
+    return children
+
+
+def _length(xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
+    """The number of steps, from `xs` and `length`."""
+    if length is not None:
+        length = static_int(length, "length", "scan")
+        if length < 0:
+            raise bad("scan", "`length` is negative", given={"length": str(length)}, fix="pass 0 or more.",
+                      exc=ValueError)
+    if not avals:
+        if length is None:
+            raise bad("scan", "there are no arrays to scan over, so the number of steps is unknown",
+                      fix="pass xs, or length.", exc=ValueError)
+        return length
+    sizes = {length} - {None}
+    for a in avals:
+        sizes.add(a.shape[0] if a.shape else None)
+    if len(sizes) == 1 and None not in sizes:
+        return sizes.pop()
+    paths = leaf_paths("xs", flatten(xs)[1])
+    given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to scan over'}"
+             for path, a in zip(paths, avals, strict=True)}
+    if length is not None:
+        given = {"length": str(length), **given}
+    raise bad("scan", "the arrays to scan over differ in their number of rows" if None not in sizes else
+              "a value to scan over has no axis", given=given,
+              fix="give all arrays the same size along axis 0; close over what every step needs as a whole.",
+              exc=ValueError)
+
+
+def _unroll(unroll: Any, length: int) -> int:
+    if isinstance(unroll, bool):
+        return max(length, 1) if unroll else 1
+    unroll = static_int(unroll, "unroll", "scan")
+    if unroll < 1:
+        raise bad("scan", "`unroll` must be positive", given={"unroll": str(unroll)},
+                  fix="pass 1 for a plain loop, or True to unroll all of it.", exc=ValueError)
+    return unroll
+
+
+def _python_loop(f, init, x_leaves, x_tree, length, reverse) -> tuple[Any, Any]:
+    """What `scan` does in disable_jit mode."""
+    if length == 0:
+        raise bad("scan", "a scan of length 0 cannot run in disable_jit mode: the type of `ys` is unknown",
+                  fix="leave disable_jit, or scan over at least one row.", exc=ValueError)
+    carry, rows, y_tree = init, [], None
+    for i in reversed(range(length)) if reverse else range(length):
+        out = f(carry, tree_unflatten(x_tree, [index_in_dim(x, i, keepdims=False) for x in x_leaves]))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            _pair(function_name(f), flatten(out)[1], [typeof(y) for y in flatten(out)[0]])
+        carry, y = out
+        y_leaves, y_tree = flatten(y)
+        rows.append(y_leaves)
+    if reverse:
+        rows.reverse()
+    return carry, tree_unflatten(y_tree, [concatenate([expand_dims(y, (0,)) for y in column], 0)
+                                          for column in zip(*rows, strict=True)])

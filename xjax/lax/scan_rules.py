@@ -1,0 +1,391 @@
+"""`scan_p`, the primitive of `scan`, with its rules. See `xjax.lax.scan` for what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core.context import current_trace
+from xjax.core.hlo import Builder, Value, tensor_type, types_text
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.lowering import lower_closed
+from xjax.core.primitive import Primitive
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.types import ShapedArray, is_linear
+from xjax.lax.control import (
+    Flags, cut_program, dependent_outputs, fixpoint, flagged, instantiated, merge, nonzero_flags, program_of,
+    unflagged, with_all_residuals, with_zeros)
+from xjax.ops.makers import accumulate
+from xjax.ops.zeros import instantiate, zeros_of
+from xjax.transforms.batching import batch_program, place_axis
+from xjax.transforms.jvp import jvp_program
+from xjax.transforms.linearize import linearize_program
+from xjax.transforms.transpose import transpose_program
+
+
+def _sections(items: Sequence[Any], num_consts: int, num_carry: int) -> tuple[Sequence, Sequence, Sequence]:
+    """Arguments of a scan as (constants, carry, xs)."""
+    n = num_consts + num_carry
+    return items[:num_consts], items[num_consts:n], items[n:]
+
+
+def _bind(body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], loop: dict) -> list[Any]:
+    """Bind a body that a rule made; its own constants become constants of the loop. `loop`: length, reverse, unroll."""
+    body, own = hoist_consts(body)
+    return scan_p.bind(*own, *consts, *carry, *xs, jaxpr=body, num_consts=len(own) + len(consts),
+                       num_carry=len(carry), **loop)
+
+
+def _stacked(aval: ShapedArray, length: int) -> ShapedArray:
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+
+
+def _type(*avals, jaxpr, length, num_consts, num_carry, reverse, unroll):
+    outs = jaxpr.out_avals
+    return (*outs[:num_carry], *(_stacked(a, length) for a in outs[num_carry:]))
+
+
+# -- lowering -----------------------------------------------------------------------------------------------------
+
+_INDEX = ShapedArray((), np.int32)
+
+
+def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll):
+    """A while loop over (index, constants, xs, carry, ys); steps that fill no whole turn follow it one by one."""
+    consts, carry, xs = _sections(list(args), num_consts, num_carry)
+    ys = [b.constant(0, aval.strong()) for aval in outs[num_carry:]]
+
+    def step(inner: Builder, i: Value, consts: Sequence[Value], xs: Sequence[Value], state: list[Value]) -> list[Value]:
+        if reverse:
+            i = inner.binary("stablehlo.subtract", inner.constant(length - 1, _INDEX), i)
+        results = lower_closed(inner, jaxpr, [*consts, *state[:num_carry], *(_row(inner, x, i) for x in xs)])
+        rows = zip(state[num_carry:], results[num_carry:], strict=True)
+        return [*results[:num_carry], *(_set_row(inner, y, row, i) for y, row in rows)]
+
+    state, turns = [*carry, *ys], length // unroll
+    if turns > 1:
+        state = _loop(b, turns * unroll, unroll, consts, xs, state, step)
+    for i in range(turns * unroll if turns > 1 else 0, length):
+        state = step(b, b.constant(i, _INDEX), consts, xs, state)
+    return state
+
+
+def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Value]:
+    """`for i in range(0, end, unroll)`: `unroll` steps each."""
+    start = [b.constant(0, _INDEX), *consts, *xs, *state]
+    avals = [v.aval for v in start]
+    n, m = 1 + len(consts), 1 + len(consts) + len(xs)
+
+    def go_on(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+        return [inner.compare("LT", i, inner.constant(end, _INDEX))]
+
+    def turn(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+        values = [i, *rest]
+        state = values[m:]
+        for k in range(unroll):
+            at = i if k == 0 else inner.binary("stablehlo.add", i, inner.constant(k, _INDEX))
+            state = step(inner, at, values[1:n], values[n:m], state)
+        return [inner.binary("stablehlo.add", i, inner.constant(unroll, _INDEX)), *values[1:m], *state]
+
+    regions = [b.region(avals, go_on), b.region(avals, turn)]
+    return b.generic("stablehlo.while", start, avals, regions=regions)[m:]
+
+
+def _row(b: Builder, x: Value, i: Value) -> Value:
+    """``x[i]``"""
+    shape = x.aval.shape
+    one = ShapedArray((1, *shape[1:]), x.aval.dtype)
+    zero = [b.constant(0, _INDEX)] * (len(shape) - 1)
+    starts = [i, *zero]
+    part = b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(one.shape)} : "
+                f"({types_text([x.aval, *[_INDEX] * len(starts)])}) -> {tensor_type(one)}", one)
+    row = ShapedArray(shape[1:], x.aval.dtype)
+    return b.op(f"stablehlo.reshape {part} : ({part.type}) -> {tensor_type(row)}", row)
+
+
+def _set_row(b: Builder, y: Value, row: Value, i: Value) -> Value:
+    """`y` with ``y[i] = row``."""
+    one = ShapedArray((1, *row.aval.shape), row.aval.dtype)
+    row = b.op(f"stablehlo.reshape {row} : ({row.type}) -> {tensor_type(one)}", one)
+    starts = [i, *[b.constant(0, _INDEX)] * (len(one.shape) - 1)]
+    return b.op(f"stablehlo.dynamic_update_slice {y}, {row}, {', '.join(s.name for s in starts)} : "
+                f"({types_text([y.aval, row.aval, *[_INDEX] * len(starts)])}) -> {y.type}", y.aval)
+
+
+# -- jvp ----------------------------------------------------------------------------------------------------------
+
+def _jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **loop):
+    body, nonzero, has = _jvp_body(jaxpr, num_consts, num_carry, nonzero_flags(tangents))
+    parts = [(*p, *d) for p, d in zip(_sections(primals, num_consts, num_carry),
+                                      _sections_of_flagged(tangents, nonzero, num_consts, num_carry), strict=True)]
+    found = _bind(body, *parts, loop)
+    n = len(jaxpr.out_avals)
+    d_carry = has[:num_carry].count(True)
+    outs = [*found[:num_carry], *found[num_carry + d_carry:n + d_carry]]
+    douts = [*found[num_carry:num_carry + d_carry], *found[n + d_carry:]]
+    return outs, with_zeros(has, douts, _type(jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **loop))
+
+
+def _sections_of_flagged(tangents, flags, num_consts, num_carry) -> list[list[Any]]:
+    """The flagged tangents of constants, carry and xs, zeros made real."""
+    return [instantiated(t, f) for t, f in zip(_sections(tangents, num_consts, num_carry),
+                                               _sections(flags, num_consts, num_carry), strict=True)]
+
+
+@program_cache
+def _jvp_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
+              nonzero: Flags) -> tuple[ClosedJaxpr, Flags, Flags]:
+    """The body for values and tangents, in the order of a scan; flags of inputs and outputs with a tangent."""
+    consts, carry, xs = _sections(nonzero, num_consts, num_carry)
+    no_ys = (False,) * (len(jaxpr.out_avals) - num_carry)
+    carry = fixpoint(carry, lambda c: jvp_program(jaxpr, (*consts, *c, *xs), (*c, *no_ys))[1][:num_carry])
+    nonzero = (*consts, *carry, *xs)
+    program, has = jvp_program(jaxpr, nonzero, (*carry, *no_ys))
+    j, n, m = program.jaxpr, len(jaxpr.in_avals), len(jaxpr.out_avals)
+    given, found = iter(j.invars[n:]), iter(j.outvars[m:])
+    d_ins = [next(given) if flag else None for flag in nonzero]
+    invars = [v for p, d in zip(_sections(j.invars[:n], num_consts, num_carry), _sections(d_ins, num_consts, num_carry),
+                                strict=True) for v in [*p, *(v for v in d if v is not None)]]
+    d_outs = [next(found) if flag else None for flag in has]
+    outvars = [*j.outvars[:num_carry], *flagged(d_outs[:num_carry], has[:num_carry]),
+               *j.outvars[num_carry:m], *flagged(d_outs[num_carry:], has[num_carry:])]
+    return ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, outvars), program.consts), nonzero, has
+
+
+# -- two passes: values with residuals, then what is linear -------------------------------------------------------
+
+class _TwoPasses(NamedTuple):
+    """A scan cut in two.
+
+    `before` computes residuals that are the same in every step from the constants; it runs once. `known` takes these
+    and the known inputs, and stacks the other residuals after its own outputs. `unknown` takes residuals and tangents.
+    """
+
+    before: ClosedJaxpr                 # constants -> invariant residuals
+    known: ClosedJaxpr                  # (invariant residuals, constants), carry, xs -> carry, ys, residuals
+    unknown: ClosedJaxpr                # (residuals, constants), carry, (residuals, xs) -> carry, ys
+    own_consts: list[Any]               # leading constants that rules made
+    from_consts: tuple[int, ...]        # invariant residuals among (results of `before`, constants)
+    from_xs: tuple[int, ...]            # residuals that are known xs
+    count: int                          # outputs of the first pass without residuals
+    inputs: Flags                       # inputs of the scan that are those of the second pass
+    outputs: Flags                      # outputs of the scan that are those of the second pass
+
+
+def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int, int, int],
+                unknown_sizes: tuple[int, int], inputs: Flags, outputs: Flags) -> _TwoPasses:
+    """Sort the residuals of a body cut in two.
+
+    Args:
+      known: (constants, carry, xs) -> outputs, residuals; `known_sizes`: numbers of constants, carry, outputs.
+      unknown: (residuals, constants, carry, xs) -> outputs; `unknown_sizes`: numbers of constants and carry.
+    """
+    known, own = hoist_consts(known)
+    num_consts, num_carry, count = known_sizes[0] + len(own), *known_sizes[1:]
+    j, u = known.jaxpr, unknown.jaxpr
+    consts, carry, xs = _sections(j.invars, num_consts, num_carry)
+    residuals = j.outvars[count:]
+    computed = _invariant(j, consts, residuals)
+    once = {v: k for k, v in enumerate([*computed, *consts])}
+    row = {v: k for k, v in enumerate(xs)}
+
+    fixed, from_rows, stacked = [], [], []          # pairs (variable of the second pass, residual)
+    for inner, v in zip(u.invars[:len(residuals)], residuals, strict=True):
+        (fixed if v in once else from_rows if v in row else stacked).append((inner, v))
+    t_consts, t_carry, t_xs = _sections(u.invars[len(residuals):], *unknown_sizes)
+    second = Jaxpr(u.constvars, [*(a for a, _ in fixed), *t_consts, *t_carry, *(a for a, _ in from_rows),
+                                 *(a for a, _ in stacked), *t_xs], u.eqns, u.outvars)
+    ready = [v if type(v) is Var else Var(v.aval) for v in computed]        # a literal needs no variable, but a place
+    return _TwoPasses(
+        before=program_of(j, consts, computed),
+        known=program_of(j, [*ready, *consts, *carry, *xs], [*j.outvars[:count], *(v for _, v in stacked)]),
+        unknown=ClosedJaxpr(second, unknown.consts), own_consts=own, from_consts=tuple(once[v] for _, v in fixed),
+        from_xs=tuple(row[v] for _, v in from_rows), count=count, inputs=inputs, outputs=outputs)
+
+
+def _invariant(j: Jaxpr, consts: Sequence[Var], residuals: Sequence[Atom]) -> list[Atom]:
+    """Values that depend on constants only and are residuals, with the other results of their equations."""
+    fixed, wanted = set(consts), set(residuals)
+    found: list[Atom] = [v for v in wanted if type(v) is Literal]
+    for eqn in j.eqns:
+        if all(type(v) is Literal or v in fixed for v in eqn.invars):
+            fixed.update(eqn.outvars)
+            if not wanted.isdisjoint(eqn.outvars):
+                found += eqn.outvars
+    return found
+
+
+class _Known(NamedTuple):
+    """What the first pass gave: outputs of the scan, and residuals of both kinds for the second."""
+
+    outs: list[Any]
+    consts: list[Any]
+    rows: list[Any]
+
+
+def _run_first(passes: _TwoPasses, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], loop: dict) -> _Known:
+    consts = [*passes.own_consts, *consts]
+    once = [*passes.before(*consts), *consts]
+    found = _bind(passes.known, once, carry, xs, loop)
+    return _Known(found[:passes.count], [once[k] for k in passes.from_consts],
+                  [*(xs[k] for k in passes.from_xs), *found[passes.count:]])
+
+
+def _run_second(passes: _TwoPasses, first: _Known, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
+                loop: dict) -> list[Any]:
+    return _bind(passes.unknown, [*first.consts, *consts], carry, [*first.rows, *xs], loop)
+
+
+# -- linearization ------------------------------------------------------------------------------------------------
+
+def _linearize(trace, primals, tangents, *, jaxpr, num_consts, num_carry, **loop):
+    passes = _linearize_body(jaxpr, num_consts, num_carry, nonzero_flags(tangents))
+    first = _run_first(passes, *_sections(primals, num_consts, num_carry), loop)
+    with current_trace(trace.tangent):
+        d_ins = _sections_of_flagged(tangents, passes.inputs, num_consts, num_carry)
+        douts = _run_second(passes, first, *d_ins, loop)
+    avals = _type(jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **loop)
+    return first.outs, with_zeros(passes.outputs, douts, avals)
+
+
+@program_cache
+def _linearize_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, active: Flags) -> _TwoPasses:
+    consts, carry, xs = _sections(active, num_consts, num_carry)
+    no_ys = (False,) * (len(jaxpr.out_avals) - num_carry)
+    carry = fixpoint(carry, lambda c: linearize_program(jaxpr, (*consts, *c, *xs), (*c, *no_ys)).nonzero[:num_carry])
+    active = (*consts, *carry, *xs)
+    lin = linearize_program(jaxpr, active, (*carry, *no_ys))
+    n = len(jaxpr.out_avals)
+    return _two_passes(with_all_residuals(lin, n), lin.tangent, (num_consts, num_carry, n),
+                       (consts.count(True), carry.count(True)), active, lin.nonzero)
+
+
+def _split(trace, args, params):
+    """A scan on tangents, from a derivative rule that calls `scan`."""
+    return _split_args(args, tuple(trace.is_tangent(x) for x in args), trace.tangent, **params)
+
+
+def _split_args(args, tangent, trace, *, jaxpr, num_consts, num_carry, **loop):
+    passes = _cut_body(jaxpr, num_consts, num_carry, tangent)
+    parts = _sections(args, num_consts, num_carry)
+    flags = _sections(passes.inputs, num_consts, num_carry)
+    first = _run_first(passes, *map(unflagged, parts, flags), loop)
+    with current_trace(trace):
+        found = _run_second(passes, first, *map(flagged, parts, flags), loop)
+    return merge(passes.outputs, found, first.outs)
+
+
+@program_cache
+def _cut_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, tangent: Flags) -> _TwoPasses:
+    tangent = _dependent_inputs(jaxpr, num_consts, num_carry, tangent)
+    consts, carry, _ = _sections(tangent, num_consts, num_carry)
+    forced = (*carry, *[False] * (len(jaxpr.out_avals) - num_carry))
+    known, unknown, outputs = cut_program(jaxpr, tangent, forced)
+    return _two_passes(known, unknown, (consts.count(False), carry.count(False), outputs.count(False)),
+                       (consts.count(True), carry.count(True)), tangent, outputs)
+
+
+def _dependent_inputs(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, flags: Flags) -> Flags:
+    """The flags with those carries added that depend on flagged inputs after some steps."""
+    consts, carry, xs = _sections(flags, num_consts, num_carry)
+    carry = fixpoint(carry, lambda c: dependent_outputs(jaxpr.jaxpr, (*consts, *c, *xs))[:num_carry])
+    return (*consts, *carry, *xs)
+
+
+# -- transposition ------------------------------------------------------------------------------------------------
+
+def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
+    linear = tuple(is_linear(x) for x in args)
+    linear_after = _dependent_inputs(jaxpr, num_consts, num_carry, linear)
+    _, carry, _ = _sections(linear_after, num_consts, num_carry)
+    if not all(carry):
+        return _transpose_mixed(cts, args, linear, jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **loop)
+    nonzero = nonzero_flags(cts[num_carry:])
+    body, has = _transposed_body(jaxpr, num_consts, num_carry, linear_after, nonzero)
+    consts, carry, xs = _sections(args, num_consts, num_carry)
+    lin_consts, lin_carry, lin_xs = _sections(linear, num_consts, num_carry)
+    has_consts, _, has_xs = _sections(has, lin_consts.count(True), num_carry)
+    sums = [zeros_of(x.aval) for x in flagged(flagged(consts, lin_consts), has_consts)]
+    found = _bind(body, unflagged(consts, lin_consts), [*sums, *map(instantiate, cts[:num_carry])],
+                  [*flagged(cts[num_carry:], nonzero), *unflagged(xs, lin_xs)],
+                  {**loop, "reverse": not loop["reverse"]})
+    ct_consts, ct_carry, ct_xs = _sections(found, len(sums), num_carry)
+    ct_consts, ct_xs = iter(ct_consts), iter(ct_xs)
+    flags_consts, flags_xs = iter(has_consts), iter(has_xs)
+    # A carry may start from a known value, such as zero, and be linear from then on.
+    return [*(next(ct_consts) if lin and next(flags_consts) else None for lin in lin_consts),
+            *(ct if lin else None for ct, lin in zip(ct_carry, lin_carry, strict=True)),
+            *(next(ct_xs) if lin and next(flags_xs) else None for lin in lin_xs)]
+
+
+@program_cache
+def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear: Flags,
+                     nonzero: Flags) -> tuple[ClosedJaxpr, Flags]:
+    """The body that goes back: (residuals), (sums of cts of constants, cts of the carry), (cts of ys, residuals).
+
+    The second result flags the linear inputs that get a cotangent.
+    """
+    program, has = transpose_program(jaxpr, linear, ((True,) * num_carry + nonzero))
+    consts, carry, xs = _sections(jaxpr.in_avals, num_consts, num_carry)
+    lin_consts, _, lin_xs = _sections(linear, num_consts, num_carry)
+    has_consts, _, has_xs = _sections(has, lin_consts.count(True), num_carry)
+    sum_avals = flagged(flagged(consts, lin_consts), has_consts)
+    res_consts, res_xs = unflagged(consts, lin_consts), unflagged(xs, lin_xs)
+    outs = [a.tangent() for a in jaxpr.out_avals]
+    ct_ys = flagged(outs[num_carry:], nonzero)
+    linear_avals = [a.tangent() for a in flagged(jaxpr.in_avals, linear)]
+
+    def run(*args: Any) -> list[Any]:
+        known_consts, rest = args[:len(res_consts)], args[len(res_consts):]
+        sums, cts, rows = _sections(rest, len(sum_avals), num_carry)
+        found = program(*known_consts, *rows[len(ct_ys):], *cts, *rows[:len(ct_ys)])
+        found = with_zeros(has, found, linear_avals)
+        d_consts, d_carry, d_xs = _sections(found, lin_consts.count(True), num_carry)
+        return [*(accumulate(s, d) for s, d in zip(sums, flagged(d_consts, has_consts), strict=True)),
+                *map(instantiate, d_carry), *flagged(d_xs, has_xs)]
+
+    avals = [*res_consts, *sum_avals, *outs[:num_carry], *ct_ys, *res_xs]
+    return trace_to_jaxpr(run, avals, "scan"), has
+
+
+def _transpose_mixed(cts, args, linear, *, jaxpr, num_consts, num_carry, **loop):
+    """Transpose of a scan that also carries known values, such as a counter: these are computed first."""
+    passes = _cut_body(jaxpr, num_consts, num_carry, linear)
+    parts = _sections(args, num_consts, num_carry)
+    flags = _sections(passes.inputs, num_consts, num_carry)
+    first = _run_first(passes, *map(unflagged, parts, flags), loop)
+    consts, carry, xs = map(flagged, parts, flags)
+    body, own = hoist_consts(passes.unknown)
+    known = len(own) + len(first.consts)
+    found = _transpose(flagged(cts, passes.outputs), *own, *first.consts, *consts, *carry, *first.rows, *xs, jaxpr=body,
+                       num_consts=known + len(consts), num_carry=len(carry), **loop)
+    ct_consts, ct_carry, ct_xs = _sections(found, known + len(consts), len(carry))
+    found = iter([*ct_consts[known:], *ct_carry, *ct_xs[len(first.rows):]])
+    return [next(found) if flag else None for flag in passes.inputs]
+
+
+# -- batching -----------------------------------------------------------------------------------------------------
+
+def _batch(axis, args, bdims, *, jaxpr, num_consts, num_carry, **loop):
+    consts, carry, xs = _sections(args, num_consts, num_carry)
+    c_dims, carry_dims, x_dims = _sections(bdims, num_consts, num_carry)
+    in_rows = tuple(None if b is None else 0 for b in x_dims)
+    no_ys = (False,) * (len(jaxpr.out_avals) - num_carry)
+
+    def body(mapped: Flags) -> tuple[ClosedJaxpr, tuple]:
+        dims = (*c_dims, *(0 if m else None for m in mapped), *in_rows)
+        return batch_program(jaxpr, axis.size, axis.name, dims, (*mapped, *no_ys))
+
+    mapped = fixpoint([b is not None for b in carry_dims],
+                      lambda m: [b is not None for b in body(m)[1][:num_carry]])
+    program, out_dims = body(mapped)
+    carry = [place_axis(x, b, 0, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
+    xs = [x if b is None else place_axis(x, b, 1, axis.size) for x, b in zip(xs, x_dims, strict=True)]
+    outs = _bind(program, consts, carry, xs, loop)
+    return outs, [*out_dims[:num_carry], *(None if b is None else b + 1 for b in out_dims[num_carry:])]
+
+
+scan_p = Primitive("scan", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
+                   linearize=_linearize, split=_split, multiple_results=True, cacheable=False)

@@ -1,0 +1,193 @@
+"""Finding elements: where, nonzero, searchsorted, digitize; and comparing whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import ConcretizationTypeError, bad
+from xjax.core.trace import Tracer
+from xjax.numpy.composed import floor_divide, remainder
+from xjax.numpy.creation import asarray, full
+from xjax.numpy.manipulate import take_slices
+from xjax.numpy.promote import array_like, broadcast_shapes, default_int, promote, shape_of
+from xjax.numpy.reductions import all as all_true
+from xjax.numpy.rounding import isclose, isnan, truth
+from xjax.numpy.selection import choose
+from xjax.numpy.ufuncs import equal, to_array_like
+from xjax.ops.arrange import iota, rev, stack
+from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
+from xjax.ops.compare import ge, le, lt, ne, select
+from xjax.ops.convert import convert_element_type
+from xjax.ops.cumulative import cumsum
+from xjax.ops.elementwise import add, sub
+from xjax.ops.bitwise import shift_right_logical
+from xjax.ops.piecewise import min as lax_min
+from xjax.ops.shape import broadcast_in_dim, reshape
+from xjax.ops.slice import index_in_dim
+
+
+# -- where, nonzero -----------------------------------------------------------------------------------------------
+
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, `nonzero` of it.
+
+    Args: condition: bool[...] (numbers are true where not 0);  x, y: arrays, promoted to one dtype.
+    Derivatives of the branch that is not taken are 0 times its own, which is nan if that is infinite: make its
+    argument harmless with a `where` inside.
+
+    >>> where(np.array([True, False]), 1.0, 0.0)
+    Array([1., 0.], dtype=float32, weak_type=True)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise bad("numpy.where", "needs both `x` and `y`, or neither", fix="pass where(condition, x, y).",
+                  exc=ValueError)
+    if size is not None or fill_value is not None:
+        raise bad("numpy.where", "`size` and `fill_value` are for where(condition) only", fix="leave them out.",
+                  exc=ValueError)
+    return choose(condition, x, y)
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """Indices of the elements that are not 0, as one vector for each axis.
+
+    Args:
+      size: number of indices to return, needed under jit: further ones are cut, and missing ones are `fill_value`
+        (0 by default; a number, or one for each axis).
+    Raises: ConcretizationTypeError for a traced `a` without `size`.
+    """
+    where_ = "numpy.nonzero"
+    a = to_array_like(where_, a)
+    if not a.ndim:
+        raise bad(where_, "a 0-d array has no indices", given={"a": a.aval}, fix="use atleast_1d(a).", exc=ValueError)
+    if size is None:
+        if isinstance(a, Tracer):
+            raise bad(where_, "the number of indices depends on traced values", given={"a": a.aval},
+                      fix="pass size=n, the largest number there can be; or use where(condition, x, y).",
+                      exc=ConcretizationTypeError)
+        return tuple(asarray(i.astype(default_int())) for i in np.nonzero(np.asarray(a)))
+    return _nonzero_of_size(a, int(size), fill_value)
+
+
+def _nonzero_of_size(a: Any, size: int, fill_value: Any) -> tuple[Any, ...]:
+    dtype = default_int()
+    fills = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * a.ndim
+    if not a.size or not size:
+        return tuple(full((size,), asarray(f, dtype)) for f in fills)
+    found = cumsum(convert_element_type(truth(reshape(a, (a.size,))), dtype))
+    # The k-th hit is the first position with more than k hits up to it.
+    flat = binary_search(found, add(iota(dtype, size), dtype.type(1)), "left", a.size)
+    exists = lt(flat, dtype.type(a.size))
+    out, stride = [], a.size
+    for n, f in zip(a.shape, fills, strict=True):
+        stride //= n
+        index = remainder(floor_divide(flat, dtype.type(stride)), dtype.type(n))
+        out.append(choose(exists, index, asarray(f, dtype)))
+    return tuple(out)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Indices, in the flattened array, of the elements that are not 0; `size` as for `nonzero`."""
+    a = to_array_like("numpy.flatnonzero", a)
+    return nonzero(reshape(a, (a.size,)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Indices of the elements that are not 0, as rows of int[n, ndim]; `size` as for `nonzero`."""
+    a = to_array_like("numpy.argwhere", a)
+    if not a.ndim:
+        n = size if size is not None else int(bool(np.asarray(a)))
+        return full((n, 0), 0, default_int())
+    return stack(nonzero(a, size=size, fill_value=fill_value), 1)
+
+
+# -- sorted arrays ------------------------------------------------------------------------------------------------
+
+def binary_search(a: Any, v: Any, side: str, n: int) -> Any:
+    """Where each of v[k] would be inserted into the sorted a[n], nan last: binary search, all queries in step."""
+    dtype = default_int()
+    low, high = broadcast_in_dim(dtype.type(0), v.shape, ()), broadcast_in_dim(dtype.type(n), v.shape, ())
+    for _ in range(n.bit_length()):
+        middle = shift_right_logical(add(low, high), dtype.type(1))
+        item = take_slices(a, lax_min(middle, dtype.type(n - 1)), 0)
+        if side == "left":
+            before = bitwise_or(lt(item, v), bitwise_and(ne(v, v), bitwise_not(ne(item, item))))
+        else:
+            before = bitwise_or(le(item, v), ne(v, v))
+        before = bitwise_and(before, lt(low, high))
+        low, high = select(before, add(middle, dtype.type(1)), low), select(before, high, middle)
+    return low
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+    """Positions at which the elements of `v` keep the sorted vector `a` sorted; nan counts as largest.
+
+    Args:
+      side: "left" (before equal elements) or "right" (after them); sorter: int[n] that sorts `a`.
+      method: accepted as in JAX; there is one algorithm here.
+    Returns: int of the shape of `v`.
+    """
+    where_ = "numpy.searchsorted"
+    if side not in ("left", "right"):
+        raise bad(where_, f"`side` is {side!r}", fix="pass 'left' or 'right'.", exc=ValueError)
+    a, v = (to_array_like(where_, x) for x in promote(where_, a, v))
+    if a.ndim != 1:
+        raise bad(where_, "`a` must be a vector", given={"a": a.aval}, fix="use a.ravel().", exc=ValueError)
+    if sorter is not None:
+        a = take_slices(a, convert_element_type(to_array_like(where_, sorter), np.int32), 0)
+    if not a.size:
+        return full(v.shape, 0, default_int())
+    return reshape(binary_search(a, reshape(v, (v.size,)), side, a.size), v.shape)
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+    """Index of the bin that each element of `x` falls into; bin i reaches from ``bins[i-1]`` to ``bins[i]``.
+
+    Args: bins: real[n], increasing or decreasing; right: whether bins include their right end.
+    """
+    where_ = "numpy.digitize"
+    bins = to_array_like(where_, bins)
+    if bins.ndim != 1:
+        raise bad(where_, "`bins` must be a vector", given={"bins": bins.aval}, fix="use bins.ravel().",
+                  exc=ValueError)
+    side = "left" if right else "right"
+    if bins.size == 0:
+        return full(shape_of(x), 0, default_int())
+    upward = searchsorted(bins, x, side)
+    other = "right" if right else "left"
+    downward = sub(default_int().type(bins.size), searchsorted(rev(bins, (0,)), x, other))
+    rising = ge(index_in_dim(bins, bins.size - 1, 0, keepdims=False), index_in_dim(bins, 0, 0, keepdims=False))
+    return choose(rising, upward, downward)
+
+
+# -- whole arrays -------------------------------------------------------------------------------------------------
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, see `isclose`."""
+    return all_true(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have the same shape and elements; with `equal_nan` nan equals nan."""
+    where_ = "numpy.array_equal"
+    a1, a2 = array_like(where_, a1), array_like(where_, a2)
+    if shape_of(a1) != shape_of(a2):
+        return asarray(False)
+    same = equal(a1, a2)
+    if equal_nan:
+        same = bitwise_or(same, bitwise_and(isnan(a1), isnan(a2)))
+    return all_true(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays are equal after broadcasting; false if they do not broadcast."""
+    where_ = "numpy.array_equiv"
+    a1, a2 = array_like(where_, a1), array_like(where_, a2)
+    try:
+        broadcast_shapes(shape_of(a1), shape_of(a2))
+    except ValueError:
+        return asarray(False)
+    return all_true(equal(a1, a2))

@@ -1,0 +1,102 @@
+"""optax for xjax: `from xnn import optim as optax`.
+
+Every name of optax stands here, bridged when it is first asked for: optimizers, schedules, losses, `apply_updates`,
+`global_norm`, and the submodules (`optim.losses`, `optim.contrib`, ...). An update is one compiled program, and can be
+jitted, mapped and differentiated through.
+
+    tx = optim.adam(1e-3)
+    state = tx.init(params)
+    updates, state = tx.update(grads, state, params)
+    params = optim.apply_updates(params, updates)
+
+Importing this module imports optax and with it the real JAX (about half a second).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from xjax import interop
+from xjax.errors import bad, did_you_mean
+
+_optax = interop.import_library("optax")
+
+
+def from_optax(tx: Any) -> Any:
+    """An optax transformation (or anything with `init` and `update`) for xjax arrays.
+
+    Returns: the same NamedTuple with both functions bridged; it can be handed to the functions of this module
+    (`chain`, `masked`, ...), which take it apart again.
+    Raises: TypeError if `tx` has no `init` and `update`.
+
+    >>> tx = xnn.optim.from_optax(optax.sgd(0.1))
+    """
+    init, update = getattr(tx, "init", None), getattr(tx, "update", None)
+    if not callable(init) or not callable(update):
+        raise bad("optim.from_optax", "needs an optax transformation", given={"tx": f"{type(tx).__name__} {tx!r:.60}"},
+                  fix="pass what optax.adam(...) and its like return.")
+    kind = _optax.GradientTransformationExtraArgs
+    if not isinstance(tx, kind):
+        kind = _optax.GradientTransformation
+    return kind(interop.from_jax(init), interop.from_jax(update))
+
+
+class MultiSteps:
+    """Apply an update only at every k-th step, to the mean of the gradients since the last: `optax.MultiSteps`.
+
+    Args: those of optax.MultiSteps; `opt` may be a transformation of this module or of optax.
+    """
+
+    def __init__(self, opt: Any, every_k_schedule: int | Callable, use_grad_mean: bool = True,
+                 should_skip_update_fn: Callable | None = None):
+        inner = _optax.MultiSteps(opt, every_k_schedule, use_grad_mean, should_skip_update_fn)
+        self.init, self.update = interop.from_jax(inner.init), interop.from_jax(inner.update)
+        self.has_updated = interop.from_jax(inner.has_updated)
+
+    def gradient_transformation(self) -> Any:
+        """The pair (init, update)."""
+        return _optax.GradientTransformation(self.init, self.update)
+
+
+class _Namespace(ModuleType):
+    """A submodule of optax with its functions bridged."""
+
+    def __init__(self, module: ModuleType):
+        super().__init__(f"xnn.optim.{module.__name__.partition('.')[2]}", module.__doc__)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = _bridged(self._module, self.__name__, name)
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return _public_names(self._module)
+
+
+def _bridged(module: ModuleType, where: str, name: str) -> Any:
+    """An attribute of an optax module: functions and modules bridged, classes and constants as they are."""
+    if name.startswith("_") or not hasattr(module, name):
+        hint = did_you_mean(name, _public_names(module))
+        raise AttributeError(f"module {where!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
+    found = getattr(module, name)
+    if isinstance(found, ModuleType):
+        return _Namespace(found)
+    if callable(found) and not isinstance(found, type) and hasattr(found, "__name__"):
+        return interop.from_jax(found)
+    return found
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    return [name for name in dir(module) if not name.startswith("_")]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = _bridged(_optax, __name__, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*_public_names(_optax), "from_optax"})
