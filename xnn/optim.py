@@ -14,6 +14,7 @@ Importing this module imports optax and with it the real JAX (about half a secon
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -84,7 +85,8 @@ def _bridged(module: ModuleType, where: str, name: str) -> Any:
     found = getattr(module, name)
     if isinstance(found, ModuleType):
         return _Namespace(found)
-    if callable(found) and not isinstance(found, type) and hasattr(found, "__name__"):
+    if isinstance(found, functools.partial) or (callable(found) and hasattr(found, "__qualname__")
+                                                and not isinstance(found, type)):
         return interop.from_jax(found)
     return found
 

@@ -32,9 +32,10 @@ def params_and_grads(steps=5):
 
 
 def run(module, tx, params, grads, **extra):
+    update = jax.jit(tx.update) if module is optax else tx.update
     state = tx.init(params)
     for g in grads:
-        updates, state = tx.update(g, state, params, **extra)
+        updates, state = update(g, state, params, **extra)
         params = module.apply_updates(params, updates)
     return params, state
 
@@ -64,6 +65,8 @@ def on_device(tree):
 def test_five_steps_equal_optax(name):
     options = OPTIONS.get(name, {"learning_rate": 0.1})
     params, grads = params_and_grads()
+    if name == "sm3":                               # optax's cannot do scalars
+        params, *grads = ({"dense": tree["dense"]} for tree in (params, *grads))
     theirs = run(optax, getattr(optax, name)(**options), params, grads)
     ours = run(optim, getattr(optim, name)(**options), on_device(params), on_device(grads))
     assert all(isinstance(x, xjax.Array) for x in jax.tree.leaves(ours))
@@ -75,7 +78,7 @@ def test_every_alias_is_tested():
     found = {name for name in dir(optax._src.alias) if not name.startswith("_")}
     made = {name for name in found if getattr(getattr(optax._src.alias, name), "__annotations__", {}).get("return")
             in (optax.GradientTransformation, optax.GradientTransformationExtraArgs)}
-    assert made & set(dir(optax)) - needs_more - set(ALIASES) - {"linear_onecycle_schedule"} == set()
+    assert made & set(dir(optax)) - needs_more <= set(ALIASES)
 
 
 def test_polyak_sgd_takes_the_value():
@@ -110,8 +113,8 @@ COMBINED = {
     "apply_if_finite": lambda m: m.apply_if_finite(m.adam(0.1), 3),
     "MultiSteps": lambda m: m.MultiSteps(m.adam(0.1), every_k_schedule=2),
     "MultiSteps as transformation": lambda m: m.MultiSteps(m.adam(0.1), 2).gradient_transformation(),
-    "lookahead-free ema": lambda m: m.chain(m.sgd(0.1), m.ema(0.9)),
-    "contrib": lambda m: m.contrib.schedule_free_adamw(0.1) if hasattr(m, "contrib") else m.adam(0.1),
+    "ema": lambda m: m.chain(m.sgd(0.1), m.ema(0.9)),
+    "contrib": lambda m: m.contrib.schedule_free_adamw(0.1),
     "flatten": lambda m: m.flatten(m.adam(0.1)),
     "adaptive clip": lambda m: m.chain(m.adaptive_grad_clip(0.1), m.sgd(0.1)),
     "add_noise": lambda m: m.add_noise(0.1, 0.5, key=3),

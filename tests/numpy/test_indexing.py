@@ -28,7 +28,7 @@ ADVANCED = [
 ]
 MASKS = [
     S[X > 0], S[(X > 0)[:, :, 0]], S[:, (X > 0)[0]], S[..., (X > 0)[0, 0]], S[True], S[False], S[True, 0],
-    S[0, True, I], S[(X > 0)[:, 0, 0], 1:3], S[[True, False, True, False]], S[np.zeros((4, 5), bool)], S[None, True],
+    S[0, True, I], S[(X > 0)[:, 0, 0], 1:3], S[[True, False, True, False], 1], S[np.zeros((4, 5), bool)], S[None, True],
 ]
 
 

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -54,7 +54,7 @@ class Op:
     domain: interval of the random operands, or one for each.
     grads: how often the operation can be differentiated; 0: its derivative is zero or does not exist.
     tol: tolerance of values relative to the dtype's own.
-    special: also compare on 0, -0, inf, nan and extreme numbers with real jax.
+    special: also compare with real jax on 0, -0, inf, nan and extreme numbers.
     same_programs: whether its program, and those of its derivatives, read as jax prints them.
     """
 
@@ -147,48 +147,66 @@ def rows(ops: Sequence[Op]) -> list[Any]:
     return [pytest.param(op, id=str(op)) for op in ops]
 
 
-def value_cases(ops: Sequence[Op]) -> list[Any]:
-    """Every row with each of its dtypes."""
-    return [_case(op, dtypes) for op in ops for dtypes in op.dtypes]
-
-
 def derivative_cases(ops: Sequence[Op]) -> list[Any]:
     """Every differentiable row with its first dtype, and its first complex one."""
-    return [_case(op, dtypes) for op in ops if op.grads
+    return [pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
+            for op in ops if op.grads
             for dtypes in dict.fromkeys([op.dtypes[0], *[d for d in op.dtypes if "complex" in str(d)][:1]])]
-
-
-def _case(op: Op, dtypes: str | tuple[str, ...]) -> Any:
-    return pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
 
 
 # -- checks of values ---------------------------------------------------------------------------------------------
 
-def check_value(op: Op, dtypes: str | tuple[str, ...], jax: Any) -> None:
-    """Value against NumPy in double precision; value, dtype and weak type against real jax.
+class Case(NamedTuple):
+    """Operands of one call."""
 
-    The first dtype with every shape, the others with the first shape.
+    what: str
+    dtypes: str | tuple[str, ...]
+    xs: list[np.ndarray]
+    extreme: bool = False
+
+
+def value_cases(op: Op) -> list[Case]:
+    """The first dtype with every shape, the others with the first shape, and all of them at their extremes."""
+    cases = [Case(f"{op}{shapes} of {op.dtypes[0]}", op.dtypes[0], operands(op, shapes, op.dtypes[0]))
+             for shapes in op.shapes]
+    cases += [Case(f"{op}{op.shapes[0]} of {d}", d, operands(op, op.shapes[0], d)) for d in op.dtypes[1:]]
+    if op.special:
+        cases += [Case(f"{op} of extreme {d}", d, extreme_operands(op, d), True) for d in op.dtypes]
+    return cases
+
+
+def check_value(op: Op, jax: Any) -> None:
+    """Value against NumPy in double precision; value and dtype against real jax; compiled = computed at once.
+
+    All cases are compiled as one program, because compiling is what takes time here; in eager execution only those of
+    the first dtype run.
     """
-    shapes = op.shapes if dtypes == op.dtypes[0] else op.shapes[:1]
-    cases = [operands(op, case, dtypes) for case in shapes]
-    # jax compiles all cases as one program: it takes as long as one.
-    wanted = jax.jit(lambda cases: [op.function(jax.lax)(*xs) for xs in cases])(cases)
-    for case, xs, want in zip(shapes, cases, wanted, strict=True):
-        got = op.function()(*xs)
+    cases = value_cases(op)
+    all_xs = [case.xs for case in cases]
+    wanted = jax.jit(lambda all_xs: [op.function(jax.lax)(*xs) for xs in all_xs])(all_xs)
+    compiled = xjax.jit(lambda all_xs: [op.function()(*xs) for xs in all_xs])(all_xs)
+    for case, want, got in zip(cases, wanted, compiled, strict=True):
         tol = tolerance(op, got)
-        if op.oracle is not None:
-            wide = [x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x for x in xs]
-            with np.errstate(all="ignore"):
-                close(got, op.oracle(*wide), tol, f"{op}{case} against NumPy")
-        close(got, want, tol, f"{op}{case} against jax")
-        check_types(got, want, f"{op}{case}")
+        close(got, want, tol, f"{case.what} against jax")
+        check_types(got, want, case.what)
+        if op.oracle is not None and not case.extreme:
+            close(got, op.oracle(*map(double, case.xs)), tol, f"{case.what} against NumPy")
+        if case.dtypes == op.dtypes[0]:
+            at_once = op.function()(*case.xs)
+            close(at_once, got, tol, f"{case.what}: eager against compiled")
+            check_types(at_once, got, case.what)
+
+
+def double(x: np.ndarray) -> np.ndarray:
+    """Floats and complex numbers in double precision, for the oracle."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x
 
 
 def check_types(got: Any, want: Any, what: str) -> None:
     for g, w in zip(leaves(got), leaves(want), strict=True):
         assert (g.dtype, g.shape) == (w.dtype, w.shape), what
         # jax flags some bools as weak, to no effect; ours never are.
-        assert g.weak_type == (w.weak_type and g.dtype != np.bool_), f"{what}: weak_type"
+        assert g.weak_type == (w.weak_type and g.dtype != np.bool_), f"{what}: weak type"
 
 
 def check_weak_types(op: Op, jax: Any) -> None:
@@ -222,22 +240,13 @@ def special_values(dtype: np.dtype) -> np.ndarray:
     return np.array([v for v in items if info.min <= v <= info.max]).astype(dtype)
 
 
-def check_special(op: Op, dtypes: str | tuple[str, ...], jax_lax: Any) -> None:
-    """On every combination of extreme operands: finite where jax is, and the same infinities and nans."""
+def extreme_operands(op: Op, dtypes: str | tuple[str, ...]) -> list[np.ndarray]:
+    """Every combination of such numbers, as flat arrays."""
     names = spread(dtypes, len(op.shapes[0]))
-    xs = [x.reshape(-1) for x in np.meshgrid(*[special_values(np.dtype(_dtype(d))) for d in names])]
-    got, want = op.function()(*xs), op.function(jax_lax)(*xs)
-    close(got, want, tolerance(op, got), f"{op} on extreme {names}")
+    return [x.reshape(-1) for x in np.meshgrid(*[special_values(np.dtype(_dtype(d))) for d in names])]
 
 
-# -- checks of jit and vmap ---------------------------------------------------------------------------------------
-
-def check_jit(op: Op) -> None:
-    """Compiled together = computed at once."""
-    xs = operands(op, op.shapes[0], op.dtypes[0])
-    want = op.function()(*xs)
-    close(xjax.jit(op.function())(*xs), want, tolerance(op, want), f"jit({op})")
-
+# -- check of vmap ------------------------------------------------------------------------------------------------
 
 def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]:
     """Ways to map operands: all at each axis in turn, all at one and all but one; with a place for the result's axis."""

@@ -69,7 +69,7 @@ COMPARISONS = [
        shapes=(((4, 3), (4, 3), (4, 3), (4, 3)), ((), (3,), (3,), (3,))), domain=(-2, 4), same_programs=False,
        dtypes=(("int32", "float32", "float32", "float32"), ("uint8", "complex64", "complex64", "complex64"))),
     Op("select_n", lambda lax, i, x: lax.select_n(i, x), lambda i, x: x, id="select_n_of_one",
-       shapes=(((3,), (3,)), ((), (3,))), dtypes=(("int32", "float32"), ("bool", "float32"))),
+       shapes=(((3,), (3,)), ((), (3,))), dtypes=(("int32", "float32"), ("bool", "float32")), same_programs=False),
     Op("select", oracle=np.where, shapes=(((2, 3), (2, 3), (2, 3)), ((), (3,), (3,))),
        dtypes=(("bool", "float32", "float32"),)),
     Op("clamp", oracle=lambda a, x, b: np.minimum(np.maximum(x, a), b), shapes=TERNARY, dtypes=REAL,
@@ -126,7 +126,7 @@ BITS = [
     bits("shift_left", np.left_shift, INTS),
     bits("shift_right_arithmetic", dtypes=INTS, oracle=None),
     bits("shift_right_logical", dtypes=INTS, oracle=None),
-    bits("mulhi", dtypes=INTS, oracle=None),
+    bits("mulhi", dtypes=("int32", "uint32"), oracle=None),
     Op("population_count", oracle=np.bitwise_count, dtypes=INTS, grads=0, domain=(0, 99)),
     Op("clz", dtypes=INTS, grads=0, domain=(0, 99), special=True),
 ]
@@ -159,7 +159,7 @@ CONVERSIONS = [
     # Python types mean single or double precision by the mode, so derivatives can be checked.
     *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_python_{d.__name__}",
          dtypes=dtypes)
-      for d, dtypes in ((float, ("bfloat16", "float32")), (complex, ("float32", "complex64")))),
+      for d, dtypes in ((float, ("float32", "bfloat16", "int32")), (complex, ("float32", "complex64")))),
     Op("convert_element_type", lambda lax, x: lax.convert_element_type(x, float), np.real, dtypes=COMPLEX,
        id="convert_complex_to_real"),
     Op("bitcast_convert_type", lambda lax, x: lax.bitcast_convert_type(x, np.int32), id="bitcast_same_width",
@@ -178,6 +178,22 @@ IDENTITIES = [
        shapes=(((2, 3), (2,)), ((), ())), dtypes=(("float32", "float32"), ("int32", "complex64"))),
 ]
 
+# The algebra of axes (`xjax.ops.shape`); the other operations on shapes stand in `structural_table`.
+AXES = [
+    Op("broadcast_in_dim", lambda lax, x: lax.broadcast_in_dim(x, (4, 2, 3), (0, 2)),
+       lambda x: np.broadcast_to(x[:, None], (4, 2, 3)), shapes=(((4, 3),), ((4, 1),), ((1, 1),)), dtypes=ANY),
+    Op("reduce_sum", lambda lax, x: lax.reduce_sum(x, (0, 2)), lambda x: x.sum((0, 2)),
+       shapes=(((2, 3, 4),), ((2, 0, 3),)), dtypes=("float32", "complex64", "int32")),
+    Op("reshape", lambda lax, x: lax.reshape(x, (4, 3)), lambda x: x.reshape(4, 3), shapes=(((2, 6),), ((12,),)),
+       dtypes=ANY),
+    Op("squeeze", lambda lax, x: lax.squeeze(x, (0, -2)), lambda x: x.squeeze((0, -2)),
+       shapes=(((1, 3, 1, 2),), ((1, 1, 1),)), dtypes=ANY),
+    Op("transpose", lambda lax, x: lax.transpose(x, (2, 0, 1)), lambda x: x.transpose(2, 0, 1),
+       shapes=(((2, 3, 4),), ((2, 0, 4),)), dtypes=ANY),
+    Op("unstack", lambda lax, x: lax.unstack(x, 1), lambda x: [x[:, i] for i in range(x.shape[1])],
+       shapes=(((2, 3),), ((2, 3, 2),)), dtypes=("float32", "int32")),
+]
+
 OPS = [*ARITHMETIC, *ROUNDING, *COMPARISONS, *PIECEWISE, *TRANSCENDENTAL, *BITS, *COMPLEX_PARTS, *SPECIAL, *CONVERSIONS,
-       *IDENTITIES]
+       *IDENTITIES, *AXES]
 assert len({str(op) for op in OPS}) == len(OPS), "two rows have one name"

@@ -22,6 +22,7 @@ ELSEWHERE = {
                      "reduce_scatter"), "a collective: needs a mapped axis"),
     "add_any": "made by differentiation only",
     "empty": "has no value to check",
+    "threefry2x32": "random bits: test_structural.test_threefry_bits",
 }
 
 
@@ -115,6 +116,25 @@ def test_select_n_out_of_range_is_differentiated_where_it_was_picked():
     _, pullback = xjax.vjp(lambda *cases: lax.select_n(which, *cases), *[np.zeros(5, np.float32)] * 3)
     cts = [list(np.asarray(ct)) for ct in pullback(np.float32([1, 2, 3, 4, 5]))]
     assert cts == [[1, 2, 0, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 4, 5]]
+
+
+def test_exp2_is_exact_at_integers():
+    x = np.arange(-100, 101, dtype=np.float32)
+    np.testing.assert_array_equal(lax.exp2(x), np.exp2(x))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+def test_mulhi(dtype):
+    """Against Python's exact integers, compiled and eager, in all widths."""
+    info = np.iinfo(dtype)
+    ends = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 3, info.max // 2, info.max // 3]
+    random = np.random.default_rng(0).integers(info.min, info.max, 40, dtype, endpoint=True)
+    x, y = (v.reshape(-1) for v in np.meshgrid([*ends, *random[:20]], [*ends, *random[20:]]))
+    want = [int(a) * int(b) >> info.bits for a, b in zip(x, y, strict=True)]
+    with xjax.enable_x64(True):
+        x, y = x.astype(dtype), y.astype(dtype)
+        assert list(np.asarray(lax.mulhi(x, y))) == want
+        assert list(np.asarray(xjax.jit(lax.mulhi)(x, y))) == want
 
 
 # -- nan and complex order ----------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ def test_nan_stops_with_the_first_bad_step_and_metric(bad):
         StopOnNaN()(report(1.0, bad, 2.0, bad))
     assert str(caught.value) == (
         f"training: train/loss is {bad} at step 2.\n"
-        "  fix: a smaller optim.lr, or optim.clip_norm=1.0 (the checkpoints saved so far are sound)."
+        "  fix: a smaller optim.lr, or optim.clip_norm=1.0 "
+        "(the checkpoints saved so far are sound)."
     )
     StopOnNaN()(report(1.0, 2.0))
 

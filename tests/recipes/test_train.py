@@ -6,8 +6,6 @@ import time
 
 import pytest
 
-SHORT = ("--config", "gcn.yaml", "steps=20", "devices=1")
-
 
 def test_main_job_prints_its_accuracy(command, tmp_path):
     started = time.monotonic()
@@ -26,23 +24,23 @@ def test_the_default_is_the_karate_club(command):
 
 
 def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path):
-    overrides = ("steps=600", "checkpoint_every=20", "devices=1", "task.dropout=0.5")
+    overrides = ("steps=300", "checkpoint_every=20", "devices=1", "task.dropout=0.5")
     code, _, err = command(*overrides, "run_dir=whole")
     assert code == 0, err
     process = command(*overrides, "run_dir=broken", wait=False)
-    while not (tmp_path / "broken/checkpoints/200").exists():
+    while not (tmp_path / "broken/checkpoints/100").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "broken/checkpoints/600").exists()
+    assert not (tmp_path / "broken/checkpoints/300").exists()
     code, out, err = command(*overrides, "run_dir=broken", "--resume")
     assert code == 0, err
     assert "resumed at step" in out
     assert "not bit for bit" not in out
     whole, broken = (
-        json.loads((tmp_path / d / "checkpoints/600/manifest.json").read_text())
+        json.loads((tmp_path / d / "checkpoints/300/manifest.json").read_text())
         for d in ("whole", "broken")
     )
     assert whole == broken

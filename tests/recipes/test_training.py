@@ -1,12 +1,13 @@
 """Training itself: accuracy on the club, and the same curve on any device count."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from recipes.config import load_config
-from recipes.errors import CheckpointError, DivergedError, RecipeError
+from recipes.errors import CheckpointError, DivergedError
 from recipes.hooks import read_metrics
 from recipes.loop import fit
 from recipes.optim import make_optimizer
@@ -54,12 +55,12 @@ def test_karate_club_ten_seeds():
 
 @pytest.fixture(scope="module")
 def one_device():
-    return train("gcn.yaml", "devices=1", "task.dropout=0.5", "steps=100")
+    return train("gcn.yaml", "devices=1", "task.dropout=0.5", "steps=60")
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
 def test_loss_curve_does_not_know_the_device_count(one_device, devices):
-    test, losses = train("gcn.yaml", f"devices={devices}", "task.dropout=0.5", "steps=100")
+    test, losses = train("gcn.yaml", f"devices={devices}", "task.dropout=0.5", "steps=60")
     np.testing.assert_allclose(losses, one_device[1], rtol=0, atol=1e-5)
     assert test["accuracy"] == one_device[0]["accuracy"]
 
@@ -78,7 +79,10 @@ def test_another_seed_is_another_run(one_device):
 
 # ---- the run folder ------------------------------------------------------------------------------
 
-SHORT = ("steps=20", "checkpoint_every=5", "log_every=5", "devices=1", "task.dropout=0.5")
+SHORT = (
+    "steps=20", "checkpoint_every=5", "log_every=5", "keep_checkpoints=4", "devices=1",
+    "task.dropout=0.5",
+)  # fmt: skip
 
 
 def go(folder, *overrides, resume=False):
@@ -86,103 +90,80 @@ def go(folder, *overrides, resume=False):
     return run(config, "gcn", resume=resume)
 
 
-def digests(folder, step):
+def digests(folder, step=20):
     manifest = json.loads((folder / "checkpoints" / str(step) / "manifest.json").read_text())
     return manifest["leaves"]
 
 
-def test_a_run_leaves_a_folder_that_repeats_it(tmp_path, capsys):
-    test = go(tmp_path / "a")
-    out = capsys.readouterr().out
-    assert f"test accuracy {100 * test['accuracy']:.2f} % (last step, 20)" in out
-    names = {p.name for p in (tmp_path / "a").iterdir()}
-    assert names == {
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A finished run of 20 steps, and its test metrics.  Not to be changed: see `broken`."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    return folder, go(folder)
+
+
+@pytest.fixture
+def broken(whole, tmp_path):
+    """The same run as it stood after step 10, and a bit."""
+    folder = tmp_path / "broken"
+    shutil.copytree(whole[0], folder)
+    for step in ("15", "20"):
+        shutil.rmtree(folder / "checkpoints" / step)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:13]) + lines[13][:9])
+    return folder
+
+
+def test_a_run_leaves_a_readable_folder(whole):
+    folder, test = whole
+    assert {p.name for p in folder.iterdir()} == {
         "config.yaml", "environment.json", "metrics.jsonl", "checkpoints", "result.json",
         "learning_curve.png",
     }  # fmt: skip
-    assert json.loads((tmp_path / "a/result.json").read_text()) == {"step": 20, "test": test}
-    assert [r.step for r in read_metrics(tmp_path / "a/metrics.jsonl")] == list(range(1, 21))
-    environment = json.loads((tmp_path / "a/environment.json").read_text())
+    assert json.loads((folder / "result.json").read_text()) == {"step": 20, "test": test}
+    records = read_metrics(folder / "metrics.jsonl")
+    assert [record.step for record in records] == list(range(1, 21))
+    assert all(record.values.keys() >= {"train/loss", "train/accuracy"} for record in records)
+    environment = json.loads((folder / "environment.json").read_text())
     assert environment.keys() >= {"devices", "threads", "jaxlib", "cpu"}
 
-    again = load_config(str(tmp_path / "a/config.yaml"), [f"run_dir={tmp_path / 'b'}"])
-    run(again, "again")
-    assert digests(tmp_path / "a", 20) == digests(tmp_path / "b", 20)
+
+def test_its_config_repeats_it(whole, tmp_path, capsys):
+    config = load_config(str(whole[0] / "config.yaml"), [f"run_dir={tmp_path / 'b'}"])
+    test = run(config, "again")
+    assert (
+        f"test accuracy {100 * test['accuracy']:.2f} % (last step, 20)" in capsys.readouterr().out
+    )
+    assert digests(tmp_path / "b") == digests(whole[0])
 
 
-def test_resumed_in_process_is_the_unbroken_run(tmp_path, capsys):
-    go(tmp_path / "whole")
-    go(tmp_path / "broken", "steps=10")
-    go(tmp_path / "broken", resume=True)
-    assert "resumed at step 10 of 20" in capsys.readouterr().out
-    assert digests(tmp_path / "whole", 20) == digests(tmp_path / "broken", 20)
-    whole, broken = (read_metrics(tmp_path / d / "metrics.jsonl") for d in ("whole", "broken"))
-    assert [r.values["train/loss"] for r in whole] == [r.values["train/loss"] for r in broken]
+def test_resumed_is_the_unbroken_run(whole, broken, capsys):
+    test = go(broken, resume=True)
+    assert test == whole[1]
+    out = capsys.readouterr().out
+    assert "resumed at step 10 of 20" in out
+    assert "not bit for bit" not in out
+    assert digests(broken) == digests(whole[0])
+    logs = [(folder / "metrics.jsonl").read_text() for folder in (whole[0], broken)]
+    assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize("before", [1, 4])
-def test_a_checkpoint_opens_on_another_device_count_and_says_so(tmp_path, capsys, before):
-    go(tmp_path / "whole")
-    go(tmp_path / "moved", "steps=10", f"devices={before}")
-    go(tmp_path / "moved", "devices=3", resume=True)
-    assert f"devices: {before} before, 3 now" in capsys.readouterr().out
-    whole, moved = (read_metrics(tmp_path / d / "metrics.jsonl") for d in ("whole", "moved"))
-    for a, b in zip(whole, moved, strict=True):
+def test_a_checkpoint_opens_on_another_device_count_and_the_run_says_so(whole, broken, capsys):
+    go(broken, "devices=3", resume=True)
+    assert "devices: 1 before, 3 now" in capsys.readouterr().out
+    records = [read_metrics(folder / "metrics.jsonl") for folder in (whole[0], broken)]
+    for a, b in zip(*records, strict=True):
         assert a.values["train/loss"] == pytest.approx(b.values["train/loss"], abs=1e-5)
 
 
-def test_a_damaged_checkpoint_stops_the_resume_and_the_one_before_serves(tmp_path):
-    go(tmp_path / "whole")
-    go(tmp_path / "a", "steps=10")
-    manifest = tmp_path / "a/checkpoints/10/manifest.json"
+def test_a_damaged_checkpoint_stops_the_resume_and_the_one_before_serves(whole, broken):
+    manifest = broken / "checkpoints/10/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0'))
     with pytest.raises(CheckpointError, match="its SHA-256 differs"):
-        go(tmp_path / "a", resume=True)
-    for file in sorted(manifest.parent.rglob("*"), reverse=True):
-        file.unlink() if file.is_file() else file.rmdir()
-    manifest.parent.rmdir()
-    go(tmp_path / "a", resume=True)  # from step 5
-    assert digests(tmp_path / "whole", 20) == digests(tmp_path / "a", 20)
-
-
-def test_a_finished_run_resumes_to_its_own_result(tmp_path):
-    test = go(tmp_path / "a")
-    assert go(tmp_path / "a", resume=True) == test
-
-
-def test_a_used_folder_is_not_overwritten(tmp_path):
-    go(tmp_path / "a", "steps=1")
-    with pytest.raises(RecipeError) as caught:
-        go(tmp_path / "a", "steps=1")
-    assert str(caught.value) == (
-        "run: the run folder is in use: it would be overwritten.\n"
-        f"  run_dir  {tmp_path / 'a'}\n"
-        "  fix: --resume to go on with that run, or another run_dir."
-    )
-
-
-def test_default_folders_count_up_and_resume_takes_the_last(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for steps in (1, 2, 3):
-        run(load_config("gcn.yaml", [f"steps={steps}", "devices=1"]), "gcn")
-    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["gcn", "gcn-2", "gcn-3"]
-    run(load_config("gcn.yaml", ["steps=5", "devices=1"]), "gcn", resume=True)
-    assert len(read_metrics(tmp_path / "runs/gcn-3/metrics.jsonl")) == 5
-
-
-def test_nothing_to_resume(tmp_path):
-    with pytest.raises(RecipeError, match="there is no run to resume"):
-        go(tmp_path / "nowhere", resume=True)
-
-
-def test_resume_with_another_config_names_the_keys(tmp_path):
-    go(tmp_path / "a", "steps=1")
-    with pytest.raises(RecipeError) as caught:
-        go(tmp_path / "a", "optim.lr=0.5", "task.hidden=8", "steps=3", resume=True)
-    told = str(caught.value)
-    assert "optim.lr     0.01 in the run, 0.5 now" in told
-    assert "task.hidden  16 in the run, 8 now" in told
-    assert "steps" not in told
+        go(broken, resume=True)
+    shutil.rmtree(manifest.parent)
+    go(broken, resume=True)  # from step 5
+    assert digests(broken) == digests(whole[0])
 
 
 def test_divergence_ends_the_run_and_leaves_sound_checkpoints(tmp_path):

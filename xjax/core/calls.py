@@ -105,22 +105,12 @@ def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has
     return Flat(fun, in_tree, keywords, has_aux, where or function_name(fun))
 
 
-@functools.lru_cache(maxsize=4096)
-def _signature(f: Callable) -> inspect.Signature | None:
-    try:
-        return inspect.signature(f)
-    except (ValueError, TypeError):
-        return None
-
-
 def argument_names(f: Callable, args: Sequence[Any], kwargs: dict) -> list[str]:
     """The name of each positional and keyword argument, for messages: ``x``, ``args[2]``."""
     try:
-        signature = _signature(f)
-        bound = signature.bind(*args, **kwargs) if signature else None
-    except TypeError:
-        bound = None
-    if bound is None:
+        signature = inspect.signature(f)
+        bound = signature.bind(*args, **kwargs)
+    except (TypeError, ValueError):         # no signature, or the call does not fit it
         return [f"args[{i}]" for i in range(len(args))] + list(kwargs)
     names: list[str] = []
     for name, value in bound.arguments.items():

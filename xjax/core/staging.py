@@ -52,10 +52,10 @@ def location_text(source: tuple[Any, int] | None) -> str:
 class StagingTracer(Tracer):
     """A variable of the program being recorded."""
 
-    __slots__ = ("var", "source")
+    __slots__ = ("variable", "source")
 
     def __init__(self, tag: Tag, var: Var, source: Any = None):
-        self.tag, self.var, self.source = tag, var, source
+        self.tag, self.variable, self.source = tag, var, source
         self.aval = var.aval
 
     def origin(self) -> str:
@@ -83,7 +83,7 @@ class StagingTrace(Trace):
         """The variable or literal for a value."""
         kind = type(x)
         if kind is StagingTracer and x.tag is self.tag:
-            return x.var
+            return x.variable
         if kind in _SCALARS or isinstance(x, np.generic) or (kind is np.ndarray and x.ndim == 0):
             return Literal(x)
         return self._constant(x)
@@ -108,7 +108,7 @@ class StagingTrace(Trace):
         tag = self.tag
         if tag.closed:
             raise RuntimeError(f"internal error: {p} recorded after the end of {tag.where}")
-        invars = [x.var if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
+        invars = [x.variable if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
         out = p.out_type(tuple([v.aval for v in invars]), params)
         source = user_location()
         if p.multiple_results:
@@ -123,7 +123,7 @@ class StagingTrace(Trace):
         """The recorded program from `args` to `outs`; its constants may be tracers of outer traces."""
         outvars = [self.atom(x) for x in outs]
         self.close()
-        return ClosedJaxpr(Jaxpr(self.constvars, [a.var for a in args], self.eqns, outvars), self.consts)
+        return ClosedJaxpr(Jaxpr(self.constvars, [a.variable for a in args], self.eqns, outvars), self.consts)
 
 
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], where: str = "a staged function",

@@ -95,25 +95,25 @@ class Tracer:
         return value
 
     def __bool__(self) -> bool:
-        return bool(self._known("bool()", errors.TracerBoolConversionError))
+        return bool(self._known("bool() of", errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
-        return int(self._known("int()", errors.ConcretizationTypeError))
+        return int(self._known("int() of", errors.ConcretizationTypeError))
 
     def __float__(self) -> float:
-        return float(self._known("float()", errors.ConcretizationTypeError))
+        return float(self._known("float() of", errors.ConcretizationTypeError))
 
     def __complex__(self) -> complex:
-        return complex(self._known("complex()", errors.ConcretizationTypeError))
+        return complex(self._known("complex() of", errors.ConcretizationTypeError))
 
     def __index__(self) -> int:
         return self._known("an index from", errors.TracerIntegerConversionError).__index__()
 
     def item(self, *args: int) -> Any:
-        return self._known("item()", errors.ConcretizationTypeError).item(*args)
+        return self._known("item() of", errors.ConcretizationTypeError).item(*args)
 
     def tolist(self) -> Any:
-        return self._known("tolist()", errors.ConcretizationTypeError).tolist()
+        return self._known("tolist() of", errors.ConcretizationTypeError).tolist()
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         # Even where the value is known: NumPy would silently cut the derivative.
@@ -129,7 +129,7 @@ class Tracer:
 
 
 _FIXES = {
-    "bool()": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",
+    "bool() of": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",
     "an index from": "use lax.dynamic_slice or integer-array indexing; or mark the argument with static_argnums.",
     "a NumPy array from": "use xjax.numpy functions instead of numpy's on traced values; or compute this outside "
                           "the transformed function.",
@@ -142,7 +142,7 @@ def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Except
     fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside; or mark the "
                            "argument with static_argnums.")
     made = f" ({origin})" if origin else ""
-    return errors.bad("ConcretizationError", f"{what} of a traced value {x.aval.str_short()}{made}", fix=fix, exc=error)
+    return errors.bad("ConcretizationError", f"{what} a traced value {x.aval.str_short()}{made}", fix=fix, exc=error)
 
 
 def escaped(x: Tracer) -> Exception:

@@ -65,9 +65,9 @@ class JaxFunction:
     """
 
     def __init__(self, source: _Source, arrays: Sequence[Any] = ()):
-        self._source, self._arrays = source, tuple(arrays)
         if source.like is not None:
-            functools.update_wrapper(self, source.like)
+            functools.update_wrapper(self, source.like)     # first: it copies attributes, those of a JaxFunction too
+        self._source, self._arrays = source, tuple(arrays)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)

@@ -27,8 +27,19 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.tree import tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, is_linear, typeof
 from xjax.lax.control import (
-    Flags, check_callable, cut_program, flagged, flat_arrays, leaf_paths, merge, nonzero_flags, same_type, unflagged,
-    with_all_residuals, with_zeros)
+    Flags,
+    check_callable,
+    cut_program,
+    flagged,
+    flat_arrays,
+    leaf_paths,
+    merge,
+    nonzero_flags,
+    same_type,
+    unflagged,
+    with_all_residuals,
+    with_zeros,
+)
 from xjax.ops.compare import clamp, eq, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import stop_gradient

@@ -22,7 +22,14 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten, treedef_children
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
-    check_callable, check_carry, flat_arrays, leaf_paths, parameter_name, promote, promoted_dtypes)
+    check_callable,
+    check_carry,
+    flat_arrays,
+    leaf_paths,
+    parameter_name,
+    promote,
+    promoted_dtypes,
+)
 from xjax.lax.scan_rules import scan_p
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int

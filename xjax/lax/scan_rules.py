@@ -15,8 +15,19 @@ from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, is_linear
 from xjax.lax.control import (
-    Flags, cut_program, dependent_outputs, fixpoint, flagged, instantiated, merge, nonzero_flags, program_of,
-    unflagged, with_all_residuals, with_zeros)
+    Flags,
+    cut_program,
+    dependent_outputs,
+    fixpoint,
+    flagged,
+    instantiated,
+    merge,
+    nonzero_flags,
+    program_of,
+    unflagged,
+    with_all_residuals,
+    with_zeros,
+)
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis

@@ -139,10 +139,11 @@ def update(x: Any, index: Any, values: Any, scatter_function: Callable, name: st
     parts = parse(aval.shape, index, strict=mode is None, wrap_negative=wrap_negative_indices)
     plan = make_plan(aval.shape, parts)
     x, values, common = _common_dtype(x, values, name)
+    indices = plan.indices()
     values = _as_updates(values, plan.final_shape, plan.new, name, index)
     if plan.backwards:
         values = rev(values, plan.backwards)
-    out = scatter_function(x, plan.indices(), values, plan.scatter_numbers(),
+    out = scatter_function(x, indices, values, plan.scatter_numbers(),
                            indices_are_sorted=indices_are_sorted or plan.is_sorted,
                            unique_indices=unique_indices or plan.is_unique,
                            mode=GatherScatterMode.FILL_OR_DROP if mode is None else mode)

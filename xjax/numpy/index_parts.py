@@ -160,8 +160,8 @@ def wrapped(positions: Any, size: int, wrap_negative: bool) -> Any:
     if isinstance(positions, np.ndarray):
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype)
     dtype = positions.aval.dtype
-    from_end = add(positions, _number(size, dtype))
-    return select_n(lt(positions, _number(0, dtype)), positions, from_end)
+    negative = lt(positions, _number(0, dtype))
+    return select_n(negative, positions, add(positions, _number(size, dtype)))
 
 
 def _number(n: int, dtype: np.dtype) -> Any:

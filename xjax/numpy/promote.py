@@ -73,7 +73,8 @@ def as_dtype(dtype: Any, where: str) -> Any:
     Raises: TypeError for what arrays cannot hold. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
     """
     if not isinstance(dtype, (np.dtype, str)) and dtype not in _NUMBERS:
-        dtype = getattr(dtype, "dtype", dtype)
+        found = getattr(dtype, "dtype", dtype)
+        dtype = found if isinstance(found, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype is a slot
         dtype = dtype if isinstance(dtype, (np.dtype, type, str, dtypes.ExtendedDType)) else np.dtype(dtype)
     return dtypes.user_dtype(dtype, where)
 

@@ -91,7 +91,7 @@ def _convert_jvp(primals, tangents, *, new_dtype, weak_type):
 
 def _convert_transpose(ct, x, *, new_dtype, weak_type):
     aval = x.aval
-    if ct.aval.dtype == aval.dtype and ct.aval.weak_type == aval.weak_type:
+    if typeof(ct).dtype == aval.dtype and typeof(ct).weak_type == aval.weak_type:
         return [ct]
     return [convert_element_type_p.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type)]
 

@@ -98,7 +98,7 @@ def line_up(x: Any, bdim: int | None, rank: int) -> Any:
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
     """Adjoint of the implicit expansion: sum `ct` down to the shape of `aval`."""
-    shape = ct.aval.shape
+    shape = typeof(ct).shape
     if shape == aval.shape:
         return ct
     if not aval.shape:

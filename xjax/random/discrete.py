@@ -14,6 +14,7 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.shape import move_axis
+from xjax.ops.sort import top_k
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.bits import random_bits, split_key
 from xjax.random.continuous import gumbel_formula, unit_floats
@@ -180,5 +181,5 @@ def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, for
     """The categories of the largest scores."""
     samples = math.prod(shape[:len(shape) - logits.ndim + 1])
     scores = lax.add(logits, formula(logits.shape, dtype, key))
-    _, found = lax.top_k(move_axis(scores, axis, logits.ndim - 1), samples)
+    _, found = top_k(move_axis(scores, axis, logits.ndim - 1), samples)
     return lax.reshape(move_axis(found, logits.ndim - 1, 0), shape)

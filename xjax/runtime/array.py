@@ -247,6 +247,7 @@ def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: b
 
 
 _scalars: dict[tuple, Array] = {}
+_CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
 
 
 def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = None) -> Array:
@@ -263,6 +264,18 @@ def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = Non
     return found
 
 
+def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:
+    """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
+    sharding = default_sharding() if sharding is None else sharding
+    key = (x.dtype, x.tobytes(), config.enable_x64, id(sharding))
+    found = _scalars.get(key)
+    if found is None or found._buf.is_deleted():
+        if len(_scalars) > 10_000:
+            _scalars.clear()
+        found = _scalars[key] = from_numpy(np.asarray(x), sharding)
+    return found
+
+
 def to_array(x: Any, sharding: Sharding | None = None) -> Array:
     """Any array-like value that is not a tracer as an `Array` (itself, if it is one).
 
@@ -275,6 +288,8 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
         return from_scalar(x, sharding)
     if isinstance(x, Tracer):
         raise escaped(x)
+    if isinstance(x, np.generic) and x.dtype in _CACHED_SCALARS:
+        return _remembered_scalar(x, sharding)
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array("array", x)

@@ -40,7 +40,7 @@ class _Launch:
         self.executable, self.unflatten = executable, out_tree.unflatten
         self.consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
         launch, unflatten, first = executable.launch, self.unflatten, [c._buf for c in self.consts]
-        if first or executable.is_sharded or not treedef_is_leaf(out_tree):
+        if first or executable.is_sharded or out_tree.num_leaves != 1 or not treedef_is_leaf(out_tree):
             self.run = lambda bufs: unflatten(launch(first + bufs))
         else:
             self.run = executable.launcher_of_one()

@@ -17,6 +17,7 @@ from xjax.core.calls import (
     merge_args,
     split_args,
 )
+from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import eval_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_map, tree_mismatch, tree_unflatten
@@ -77,7 +78,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
         lin = linearize_flat(flat, leaves, active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
-        g = _gradients(lin, [full_of(typeof(value).tangent(), 1)], leaves)
+        g = _gradients(lin, [typeof(value).dtype.type(1)], leaves)
         g = tree_unflatten(treedef, g)
         g = g[0] if isinstance(argnums, int) else tuple(g)
         value = tree_unflatten(flat.out_tree, lin.outs)
@@ -91,8 +92,17 @@ def _gradients(lin: Linearized, cts: Sequence[Any], primals: Sequence[Any]) -> l
     cts = [ct for ct, flag in zip(cts, lin.nonzero, strict=True) if flag]
     j = lin.program.jaxpr
     found = iter(backward(j, lin.program.consts, [LinearInput(v.aval) for v in j.invars], cts))
-    return [instantiate(next(found) if flag else Zero(typeof(x).tangent()))
+    return [_as_result(next(found) if flag else Zero(typeof(x).tangent()))
             for x, flag in zip(primals, lin.active, strict=True)]
+
+
+def _as_result(ct: Any) -> Any:
+    """A cotangent as the user gets it: never a symbolic zero, and no host scalar where values are computed."""
+    if type(ct) is Zero:
+        return instantiate(ct)
+    if context.trace.parent is None and not hasattr(ct, "aval"):
+        return full_of(typeof(ct), ct)
+    return ct
 
 
 def _paths(args: Sequence[Any], nums: Sequence[int]) -> list[str]:
@@ -184,7 +194,7 @@ def _check_tangent(where: str, what: str, x: Any, aval: Any) -> Any:
         raise bad(where, f"a {what} has the wrong type", given={"expected": want.str_short(), "given": got.str_short()},
                   fix=f"pass a {what} with the shape and dtype of the value.",
                   exc=ValueError if got.shape != want.shape else TypeError)
-    return convert_element_type(x, want.dtype)
+    return x if got.dtype == want.dtype else convert_element_type(x, want.dtype)
 
 
 def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:

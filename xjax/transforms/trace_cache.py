@@ -5,6 +5,7 @@ A loop that calls `lax.scan(f, ...)` again and again traces `f` once, as long as
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -56,6 +57,25 @@ def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Any, Sequence[A
     return found
 
 
+_wrapped: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def wrapped(fun: Callable, make: Callable[[Callable], Callable]) -> Callable:
+    """`make(fun)`, the same object for the same `fun`, so that what is remembered on it is found again.
+
+    The wrapper holds `fun` weakly, for it lives as long as `fun`; callers hold `fun` while they use the wrapper.
+    """
+    try:
+        made = _wrapped.setdefault(fun, {})
+    except TypeError:
+        return make(fun)
+    if make not in made:
+        made[make] = functools.wraps(fun, updated=())(make(weakref.proxy(fun)))
+        del made[make].__wrapped__          # it would keep `fun` alive
+    return made[make]
+
+
 def clear() -> None:
     """Forget all programs (`xjax.clear_caches` calls this)."""
     _remembered.clear()
+    _wrapped.clear()

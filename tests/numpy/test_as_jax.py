@@ -1,0 +1,85 @@
+"""Every row of the table gives what JAX gives: value, dtype, weak type, shape, or the class of the error."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xjax.numpy as xnp
+from tests.numpy.rows import ROWS
+
+jnp = pytest.importorskip("jax.numpy")
+
+# Calls where we raise NumPy's class of error on purpose, and JAX another one (both are errors).
+OTHER_CLASS = {"transpose", "hstack", "meshgrid"}
+# JAX marks comparisons of numbers as weak bools; a bool has no weak type.
+BOOL = np.dtype(bool)
+NAMES = sorted({name for name, _, _ in ROWS})
+
+
+def to_arrays(module, x):
+    """Arguments with NumPy arrays replaced by arrays of the library."""
+    if isinstance(x, np.ndarray):
+        return module.asarray(x)
+    if isinstance(x, list) and any(isinstance(y, (np.ndarray, list)) for y in x):
+        return [to_arrays(module, y) for y in x]
+    return x
+
+
+def call(module, name, args, keywords):
+    args = [to_arrays(module, x) for x in args]
+    keywords = {k: to_arrays(module, v) for k, v in keywords.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return getattr(module, name)(*args, **keywords), None
+        except Exception as error:  # noqa: BLE001  (the error is what is compared)
+            return None, error
+
+
+def flat(x):
+    return [z for y in x for z in flat(y)] if isinstance(x, (list, tuple)) else [x]
+
+
+def assert_same(ours, theirs, label):
+    assert len(flat(ours)) == len(flat(theirs)), label
+    for x, y in zip(flat(ours), flat(theirs), strict=True):
+        if not hasattr(y, "aval"):
+            assert x == y, label
+            continue
+        assert x.shape == y.shape and x.dtype == y.dtype, (label, x.aval, y.aval)
+        assert x.dtype == BOOL or x.weak_type == y.weak_type, (label, "weak type", x.weak_type, y.weak_type)
+        x, y = np.asarray(x), np.asarray(y)
+        if x.dtype.kind in "fcV":
+            tolerance = 2e-3 if x.dtype.itemsize < 4 else 1e-5
+            x, y = (v.astype(np.complex128) for v in (x, y))
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=str(label))
+        else:
+            np.testing.assert_array_equal(x, y, err_msg=str(label))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_call(name):
+    for row_name, args, keywords in ROWS:
+        if row_name != name:
+            continue
+        label = (name, [getattr(x, "dtype", x) for x in args], keywords)
+        (ours, our_error), (theirs, their_error) = (call(m, name, args, keywords) for m in (xnp, jnp))
+        if their_error is None:
+            if our_error is not None:
+                raise AssertionError(f"{label}: JAX computes it") from our_error
+            assert_same(ours, theirs, label)
+        else:
+            assert our_error is not None, (label, "JAX raises", their_error)
+            assert name in OTHER_CLASS or isinstance(our_error, type(their_error)), (label, our_error, their_error)
+
+
+def test_every_function_has_a_row():
+    other = {"Array", "ndarray", "dtype", "finfo", "iinfo", "einsum_path"}
+    functions = {n for n in xnp.__all__ if callable(getattr(xnp, n)) and not isinstance(getattr(xnp, n), type)}
+    from_numpy = {n for n in functions if getattr(getattr(xnp, n), "__module__", "").startswith("numpy")}
+    elsewhere = {"take", "take_along_axis", "put", "put_along_axis", "choose", "select", "piecewise", "compress", "extract",
+                 "place"}                                            # in test_indexing and test_at
+    assert functions - set(NAMES) - other - from_numpy - elsewhere == {"argpartition"}

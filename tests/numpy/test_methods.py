@@ -1,0 +1,164 @@
+"""Methods, properties and operators of arrays and tracers: all of JAX's are here, and do what the functions do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import xjax
+import xjax.numpy as jnp
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+I = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
+
+# Methods that JAX has and we leave out, and why.
+LEFT_OUT = {
+    "argpartition": "jnp.argpartition", "byteswap": "a matter of bytes on the host", "clone": "arrays never change",
+    "copy_to_host_async": "transfers are synchronous", "device_buffer": "gone in JAX too",
+    "device_buffers": "gone in JAX too", "flat": "raises in JAX too", "format": "layouts are not exposed",
+    "global_shards": "one process sees all of its shards", "is_fully_addressable": "", "is_fully_replicated": "",
+    "on_device_size_in_bytes": "nbytes", "platform": "devices()", "traceback": "", "unsafe_buffer_pointer": "private",
+    "addressable_data": "addressable_shards[i].data", "aval": "", "weak_type": "", "committed": "",
+}
+
+BINARY = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y,
+    "//": lambda x, y: x // y, "%": lambda x, y: x % y, "**": lambda x, y: x ** y, "==": lambda x, y: x == y,
+    "!=": lambda x, y: x != y, "<": lambda x, y: x < y, "<=": lambda x, y: x <= y, ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y, "divmod": divmod,
+}
+BITS = {"&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y, "<<": lambda x, y: x << y,
+        ">>": lambda x, y: x >> y}
+UNARY = {"neg": lambda x: -x, "pos": lambda x: +x, "abs": abs, "round": lambda x: round(x, 1)}
+
+
+def same(got, want):
+    for g, w in zip(*((a,) if not isinstance(a, tuple) else a for a in (got, want)), strict=True):
+        np.testing.assert_allclose(g, w, rtol=2e-6)
+
+
+@pytest.mark.parametrize("symbol", BINARY)
+def test_binary_operators(symbol):
+    f, x = BINARY[symbol], np.abs(X) + 0.1
+    y = x[::-1].copy()
+    for a, b in ((x, y), (x, 2.0), (2.0, x), (x, 3), (x, x[0]), (x, np.float32(0.5)), (I, 2), (7, I)):
+        first = a if isinstance(a, (int, float)) else jnp.array(a)
+        want = f(np.asarray(a, np.float32) if isinstance(a, float) else a, np.asarray(b, x.dtype)
+                 if isinstance(b, float) else b)
+        same(f(first, b if not isinstance(b, np.ndarray) else jnp.array(b)), want)
+    same(f(x, jnp.array(y)), f(x, y))                    # NumPy array on the left
+    same(f(np.float32(0.5), jnp.array(y)), f(np.float32(0.5), y))
+    same(xjax.jit(f)(x, y), f(x, y))
+    same(xjax.jit(lambda b: f(x, b))(y), f(x, y))        # NumPy array left of a tracer
+
+
+@pytest.mark.parametrize("symbol", BITS)
+def test_operators_on_bits(symbol):
+    f = BITS[symbol]
+    for a, b in ((I, I[::-1].copy()), (I, 2), (3, I)):
+        first = a if isinstance(a, int) else jnp.array(a)
+        same(f(first, b if isinstance(b, int) else jnp.array(b)), f(a, b))
+    same(~jnp.array(I), ~I)
+    if symbol in "&|^":
+        mask = X > 0
+        np.testing.assert_array_equal(f(jnp.array(mask), ~mask), f(mask, ~mask), strict=True)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_operators(name):
+    same(UNARY[name](jnp.array(X)), UNARY[name](X) if name != "round" else np.round(X, 1))
+
+
+def test_matmul():
+    x = jnp.array(X)
+    for got in (x @ X.T, X @ x.T, xjax.jit(lambda a: X.T @ a)(X).T @ np.eye(4, dtype=np.float32)):
+        assert got.shape in ((3, 3), (4, 4))
+    same(x @ x.T, X @ X.T)
+    same(X.T @ x, X.T @ X)
+
+
+def test_dtypes_of_operators():
+    x, i = jnp.array(X), jnp.array(I)
+    assert (x + 1).dtype == np.float32 and (i + 1).dtype == np.int32 and (i / 2).dtype == np.float32
+    assert (i + 1.5).dtype == np.float32 and (x == 1).dtype == bool
+    assert (x.astype(jnp.bfloat16) * 2.5).dtype == jnp.bfloat16
+    assert not (x + 1).weak_type and (jnp.array(1.0) + 1).weak_type == (jnp.array(1.0)).weak_type
+
+
+def test_unknown_operands_decide_themselves():
+    class Vector:
+        def __radd__(self, other):
+            return "theirs"
+    assert jnp.array(X) + Vector() == "theirs"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        jnp.array(X) - Vector()
+    assert (jnp.array(X) == Vector()) is False and (jnp.array(X) != "a") is True
+    sparse = scipy.sparse.eye(3, format="csr", dtype=np.float32)
+    same(np.asarray(sparse @ jnp.array(X)), X)
+    same(np.asarray(jnp.array(X.T) @ sparse), X.T)
+
+
+@pytest.mark.parametrize("other", [[1, 2, 3, 4], (1,), {1}, {"a": 1}])
+def test_containers_are_refused(other):
+    for f in (lambda x: x + other, lambda x: other * x, lambda x: x < other):
+        with pytest.raises(TypeError, match=f"a {type(other).__name__} is not an array"):
+            f(jnp.array(X))
+
+
+METHODS = {
+    "sum": lambda x: x.sum(axis=0), "mean": lambda x: x.mean(), "max": lambda x: x.max(1), "min": lambda x: x.min(),
+    "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(), "var": lambda x: x.var(), "std": lambda x: x.std(0),
+    "prod": lambda x: x.prod(), "any": lambda x: (x > 2).any(), "all": lambda x: (x > 2).all(0), "ptp": np.ptp,
+    "reshape": lambda x: x.reshape(2, -1), "reshape of a tuple": lambda x: x.reshape((4, 3)),
+    "ravel": lambda x: x.ravel(), "flatten": lambda x: x.flatten(), "transpose": lambda x: x.transpose(),
+    "transpose of axes": lambda x: x.reshape(3, 2, 2).transpose(2, 0, 1),
+    "transpose of a tuple": lambda x: x.transpose((1, 0)), "T": lambda x: x.T, "mT": lambda x: x.mT,
+    "swapaxes": lambda x: x.swapaxes(0, 1), "squeeze": lambda x: x[None].squeeze(0),
+    "astype": lambda x: x.astype(np.int32), "real": lambda x: x.real, "imag": lambda x: x.imag,
+    "conj": lambda x: x.conj(), "copy": lambda x: x.copy(), "dot": lambda x: x.dot(x.T),
+    "clip": lambda x: x.clip(-0.5, 0.5), "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(0),
+    "sort": lambda x: np.sort(x, 1) if isinstance(x, np.ndarray) else x.sort(1), "argsort": lambda x: x.argsort(1),
+    "repeat": lambda x: x.repeat(2, axis=0), "take": lambda x: x.take(np.array([0, 2]), axis=1),
+    "diagonal": lambda x: x.diagonal(1), "trace": lambda x: x.trace(), "round": lambda x: x.round(1),
+    "nonzero": lambda x: (x > 0).nonzero(), "searchsorted": lambda x: np.sort(x[0]).searchsorted(0.0)
+    if isinstance(x, np.ndarray) else x[0].sort().searchsorted(0.0),
+    "compress": lambda x: x.compress(np.array([True, False, True]), axis=0),
+    "choose": lambda x: (x[0] > 0).astype(np.int32).choose([x[1], x[2]]),
+    "view": lambda x: x.view(np.int32), "view, narrower": lambda x: x.view(np.uint8),
+    "view, wider": lambda x: x.astype(np.int16).view(np.int32),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_those_of_numpy(name):
+    f = METHODS[name]
+    got = f(jnp.array(X)) if name != "ptp" else jnp.array(X).ptp()
+    same(got, f(X))
+    if name not in ("nonzero", "ptp", "choose"):
+        same(xjax.jit(f)(X), f(X))
+
+
+def test_scalars():
+    x = jnp.array(X)
+    assert x[1, 2].item() == X[1, 2] and x.item(5) == X.item(5) and x.tolist() == X.tolist()
+    assert x.to_device(xjax.devices()[1]).devices() == {xjax.devices()[1]}
+
+
+def test_every_method_of_jax_is_here():
+    jax = pytest.importorskip("jax")
+    theirs = {name for name in dir(jax.numpy.ones(1)) if not name.startswith("_")}
+    ours = set(dir(jnp.ones(1)))
+    assert theirs - ours <= set(LEFT_OUT), theirs - ours - set(LEFT_OUT)
+
+
+def test_arrays_and_tracers_have_the_same_operators():
+    seen = []
+    xjax.make_jaxpr(lambda x: seen.append({n for n in dir(x)}) or x)(1.0)
+    for name in ("__add__", "__rmatmul__", "__getitem__", "at", "T", "sum", "__iter__", "__round__"):
+        assert name in seen[0]
+
+
+def test_mT_needs_two_axes():
+    with pytest.raises(ValueError, match="at least two axes"):
+        jnp.ones(3).mT  # noqa: B018

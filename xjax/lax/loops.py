@@ -1,0 +1,154 @@
+"""Loops built on `scan` and `while_loop`: `fori_loop` and `map`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.tree import tree_map, tree_unflatten
+from xjax.core.types import typeof
+from xjax.lax.control import check_callable, flat_arrays
+from xjax.lax.scan import scan
+from xjax.lax.while_loop import bind_loop
+from xjax.ops.arrange import concatenate
+from xjax.ops.checks import static_int
+from xjax.ops.compare import lt
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add
+from xjax.ops.shape import reshape
+from xjax.ops.slice import slice_in_dim
+from xjax.transforms.trace_cache import wrapped
+from xjax.transforms.vmap import vmap
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unroll: int | bool | None = None) -> Any:
+    """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
+
+    Bounds that are known while tracing make it a `scan`, which reverse mode can differentiate; others a `while_loop`.
+
+    Args:
+      lower, upper: integers of one dtype (Python ints adapt).
+      body_fun: `body_fun(i, val) -> val`, of the same structure, shapes and dtypes.
+      unroll: as in `scan`; only with bounds known while tracing.
+
+    Returns: the last `val`; `init_val` if ``upper <= lower``.
+    Raises: TypeError for bounds that are no integer scalars of one dtype, or if the body changes the type of the carry.
+
+    >>> int(fori_loop(1, 5, lambda i, product: i * product, 1))
+    24
+    """
+    check_callable("fori_loop", "body_fun", body_fun)
+    dtype = _check_bounds(lower, upper)
+    first, last = _known_int(lower), _known_int(upper)
+    if first is not None and last is not None:
+        return _known_bounds(first, last, lower, dtype, body_fun, init_val, unroll)
+    if unroll is not None:
+        raise bad("fori_loop", "`unroll` needs bounds that are known while tracing",
+                  given={"lower": typeof(lower), "upper": typeof(upper)},
+                  fix="pass Python ints as bounds, or leave `unroll` out.", exc=ValueError)
+    lower, upper = (x if typeof(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper))
+    leaves, tree, avals = flat_arrays("fori_loop", "val", (lower, upper, init_val))
+    body = wrapped(body_fun, _with_index)
+    outs = bind_loop("fori_loop", body_fun, ("while",), body, body_fun, lambda: _below_end, leaves, tree, avals)
+    return outs[2]
+
+
+def _known_bounds(first: int, last: int, lower: Any, dtype: Any, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
+    if config.disable_jit:
+        for i in range(first, last):
+            init_val = body_fun(dtype.type(i), init_val)
+        return init_val
+    start = first if type(lower) is int and typeof(first).dtype == dtype else dtype.type(first)
+    (_, val), _ = scan(wrapped(body_fun, _counting), (start, init_val), None, length=max(last - first, 0),
+                       unroll=1 if unroll is None else unroll)
+    return val
+
+
+def _counting(body_fun: Callable) -> Callable:
+    def body(carry: Any, _: None) -> tuple:
+        i, val = carry
+        return (add(i, 1), body_fun(i, val)), None
+    return body
+
+
+def _with_index(body_fun: Callable) -> Callable:
+    def body(carry: Any) -> tuple:
+        i, upper, val = carry
+        return add(i, 1), upper, body_fun(i, val)
+    return body
+
+
+def _below_end(carry: Any) -> Any:
+    i, upper, _ = carry
+    return lt(i, upper)
+
+
+def _check_bounds(lower: Any, upper: Any) -> np.dtype:
+    """The common dtype of the bounds."""
+    given = {}
+    for name, x in (("lower", lower), ("upper", upper)):
+        aval = flat_arrays("fori_loop", name, x)[2]
+        given[name] = aval[0] if len(aval) == 1 else type(x).__name__
+        if len(aval) != 1 or aval[0].shape or not dtypes.is_int(aval[0].dtype):
+            raise bad("fori_loop", f"`{name}` must be an integer scalar", given={name: given[name]},
+                      fix="pass an int, or a 0-d array of integers.")
+    a, b = given["lower"], given["upper"]
+    strong = {x.dtype for x in (a, b) if not x.weak_type}
+    if len(strong) > 1:
+        raise bad("fori_loop", "the bounds differ in dtype", given=given,
+                  fix="convert one, for example with lower.astype(upper.dtype).")
+    return strong.pop() if strong else a.dtype
+
+
+def _known_int(x: Any) -> int | None:
+    """The value of a bound, or None if it is not known while tracing."""
+    if isinstance(x, Tracer):
+        x = x.concrete()
+    return None if x is None else operator.index(x)
+
+
+def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
+    """``stack([f(x) for x in xs])``: applies `f` to one row after the other, with the memory of one.
+
+    Args:
+      xs: tree of arrays [n, ...]; `f` gets the tree of rows.
+      batch_size: rows that are computed at once by `vmap`; the last batch may be smaller.
+
+    >>> map(lambda x: x * x, xjax.numpy.arange(3)).tolist()
+    [0, 1, 4]
+    """
+    check_callable("map", "f", f)
+    if batch_size is None:
+        return scan(wrapped(f, _without_carry), (), xs)[1]
+    batch_size = static_int(batch_size, "batch_size", "map")
+    if batch_size < 1:
+        raise bad("map", "`batch_size` must be positive", given={"batch_size": str(batch_size)}, fix="pass 1 or more.",
+                  exc=ValueError)
+    leaves, tree, avals = flat_arrays("map", "xs", xs)
+    n = avals[0].shape[0] if avals and avals[0].shape else 0
+    whole = n - n % batch_size
+    batches = tree_unflatten(tree, [reshape(slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *a.shape[1:]))
+                                    for x, a in zip(leaves, avals, strict=True)])
+    ys = scan(wrapped(f, _batch_without_carry), (), batches)[1]
+    ys = tree_map(lambda y: reshape(y, (whole, *typeof(y).shape[2:])), ys)
+    if whole == n:
+        return ys
+    rest = vmap(f)(tree_unflatten(tree, [slice_in_dim(x, whole, n) for x in leaves]))
+    return tree_map(lambda a, b: concatenate([a, b], 0), ys, rest)
+
+
+def _without_carry(f: Callable) -> Callable:
+    def body(carry: tuple, x: Any) -> tuple:
+        return carry, f(x)
+    return body
+
+
+def _batch_without_carry(f: Callable) -> Callable:
+    return _without_carry(vmap(f))

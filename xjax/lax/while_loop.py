@@ -1,0 +1,260 @@
+"""`while_loop`: repeat a function while a condition holds.
+
+    c:f32[] = while[body_jaxpr={...} body_nconsts=1 cond_jaxpr={...} cond_nconsts=1] cond consts, body consts, carry
+
+How often it runs is known only when it has run, so there is no room for residuals: forward mode works, reverse mode does
+not. Under `vmap` with a condition that differs between elements, the condition is a vector; the loop goes on while any
+entry holds, and elements that are done keep their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.calls import function_name
+from xjax.core.config import config
+from xjax.core.context import current_trace
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
+from xjax.core.lowering import lower_closed
+from xjax.core.primitive import Primitive
+from xjax.core.staging import hoist_consts
+from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.types import ShapedArray, typeof
+from xjax.lax.control import (
+    Flags,
+    check_callable,
+    check_carry,
+    fixpoint,
+    flagged,
+    flat_arrays,
+    instantiated,
+    leaf_paths,
+    nonzero_flags,
+    parameter_name,
+    promote,
+    promoted_dtypes,
+    with_zeros,
+)
+from xjax.transforms.batching import batch_program, place_axis
+from xjax.transforms.jvp import jvp_program
+from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
+
+
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
+    """``val = init_val; while cond_fun(val): val = body_fun(val)``, compiled as one loop.
+
+    Args:
+      cond_fun: `cond_fun(val) -> bool[]`.
+      body_fun: `body_fun(val) -> val`, of the same structure, shapes and dtypes. Both are traced once.
+      init_val: tree of arrays.
+
+    Returns: the last `val`.
+    Raises: TypeError if the condition is no bool scalar, or the body changes the type of the carry.
+      Forward-mode derivatives (jvp, jacfwd) work; reverse mode raises ValueError: use `scan`, or `fori_loop` with
+      bounds known while tracing.
+
+    >>> int(while_loop(lambda n: n < 100, lambda n: 2 * n, 1))
+    128
+    """
+    check_callable("while_loop", "cond_fun", cond_fun)
+    check_callable("while_loop", "body_fun", body_fun)
+    leaves, tree, avals = flat_arrays("while_loop", "init_val", init_val)
+    if config.disable_jit:
+        val = init_val
+        while cond_fun(val):
+            val = body_fun(val)
+        return val
+    return bind_loop("while_loop", body_fun, (), body_fun, cond_fun, lambda: cond_fun, leaves, tree, avals)
+
+
+def bind_loop(where: str, user_body: Callable, key: tuple, body_fun: Callable, cond_key: Callable,
+              cond_fun: Callable[[], Callable], leaves: Sequence[Any], tree: Any, avals: Sequence[ShapedArray]) -> Any:
+    """Trace condition and body, remembered on the user's functions `cond_key` and `user_body`; bind the loop."""
+    body = remember(user_body, (where, *key, tree, tuple(avals)), lambda: _trace_body(where, body_fun, tree, avals))
+    if body.start is not None:
+        leaves = promote(leaves, body.start)
+        avals = [typeof(x) for x in leaves]
+    test = remember(cond_key, (where, "condition", *key, tree, tuple(avals)),
+                    lambda: _trace_condition(where, cond_fun(), tree, avals))
+    outs = while_p.bind(*test.consts, *body.consts, *leaves, cond_jaxpr=test.program, cond_nconsts=len(test.consts),
+                        body_jaxpr=body.program, body_nconsts=len(body.consts))
+    return tree_unflatten(tree, outs)
+
+
+class _Body(NamedTuple):
+    program: ClosedJaxpr
+    consts: list[Any]
+    start: tuple[np.dtype | None, ...] | None       # dtypes that start values must be converted to
+
+
+def _one_argument(tree: Any) -> Any:
+    """Structure of the arguments of a function of one tree."""
+    return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
+
+
+def _trace_body(where: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
+    name, start = function_name(f), None
+    param = parameter_name(f, 0, 1, "val")
+    names = [f"argument `{path}`" for path in leaf_paths(param, tree)]
+    while True:
+        traced = trace_function(f, _one_argument(tree), avals, f"{where} `{name}`", arg_names=names)
+        if traced.out_tree != tree:
+            raise bad(where, f"the carry changes structure between input and output of `{name}`",
+                      given=tree_mismatch(param, tree, traced.out_tree),
+                      fix="return a value with the containers of the start value.")
+        wanted = promoted_dtypes(avals, traced.program.out_avals)
+        if wanted is None or start is not None:
+            break
+        start = wanted
+        avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(avals, start, strict=True)]
+    check_carry(where, name, param, tree, avals, traced.program.out_avals)
+    return _Body(traced.program, traced.consts, start), traced.consts
+
+
+def _trace_condition(where: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
+    name = function_name(f)
+    traced = trace_function(f, _one_argument(tree), avals, f"{where} `{name}`")
+    outs = traced.program.out_avals
+    single = tree_unflatten(traced.out_tree, range(len(outs))) == 0
+    if not single or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
+        raise bad(where, f"`{name}` must return one bool scalar",
+                  given={"returned": outs[0].str_short() if single else str(traced.out_tree)},
+                  fix="compare, as in `x < limit`, and reduce arrays with .any() or .all().")
+    return traced, traced.consts
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+def _split(args: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> tuple[list, list, list]:
+    """Arguments as (constants of the condition, constants of the body, carry)."""
+    n = cond_nconsts + body_nconsts
+    return list(args[:cond_nconsts]), list(args[cond_nconsts:n]), list(args[n:])
+
+
+def _bind(test: ClosedJaxpr, test_consts: Sequence[Any], body: ClosedJaxpr, body_consts: Sequence[Any],
+          carry: Sequence[Any]) -> list[Any]:
+    test, own_test = hoist_consts(test)
+    body, own_body = hoist_consts(body)
+    return while_p.bind(*own_test, *test_consts, *own_body, *body_consts, *carry, cond_jaxpr=test, body_jaxpr=body,
+                        cond_nconsts=len(own_test) + len(test_consts), body_nconsts=len(own_body) + len(body_consts))
+
+
+def _type(*avals, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
+    return body_jaxpr.out_avals
+
+
+def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
+    avals = [v.aval for v in args]
+    n = cond_nconsts + body_nconsts
+
+    def test(inner: Builder, values: Sequence[Value]) -> Value:
+        return lower_closed(inner, cond_jaxpr, [*values[:cond_nconsts], *values[n:]])[0]
+
+    def go_on(inner: Builder, *values: Value) -> list[Value]:
+        return [_any(inner, test(inner, values))]
+
+    def turn(inner: Builder, *values: Value) -> list[Value]:
+        after = lower_closed(inner, body_jaxpr, values[cond_nconsts:])
+        if cond_jaxpr.out_avals[0].shape:
+            goes_on = test(inner, values)
+            after = [inner.select(_repeated(inner, goes_on, new.aval), new, old)
+                     for new, old in zip(after, values[n:], strict=True)]
+        return [*values[:n], *after]
+
+    regions = [b.region(avals, go_on), b.region(avals, turn)]
+    return b.generic("stablehlo.while", args, avals, regions=regions)[n:]
+
+
+def _any(b: Builder, flags: Value) -> Value:
+    """Whether any entry of a bool array holds."""
+    if not flags.aval.shape:
+        return flags
+    one = ShapedArray((), np.bool_)
+    return b.op(f"stablehlo.reduce({flags} init: {b.constant(False, one)}) applies stablehlo.or across dimensions = "
+                f"{list(range(flags.aval.ndim))} : ({flags.type}, {tensor_type(one)}) -> {tensor_type(one)}", one)
+
+
+def _repeated(b: Builder, flags: Value, like: ShapedArray) -> Value:
+    """A condition with one entry for each mapped element, repeated to the shape of a carried value."""
+    return b.broadcast(flags, ShapedArray(like.shape, np.bool_), range(flags.aval.ndim))
+
+
+def _jvp(primals, tangents, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
+    test_consts, consts, carry = _split(primals, cond_nconsts, body_nconsts)
+    _, d_consts, d_carry = _split(tangents, cond_nconsts, body_nconsts)
+    body, nonzero = _jvp_body(body_jaxpr, body_nconsts, nonzero_flags([*d_consts, *d_carry]))
+    moving = nonzero[body_nconsts:]
+    test = _with_unused_inputs(cond_jaxpr, flagged(body_jaxpr.in_avals[body_nconsts:], moving))
+    found = _bind(test, test_consts, body, [*consts, *instantiated(d_consts, nonzero[:body_nconsts])],
+                  [*carry, *instantiated(d_carry, moving)])
+    n = len(carry)
+    return found[:n], with_zeros(moving, found[n:], body_jaxpr.out_avals)
+
+
+@program_cache
+def _jvp_body(body: ClosedJaxpr, nconsts: int, nonzero: Flags) -> tuple[ClosedJaxpr, Flags]:
+    """The body for (constants, their tangents, carry, its tangents), and which inputs have a tangent."""
+    consts = nonzero[:nconsts]
+    carry = fixpoint(nonzero[nconsts:], lambda c: jvp_program(body, (*consts, *c), c)[1])
+    program, _ = jvp_program(body, (*consts, *carry), carry)
+    j, n, m = program.jaxpr, len(body.in_avals), consts.count(True)
+    order = [*j.invars[:nconsts], *j.invars[n:n + m], *j.invars[nconsts:n], *j.invars[n + m:]]
+    return ClosedJaxpr(Jaxpr(j.constvars, order, j.eqns, j.outvars), program.consts), (*consts, *carry)
+
+
+def _with_unused_inputs(test: ClosedJaxpr, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    return _widened(test, tuple(a.tangent() for a in avals))
+
+
+@program_cache
+def _widened(test: ClosedJaxpr, avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
+    j = test.jaxpr
+    return ClosedJaxpr(Jaxpr((), [*j.invars, *map(Var, avals)], j.eqns, j.outvars))
+
+
+def _linearize(trace, primals, tangents, **params):
+    """The loop runs; the tangent program gets the loop over values and tangents, which runs again."""
+    outs = while_p.bind(*primals, **params)
+    with current_trace(trace.tangent):
+        _, douts = _jvp(primals, tangents, **params)
+    return outs, douts
+
+
+def _transpose(cts, *args, **params):
+    raise bad("while_loop", "reverse-mode differentiation (grad, vjp, jacrev) of a loop whose number of turns is not "
+              "known while tracing", fix="use lax.scan, or lax.fori_loop with Python ints as bounds; or forward mode "
+              "(jvp, jacfwd).", exc=ValueError)
+
+
+def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
+    test_consts, consts, carry = _split(args, cond_nconsts, body_nconsts)
+    test_dims, dims, carry_dims = _split(bdims, cond_nconsts, body_nconsts)
+
+    def body(mapped: Flags) -> tuple[ClosedJaxpr, tuple]:
+        return batch_program(body_jaxpr, axis.size, axis.name, (*dims, *_front(mapped)), mapped)
+
+    def test(mapped: Flags, force: bool) -> tuple[ClosedJaxpr, tuple]:
+        return batch_program(cond_jaxpr, axis.size, axis.name, (*test_dims, *_front(mapped)), force)
+
+    mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m)[1]])
+    # A condition that has axes already has them in front of the carry's: a new axis must come before both.
+    differs = test(mapped, False)[1][0] is not None or (bool(cond_jaxpr.out_avals[0].shape) and any(mapped))
+    if differs:
+        mapped = (True,) * len(carry)
+    carry = [place_axis(x, b, 0, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
+    outs = _bind(test(mapped, differs)[0], test_consts, body(mapped)[0], consts, carry)
+    return outs, list(_front(mapped))
+
+
+def _front(mapped: Flags) -> tuple[int | None, ...]:
+    return tuple(0 if m else None for m in mapped)
+
+
+while_p = Primitive("while", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
+                    linearize=_linearize, multiple_results=True, cacheable=False)

@@ -1,0 +1,219 @@
+"""Activation functions: element-wise, of floats of any shape, each one compiled program.
+
+Derivatives at kinks are part of the contract: that of `relu` at 0 is 0, and so are those of `relu6` at 0 and 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like, promote_inexact
+from xjax.numpy.selection import operand
+from xjax.ops.checks import canonical_axis
+from xjax.runtime.jit import jit
+from xjax.transforms.custom_jvp import custom_jvp
+
+
+
+@jit
+def identity(x: Any) -> Any:
+    """`x` itself."""
+    return operand("nn.identity", x)
+
+
+# -- pieces of lines ----------------------------------------------------------------------------------------------
+
+@custom_jvp
+@jit
+def relu(x: Any) -> Any:
+    """``max(x, 0)``, element-wise. Its derivative at 0 is 0."""
+    return jnp.maximum(x, 0)
+
+
+relu.defjvps(lambda dx, y, x: _where_inside(dx, x > 0))
+
+
+@custom_jvp
+@jit
+def relu6(x: Any) -> Any:
+    """``min(max(x, 0), 6)``, element-wise. Its derivative at 0 and 6 is 0."""
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+relu6.defjvps(lambda dx, y, x: _where_inside(dx, (x > 0) & (x < 6)))
+
+
+def _where_inside(dx: Any, inside: Any) -> Any:
+    return lax.select(inside, dx, lax.full_like(dx, 0))
+
+
+@jit
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
+    """x where x >= 0, else ``negative_slope * x``, element-wise."""
+    x = operand("nn.leaky_relu", x)
+    return jnp.where(x >= 0, x, negative_slope * x)
+
+
+@jit
+def hard_tanh(x: Any) -> Any:
+    """x limited to [-1, 1], element-wise."""
+    x = operand("nn.hard_tanh", x)
+    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
+
+
+@jit
+def hard_sigmoid(x: Any) -> Any:
+    """``relu6(x + 3) / 6``, element-wise."""
+    return relu6(x + 3.0) / 6.0
+
+
+@jit
+def hard_silu(x: Any) -> Any:
+    """``x * hard_sigmoid(x)``, element-wise."""
+    x = operand("nn.hard_silu", x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu
+
+
+@jit
+def sparse_plus(x: Any) -> Any:
+    """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
+    x = operand("nn.sparse_plus", x)
+    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+@jit
+def sparse_sigmoid(x: Any) -> Any:
+    """``(x + 1) / 2`` limited to [0, 1], element-wise: the derivative of `sparse_plus`."""
+    return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
+
+
+# -- smooth -------------------------------------------------------------------------------------------------------
+
+@jit(inline=True)
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + exp(-x))``, element-wise."""
+    return lax.logistic(x)
+
+
+@jit
+def softplus(x: Any) -> Any:
+    """``log(1 + exp(x))``, element-wise, without overflow."""
+    return jnp.logaddexp(x, 0)
+
+
+@jit
+def log_sigmoid(x: Any) -> Any:
+    """``log(sigmoid(x))``, element-wise, without overflow."""
+    x = operand("nn.log_sigmoid", x)
+    return -softplus(-x)
+
+
+@jit
+def soft_sign(x: Any) -> Any:
+    """``x / (|x| + 1)``, element-wise."""
+    x = operand("nn.soft_sign", x)
+    return x / (jnp.abs(x) + 1)
+
+
+@jit
+def silu(x: Any) -> Any:
+    """``x * sigmoid(x)``, element-wise (also called swish)."""
+    x = operand("nn.silu", x)
+    return x * sigmoid(x)
+
+
+swish = silu
+
+
+@jit
+def mish(x: Any) -> Any:
+    """``x * tanh(softplus(x))``, element-wise."""
+    x = operand("nn.mish", x)
+    return x * jnp.tanh(softplus(x))
+
+
+@jit
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """``(x + sqrt(x**2 + b)) / 2``, element-wise; b = 0 gives relu."""
+    x, b = operand("nn.squareplus", x), operand("nn.squareplus", b)
+    return (x + jnp.sqrt(jnp.square(x) + b)) / 2
+
+
+@jit
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where x > 0, else ``alpha * (exp(x) - 1)``, element-wise."""
+    x = operand("nn.elu", x)
+    # The positive elements are taken out before the exponential, so that its derivative stays finite there.
+    return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0.0, x)))
+
+
+@jit
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where x > 0, else ``alpha * (exp(x / alpha) - 1)``, element-wise: smooth at 0 for any alpha."""
+    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+
+
+@jit
+def selu(x: Any) -> Any:
+    """`elu` scaled so that mean 0 and variance 1 pass through a layer (Klambauer et al. 2017), element-wise."""
+    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x times the normal distribution function at x, element-wise.
+
+    Args: x: number[...], integers become floats; approximate: by tanh (Hendrycks & Gimpel 2016), else by erf.
+    """
+    x, = promote_inexact("nn.gelu", x)
+    return (_tanh_gelu if approximate else _erf_gelu)(x)
+
+
+@jit(inline=True)
+def _tanh_gelu(x: Any) -> Any:
+    scale = np.sqrt(2 / np.pi).astype(x.dtype)
+    return x * (0.5 * (1.0 + jnp.tanh(scale * (x + 0.044715 * (x ** 3)))))
+
+
+@jit(inline=True)
+def _erf_gelu(x: Any) -> Any:
+    return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """Gated linear unit: the first half along `axis` times the sigmoid of the second half.
+
+    Raises: ValueError if the axis has an odd size.
+    """
+    x = array_like("nn.glu", x)
+    aval = typeof(x)
+    axis = canonical_axis(axis, aval.ndim, "nn.glu")
+    if aval.shape[axis] % 2:
+        raise bad("nn.glu", f"axis {axis} has the odd size {aval.shape[axis]} and cannot be halved",
+                  given={"x": aval.str_short()}, fix="give it an even size.", exc=ValueError)
+    return _glu(x, axis=axis)
+
+
+@jit(static_argnames=("axis",))
+def _glu(x: Any, axis: int) -> Any:
+    half = x.shape[axis] // 2
+    return lax.slice_in_dim(x, 0, half, axis=axis) * sigmoid(lax.slice_in_dim(x, half, 2 * half, axis=axis))
+
+
+@custom_jvp
+@jit
+def log1mexp(x: Any) -> Any:
+    """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""
+    x = operand("nn.log1mexp", x)
+    return jnp.where(x < np.log(2.0), jnp.log(-jnp.expm1(-x)), jnp.log1p(-jnp.exp(-x)))
+
+
+log1mexp.defjvps(lambda dx, y, x: dx / jnp.expm1(x))

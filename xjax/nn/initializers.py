@@ -1,0 +1,198 @@
+"""Initial values of weights: functions that make functions `init(key, shape, dtype) -> array`.
+
+A weight's shape ends in (inputs, outputs) unless `in_axis` and `out_axis` say otherwise; further axes are those of a
+convolution's window and multiply both. The values equal JAX's, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import random
+from xjax.core import dtypes
+from xjax.core.errors import bad, did_you_mean
+from xjax.ops.checks import static_int
+
+Axes = int | Sequence[int]
+
+
+@runtime_checkable
+class Initializer(Protocol):
+    """What the functions here return."""
+
+    def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+        """An array of this shape (dtype None: the initializer's own, else the default float)."""
+
+
+def _float(dtype: Any) -> np.dtype:
+    return dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "nn.initializers")
+
+
+# -- constants ----------------------------------------------------------------------------------------------------
+
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    """An array of zeros; the key is not used."""
+    return jnp.zeros(shape, _float(dtype))
+
+
+def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    """An array of ones; the key is not used."""
+    return jnp.ones(shape, _float(dtype))
+
+
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """Arrays filled with `value`, which broadcasts to the shape."""
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        return jnp.full(shape, value, _float(dtype))
+
+    return init
+
+
+# -- one distribution ---------------------------------------------------------------------------------------------
+
+def _scaled(draw: Callable, scale: Any, default: Any) -> Initializer:
+    """Numbers drawn by `draw(key, shape, dtype)`, times `scale`."""
+    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+        dtype = _float(dtype)
+        return draw(key, shape, dtype) * jnp.asarray(scale, dtype)
+
+    return init
+
+
+def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """Numbers spread evenly over [0, scale)."""
+    return _scaled(random.uniform, scale, dtype)
+
+
+def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """Normal numbers with mean 0 and this standard deviation."""
+    return _scaled(random.normal, stddev, dtype)
+
+
+def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
+    """Standard normal numbers between `lower` and `upper`, times `stddev` (theirs is then smaller than that)."""
+    def draw(key: Any, shape: Sequence[int], dtype: Any) -> Any:
+        return random.truncated_normal(key, lower, upper, shape, dtype)
+
+    return _scaled(draw, stddev, dtype)
+
+
+# -- by the number of inputs and outputs ----------------------------------------------------------------------------
+
+def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -2, out_axis: Axes = -1,
+                     batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+    """Numbers with mean 0 and variance ``scale / n``.
+
+    Args:
+      mode: what n is: "fan_in" the inputs of a unit, "fan_out" its outputs, "fan_avg" their mean, "fan_geo_avg" their
+        geometric mean.
+      distribution: "uniform", "normal" or "truncated_normal" (normal, cut at two standard deviations and widened to
+        the wanted variance).
+      in_axis, out_axis, batch_axis: axes of the weight that count inputs, outputs, and neither.
+    Raises: ValueError for another mode or distribution, or (by the initializer) for a shape of fewer than 2 axes.
+    """
+    _check_choice("mode", mode, _FANS)
+    _check_choice("distribution", distribution, _DRAWS)
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        shape = tuple(static_int(n, "shape", "nn.initializers") for n in shape)
+        dtype = _float(dtype)
+        n = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
+        return _DRAWS[distribution](key, shape, dtype, jnp.asarray(scale / n, dtype))
+
+    return init
+
+
+def _check_choice(name: str, value: str, choices: Any) -> None:
+    if value not in choices:
+        raise bad("nn.initializers.variance_scaling", f"there is no {name} {value!r}",
+                  given={"choices": ", ".join(choices)},
+                  fix=did_you_mean(value, choices) or "pass one of these.", exc=ValueError)
+
+
+def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
+    """Number of inputs and outputs of a unit, each times the size of the window."""
+    if len(shape) < 2 and isinstance(in_axis, int) and in_axis == -2:
+        raise bad("nn.initializers", f"a weight with {len(shape)} axes has no inputs and outputs to count",
+                  given={"shape": str(shape)}, fix="give it at least 2 axes, or name in_axis.", exc=ValueError)
+    n_in, n_out, n_batch = (_product(shape, axes) for axes in (in_axis, out_axis, batch_axis))
+    window = math.prod(shape) / n_in / n_out / n_batch
+    return n_in * window, n_out * window
+
+
+def _product(shape: tuple[int, ...], axes: Axes) -> int:
+    return shape[axes] if isinstance(axes, int) else math.prod(shape[a] for a in axes)
+
+
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda n_in, n_out: n_in,
+    "fan_out": lambda n_in, n_out: n_out,
+    "fan_avg": lambda n_in, n_out: (n_in + n_out) / 2,
+    "fan_geo_avg": lambda n_in, n_out: (n_in * n_out) ** 0.5,
+}
+
+
+def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+    if dtypes.is_complex(dtype):
+        part = _part(dtype)
+        key_r, key_angle = random.split(key)
+        inside = 1 - jnp.exp(jnp.asarray(-4, dtype))               # |z| < 2 holds with this probability
+        share = inside * random.uniform(key_r, shape, part).astype(dtype)
+        sample = _polar(jnp.sqrt(-jnp.log(1 - share)), key_angle, shape, dtype)
+        return sample * (jnp.sqrt(variance) / jnp.asarray(_COMPLEX_DEVIATION, dtype))
+    sample = random.truncated_normal(key, -2, 2, shape, dtype)
+    return sample * (jnp.sqrt(variance) / jnp.asarray(_REAL_DEVIATION, dtype))
+
+
+# Standard deviation of a normal number given that it lies in (-2, 2), and of a complex one with modulus below 2.
+_REAL_DEVIATION, _COMPLEX_DEVIATION = 0.87962566103423978, 0.95311164380491208
+
+
+def _draw_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+    return random.normal(key, shape, dtype) * jnp.sqrt(variance)
+
+
+def _draw_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+    if dtypes.is_complex(dtype):                                    # evenly over the unit disk
+        key_r, key_angle = random.split(key)
+        radius = jnp.sqrt(2 * random.uniform(key_r, shape, _part(dtype))).astype(dtype)
+        return _polar(radius, key_angle, shape, dtype) * jnp.sqrt(variance)
+    return random.uniform(key, shape, dtype, -1) * jnp.sqrt(3 * variance)
+
+
+def _part(dtype: np.dtype) -> np.dtype:
+    return np.empty(0, dtype).real.dtype
+
+
+def _polar(radius: Any, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Complex numbers of this modulus and a random angle."""
+    angle = 2 * np.pi * random.uniform(key, shape, _part(dtype)).astype(dtype)
+    return radius * jnp.exp(1j * angle)
+
+
+_DRAWS: dict[str, Callable] = {"truncated_normal": _draw_truncated, "normal": _draw_normal, "uniform": _draw_uniform}
+
+
+def _named(name: str, scale: float, mode: str, distribution: str, doc: str) -> Callable[..., Initializer]:
+    """A maker of initializers that is `variance_scaling` with its first arguments fixed."""
+    def maker(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    maker.__name__ = maker.__qualname__ = name
+    maker.__doc__ = f"{doc}: ``variance_scaling({scale}, {mode!r}, {distribution!r})``."
+    return maker
+
+
+glorot_uniform = _named("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot & Bengio 2010")
+glorot_normal = _named("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot & Bengio 2010")
+lecun_uniform = _named("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun et al. 1998")
+lecun_normal = _named("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun et al. 1998")
+he_uniform = _named("he_uniform", 2.0, "fan_in", "uniform", "He et al. 2015")
+he_normal = _named("he_normal", 2.0, "fan_in", "truncated_normal", "He et al. 2015")
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal

@@ -1,0 +1,140 @@
+"""Functions along an axis: softmax and its logarithm, standardize, and one_hot."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad, warn
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like
+from xjax.numpy.selection import operand
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.runtime.jit import jit
+from xjax.scipy.special import logsumexp
+from xjax.transforms.custom_jvp import custom_jvp
+
+Axis = int | Sequence[int] | None
+
+
+def _static(axis: Axis) -> int | tuple[int, ...] | None:
+    """An axis argument in a hashable form."""
+    return axis if axis is None or isinstance(axis, int) else (
+        tuple(axis) if isinstance(axis, Sequence) else operator.index(axis))
+
+
+def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+    """``exp(x) / sum(exp(x))`` along `axis`, without overflow.
+
+    Args:
+      x: number[...]; axis: one, several or (None) all axes.
+      where: bool, broadcasts to x: elements to take part; the others get 0, also where none takes part.
+    """
+    return _softmax(array_like("nn.softmax", x), _static(axis), where)
+
+
+def _softmax_rule(axis: Axis, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x, where), (dx, _) = primals, tangents
+    y = _softmax(x, axis, where)
+    return y, y * (dx - jnp.sum(y * dx, axis, where=where, keepdims=True))
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _softmax(x: Any, axis: Axis, where: Any) -> Any:
+    return _softmax_program(x, where, axis=axis)
+
+
+_softmax.defjvp(_softmax_rule)
+
+
+@jit(static_argnames=("axis",), inline=True)
+def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
+    largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
+    if where is not None:
+        x = jnp.where(where, x, -np.inf)
+    unscaled = jnp.exp(x - largest)
+    y = unscaled / jnp.sum(unscaled, axis, where=where, keepdims=True)
+    return y if where is None else jnp.where(where, y, 0)
+
+
+def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+    """``log(softmax(x))`` along `axis`, without overflow; -inf where the mask `where` is false."""
+    return _log_softmax(array_like("nn.log_softmax", x), where, axis=_static(axis))
+
+
+@jit(static_argnames=("axis",))
+def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
+    x = operand("nn.log_softmax", x)
+    largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
+    if where is not None:
+        x = jnp.where(where, x, -np.inf)
+    shifted = x - lax.stop_gradient(largest)
+    y = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
+    return y if where is None else jnp.where(where, y, -np.inf)
+
+
+def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+    """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the elements that take part."""
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    aval = typeof(x)
+    mask = np.True_ if where is None else where
+    count = jnp.sum(jnp.broadcast_to(mask, aval.shape), axis, dtype=total.dtype, keepdims=keepdims)
+    return total - jnp.log(count)
+
+
+def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None,
+                *, algorithm: str = "fast") -> Any:
+    """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.
+
+    Args:
+      mean, variance: None: those of x over `axis` (of the elements where `where` holds).
+      algorithm: of the variance: "fast", mean(x**2) - mean(x)**2, cancels where the mean is large; "stable",
+        mean((x - mean)**2), does not.
+    """
+    if algorithm not in ("fast", "stable"):
+        raise bad("nn.standardize", f"there is no algorithm {algorithm!r}", given={"algorithms": "'fast', 'stable'"},
+                  fix="pass one of these.", exc=ValueError)
+    x = array_like("nn.standardize", x)
+    return _standardize(x, mean, variance, epsilon, where, axis=_static(axis), algorithm=algorithm)
+
+
+@jit(static_argnames=("axis", "algorithm"))
+def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
+    if mean is None:
+        mean = jnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None and algorithm == "stable":
+        variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
+    elif variance is None:
+        variance = jnp.mean(jnp.square(x), axis, keepdims=True, where=where) - jnp.square(mean)
+        variance = jnp.clip(variance, 0)                # cancellation must not make it negative
+    return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """Integers as vectors with a single 1: ``y[..., c] = (x[...] == c)``; classes out of range give zeros.
+
+    Args:
+      x: int[...]; num_classes: static int; dtype: of the result, default float.
+      axis: where the axis of classes stands in the result.
+    """
+    num_classes = static_int(num_classes, "num_classes", "nn.one_hot")
+    x = jnp.asarray(x)
+    if not dtypes.is_int(x.dtype):
+        warn(f"nn.one_hot: x is {x.dtype.name}, not an integer. fix: convert it with x.astype(int).", DeprecationWarning)
+    dtype = dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "nn.one_hot")
+    return _one_hot(x, num_classes, dtype, axis=canonical_axis(axis, x.ndim + 1, "nn.one_hot"))
+
+
+@jit(static_argnames=("num_classes", "dtype", "axis"))
+def _one_hot(x: Any, num_classes: int, dtype: np.dtype, axis: int) -> Any:
+    shape = [1] * (x.ndim + 1)
+    shape[axis] = num_classes
+    classes = lax.broadcasted_iota(x.dtype, shape, axis)
+    return lax.convert_element_type(lax.eq(lax.expand_dims(x, (axis,)), classes), dtype)

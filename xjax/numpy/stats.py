@@ -1,0 +1,401 @@
+"""Statistics: averages, quantiles, differences, histograms, covariance, convolution, interpolation."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
+from xjax.core.trace import Tracer
+from xjax.numpy.composed import conjugate
+from xjax.numpy.contract import dot, matmul
+from xjax.numpy.creation import array, asarray, linspace, zeros
+from xjax.numpy.joining import concatenate
+from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
+from xjax.numpy.promote import (broadcast_to, cast, default_int, expand_to, promote, promote_inexact)
+from xjax.numpy.reductions import max as amax
+from xjax.numpy.reductions import mean
+from xjax.numpy.reductions import min as amin
+from xjax.numpy.reductions import sum as total
+from xjax.numpy.rounding import isnan
+from xjax.numpy.searching import searchsorted
+from xjax.numpy.selection import choose, refuse_complex, refuse_out
+from xjax.numpy.ufuncs import multiply, to_array_like, true_divide
+from xjax.ops.arrange import iota, rev
+from xjax.ops.bitwise import bitwise_not
+from xjax.ops.checks import canonical_axes, canonical_axis, static_int
+from xjax.ops.compare import clamp, eq, gt, le, lt
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, ceil, div, floor, mul, sub
+from xjax.ops.elementwise import round as lax_round
+from xjax.ops.index_numbers import ScatterDimensionNumbers
+from xjax.ops.makers import scalar_like
+from xjax.ops.piecewise import abs as lax_abs
+from xjax.ops.piecewise import max as lax_max
+from xjax.ops.piecewise import min as lax_min
+from xjax.ops.scatter import scatter_add
+from xjax.ops.shape import broadcast_in_dim, expand_dims
+from xjax.ops.slice import index_in_dim, slice_in_dim
+from xjax.ops.slice import pad as lax_pad
+from xjax.ops.sort import sort as lax_sort
+from xjax.ops.transcendental import sqrt
+from xjax.runtime.jit import jit
+
+
+# -- averages -----------------------------------------------------------------------------------------------------
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """Weighted mean over `axis` (default: all axes).
+
+    Args: weights: of the shape of `a`, or a vector along one axis; returned: whether to give (mean, sum of weights).
+    Raises: TypeError or ValueError if the weights do not fit.
+    """
+    where = "numpy.average"
+    a = to_array_like(where, a)
+    if weights is None:
+        out = mean(a, axis, keepdims=keepdims)
+        count = a.size // max(1, out.size) if a.size else 0
+        return (out, broadcast_to(cast(where, count, out.dtype), out.shape)) if returned else out
+    a, weights = (to_array_like(where, x) for x in promote_inexact(where, a, weights))
+    if weights.shape != a.shape:
+        if axis is None or weights.ndim != 1:
+            raise bad(where, "weights of another shape must be a vector along one `axis`",
+                      given={"a": a.aval, "weights": weights.aval, "axis": axis}, fix="pass axis=....")
+        d = canonical_axis(axis, a.ndim, where)
+        if weights.shape[0] != a.shape[d]:
+            raise bad(where, f"there are {weights.shape[0]} weights for {a.shape[d]} elements", given={"a": a.aval},
+                      fix="pass one weight for each element along the axis.", exc=ValueError)
+        weights = broadcast_in_dim(weights, a.shape, (d,))
+    scale = total(weights, axis, keepdims=keepdims)
+    out = div(total(mul(a, weights), axis, keepdims=keepdims), scale)
+    return (out, scale) if returned else out
+
+
+# -- quantiles ----------------------------------------------------------------------------------------------------
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
+    where = f"numpy.{name}"
+
+    def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+                 method: str = "linear", keepdims: bool = False) -> Any:
+        refuse_out(where, out)
+        if method not in _METHODS:
+            raise bad(where, f"unknown method {method!r}", given={"methods": ", ".join(_METHODS)},
+                      fix=did_you_mean(method, _METHODS) or "pass one of the methods.", exc=ValueError)
+        a, q = (to_array_like(where, x) for x in promote_inexact(where, a, q))
+        refuse_complex(where, a, exc=ValueError)
+        q = div(q, scalar_like(q, scale)) if scale != 1 else q
+        axes = tuple(sorted(canonical_axes(axis, a.ndim, where)))
+        found = _quantiles(a, q, axes, method, ignore_nan)
+        if not keepdims:
+            return found
+        return expand_dims(found, tuple(q.ndim + d for d in axes))
+
+    quantile.__name__ = quantile.__qualname__ = name
+    quantile.__doc__ = f"""{doc} over `axis` (default: all axes).
+
+    Args: q: real[...], whose axes come first in the result;  method: what to do between two elements: "linear",
+      "lower", "higher", "midpoint" or "nearest".
+    """
+    return quantile
+
+
+@functools.partial(jit, static_argnums=(2, 3, 4), inline=True)
+def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool) -> Any:
+    """q[...] and a[...] of one float dtype to [*q.shape, *(shape of a without axes)]."""
+    kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
+    rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
+    x = lax_sort(reshape(moveaxis(a, axes, range(a.ndim - len(axes), a.ndim)), (rows, n)), 1)
+    valid = total(bitwise_not(isnan(x)), 1, dtype=a.dtype, keepdims=True)               # [rows, 1]
+    last = sub(valid if ignore_nan else broadcast_in_dim(a.dtype.type(n), (rows, 1), ()), a.dtype.type(1))
+    position = mul(reshape(q, (1, q.size)), last)                                       # [rows, q]
+    low, high = floor(position), ceil(position)
+    weight = sub(position, low)
+    if method == "nearest":
+        low = high = lax_round(position, 1)
+    limits = a.dtype.type(0), broadcast_in_dim(lax_max(last, a.dtype.type(0)), position.shape, (0, 1))
+    below, above = (_elements(x, convert_element_type(lax_min(lax_max(i, limits[0]), limits[1]), np.int32))
+                    for i in (low, high))
+    out = {"linear": lambda: add(mul(below, sub(a.dtype.type(1), weight)), mul(above, weight)),
+           "lower": lambda: below, "higher": lambda: above, "nearest": lambda: below,
+           "midpoint": lambda: mul(add(below, above), a.dtype.type(0.5))}[method]()
+    undefined = le(valid, a.dtype.type(0)) if ignore_nan else lt(valid, a.dtype.type(n))
+    out = choose(undefined, a.dtype.type(math.nan), out)
+    return reshape(moveaxis(out, 1, 0), (*q.shape, *kept))
+
+
+def _elements(x: Any, index: Any) -> Any:
+    """x[r, index[r, k]] for each row r."""
+    rows, n = x.shape
+    start = mul(broadcast_in_dim(iota(np.int32, rows), index.shape, (0,)), np.int32(n))
+    return reshape(take_slices(reshape(x, (rows * n,)), reshape(add(start, index), (index.size,)), 0), index.shape)
+
+
+quantile = _quantile("quantile", 1, False, "Quantiles (q from 0 to 1)")
+percentile = _quantile("percentile", 100, False, "Percentiles (q from 0 to 100)")
+nanquantile = _quantile("nanquantile", 1, True, "Quantiles (q from 0 to 1) of the elements that are not nan")
+nanpercentile = _quantile("nanpercentile", 100, True, "Percentiles (q from 0 to 100) of the elements that are not nan")
+
+
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """Median over `axis` (default: all axes): of an even number of elements the mean of the middle two."""
+    return quantile(a, 0.5, axis, out, keepdims=keepdims, method="midpoint")
+
+
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+              keepdims: bool = False) -> Any:
+    """Median of the elements that are not nan; nan where there is none."""
+    return nanquantile(a, 0.5, axis, out, keepdims=keepdims, method="midpoint")
+
+
+# -- differences and integrals ------------------------------------------------------------------------------------
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, n times; of bool, whether they differ."""
+    where = "numpy.diff"
+    a, n = to_array_like(where, a), static_int(n, "n", where)
+    if n < 0:
+        raise bad(where, "`n` must not be negative", given={"n": n}, fix="pass n >= 0.", exc=ValueError)
+    if not a.ndim:
+        raise bad(where, "a 0-d array has no neighbours", given={"a": a.aval}, fix="pass a vector.", exc=ValueError)
+    axis = canonical_axis(axis, a.ndim, where)
+    parts = []
+    for x in (prepend, a, append):
+        if x is not None:
+            x = to_array_like(where, x)
+            parts.append(x if x.ndim else broadcast_in_dim(x, [1 if d == axis else m for d, m in enumerate(a.shape)], ()))
+    a = concatenate(parts, axis) if len(parts) > 1 else a
+    for _ in range(n):
+        size = a.shape[axis]
+        after, before = slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
+        a = bitwise_not(eq(after, before)) if dtypes.is_bool(a.dtype) else sub(after, before)
+    return a
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in the flattened array, with further elements before and after."""
+    ary = ravel(ary)
+    parts = [None if x is None else ravel(asarray(x, ary.dtype)) for x in (to_begin, to_end)]
+    return concatenate([x for x in (parts[0], diff(ary), parts[1]) if x is not None])
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integral of samples by the trapezoidal rule.
+
+    Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance.
+    """
+    where = "numpy.trapezoid"
+    y, dx = promote_inexact(where, y, dx) if x is None else (promote_inexact(where, y, x)[0], dx)
+    y = moveaxis(y, axis, -1)
+    last = y.ndim - 1
+    after, before = slice_in_dim(y, 1, y.shape[-1], axis=last), slice_in_dim(y, 0, y.shape[-1] - 1, axis=last)
+    if x is not None:
+        x = cast(where, asarray(x), y.dtype)
+        dx = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
+    return mul(total(multiply(dx, add(after, before)), -1), scalar_like(y, 0.5))
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Piecewise linear function through the points (xp, fp), evaluated at `x`.
+
+    Args: xp: real[n], increasing; fp: number[n]; left, right: values outside (default: those at the ends);
+      period: of x, if the function is periodic.
+    """
+    where = "numpy.interp"
+    if period is not None:
+        raise bad(where, "`period` is not supported", fix="repeat the points by hand over three periods.",
+                  exc=NotImplementedError)
+    x, xp = (to_array_like(where, v) for v in promote_inexact(where, x, xp))
+    fp = to_array_like(where, promote_inexact(where, fp, xp)[0])
+    if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
+        raise bad(where, "`xp` and `fp` must be vectors of one size, at least 1", given={"xp": xp.aval, "fp": fp.aval},
+                  fix="pass the points as two vectors.", exc=ValueError)
+    n = xp.size
+    flat = ravel(x)
+    i = clamp(np.int32(min(1, n - 1)), convert_element_type(searchsorted(xp, flat, "right"), np.int32), np.int32(n - 1))
+    before = lax_max(sub(i, np.int32(1)), np.int32(0))
+    x0, x1, f0, f1 = (take_slices(v, k, 0) for v in (xp, fp) for k in (before, i))
+    width = sub(x1, x0)
+    flat_piece = le(lax_abs(width), np.spacing(np.finfo(np.float32).eps))
+    slope = div(sub(flat, x0), choose(flat_piece, scalar_like(width, 1), width))
+    out = choose(flat_piece, f0, add(f0, multiply(slope, sub(f1, f0))))
+    ends = [index_in_dim(v, k, 0, keepdims=False) for v in (xp, fp) for k in (0, n - 1)]
+    out = choose(lt(flat, ends[0]), ends[2] if left is None else cast(where, left, fp.dtype), out)
+    out = choose(gt(flat, ends[1]), ends[3] if right is None else cast(where, right, fp.dtype), out)
+    return reshape(out, x.shape)
+
+
+# -- counting -----------------------------------------------------------------------------------------------------
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """How often each of 0, 1, ... occurs in an integer vector, or the sum of the weights of its occurrences.
+
+    Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are left out.
+    Raises: ConcretizationTypeError for a traced `x` without `length`.
+    """
+    where = "numpy.bincount"
+    x = to_array_like(where, x)
+    if not dtypes.is_int(x.dtype) and not dtypes.is_bool(x.dtype) or x.ndim != 1:
+        raise bad(where, "takes an integer vector", given={"x": x.aval}, fix="convert with x.ravel().astype(int).")
+    minlength = static_int(minlength, "minlength", where)
+    if length is None:
+        if isinstance(x, Tracer):
+            raise bad(where, "the size of the result depends on traced values", given={"x": x.aval},
+                      fix="pass length=n.", exc=ConcretizationTypeError)
+        length = max(minlength, int(np.asarray(x).max()) + 1 if x.size else 0)
+    counts = np.ones((), default_int())[()] if weights is None else to_array_like(where, weights)
+    return _add_at(length, convert_element_type(x, np.int32), counts)
+
+
+def _add_at(length: int, index: Any, values: Any) -> Any:
+    """Sums of values[i] over the i with index[i] = k, for each k below `length`; larger indices are dropped."""
+    index = lax_max(index, np.int32(0))
+    values = expand_to("numpy.bincount", values, index.shape)
+    numbers = ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    return scatter_add(zeros((length,), values.dtype), expand_dims(index, (1,)), values, numbers)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """Edges of the bins of `histogram`."""
+    where = "numpy.histogram_bin_edges"
+    if isinstance(bins, str):
+        raise bad(where, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
+                  exc=NotImplementedError)
+    a = ravel(to_array_like(where, a))
+    if np.ndim(bins):
+        return asarray(bins)
+    dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    low, high = (amin(a), amax(a)) if range is None and a.size else ((0, 1) if range is None else range)
+    low, high = asarray(low, dtype), asarray(high, dtype)
+    same = eq(low, high)                                # one value only: bins of total width 1 around it
+    half = dtype.type(0.5)
+    return linspace(choose(same, sub(low, half), low), choose(same, add(high, half), high),
+                    static_int(bins, "bins", where) + 1, dtype=dtype)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
+    """(counts, edges): how many elements fall into each bin; the last bin includes its right end.
+
+    Args: bins: their number, or their edges; range: (lowest, highest) edge; weights: of the elements;
+      density: whether to scale so that the integral is 1.
+    """
+    where = "numpy.histogram"
+    a = ravel(to_array_like(where, a))
+    edges = histogram_bin_edges(a, bins, range)
+    values, edges_ = promote(where, a, edges)
+    n = edges_.shape[0]
+    index = convert_element_type(searchsorted(edges_, values, "right"), np.int32)
+    last = index_in_dim(edges_, n - 1, 0, keepdims=False)
+    index = choose(eq(values, last), np.int32(n - 1), index)
+    if weights is None:
+        weights = np.ones((), dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)))[()]
+    else:
+        weights = ravel(to_array_like(where, weights))
+    counts = slice_in_dim(_add_at(n, index, weights), 1, n)
+    if density:
+        widths = diff(edges)
+        counts = div(div(counts, cast(where, widths, counts.dtype)), total(counts))
+    return counts, edges
+
+
+# -- covariance ---------------------------------------------------------------------------------------------------
+
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+        aweights: Any = None) -> Any:
+    """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
+
+    Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: how often each observation
+      counts; aweights: how much.
+    """
+    where = "numpy.cov"
+    xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
+    if any(x.ndim > 2 for x in xs):
+        raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
+                  fix="reshape to (variables, observations).", exc=ValueError)
+    xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
+    x = concatenate(xs, 0) if len(xs) > 1 else xs[0]
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w = None
+    for weights in (fweights, aweights):
+        if weights is not None:
+            weights = cast(where, to_array_like(where, weights), dtypes.finfo(x.dtype).dtype)
+            w = weights if w is None else mul(w, weights)
+    if w is None:
+        count, center = x.dtype.type(x.shape[1]), mean(x, 1, keepdims=True)
+        divisor = count - x.dtype.type(ddof)
+    else:
+        count = total(w)
+        center = expand_dims(div(matmul(x, w), count), (1,))
+        scale = total(mul(w, cast(where, to_array_like(where, aweights), w.dtype))) if aweights is not None else None
+        divisor = sub(count, mul(scale_of(ddof, w), div(scale, count)) if scale is not None else scale_of(ddof, w))
+    x = sub(x, center)
+    weighted = x if w is None else multiply(x, expand_dims(w, (0,)))
+    out = true_divide(dot(weighted, conjugate(moveaxis(x, 0, 1))), divisor)
+    return reshape(out, ()) if out.size == 1 else out
+
+
+def scale_of(value: float, like: Any) -> Any:
+    return like.dtype.type(value)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """Correlation coefficients of variables, laid out as for `cov`."""
+    c = cov(x, y, rowvar)
+    if not c.ndim:
+        return div(c, c)
+    n = c.shape[0]
+    diagonal = take_slices(reshape(c, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0)
+    deviation = sqrt(diagonal)
+    return div(div(c, expand_dims(deviation, (1,))), expand_dims(deviation, (0,)))
+
+
+# -- convolution --------------------------------------------------------------------------------------------------
+
+def _sliding(name: str, flip: bool, doc: str) -> Callable:
+    where = f"numpy.{name}"
+
+    def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
+                preferred_element_type: Any = None) -> Any:
+        if mode not in ("full", "same", "valid"):
+            raise bad(where, f"unknown mode {mode!r}", fix="pass 'full', 'same' or 'valid'.", exc=ValueError)
+        a, v = (to_array_like(where, x) for x in promote_inexact(where, a, v))
+        if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
+            raise bad(where, "takes two vectors that are not empty", given={"a": a.aval, "v": v.aval},
+                      fix="use ravel().", exc=ValueError)
+        swapped = a.size < v.size
+        kernel = rev(v, (0,)) if flip else conjugate(v)
+        if swapped:
+            a, kernel = (v, rev(a, (0,))) if flip else (rev(kernel, (0,)), rev(a, (0,)))
+        out = _slide(a, kernel, mode, precision, preferred_element_type)
+        return out
+
+    sliding.__name__ = sliding.__qualname__ = name
+    sliding.__doc__ = f"{doc} `mode`: \"full\", \"same\" or \"valid\" (only where they overlap wholly)."
+    return sliding
+
+
+def _slide(a: Any, kernel: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
+    """Sums of products of `kernel` with each window of `a`, the longer of the two."""
+    n, m = a.size, kernel.size
+    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    padded = lax_pad(a, scalar_like(a, 0), [(before, after, 0)])
+    size = n + before + after - m + 1
+    index = (np.arange(size)[:, None] + np.arange(m)[None, :]).astype(np.int32)
+    windows = reshape(take_slices(padded, array(index.ravel()), 0), (size, m))
+    return matmul(windows, kernel, precision=precision, preferred_element_type=preferred_element_type)
+
+
+convolve = _sliding("convolve", True, "Convolution of two vectors.")
+correlate = _sliding("correlate", False, "Correlation of two vectors, the second one conjugated.")
+
+__all__ = ["average", "bincount", "convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "histogram",
+           "histogram_bin_edges", "interp", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile",
+           "quantile", "trapezoid"]

@@ -1,0 +1,124 @@
+"""Random order and random picks: permutation, choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like, promote_inexact
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.sort import sort_key_val, top_k
+from xjax.random.arguments import check_key, check_shape, compiled
+from xjax.random.bits import random_bits, split_key
+from xjax.random.continuous import gumbel_formula, unit_floats
+from xjax.random.discrete import randint
+
+
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+    """`x` in random order along an axis, or the integers 0 ... x - 1 in random order.
+
+    Args:
+      x: an array, or an integer.
+      independent: give each row along `axis` an order of its own, instead of one order for all.
+    """
+    key = check_key("permutation", key)
+    x = array_like("random.permutation", x)
+    aval = typeof(x)
+    axis = canonical_axis(axis, aval.ndim or 1, "random.permutation")
+    if not aval.shape:
+        if not dtypes.is_int(aval.dtype):
+            raise bad("random.permutation", "`x` is neither an array with axes nor an integer", given={"x": aval},
+                      fix="pass an array, or how many integers to permute.")
+        return compiled(_shuffled_range, max(static_int(x, "x", "random.permutation"), 0))(key)
+    if independent or aval.ndim == 1:
+        return compiled(_shuffled, axis)(key, x)
+    return compiled(_rows_shuffled, axis)(key, x)
+
+
+def _shuffled_range(n: int, key: Any) -> Any:
+    return _shuffled(0, key, lax.iota(dtypes.canonicalize_dtype(int), n))
+
+
+def _rows_shuffled(axis: int, key: Any, x: Any) -> Any:
+    return jnp.take(x, _shuffled_range(x.shape[axis], key), axis, unique_indices=True)
+
+
+def _shuffled(axis: int, key: Any, x: Any) -> Any:
+    """Sort by random 32-bit numbers, as often as it takes until equal ones hardly matter."""
+    rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
+    for _ in range(rounds):
+        keys = split_key((2,), key)
+        key, subkey = (lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
+        _, x = sort_key_val(random_bits(32, x.shape, subkey), x, axis)
+    return x
+
+
+def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p: Any = None, axis: int = 0,
+           mode: str | None = None) -> Any:
+    """Random picks from an array, or from the integers 0 ... a - 1.
+
+    Args:
+      a: an array, or an integer; shape: how many to pick. replace: whether one can be picked twice.
+      p: float[n], the probability of each of the n things along `axis`; None: all the same.
+      mode: as in `gumbel`, which picks by p without replacement.
+    Returns: the picks, with `shape` in place of the axis.
+    Raises: ValueError if there is nothing to pick from, too few things for picks without replacement, or p has another
+      shape.
+    """
+    where = "random.choice"
+    key = check_key("choice", key)
+    shape = check_shape("choice", shape)
+    a = array_like(where, a)
+    aval = typeof(a)
+    if aval.shape:
+        axis = canonical_axis(axis, aval.ndim, where)
+    n = aval.shape[axis] if aval.shape else static_int(a, "a", where)
+    picks = math.prod(shape)
+    if not picks:
+        return jnp.zeros(shape, aval.dtype)
+    if n <= 0 or not replace and picks > n:
+        raise bad(where, f"cannot pick {picks} of {n}" + ("" if replace else " without replacement"),
+                  given={"a": aval, "shape": str(shape)},
+                  fix="pass something to pick from." if n <= 0 else "ask for fewer, or pass replace=True.",
+                  exc=ValueError)
+    if p is None and not replace:
+        order = permutation(key, a if aval.shape else n, axis if aval.shape else 0)
+        return _in_shape(lax.slice_in_dim(order, 0, picks, axis=axis if aval.shape else 0), shape, axis, aval.ndim)
+    chosen = randint(key, shape, 0, n) if p is None else _by_probability(key, p, n, shape, replace, mode)
+    return chosen if not aval.shape else _in_shape(jnp.take(a, jnp.reshape(chosen, (picks,)), axis), shape, axis,
+                                                   aval.ndim)
+
+
+def _in_shape(picked: Any, shape: tuple[int, ...], axis: int, ndim: int) -> Any:
+    """The picks, along one axis, laid out in `shape`."""
+    if not ndim:
+        return jnp.reshape(picked, shape)
+    return jnp.reshape(picked, picked.shape[:axis] + shape + picked.shape[axis + 1:])
+
+
+def _by_probability(key: Any, p: Any, n: int, shape: tuple[int, ...], replace: bool, mode: str | None) -> Any:
+    p, = promote_inexact("random.choice", array_like("random.choice", p))
+    if typeof(p).shape != (n,):
+        raise bad("random.choice", "`p` must give one probability for each thing to pick",
+                  given={"p": typeof(p), "things": str(n)}, fix="pass p of shape (n,).", exc=ValueError)
+    if replace:
+        return compiled(_by_distribution, shape)(key, p)
+    return compiled(_by_scores, shape, gumbel_formula(mode))(key, p)
+
+
+def _by_distribution(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+    cumulative = jnp.cumsum(p)
+    drawn = cumulative[-1] * (1 - unit_floats(shape, cumulative.dtype, key))
+    return jnp.searchsorted(cumulative, drawn).astype(int)
+
+
+def _by_scores(shape: tuple[int, ...], formula: Any, key: Any, p: Any) -> Any:
+    """Without replacement: the largest log-probabilities after Gumbel noise has been added."""
+    scores = formula(p.shape, p.dtype, key) + jnp.log(p)
+    return jnp.reshape(top_k(scores, math.prod(shape))[1], shape).astype(int)
