@@ -14,10 +14,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A package may import those at its left, and itself. Packages in one group do not see each other, but for the pairs below.
+# A package may import those at its left, and itself; in one group, only as `SIDEWAYS` says.
 LAYERS = [["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], ["numpy"], ["random", "nn", "scipy"]]
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
-SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}
+SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # random < nn < scipy
 
 PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.initializers", "xjax.tree",
           "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.typing", "xjax.stages",

@@ -1,4 +1,4 @@
-"""xjax and xnn never load JAX, although it is installed: neither at import nor behind our back, from jaxlib's C++ code."""
+"""xjax and xnn never load JAX, although it is installed: neither at import nor behind our back, from jaxlib."""
 
 from __future__ import annotations
 

@@ -11,15 +11,33 @@ import importlib
 from typing import Any
 
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
+from xjax.core import printing  # noqa: F401  programs show themselves as text
 from xjax.core.config import (
-    config, debug_nans, default_device, default_matmul_precision, default_prng_impl, disable_jit, enable_x64,
-    numpy_dtype_promotion, numpy_rank_promotion, threefry_partitionable)
+    config,
+    debug_nans,
+    default_device,
+    default_matmul_precision,
+    default_prng_impl,
+    disable_jit,
+    enable_x64,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+    threefry_partitionable,
+)
 from xjax.core.dtypes import float0
 from xjax.core.errors import did_you_mean
 from xjax.core.types import typeof
+from xjax.runtime import memory  # noqa: F401  tunes the allocator
 from xjax.runtime.api import block_until_ready, clear_caches, device_get, device_put, named_call, named_scope
 from xjax.runtime.backend import (
-    default_backend, device_count, devices, local_device_count, local_devices, process_count, process_index)
+    default_backend,
+    device_count,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
 from xjax.runtime.jit import jit
 from xjax.runtime.mesh import make_mesh
 from xjax.runtime.sharding import NamedSharding

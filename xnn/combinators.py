@@ -9,7 +9,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax, tree_util
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xnn.layer import Layer, as_layer, bind_extras, check_params, note_path, out_shape
 from xnn.rng import fold_in
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import xjax
 from xjax import random
-from xjax.core.errors import bad
+from xjax.errors import bad
 
 Shape = tuple[int, ...]
 Params = Any  # a pytree of arrays: a dict for one layer, a tuple or a dict for a composite

@@ -20,7 +20,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import ops, tree_util
-from xjax.core.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad
 from xnn.layer import type_text
 
 _MAX_INDEX = np.iinfo(np.int32).max

@@ -54,12 +54,12 @@ def test_classes_are_related_as_in_jax():
     theirs = pytest.importorskip("jax").errors
     names = {name for name in dir(theirs) if isinstance(getattr(theirs, name), type)}
     # Symbolic shapes and the checker of JAX's own jaxprs are not part of this library.
-    ours = names - {"InconclusiveDimensionOperation", "JaxprTypeError"}
+    # JaxRuntimeError is jaxlib's own class, in both libraries.
+    ours = names - {"InconclusiveDimensionOperation", "JaxprTypeError", "JaxRuntimeError"}
     for name in ours:
         bases = [base.__name__ for base in getattr(theirs, name).__mro__]
         found = [base.__name__ for base in getattr(errors, name).__mro__]
         assert found == [base for base in bases if base != "_JAXErrorMixin"], name
-    assert errors.XlaRuntimeError is errors.JaxRuntimeError
     assert errors.EscapedTracerError is errors.UnexpectedTracerError
     assert issubclass(errors.TypePromotionError, ValueError)
 

@@ -99,7 +99,7 @@ LOSSES = {
     "multiclass_generalized_dice_loss": ((X, ONEHOT), {}),
     "multiclass_hinge_loss": ((X, CLASSES), {}),
     "multiclass_perceptron_loss": ((X, CLASSES), {}),
-    "multiclass_sparsemax_loss": ((X[0], CLASSES[0]), {}),
+    "multiclass_sparsemax_loss": ((X, CLASSES), {}),
     "ntxent": ((X, np.array([0, 1, 0, 1], np.int32)), {}),
     "perceptron_loss": ((X, SIGNS), {}),
     "poly_loss_cross_entropy": ((X, PROBS), {"epsilon": 1.0}),

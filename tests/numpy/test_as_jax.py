@@ -82,4 +82,10 @@ def test_every_function_has_a_row():
     from_numpy = {n for n in functions if getattr(getattr(xnp, n), "__module__", "").startswith("numpy")}
     elsewhere = {"take", "take_along_axis", "put", "put_along_axis", "choose", "select", "piecewise", "compress", "extract",
                  "place"}                                            # in test_indexing and test_at
-    assert functions - set(NAMES) - other - from_numpy - elsewhere == {"argpartition"}
+    assert functions - set(NAMES) - other - from_numpy - elsewhere == {"partition", "argpartition"}
+
+
+def test_partition():
+    x = xnp.asarray(np.array([3.0, 1.0, 2.0, 0.0], np.float32))
+    assert xnp.partition(x, 1)[1] == 1
+    assert xnp.argpartition(x, 1)[1] == 1

@@ -9,12 +9,12 @@ import xjax
 import xjax.numpy as jnp
 
 X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
-I = np.array([0, -1, 2], np.int32)
+K = np.array([0, -1, 2], np.int32)
 S = np.s_
 
-INDICES = [S[0], S[-1, 2], S[1:3], S[:], S[::-1], S[::2, 1:4], S[3:0:-2], S[..., 1], S[None, 1], S[2, None], S[I],
-           S[:, I], S[I, 1], S[I, 1:3], S[I[:, None], I], S[I, ::-1], S[::-2, I], S[X > 0], S[:, X[0] > 0], S[True],
-           S[False], S[None, I, None], S[...], S[np.zeros(0, np.int32)]]
+INDICES = [S[0], S[-1, 2], S[1:3], S[:], S[::-1], S[::2, 1:4], S[3:0:-2], S[..., 1], S[None, 1], S[2, None], S[K],
+           S[:, K], S[K, 1], S[K, 1:3], S[K[:, None], K], S[K, ::-1], S[::-2, K], S[X > 0], S[:, X[0] > 0], S[True],
+           S[False], S[None, K, None], S[...], S[np.zeros(0, np.int32)]]
 METHODS = {"set": None, "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "mul": np.multiply,
            "divide": np.divide, "min": np.minimum, "max": np.maximum, "power": np.power}
 
@@ -37,7 +37,7 @@ def test_set_and_add(index):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("index", [S[1], S[I, 1:3], S[::-1, I]], ids=["row", "array", "reversed"])
+@pytest.mark.parametrize("index", [S[1], S[K, 1:3], S[::-1, K]], ids=["row", "array", "reversed"])
 def test_methods(method, index):
     x = np.abs(X) if method == "power" else X
     values = np.linspace(0.5, 2.0, X[index].size, dtype=np.float32).reshape(X[index].shape)
@@ -55,7 +55,7 @@ def test_repeated_positions():
 
 
 def test_apply():
-    np.testing.assert_allclose(jnp.array(X).at[I].apply(jnp.sin), updated(I, "set", np.sin(X[I])), rtol=1e-6)
+    np.testing.assert_allclose(jnp.array(X).at[K].apply(jnp.sin), updated(K, "set", np.sin(X[K])), rtol=1e-6)
     np.testing.assert_allclose(jnp.arange(3.0).at[1:].apply(lambda v: v * 2 + 1), [0, 3, 5])
 
 
@@ -63,7 +63,7 @@ def test_values_broadcast():
     x = jnp.array(X)
     for values in (1.0, 2, np.float32(3), np.arange(5.0, dtype=np.float32), [1, 2, 3, 4, 5],
                    np.ones((1, 1, 5), np.float32)):
-        np.testing.assert_array_equal(x.at[I].set(values), updated(I, "set", np.asarray(values).reshape(-1)))
+        np.testing.assert_array_equal(x.at[K].set(values), updated(K, "set", np.asarray(values).reshape(-1)))
     with pytest.raises(ValueError, match=r"x\.at\[0\]\.set: the values do not broadcast"):
         x.at[0].set(np.zeros(3, np.float32))
 
@@ -105,7 +105,7 @@ def test_the_array_is_not_changed():
     assert x.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("index", [S[1], S[I, 1:3], S[::-2]], ids=["row", "array", "span"])
+@pytest.mark.parametrize("index", [S[1], S[K, 1:3], S[::-2]], ids=["row", "array", "span"])
 @pytest.mark.parametrize("method", ["set", "add", "multiply", "divide"])
 def test_gradients(method, index):
     """By central differences in float64."""

@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from xjax.errors import NonConcreteBooleanIndexError
 
 X = np.random.default_rng(0).normal(size=(4, 5, 6)).astype(np.float32)
-I = np.array([0, -1, 2], np.int32)
+K = np.array([0, -1, 2], np.int32)
 J = np.array([[1], [3]])
 S = np.s_
 
@@ -21,14 +21,14 @@ BASIC = [
     S[7:, 0], S[..., -1, :], S[5:0:-1],
 ]
 ADVANCED = [
-    S[I], S[:, I], S[I, I], S[I, :, I], S[I, 1:3], S[1, I], S[0, :, I], S[I, ::-1], S[J, I], S[I, None, I],
-    S[None, I, ::2], S[np.zeros(0, np.int32)], S[0:4:2, I], S[3::-2, None, :, I], S[..., I, None],
-    S[I[:, None], I[None], I[0]], S[::-1, I, 4:1:-1], S[np.uint8([1, 2])], S[[0, 2], 1], S[J, :, I], S[I, 1, 1:],
-    S[:, I, None, 0], S[np.int8([-1]), ..., 2],
+    S[K], S[:, K], S[K, K], S[K, :, K], S[K, 1:3], S[1, K], S[0, :, K], S[K, ::-1], S[J, K], S[K, None, K],
+    S[None, K, ::2], S[np.zeros(0, np.int32)], S[0:4:2, K], S[3::-2, None, :, K], S[..., K, None],
+    S[K[:, None], K[None], K[0]], S[::-1, K, 4:1:-1], S[np.uint8([1, 2])], S[[0, 2], 1], S[J, :, K], S[K, 1, 1:],
+    S[:, K, None, 0], S[np.int8([-1]), ..., 2],
 ]
 MASKS = [
     S[X > 0], S[(X > 0)[:, :, 0]], S[:, (X > 0)[0]], S[..., (X > 0)[0, 0]], S[True], S[False], S[True, 0],
-    S[0, True, I], S[(X > 0)[:, 0, 0], 1:3], S[[True, False, True, False], 1], S[np.zeros((4, 5), bool)], S[None, True],
+    S[0, True, K], S[(X > 0)[:, 0, 0], 1:3], S[[True, False, True, False], 1], S[np.zeros((4, 5), bool)], S[None, True],
 ]
 
 
@@ -47,7 +47,7 @@ def test_jit_equals_eager(index):
     np.testing.assert_array_equal(xjax.jit(lambda x: x[index])(X), X[index], strict=True)
 
 
-@pytest.mark.parametrize("index", [S[1], S[:, ::-1], S[I], S[1, I], S[J, 1:3, I]])
+@pytest.mark.parametrize("index", [S[1], S[:, ::-1], S[K], S[1, K], S[J, 1:3, K]])
 def test_vmap_and_gradient(index):
     got = xjax.vmap(lambda x: x[index], in_axes=2, out_axes=0)(np.stack([X, -X], 2))
     np.testing.assert_array_equal(got, np.stack([X[index], -X[index]]))
@@ -66,8 +66,8 @@ def test_traced_scalars(i):
 
 
 def test_mapped_indices():
-    got = xjax.vmap(lambda i: jnp.array(X)[i, :, i])(I)
-    np.testing.assert_array_equal(got, X[I, :, I])
+    got = xjax.vmap(lambda i: jnp.array(X)[i, :, i])(K)
+    np.testing.assert_array_equal(got, X[K, :, K])
 
 
 def test_positions_in_arrays_are_moved_inside():
@@ -86,7 +86,7 @@ def test_an_array_index_of_each_width():
 
 def test_empty_results_and_operands():
     assert jnp.zeros((0, 3))[np.zeros(0, np.int32)].shape == (0, 3)
-    assert jnp.zeros((2, 0))[I[:1]].shape == (1, 0)
+    assert jnp.zeros((2, 0))[K[:1]].shape == (1, 0)
     assert jnp.zeros((0,))[:].shape == (0,)
 
 
@@ -141,7 +141,7 @@ WRONG = {
     "two ellipses": (S[..., ...], IndexError, ["ellipsis"]),
     "shape of a mask": (S[np.ones(3, bool)], IndexError, ["bool[3]", "[4] of shape (4, 5, 6)"]),
     "shape of a mask, at the end": (S[..., np.ones(3, bool)], IndexError, ["bool[3]", "[6]"]),
-    "shapes of arrays": (S[I, np.arange(2)], IndexError, ["do not broadcast", "axis 1"]),
+    "shapes of arrays": (S[K, np.arange(2)], IndexError, ["do not broadcast", "axis 1"]),
 }
 
 

@@ -10,7 +10,7 @@ import xjax
 import xjax.numpy as jnp
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-I = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
+K = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
 
 # Methods that JAX has and we leave out, and why.
 LEFT_OUT = {
@@ -42,7 +42,7 @@ def same(got, want):
 def test_binary_operators(symbol):
     f, x = BINARY[symbol], np.abs(X) + 0.1
     y = x[::-1].copy()
-    for a, b in ((x, y), (x, 2.0), (2.0, x), (x, 3), (x, x[0]), (x, np.float32(0.5)), (I, 2), (7, I)):
+    for a, b in ((x, y), (x, 2.0), (2.0, x), (x, 3), (x, x[0]), (x, np.float32(0.5)), (K, 2), (7, K)):
         first = a if isinstance(a, (int, float)) else jnp.array(a)
         want = f(np.asarray(a, np.float32) if isinstance(a, float) else a, np.asarray(b, x.dtype)
                  if isinstance(b, float) else b)
@@ -56,10 +56,10 @@ def test_binary_operators(symbol):
 @pytest.mark.parametrize("symbol", BITS)
 def test_operators_on_bits(symbol):
     f = BITS[symbol]
-    for a, b in ((I, I[::-1].copy()), (I, 2), (3, I)):
+    for a, b in ((K, K[::-1].copy()), (K, 2), (3, K)):
         first = a if isinstance(a, int) else jnp.array(a)
         same(f(first, b if isinstance(b, int) else jnp.array(b)), f(a, b))
-    same(~jnp.array(I), ~I)
+    same(~jnp.array(K), ~K)
     if symbol in "&|^":
         mask = X > 0
         np.testing.assert_array_equal(f(jnp.array(mask), ~mask), f(mask, ~mask), strict=True)
@@ -79,7 +79,7 @@ def test_matmul():
 
 
 def test_dtypes_of_operators():
-    x, i = jnp.array(X), jnp.array(I)
+    x, i = jnp.array(X), jnp.array(K)
     assert (x + 1).dtype == np.float32 and (i + 1).dtype == np.int32 and (i / 2).dtype == np.float32
     assert (i + 1.5).dtype == np.float32 and (x == 1).dtype == bool
     assert (x.astype(jnp.bfloat16) * 2.5).dtype == jnp.bfloat16
@@ -108,7 +108,8 @@ def test_containers_are_refused(other):
 
 METHODS = {
     "sum": lambda x: x.sum(axis=0), "mean": lambda x: x.mean(), "max": lambda x: x.max(1), "min": lambda x: x.min(),
-    "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(), "var": lambda x: x.var(), "std": lambda x: x.std(0),
+    "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(), "var": lambda x: x.var(),
+    "std": lambda x: x.std(0),
     "prod": lambda x: x.prod(), "any": lambda x: (x > 2).any(), "all": lambda x: (x > 2).all(0), "ptp": np.ptp,
     "reshape": lambda x: x.reshape(2, -1), "reshape of a tuple": lambda x: x.reshape((4, 3)),
     "ravel": lambda x: x.ravel(), "flatten": lambda x: x.flatten(), "transpose": lambda x: x.transpose(),

@@ -57,16 +57,11 @@ class KeyReuseError(JAXTypeError):
     """A random key was used twice."""
 
 
-class JaxRuntimeError(RuntimeError):
-    """XLA reported an error while it compiled or ran a program."""
-
-
 class TypePromotionError(ValueError):
     """No dtype stands for all of these inputs without an explicit cast."""
 
 
 EscapedTracerError = UnexpectedTracerError
-XlaRuntimeError = JaxRuntimeError
 
 
 def bad(

@@ -155,7 +155,7 @@ _RULES = {
     "custom_jvp_call": _Rule(hide={"num_consts": _empty}, show={"jvp": _function_name}),
     "custom_vjp_call": _Rule(hide={"num_consts": _empty, "out_trees": _always},
                              show={"fwd": _function_name, "bwd": _function_name}),
-    "custom_lin": _Rule(hide={"name": _always, "out_avals": _always, "residual_tree": _always},
+    "custom_lin": _Rule(hide={"name": _always, "out_avals": _always, "residual_tree": _always, "active": _always},
                         show={"bwd": _function_name}),
 }
 

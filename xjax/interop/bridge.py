@@ -106,7 +106,7 @@ class _Source:
         except TypeError:
             raise _unhashable(self.name, call) from None
         if found is _MISSING:
-            found = self.programs[key] = _trace_numbers(self, call) if call.has_numbers else _trace(self, call)
+            found = self.programs[key] = _trace_numbers(self, call) if call.numbers else _trace(self, call)
         return found
 
 
@@ -129,17 +129,18 @@ def _programs_of(fun: Callable) -> dict:
 class _Call:
     """The leaves of a call's arguments, parted into arrays and static values."""
 
-    __slots__ = ("tree", "arrays", "avals", "static", "has_numbers", "count")
+    __slots__ = ("tree", "arrays", "avals", "static", "numbers", "count")
 
     def __init__(self, leaves: Sequence[Any], tree: Any, numbers_are_arrays: bool):
-        self.tree, self.count, self.has_numbers = tree, len(leaves), False
+        self.tree, self.count = tree, len(leaves)
+        self.numbers: list[int] = []                    # positions of Python numbers that are arrays
         self.arrays: list[Any] = []
         self.avals: list[ShapedArray] = []
         self.static: list[tuple[int, Any]] = []         # position among the leaves, value
         for i, x in enumerate(leaves):
             kind = type(x)
             if kind in _NUMBERS and numbers_are_arrays:
-                self.has_numbers = True
+                self.numbers.append(i)
             elif not (kind is Array or isinstance(x, (Tracer, np.ndarray, np.generic))):
                 if not is_jax_array(x):
                     self.static.append((i, x))
@@ -152,7 +153,7 @@ class _Call:
         """What one program is good for. Equal numbers of different types (1, 1.0, True) are different values."""
         static = tuple([(i, type(x), x, str(x) if x == 0 else "") if isinstance(x, (float, complex)) else (i, type(x), x)
                         for i, x in self.static])
-        return self.tree, tuple(self.avals), static, config.trace_key()
+        return self.tree, tuple(self.avals), tuple(self.numbers), static, config.trace_key()
 
     def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, tuple, dict]:
         """(arrays bound to the function, args, kwargs) with other values in the place of the arrays."""

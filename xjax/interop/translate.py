@@ -151,6 +151,8 @@ def _parameter(value: Any) -> Any:
     kind = type(value).__name__
     if isinstance(value, tuple) and kind == "tuple":
         return tuple(map(_parameter, value))
+    if isinstance(value, np.integer):       # XLA's text needs plain integers
+        return int(value)
     if kind in _ENUMS:
         return _ENUMS[kind][value.name]
     if kind in _DIMENSIONS:

@@ -82,7 +82,7 @@ def promote(values: Sequence[Any], to: Sequence[np.dtype | None] | None) -> list
 def check_carry(where: str, body: str, name: str, treedef: Any, ins: Sequence[ShapedArray],
                 outs: Sequence[ShapedArray]) -> None:
     """Raise unless the body returns a carry of the types that it was given."""
-    rows = [(path, a, b) for path, a, b in zip(leaf_paths(name, treedef), ins, outs, strict=True) if not same_type(a, b)]
+    rows = [row for row in zip(leaf_paths(name, treedef), ins, outs, strict=True) if not same_type(*row[1:])]
     if not rows:
         return
     path, a, b = rows[0]

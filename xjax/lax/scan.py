@@ -2,7 +2,7 @@
 
     c:f32[] d:f32[5] = scan[jaxpr={...} length=5 num_carry=1 num_consts=0 reverse=False unroll=1] consts, carry, xs
 
-The body is a program (constants, carry, row of xs) -> (carry, row of ys). Linearizing splits it in two bodies: the first
+The body is a program (constants, carry, row of xs) -> (carry, row of ys). Linearizing splits it in two: the first
 pass returns what the second, linear one needs. Of these residuals only those that differ from step to step are stacked:
 one that is a constant, or computed from constants alone, is a constant of the second pass; one that is a row of xs is
 read from xs. Transposing the linear scan runs it from the end.

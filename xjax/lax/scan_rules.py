@@ -236,7 +236,8 @@ class _Known(NamedTuple):
     rows: list[Any]
 
 
-def _run_first(passes: _TwoPasses, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], loop: dict) -> _Known:
+def _run_first(passes: _TwoPasses, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
+               loop: dict) -> _Known:
     consts = [*passes.own_consts, *consts]
     once = [*passes.before(*consts), *consts]
     found = _bind(passes.known, once, carry, xs, loop)

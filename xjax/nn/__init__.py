@@ -2,11 +2,34 @@
 
 from xjax.nn import initializers
 from xjax.nn.activations import (
-    celu, elu, gelu, glu, hard_sigmoid, hard_silu, hard_swish, hard_tanh, identity, leaky_relu, log1mexp, log_sigmoid,
-    mish, relu, relu6, selu, sigmoid, silu, soft_sign, softplus, sparse_plus, sparse_sigmoid, squareplus, swish)
-from xjax.nn.normalize import log_softmax, logmeanexp, one_hot, softmax, standardize
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    identity,
+    leaky_relu,
+    log1mexp,
+    log_sigmoid,
+    mish,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softplus,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
+    swish,
+)
+from xjax.nn.logsumexp import logmeanexp, logsumexp
+from xjax.nn.normalize import log_softmax, one_hot, softmax, standardize
 from xjax.numpy import tanh
-from xjax.scipy.special import logsumexp
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "initializers",

@@ -20,7 +20,6 @@ from xjax.runtime.jit import jit
 from xjax.transforms.custom_jvp import custom_jvp
 
 
-
 @jit
 def identity(x: Any) -> Any:
     """`x` itself."""

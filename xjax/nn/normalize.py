@@ -13,12 +13,10 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad, warn
-from xjax.core.types import typeof
 from xjax.numpy.promote import array_like
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.runtime.jit import jit
-from xjax.scipy.special import logsumexp
 from xjax.transforms.custom_jvp import custom_jvp
 
 Axis = int | Sequence[int] | None
@@ -80,15 +78,6 @@ def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     return y if where is None else jnp.where(where, y, -np.inf)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
-    """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the elements that take part."""
-    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
-    aval = typeof(x)
-    mask = np.True_ if where is None else where
-    count = jnp.sum(jnp.broadcast_to(mask, aval.shape), axis, dtype=total.dtype, keepdims=keepdims)
-    return total - jnp.log(count)
-
-
 def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None,
                 *, algorithm: str = "fast") -> Any:
     """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.
@@ -127,7 +116,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     num_classes = static_int(num_classes, "num_classes", "nn.one_hot")
     x = jnp.asarray(x)
     if not dtypes.is_int(x.dtype):
-        warn(f"nn.one_hot: x is {x.dtype.name}, not an integer. fix: convert it with x.astype(int).", DeprecationWarning)
+        warn(f"nn.one_hot: x is {x.dtype.name}, not an integer. fix: convert it with x.astype(int).",
+             DeprecationWarning)
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "nn.one_hot")
     return _one_hot(x, num_classes, dtype, axis=canonical_axis(axis, x.ndim + 1, "nn.one_hot"))
 

@@ -33,7 +33,7 @@ from xjax.ops.piecewise import rem
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.transcendental import atan2, exp, log, log1p, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
-
+from xjax.transforms.custom_jvp import custom_jvp
 
 # -- division with remainder --------------------------------------------------------------------------------------
 
@@ -183,29 +183,57 @@ def log10(x: Any, /) -> Any:
 
 def logaddexp(x1: Any, x2: Any, /) -> Any:
     """``log(exp(x1) + exp(x2))``, element-wise, without overflow."""
-    return _log_of_sum("numpy.logaddexp", x1, x2, exp, log1p)
+    return _logaddexp(*_real_pair("numpy.logaddexp", x1, x2))
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
     """``log2(2**x1 + 2**x2)``, element-wise, without overflow."""
-    def log1p_2(x: Any) -> Any:
-        return mul(log1p(x), scalar_like(x, 1 / math.log(2)))
-
-    return _log_of_sum("numpy.logaddexp2", x1, x2, transcendental.exp2, log1p_2)
+    return _logaddexp2(*_real_pair("numpy.logaddexp2", x1, x2))
 
 
-def _log_of_sum(where: str, x1: Any, x2: Any, exponential: Callable, logarithm: Callable) -> Any:
+def _real_pair(where: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Two real floats of one shape."""
     x1, x2 = operands(where, x1, x2, to=to_inexact)
     refuse_complex(where, x1)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
-    x1, x2 = expand_to(where, x1, shape), expand_to(where, x2, shape)
+    return expand_to(where, x1, shape), expand_to(where, x2, shape)
+
+
+@custom_jvp
+def _logaddexp(x1: Any, x2: Any) -> Any:
+    return _log_of_sum(x1, x2, exp, log1p)
+
+
+@custom_jvp
+def _logaddexp2(x1: Any, x2: Any) -> Any:
+    return _log_of_sum(x1, x2, transcendental.exp2, lambda x: mul(log1p(x), scalar_like(x, 1 / math.log(2))))
+
+
+def _log_of_sum(x1: Any, x2: Any, exponential: Callable, logarithm: Callable) -> Any:
     delta = sub(x1, x2)
-    # Equal infinities have no difference: their sum is what they are. The difference is made harmless before the
-    # exponential, so that its derivative is finite there too.
-    undefined = ne(delta, delta)
-    harmless = choose(undefined, filled_like(delta, 0), delta)
-    larger = add(lax_max(x1, x2), logarithm(exponential(neg(lax_abs(harmless)))))
-    return choose(undefined, add(x1, x2), larger)
+    larger = add(lax_max(x1, x2), logarithm(exponential(neg(lax_abs(delta)))))
+    # Equal infinities have no difference: their sum is what they are.
+    return choose(ne(delta, delta), add(x1, x2), larger)
+
+
+def _log_of_sum_jvp(function: Callable, exponential: Callable) -> Callable:
+    """Each argument's share of the sum is its weight: right where both are equal, too, and the terms have kinks."""
+    def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+        y = function(*primals)
+        shares = [mul(dx, exponential(sub(_without_inf(x), _without_inf(y))))
+                  for x, dx in zip(primals, tangents, strict=True)]
+        return y, add(*shares)
+
+    return rule
+
+
+def _without_inf(x: Any) -> Any:
+    """`x` with 0 for inf: a share of inf in a sum of inf is 1."""
+    return choose(eq(x, float("inf")), filled_like(x, 0), x)
+
+
+_logaddexp.defjvp(_log_of_sum_jvp(_logaddexp, exp))
+_logaddexp2.defjvp(_log_of_sum_jvp(_logaddexp2, transcendental.exp2))
 
 
 # -- geometry -----------------------------------------------------------------------------------------------------

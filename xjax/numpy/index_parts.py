@@ -209,11 +209,12 @@ def expand_masks(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], shape: tuple[int, ...]) -> None:
-    if any(item is Ellipsis for item in before):
-        behind = sum(axes_taken(item) for item in items[[i is Ellipsis for i in items].index(True) + 1:])
-        first = len(shape) - behind + sum(axes_taken(i) for i in before[[i is Ellipsis for i in before].index(True) + 1:])
-    else:
-        first = sum(axes_taken(item) for item in before)
+    dots = next((k for k, item in enumerate(before) if item is Ellipsis), None)
+    if dots is None:
+        first = sum(map(axes_taken, before))
+    else:                                                   # counted from the end
+        behind = sum(map(axes_taken, items[next(k for k, item in enumerate(items) if item is Ellipsis) + 1:]))
+        first = len(shape) - behind + sum(map(axes_taken, before[dots + 1:]))
     expected = shape[first:first + mask.ndim]
     if mask.shape != expected:
         raise bad("index", "a boolean mask must have the shape of the axes that it selects from",

@@ -19,7 +19,17 @@ from xjax.core.staging import StagingTrace
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.shapes import broadcast_shapes
 from xjax.numpy.index_parts import (
-    Fixed, Many, New, Part, Span, check_index, index_dtype, is_known, is_scalar_mask, parse)
+    Fixed,
+    Many,
+    New,
+    Part,
+    Span,
+    check_index,
+    index_dtype,
+    is_known,
+    is_scalar_mask,
+    parse,
+)
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul

@@ -34,7 +34,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     """`a` in another shape of the same size; one size may be -1 and follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
-    Raises: TypeError if the sizes do not fit; ValueError for more than one -1.
+    Raises: TypeError if the sizes do not fit, or for more than one -1.
 
     >>> reshape(np.arange(6), (2, -1)).shape
     (2, 3)
@@ -56,8 +56,7 @@ def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
         shape = tuple(shape) if np.ndim(shape) else (shape,)
     sizes = [static_int(n, "shape", where) for n in shape]
     if sizes.count(-1) > 1:
-        raise bad(where, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.",
-                  exc=ValueError)
+        raise bad(where, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
     if -1 in sizes:
         known = math.prod(n for n in sizes if n != -1)
         if known and a.size % known == 0:
@@ -148,7 +147,9 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return axes_ops.transpose(a, order)
 
 
-permute_dims = transpose
+def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+    """`transpose` with `axes` given."""
+    return transpose(a, axes)
 
 
 def matrix_transpose(x: Any, /) -> Any:

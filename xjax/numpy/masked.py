@@ -11,8 +11,8 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.index_parts import known_mask
 from xjax.numpy.promote import cast
-from xjax.numpy.selection import operand, refuse_out
 from xjax.numpy.searching import nonzero
+from xjax.numpy.selection import operand, refuse_out
 from xjax.numpy.take import refuse_inplace, take
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.compare import ne

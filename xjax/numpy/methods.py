@@ -15,7 +15,18 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
 from xjax.numpy import (
-    composed, contract, creation, manipulate, masked, matrices, reductions, rounding, searching, selection, sorting)
+    composed,
+    contract,
+    creation,
+    manipulate,
+    masked,
+    matrices,
+    reductions,
+    rounding,
+    searching,
+    selection,
+    sorting,
+)
 from xjax.numpy.at import at, immutable
 from xjax.numpy.indexing import getitem
 from xjax.numpy.operators import operators

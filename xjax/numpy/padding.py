@@ -19,7 +19,7 @@ from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.checks import static_int
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add, div, mul, sub
+from xjax.ops.elementwise import add, div, floor, mul, sub
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import pad as lax_pad
@@ -176,6 +176,7 @@ def _ramp_side(x: Any, axis: int, n: int, end: Any, at_end: bool) -> Any:
                     [n if d == axis else 1 for d in range(x.ndim)])
     end = asarray(end, dtype=part)
     values = add(end, mul(sub(wide, end), steps))
+    values = floor(values) if dtypes.is_int(x.dtype) else values
     return convert_element_type(values, x.dtype)
 
 

@@ -157,8 +157,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     if bins.size == 0:
         return full(shape_of(x), 0, default_int())
     upward = searchsorted(bins, x, side)
-    other = "right" if right else "left"
-    downward = sub(default_int().type(bins.size), searchsorted(rev(bins, (0,)), x, other))
+    downward = sub(default_int().type(bins.size), searchsorted(rev(bins, (0,)), x, side))
     rising = ge(index_in_dim(bins, bins.size - 1, 0, keepdims=False), index_in_dim(bins, 0, 0, keepdims=False))
     return choose(rising, upward, downward)
 

@@ -70,8 +70,10 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
     return apply
 
 
-_EMPTY = {"segment_sum": "0", "segment_prod": "1", "segment_max": "the lowest value", "segment_min": "the highest value"}
-_EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max": "[2., 5.]", "segment_min": "[1., 5.]"}
+_EMPTY = {"segment_sum": "0", "segment_prod": "1", "segment_max": "the lowest value",
+          "segment_min": "the highest value"}
+_EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max": "[2., 5.]",
+            "segment_min": "[1., 5.]"}
 
 
 def _array(x: Any) -> Any:

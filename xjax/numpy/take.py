@@ -30,7 +30,6 @@ from xjax.ops.scatter import scatter
 from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.zeros import full_of, zeros_of
 
-
 # -- positions ----------------------------------------------------------------------------------------------------
 
 def _mode(where: str, mode: Any) -> Any:
@@ -226,7 +225,8 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
     refuse_out(where, out)
     a = operand(where, a)
     if not dtypes.is_int(a.dtype):
-        raise bad(where, "`a` must be integers", given={"a": a}, fix="convert it with a.astype('int32').", exc=ValueError)
+        raise bad(where, "`a` must be integers", given={"a": a}, fix="convert it with a.astype('int32').",
+                  exc=ValueError)
     choices = promote(where, *choices)
     a = integers(a)
     if mode == "wrap":
@@ -274,7 +274,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """`funclist[i](x)` (or the number funclist[i]) where `condlist[i]` holds, the last such i; else one more function, or 0.
+    """`funclist[i](x)`, or the number funclist[i], where `condlist[i]` holds (the last such i); else one more, or 0.
 
     Args: x: any[...]; condlist: bool arrays that broadcast with x. *args, **kw are passed on to the functions.
     Returns: array of the shape and dtype of x.

@@ -189,7 +189,7 @@ def _squeeze_lower(b: Builder, out: ShapedArray, x: Value, *, dimensions) -> Val
 
 
 def _squeeze_transpose(ct, x, *, dimensions):
-    return [reshape(ct, x.aval.shape)]
+    return [expand_dims(ct, dimensions)]
 
 
 def _squeeze_batch(axis, args, bdims, *, dimensions):

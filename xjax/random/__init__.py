@@ -8,13 +8,12 @@ A key is made once from a seed, split for every use, and gives the same numbers 
 """
 
 from xjax.random.bits import bits
-from xjax.random.continuous import (
-    cauchy, exponential, gumbel, laplace, logistic, normal, truncated_normal, uniform)
+from xjax.random.continuous import cauchy, exponential, gumbel, laplace, logistic, normal, truncated_normal, uniform
 from xjax.random.discrete import bernoulli, categorical, rademacher, randint
-from xjax.random.permute import choice, permutation
 from xjax.random.keys import PRNGKey, clone, fold_in, key, key_data, key_impl, split, wrap_key_data
+from xjax.random.permute import choice, permutation
 
 __all__ = [
-    "PRNGKey", "bernoulli", "bits", "categorical", "cauchy", "choice", "clone", "exponential", "fold_in", "gumbel", "key",
-    "key_data", "key_impl", "laplace", "logistic", "normal", "permutation", "rademacher", "randint", "split", "truncated_normal",
-    "uniform", "wrap_key_data"]
+    "PRNGKey", "bernoulli", "bits", "categorical", "cauchy", "choice", "clone", "exponential", "fold_in",
+    "gumbel", "key", "key_data", "key_impl", "laplace", "logistic", "normal", "permutation", "rademacher",
+    "randint", "split", "truncated_normal", "uniform", "wrap_key_data"]

@@ -27,7 +27,7 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Any) -> Jitted:
-    """jit of `f` with its first arguments fixed; one object for each choice of them, so that nothing is traced twice."""
+    """jit of `f` with its first arguments fixed: one object for each choice of them, nothing is traced twice."""
     return jit(functools.partial(f, *static))
 
 
@@ -99,7 +99,8 @@ _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "f
           "i": (dtypes.is_int, "integer"), "u": (dtypes.is_unsigned, "unsigned integer")}
 
 
-def check_dtype(where: str, dtype: Any, kinds: str, default: Any = float, exc: type[Exception] = ValueError) -> np.dtype:
+def check_dtype(where: str, dtype: Any, kinds: str, default: Any = float,
+                exc: type[Exception] = ValueError) -> np.dtype:
     """The canonical dtype that the user asked for; None stands for `default`.
 
     Raises: TypeError if it is no dtype, `exc` if it is not of the kind wanted ('f', 'fc', 'i', 'u').

@@ -92,8 +92,8 @@ def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
     index, stride = lax.broadcasted_iota(dtype, shape, len(shape) - 1), 1
     for axis in range(len(shape) - 2, -1, -1):
         stride *= max(shape[axis + 1], 1)       # of an empty array nothing is computed
-        index = lax.add(lax.mul(lax.broadcasted_iota(dtype, shape, axis), dtype.type(stride % 2 ** (8 * dtype.itemsize))),
-                        index)
+        scale = dtype.type(stride % 2 ** (8 * dtype.itemsize))
+        index = lax.add(lax.mul(lax.broadcasted_iota(dtype, shape, axis), scale), index)
     return index
 
 

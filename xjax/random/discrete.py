@@ -177,7 +177,8 @@ def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: An
     return lax.argmax(scores, position, dtypes.canonicalize_dtype(int))
 
 
-def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any, logits: Any) -> Any:
+def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any,
+                         logits: Any) -> Any:
     """The categories of the largest scores."""
     samples = math.prod(shape[:len(shape) - logits.ndim + 1])
     scores = lax.add(logits, formula(logits.shape, dtype, key))

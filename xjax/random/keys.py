@@ -54,7 +54,8 @@ def _from_seed(where: str, seed: Any, impl: str | None) -> Any:
         return _from_number(int(seed), _canonical_width(where, int(seed)))
     aval = typeof(seed)
     if not dtypes.is_int(aval.dtype):
-        raise bad(where, "the seed must be an integer", given={"seed": aval.str_short()}, fix="convert it with int(seed).")
+        raise bad(where, "the seed must be an integer", given={"seed": aval.str_short()},
+                  fix="convert it with int(seed).")
     if aval.shape:
         raise bad(where, "the seed must be a scalar", given={"seed": aval.str_short()},
                   fix="use vmap(random.PRNGKey)(seeds), or random.split of one key.")

@@ -186,7 +186,8 @@ class Array:
         devices = self.sharding.devices
         pieces = xla.shards(self._buf) if len(devices) > 1 else [self._buf]
         indices = self.sharding.devices_indices_map(self.shape)
-        return [Shard(d, indices[d], Array(piece, ShapedArray(tuple(piece.shape), self.dtype), on(d)))
+        aval = ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
+        return [Shard(d, indices[d], Array(piece, aval, on(d)))
                 for d, piece in zip(devices, pieces, strict=True)]
 
 

@@ -5,7 +5,6 @@ All take integers as well, which become floats.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,8 +15,8 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
+from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
-from xjax.ops.checks import canonical_axes
 from xjax.runtime.jit import jit
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -110,48 +109,3 @@ def entr(x: Any) -> Any:
         raise bad("scipy.special.entr", "complex numbers are not accepted", given={"x": typeof(x)},
                   fix="use the real parts: x.real.", exc=ValueError)
     return jnp.where(x < 0, -np.inf, -_xlogx(x))
-
-
-# -- sums of exponentials -------------------------------------------------------------------------------------------
-
-def logsumexp(a: Any, axis: int | Sequence[int] | None = None, b: Any = None, keepdims: bool = False,
-              return_sign: bool = False, where: Any = None) -> Any:
-    """``log(sum(b * exp(a)))`` over axes, without overflow; -inf for no elements.
-
-    Args:
-      a: number[...]; axis: one, several or (None) all axes. b: factors that broadcast to a, None: 1.
-      return_sign: also return the sign of the sum, whose absolute value's logarithm is the result. Without it a
-        negative sum gives nan.
-      where: bool, broadcasts to a: elements to take part.
-    """
-    name = "scipy.special.logsumexp"
-    axes = canonical_axes(axis, typeof(jnp.asarray(a)).ndim if not hasattr(a, "aval") else a.ndim, name)
-    return _logsumexp(a, b, where, axes=axes, keepdims=bool(keepdims), return_sign=bool(return_sign))
-
-
-@functools.partial(jit, static_argnames=("axes", "keepdims", "return_sign"), inline=True)
-def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool, return_sign: bool) -> Any:
-    if where is not None:
-        a = jnp.where(where, a, 0)
-    if b is None:
-        a, = promote_inexact("scipy.special.logsumexp", a)
-    else:
-        a, b = promote_inexact("scipy.special.logsumexp", a, b)
-        a = jnp.where(b != 0, a, -np.inf)
-    largest = _finite_maximum(a, axes, where)
-    terms = jnp.exp(a - largest.astype(a.dtype))
-    total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where)
-    sign, is_real = jnp.sign(total), not dtypes.is_complex(total.dtype)
-    if return_sign or is_real:
-        total = jnp.abs(total)
-    largest = largest if keepdims else lax.squeeze(largest, axes)
-    out = jnp.log(total) + largest.astype(total.dtype)
-    if return_sign:
-        return out, sign
-    return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
-
-
-def _finite_maximum(a: Any, axes: tuple[int, ...], where: Any) -> Any:
-    """What is taken out of the exponent: a constant for differentiation, and 0 instead of an infinity."""
-    largest = jnp.max(jnp.real(a), axis=axes, keepdims=True, where=where, initial=-np.inf)
-    return lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))

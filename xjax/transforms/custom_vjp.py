@@ -18,7 +18,7 @@ from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
 from xjax.core.tree_nodes import register_pytree_node_class
-from xjax.core.types import Zero, is_linear, typeof
+from xjax.core.types import Zero, typeof
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import batch_flat, place_axis
@@ -218,8 +218,9 @@ def _named(f: Callable, like: Callable) -> Callable:
 def _jvp(primals, tangents, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
     outs, residuals, tree = fwd(*primals)
     out_avals = tuple(typeof(y).tangent() for y in outs)
-    douts = custom_lin_p.bind(*residuals, *[instantiate(dx) for dx in tangents], name=name, bwd=bwd,
-                              residual_tree=tree, out_avals=out_avals)
+    active = tuple(type(dx) is not Zero for dx in tangents)
+    douts = custom_lin_p.bind(*residuals, *[dx for dx in tangents if type(dx) is not Zero], name=name, bwd=bwd,
+                              residual_tree=tree, active=active, out_avals=out_avals)
     return outs, [Zero(a) if a.dtype == dtypes.float0 else dy for dy, a in zip(douts, out_avals, strict=True)]
 
 
@@ -279,7 +280,7 @@ _FORWARD_MODE = Missing("forward-mode differentiation (jvp, jacfwd, hessian) of 
                         fix="use reverse mode (grad, vjp, jacrev), or give the function a custom_jvp rule.")
 
 
-def _lin_type(*avals, name, bwd, residual_tree, out_avals):
+def _lin_type(*avals, name, bwd, residual_tree, active, out_avals):
     return out_avals
 
 
@@ -287,10 +288,10 @@ def _lin_evaluate(*args, name, **params):
     raise bad(f"custom_vjp `{name}`", _FORWARD_MODE.why, fix=_FORWARD_MODE.fix)
 
 
-def _lin_transpose(cts, *args, name, bwd, residual_tree, out_avals):
-    residuals = [x for x in args if not is_linear(x)]
-    found = bwd(residual_tree, residuals, cts)
-    return [None] * len(residuals) + list(found)
+def _lin_transpose(cts, *args, name, bwd, residual_tree, active, out_avals):
+    n = residual_tree.num_leaves
+    found = bwd(residual_tree, args[:n], cts)
+    return [None] * n + [ct for ct, flag in zip(found, active, strict=True) if flag]
 
 
 custom_lin_p = Primitive("custom_lin", type_rule=_lin_type, lower=_FORWARD_MODE, jvp=_FORWARD_MODE,

@@ -12,7 +12,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import ops
-from xjax.core.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad
 from xnn.layer import type_text
 from xnn.sparse import CSR, is_scipy_sparse
 

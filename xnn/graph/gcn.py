@@ -5,7 +5,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn, random
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.combinators import apply_child, init_child
 from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xnn.graph.adjacency import edge_form
 from xnn.layer import type_text
 from xnn.sparse import CSR, is_scipy_sparse

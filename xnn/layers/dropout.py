@@ -3,7 +3,7 @@
 from typing import Any
 
 import xjax.numpy as jnp
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.layer import Layer
 from xnn.sparse import CSR

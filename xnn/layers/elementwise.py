@@ -10,7 +10,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xnn.layer import Layer
 
 

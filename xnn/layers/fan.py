@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import xjax.numpy as jnp
-from xjax.core.errors import bad
+from xjax.errors import bad
 from xnn.layer import Layer
 from xnn.layers.elementwise import stateless
 

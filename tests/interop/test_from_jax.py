@@ -1,0 +1,307 @@
+"""`from_jax`: functions written in JAX under every transform of xjax, against JAX itself."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import xjax
+from xjax import interop
+from xjax.runtime.executable import Executable
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+X = np.linspace(-2.0, 2.0, 6, dtype=np.float32).reshape(2, 3)
+
+
+def close(ours, theirs, tol=1e-6):
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert not isinstance(a, jax.Array)
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tol, atol=tol)
+
+
+def looped(x):
+    return jax.lax.while_loop(lambda c: c.sum() < 50.0, lambda c: c * 1.5 + 1.0, x)
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: jnp.tanh(x) * jnp.exp(-(x**2)) + jnp.where(x > 0, x, jnp.abs(x) ** 0.5),
+    "reductions": lambda x: (x.sum(0), x.max(1), x.mean(), jnp.linalg.norm(x), jnp.var(x)),
+    "matmul": lambda x: x @ x.T + jnp.einsum("ij,kj->ki", x, x),
+    "indexing": lambda x: (x[1], x[:, ::2], x.at[0, 1].set(5.0), x.at[:, 0].add(1.0), jnp.take(x, jnp.array([1, 0]), 0)),
+    "shapes": lambda x: jnp.concatenate([x.T, jnp.pad(x.T, ((1, 0), (0, 0)))], 0)[::-1].reshape(-1),
+    "sorting": lambda x: (jnp.sort(x, axis=1), jnp.argsort(-x), jnp.cumsum(x, 1), jax.lax.top_k(x, 2)),
+    "special": lambda x: (jax.scipy.special.erf(x), jax.nn.gelu(x), jax.nn.log_softmax(x), jnp.logaddexp(x, 1.0)),
+    "integers": lambda x: jnp.round(x).astype(jnp.int32) % 3 << 2,
+    "cond": lambda x: jax.lax.cond(x[0, 0] < 0, jnp.sin, lambda y: y * 2, x),
+    "switch": lambda x: jax.lax.switch(2, [jnp.sin, jnp.cos, jnp.exp], x),
+    "scan": lambda x: jax.lax.scan(lambda c, row: (c * row, c + row), jnp.ones(3), x),
+    "while": lambda x: looped(jnp.abs(x)),
+    "fori": lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c * 2 + i, x),
+    "associative scan": lambda x: jax.lax.associative_scan(jnp.add, x, axis=1),
+    "remat": lambda x: jax.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x),
+    "constants": lambda x: x + np.arange(3, dtype=np.float32),
+    "vmap": lambda x: jax.vmap(lambda row: row / row.sum())(x),
+    "grad": lambda x: jax.grad(lambda y: jnp.sum(jnp.sin(y) * y))(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_equal_jax(name):
+    f = FUNCTIONS[name]
+    ours = interop.from_jax(f)
+    theirs = f(jnp.asarray(X))
+    close(ours(X), theirs)
+    close(xjax.jit(ours)(X), theirs)
+
+
+@pytest.mark.parametrize("name", ["elementwise", "matmul", "special", "cond", "scan", "fori", "remat", "grad"])
+def test_derivatives_and_batches_equal_jax(name):
+    f, ours = FUNCTIONS[name], interop.from_jax(FUNCTIONS[name])
+    close(xjax.jvp(ours, (X,), (np.ones_like(X),)), jax.jvp(f, (X,), (np.ones_like(X),)), 1e-5)
+    total = interop.from_jax(lambda tree: sum(jnp.sum(jnp.cos(y)) for y in jax.tree.leaves(tree)))
+    theirs = jax.grad(lambda x: sum(jnp.sum(jnp.cos(y)) for y in jax.tree.leaves(f(x))))
+    close(xjax.grad(lambda x: total(ours(x)))(X), theirs(X), 1e-5)
+    stacked = np.stack([X, X[::-1], X * 0.5])
+    close(xjax.vmap(ours)(stacked), jax.vmap(f)(stacked), 1e-5)
+    close(xjax.jit(xjax.vmap(xjax.grad(lambda x: total(ours(x)))))(stacked), jax.vmap(theirs)(stacked), 1e-5)
+
+
+# -- custom rules -------------------------------------------------------------------------------------------------
+
+@jax.custom_jvp
+def clipped(x):
+    return jnp.clip(x, -1.0, 1.0)
+
+
+@clipped.defjvp
+def _clipped_jvp(primals, tangents):
+    return clipped(*primals), 7.0 * tangents[0]
+
+
+@jax.custom_vjp
+def scaled(x, n):
+    return x * n, n
+
+
+scaled.defvjp(lambda x, n: (scaled(x, n), (x, n)), lambda res, cts: (11.0 * res[1] * cts[0], None))
+
+
+def test_custom_rules_are_kept():
+    f = interop.from_jax(clipped)
+    assert float(xjax.grad(f)(3.0)) == 7.0
+    close(xjax.vmap(xjax.grad(f))(X[0]), np.full(3, 7.0))
+    assert float(xjax.jvp(f, (3.0,), (2.0,))[1]) == 14.0
+    assert float(xjax.grad(interop.from_jax(jax.nn.relu))(0.0)) == 0.0
+    assert float(xjax.grad(xjax.grad(lambda x: f(x) ** 2))(0.5)) == float(jax.grad(jax.grad(lambda x: clipped(x) ** 2))(0.5))
+
+
+def test_custom_vjp_with_an_integer_argument():
+    g = xjax.grad(lambda x: interop.from_jax(scaled)(x, np.int32(3))[0])
+    assert float(g(2.0)) == 33.0
+    assert float(xjax.jit(g)(2.0)) == 33.0
+    close(xjax.vmap(g)(X[0]), np.full(3, 33.0))
+
+
+# -- random numbers -----------------------------------------------------------------------------------------------
+
+DRAWS = {
+    "legacy key": lambda seed: jax.random.normal(jax.random.split(jax.random.PRNGKey(seed), 3)[1], (4, 2)),
+    "typed key": lambda seed: jax.random.uniform(jax.random.fold_in(jax.random.key(seed), 3), (5,)),
+    "many keys": lambda seed: jax.vmap(jax.random.bits)(jax.random.split(jax.random.key(seed), (4,))),
+    "key shapes": lambda seed: jax.random.bits(jax.random.split(jax.random.key(seed), (2, 3))[1][::-1][0], (2,)),
+    "permutation": lambda seed: jax.random.permutation(jax.random.key(seed), 7),
+    "keys in a scan": lambda seed: jax.lax.scan(lambda k, _: (jax.random.split(k)[0], jax.random.bits(k)),
+                                                jax.random.key(seed), None, length=3)[1],
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_bits_equal_jax(name, partitionable):
+    with xjax.threefry_partitionable(partitionable), jax.threefry_partitionable(partitionable):
+        ours, theirs = interop.from_jax(DRAWS[name])(np.int32(5)), DRAWS[name](np.int32(5))
+    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+# -- arguments and results ----------------------------------------------------------------------------------------
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class OnlyInJax:
+    w: object
+    name: str = dataclasses.field(metadata={"static": True})
+
+
+def test_containers_that_only_jax_knows():
+    f = interop.from_jax(lambda box: OnlyInJax({"twice": box.w * 2}, box.name + "!"))
+    out = f(OnlyInJax(xjax.device_put(X), "a"))
+    assert out.name == "a!" and isinstance(out.w["twice"], xjax.Array)
+    g = xjax.grad(lambda box: xjax.lax.reduce_sum(f(box).w["twice"], (0, 1)))(OnlyInJax(X, "b"))
+    assert g.name == "b"
+    close(g.w, np.full_like(X, 2))
+
+
+def test_weak_types_and_x64():
+    f = interop.from_jax(lambda x, y: x * y)
+    assert f(X.astype(np.float16), 2.0).dtype == np.float16
+    assert f(2.0, 3.0).weak_type and f(2, 3).dtype == np.int32
+    with xjax.enable_x64():
+        assert f(X.astype(np.float64), 2.0).dtype == np.float64
+        assert f(2.0, 3.0).dtype == np.float64
+
+
+def test_static_arguments_and_results():
+    f = interop.from_jax(lambda x, axis, mode="sum", flag=True: (getattr(jnp, mode)(x, axis=axis), mode, x.ndim, flag))
+    out, mode, ndim, flag = f(X, 1, "max")
+    close(out, X.max(1))
+    assert (mode, ndim, flag) == ("max", 2, True)
+    close(f(X, -2)[0], X.sum(0))
+
+
+def test_unhashable_static_argument():
+    with pytest.raises(TypeError, match="(?s)neither an array nor hashable.*fix:"):
+        interop.from_jax(lambda x, s: x)(X, {1, 2})
+
+
+def test_traced_once_per_types():
+    calls = []
+
+    def f(x, scale):
+        calls.append(1)
+        return x * scale
+
+    for scale in (1.0, 2.0, 3.0):
+        interop.from_jax(f)(X, scale)               # the cache belongs to f, not to the bridge
+    assert len(calls) == 1
+    interop.from_jax(f)(X[0], 1.0)
+    assert len(calls) == 2
+
+
+def test_a_jax_array_is_converted():
+    out = interop.from_jax(jnp.sin)(jnp.ones(3))
+    assert isinstance(out, xjax.Array)
+
+
+def test_inside_jax_it_is_the_function_itself():
+    f = interop.from_jax(jnp.sin)
+    assert isinstance(jax.jit(lambda x: f(x))(1.0), jax.Array)
+    close(interop.from_jax(lambda x: f(x) + 1)(X), np.sin(X) + 1)
+
+
+def test_functions_in_results_keep_traced_values():
+    make = interop.from_jax(lambda slope: (lambda x: slope * x**2))
+    assert float(make(3.0)(2.0)) == 12.0
+    assert float(xjax.grad(lambda s: make(s)(2.0))(5.0)) == 4.0
+    close(xjax.vmap(lambda s: make(s)(2.0))(X[0]), 4 * X[0])
+    held = make(np.float32(3.0))
+    assert float(xjax.jit(lambda f, x: f(x))(held, 2.0)) == 12.0
+
+
+# -- what cannot be -----------------------------------------------------------------------------------------------
+
+def test_unknown_operation_is_named_with_its_line():
+    f = interop.from_jax(lambda x: jax.lax.linalg.hessenberg(x))
+    with pytest.raises(NotImplementedError, match="(?s)`hessenberg` has no counterpart.*test_from_jax.py:.*fix:"):
+        f(X[:, :2])
+
+
+def test_callbacks_are_refused():
+    def f(x):
+        jax.debug.print("{}", x)
+        return x
+
+    with pytest.raises(NotImplementedError, match="(?s)calls back into Python.*fix:"):
+        interop.from_jax(f)(X)
+
+
+def test_not_a_function():
+    with pytest.raises(TypeError, match="needs a function"):
+        interop.from_jax(3)
+
+
+@pytest.mark.parametrize("f", [jnp.sin, jnp.sum, jnp.asarray, lambda x: jnp.add(x, 1.0), jax.jit(lambda x: x),
+                               lambda x: jax.grad(jnp.sin)(x), jax.device_put], ids=str)
+def test_an_xjax_array_in_unbridged_jax_is_one_clear_error(f):
+    with pytest.raises(ValueError, match="(?s)an xjax array was passed to a function of the real JAX.*fix: bridge"):
+        f(xjax.device_put(np.float32(1.0)))
+    with pytest.raises(ValueError, match="(?s)traced by xjax was passed to a function of the real JAX.*fix: bridge"):
+        xjax.jit(f)(1.0)
+
+
+def test_arrays_there_and_back():
+    x = xjax.device_put(X)
+    there = interop.to_jax_array(x)
+    assert isinstance(there, jax.Array)
+    back = interop.from_jax_array(there)
+    assert isinstance(back, xjax.Array) and back.dtype == x.dtype
+    assert interop.from_jax_array(jnp.asarray(2.0) * 1).weak_type == (jnp.asarray(2.0) * 1).weak_type
+    np.testing.assert_array_equal(np.asarray(interop.from_jax_array(jax.random.key(3))), [0, 3])
+    close(back, X)
+
+
+# -- optimizers under transforms ----------------------------------------------------------------------------------
+
+def test_an_update_is_one_launch(monkeypatch):
+    optim = pytest.importorskip("xnn.optim")
+    tx = optim.adam(1e-3)
+    params = {f"p{i}": xjax.device_put(np.full(4, i, np.float32)) for i in range(10)}
+    state = tx.init(params)
+    updates, state = tx.update(params, state, params)
+    launches = []
+    launch = Executable.__call__
+    monkeypatch.setattr(Executable, "__call__", lambda self, args: launches.append(1) or launch(self, args))
+    tx.update(params, state, params)
+    assert len(launches) == 1
+
+
+def inner_steps(optim, lr, params):
+    """A few steps of adam on a parabola; the loss after them."""
+    tx = optim.adam(lr)
+    state = tx.init(params)
+    for _ in range(3):
+        updates, state = tx.update(params * 2.0, state, params)
+        params = optim.apply_updates(params, updates)
+    return (params * params).sum()
+
+
+def test_derivative_and_batch_over_the_learning_rate():
+    optim = pytest.importorskip("xnn.optim")
+    optax = pytest.importorskip("optax")
+    params = np.array([1.0, -2.0, 3.0], np.float32)
+
+    def ours(lr):
+        return inner_steps(optim, lr, xjax.device_put(params))
+
+    def theirs(lr):
+        return inner_steps(optax, lr, jnp.asarray(params))
+
+    rates = np.array([0.1, 0.2, 0.3], np.float32)
+    close(xjax.jit(ours)(0.1), theirs(0.1), 1e-5)
+    close(xjax.grad(ours)(0.1), jax.grad(theirs)(0.1), 1e-5)
+    close(xjax.jit(xjax.vmap(xjax.value_and_grad(ours)))(rates), jax.vmap(jax.value_and_grad(theirs))(rates), 1e-5)
+
+
+def test_update_in_a_jitted_step():
+    optim = pytest.importorskip("xnn.optim")
+    optax = pytest.importorskip("optax")
+
+    def make_step(module, lib):
+        tx = module.chain(module.clip_by_global_norm(1.0), module.adam(0.1))
+
+        def step(params, state, x):
+            loss, grads = lib.value_and_grad(lambda p: ((p["w"] * x - 1.0) ** 2).sum())(params)
+            updates, state = tx.update(grads, state, params)
+            return module.apply_updates(params, updates), state, loss
+        return tx.init, lib.jit(step)
+
+    results = []
+    for module, lib in ((optim, xjax), (optax, jax)):
+        init, step = make_step(module, lib)
+        params = {"w": lib.device_put(X)}
+        state = init(params)
+        for _ in range(3):
+            params, state, loss = step(params, state, X + 1)
+        results.append((params, state, loss))
+    close(*results, 1e-5)

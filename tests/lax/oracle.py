@@ -1,0 +1,87 @@
+"""The same function, written once for any module `lax`, run by xjax and by real JAX under one transformation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax
+
+
+def check(jax: Any, f, *args: Any, transform=lambda lib, f: f, rtol: float = 2e-5, eager: bool = False) -> Any:
+    """Assert that ``transform(lib, f)(*args)`` is the same tree in both libraries; `f(lax, *args)`.
+
+    The whole is jitted (one program compiles sooner than its operations one by one) unless `eager`, which is xjax only.
+    """
+    ours = transform(xjax, lambda *xs: f(xjax.lax, *xs))
+    theirs = transform(jax, lambda *xs: f(jax.lax, *xs))
+    ours = (ours if eager else xjax.jit(ours))(*args)
+    assert_same(jax, ours, jax.jit(theirs)(*args), rtol)
+    return ours
+
+
+def assert_same(jax: Any, ours: Any, theirs: Any, rtol: float = 2e-5) -> None:
+    a, tree = xjax.tree_util.tree_flatten(ours)
+    b, other = jax.tree_util.tree_flatten(theirs)
+    assert str(tree) == str(other)
+    for x, y in zip(a, b, strict=True):
+        x, y = np.asarray(x), np.asarray(y)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        if x.dtype.itemsize == 0:           # float0: the derivative of an integer has no values
+            continue
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6)
+
+
+def total(lax: Any, *trees: Any) -> Any:
+    """Sum of all elements of all float leaves, each weighted by its position, so that no two cancel."""
+    leaves = [x for x in xjax.tree_util.tree_leaves(trees) if np.issubdtype(x.dtype, np.floating)]
+    out = None
+    for k, x in enumerate(leaves):
+        weights = np.linspace(1.0, 2.0, x.size, dtype=x.dtype).reshape(x.shape)
+        s = lax.mul(lax.reduce_sum(lax.mul(x, weights), tuple(range(x.ndim))), np.asarray(k + 1, x.dtype))
+        out = s if out is None else lax.add(out, s)
+    return out
+
+
+# What a differentiable function of float arrays goes through; each is transform(lib, f).
+DERIVATIVES = {
+    "value": lambda lib, f: f,
+    "jvp": lambda lib, f: lambda *xs: lib.jvp(f, xs, xs),
+    "linearize": lambda lib, f: lambda *xs: lib.linearize(f, *xs)[1](*xs),
+    "grad": lambda lib, f: _grad(lib, f),
+    "grad of jit": lambda lib, f: _grad(lib, lib.jit(f)),
+    "jvp of grad": lambda lib, f: lambda *xs: lib.jvp(_grad(lib, f), xs, xs),
+    "grad of grad": lambda lib, f: _grad(lib, lambda *xs: _grad(lib, f)(*xs)),
+    "grad of jvp": lambda lib, f: _grad(lib, lambda *xs: lib.jvp(f, xs, xs)[1]),
+}
+
+
+def _grad(lib: Any, f):
+    """Gradient of the weighted sum of results with respect to all arguments."""
+    return lambda *xs: lib.grad(lambda *ys: total(lib.lax, f(*ys)), tuple(range(len(xs))))(*xs)
+
+
+def vmap_transforms(count: int):
+    """(name, transform) for every choice of mapped arguments among `count`, alone and with grad inside and outside."""
+    for bits in range(1, 2 ** count):
+        axes = tuple(0 if bits >> k & 1 else None for k in range(count))
+        name = "".join("m" if a == 0 else "-" for a in axes)
+        yield name, axes
+
+
+def stacked(args, axes):
+    """Arguments with two elements along the mapped axes."""
+    return [np.stack([x, x * np.asarray(1.5, x.dtype) + np.asarray(0.25, x.dtype)]).astype(x.dtype)
+            if a == 0 else x for x, a in zip(args, axes, strict=True)]
+
+
+def vmapped(kind: str, axes):
+    """vmap, vmap of grad, or grad of vmap, as a transform."""
+    if kind == "vmap":
+        return lambda lib, f: lib.vmap(f, axes)
+    if kind == "vmap of grad":
+        return lambda lib, f: lib.vmap(_grad(lib, f), axes)
+    if kind == "vmap of jvp":
+        return lambda lib, f: lib.vmap(lambda *xs: lib.jvp(f, xs, xs), axes)
+    return lambda lib, f: _grad(lib, lib.vmap(f, axes))

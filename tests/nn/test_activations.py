@@ -1,0 +1,135 @@
+"""Activations and functions along an axis: values and derivatives against JAX, and against differences in float64."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import nn
+
+X = np.concatenate([np.linspace(-7, 7, 29), [1e3, -1e3]])
+MASK = np.array([[True, False, True], [False, False, False], [True, True, True]])
+ELEMENTWISE = {
+    **{name: {} for name in (
+        "celu", "elu", "gelu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
+        "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus", "sparse_plus",
+        "sparse_sigmoid", "squareplus", "swish", "tanh")},
+    "gelu by erf": {"approximate": False}, "celu 2": {"alpha": 2.0}, "elu 0.5": {"alpha": 0.5},
+    "leaky_relu 0.2": {"negative_slope": 0.2}, "squareplus 1": {"b": 1.0}}
+ROWS = np.random.default_rng(0).normal(size=(3, 4, 6))
+ALONG_AXIS = {
+    "glu": ("glu", {}), "glu 1": ("glu", {"axis": 1}),
+    **{f"{name} {axis}": (name, {"axis": axis}) for name in ("softmax", "log_softmax", "standardize", "logsumexp")
+       for axis in (0, -1, (0, 2))},
+    "softmax all": ("softmax", {"axis": None}), "logsumexp all": ("logsumexp", {}),
+    "logsumexp keepdims": ("logsumexp", {"axis": 1, "keepdims": True}),
+    "logsumexp b": ("logsumexp", {"axis": 1, "b": np.linspace(0.0, 2.0, 6)}),
+    "logsumexp where": ("logsumexp", {"axis": 2, "where": ROWS > -0.5}),
+    "logmeanexp": ("logmeanexp", {}), "logmeanexp where": ("logmeanexp", {"axis": 2, "where": ROWS > -0.5}),
+    "softmax where": ("softmax", {"where": ROWS > -0.5}), "log_softmax where": ("log_softmax", {"where": ROWS > -9}),
+    "standardize stable": ("standardize", {"algorithm": "stable"}),
+    "standardize where": ("standardize", {"where": ROWS > -0.5}),
+    "standardize given": ("standardize", {"mean": 0.5, "variance": 2.0})}
+
+
+def function(library, label, keywords):
+    return lambda x: getattr(library.nn, label.split(" ")[0])(x, **keywords)
+
+
+def slopes(f, x, step=1e-6):
+    return np.array([(np.sum(f(x + d)) - np.sum(f(x - d))) / (2 * step)
+                     for d in step * np.eye(x.size).reshape(x.size, *x.shape)]).reshape(x.shape)
+
+
+@pytest.mark.parametrize("label", ELEMENTWISE)
+def test_elementwise_as_jax(label):
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True), xjax.enable_x64(True):
+        ours, theirs = (function(library, label, ELEMENTWISE[label]) for library in (xjax, jax))
+        np.testing.assert_allclose(ours(X), theirs(X), rtol=1e-12, atol=1e-15)
+        grads = [library.vmap(library.grad(f))(X) for library, f in ((xjax, ours), (jax, theirs))]
+        np.testing.assert_allclose(*grads, rtol=1e-12, atol=1e-15)
+        assert ours(1.5).weak_type == theirs(1.5).weak_type and ours(np.float32(1)).dtype == theirs(np.float32(1)).dtype
+
+
+@pytest.mark.parametrize("label", ELEMENTWISE)
+def test_elementwise_slope(label):
+    with xjax.enable_x64(True):
+        f, x = function(xjax, label, ELEMENTWISE[label]), np.linspace(-5.03, 5.11, 24)      # no kink
+        np.testing.assert_allclose(xjax.vmap(xjax.grad(f))(x), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("label", ALONG_AXIS)
+def test_along_axis_as_jax(label):
+    jax = pytest.importorskip("jax")
+    name, keywords = ALONG_AXIS[label]
+    with jax.enable_x64(True), xjax.enable_x64(True):
+        ours, theirs = (function(library, name, keywords) for library in (xjax, jax))
+        np.testing.assert_allclose(ours(ROWS), theirs(ROWS), rtol=1e-12, atol=1e-14)
+        grads = [library.grad(lambda x, f=f: (f(x) ** 2).sum())(ROWS) for library, f in ((xjax, ours), (jax, theirs))]
+        np.testing.assert_allclose(*grads, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("label", ALONG_AXIS)
+def test_along_axis_slope(label):
+    name, keywords = ALONG_AXIS[label]
+    with xjax.enable_x64(True):
+        f = xjax.jit(lambda x: (function(xjax, name, keywords)(x) ** 2).sum())
+        np.testing.assert_allclose(xjax.grad(f)(ROWS), slopes(f, ROWS), rtol=1e-6, atol=1e-7)
+
+
+def test_slopes_at_kinks():
+    assert float(xjax.grad(nn.relu)(0.0)) == 0 and float(xjax.grad(nn.relu6)(0.0)) == 0
+    assert float(xjax.grad(nn.relu6)(6.0)) == 0 and float(xjax.grad(nn.softplus)(0.0)) == 0.5
+
+
+def test_masked_rows():
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    y = np.asarray(nn.softmax(x, where=MASK))
+    np.testing.assert_array_equal(y[1], 0)
+    np.testing.assert_allclose(y[[0, 2]].sum(1), 1, rtol=1e-6)
+    assert (np.asarray(nn.log_softmax(x, where=MASK))[~MASK] == -np.inf).all()
+    np.testing.assert_array_equal(nn.logsumexp(x, axis=1, where=MASK)[1], -np.inf)
+
+
+def test_gradient_of_masked_rows_is_as_in_jax():
+    jax = pytest.importorskip("jax")
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    grads = [library.grad(lambda x, s=library.nn.softmax: (s(x, where=MASK)[np.array([0, 2])] ** 2).sum())(x)
+             for library in (xjax, jax)]
+    np.testing.assert_allclose(*grads, atol=1e-6)
+
+
+def test_no_overflow():
+    x = np.array([-1e30, 0, 1e30, np.inf], np.float32)
+    np.testing.assert_array_equal(nn.softmax(x[:3]), [0, 0, 1])
+    np.testing.assert_array_equal(nn.logsumexp(x[:3]), 1e30)
+    assert float(nn.logsumexp(x)) == np.inf and float(nn.logsumexp(-x[3:])) == -np.inf
+    assert float(nn.log1mexp(1e-30)) == pytest.approx(np.log(1e-30))
+    value, sign = nn.logsumexp(np.float32([1, 2]), b=np.float32([1, -1]), return_sign=True)
+    assert float(sign) == -1 and float(value) == pytest.approx(np.log(np.e**2 - np.e), rel=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_one_hot(axis):
+    x = np.array([[0, 2], [3, -1], [1, 1]])
+    y = np.asarray(nn.one_hot(x, 3, axis=axis))
+    expected = np.moveaxis((x[..., None] == np.arange(3)).astype(np.float32), -1, axis)
+    np.testing.assert_array_equal(y, expected)
+    assert y.dtype == np.float32 and nn.one_hot(x, 3, dtype=jnp.int8).dtype == np.int8
+
+
+def test_errors_name_a_fix():
+    for call, words in ((lambda: nn.glu(np.ones(3)), "odd size 3"), (lambda: nn.one_hot(np.arange(3), 2.5), "num_classes"),
+                        (lambda: nn.standardize(np.ones(3), algorithm="slow"), "'slow'"),
+                        (lambda: nn.softmax(np.ones(3), axis=1), "out of bounds")):
+        with pytest.raises((TypeError, ValueError), match=words) as error:
+            call()
+        assert "fix:" in str(error.value)
+
+
+def test_programs_read_as_in_jax():
+    jax = pytest.importorskip("jax")
+    for name in ("silu", "softplus", "gelu"):
+        ours, theirs = (str(library.make_jaxpr(getattr(library.nn, name))(1.0)) for library in (xjax, jax))
+        assert ours.count("=") >= 2 and (f"name={name}" in ours) == (f"name={name}" in theirs)

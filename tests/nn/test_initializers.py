@@ -1,0 +1,56 @@
+"""Initial weights: equal to JAX's bit for bit, and of the variance that their name promises."""
+
+import numpy as np
+import pytest
+
+import xjax
+from xjax.nn import initializers
+
+KEY = np.array([0, 7], np.uint32)
+MAKERS = ("glorot_uniform", "glorot_normal", "lecun_uniform", "lecun_normal", "he_uniform", "he_normal")
+CASES = {
+    **{name: (lambda i, name=name: getattr(i, name)()) for name in (*MAKERS, "uniform", "normal", "truncated_normal")},
+    "constant": lambda i: i.constant(np.arange(30)), "zeros": lambda i: i.zeros, "ones": lambda i: i.ones,
+    "normal 3": lambda i: i.normal(3.0), "truncated": lambda i: i.truncated_normal(0.5, lower=-1, upper=3),
+    "axes": lambda i: i.he_normal(in_axis=0, out_axis=1), "batch": lambda i: i.variance_scaling(
+        2.0, "fan_avg", "normal", in_axis=1, out_axis=2, batch_axis=0),
+    "geometric": lambda i: i.variance_scaling(0.5, "fan_geo_avg", "uniform"),
+    "fan_out": lambda i: i.variance_scaling(0.5, "fan_out", "normal")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_jax(name):
+    jax = pytest.importorskip("jax")
+    for shape, dtype in (((3, 20, 30), None), ((3, 20, 30), "bfloat16")):
+        ours, theirs = (np.asarray(CASES[name](library.nn.initializers)(KEY, shape, dtype)) for library in (xjax, jax))
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["glorot_uniform", "glorot_normal", "fan_out", "normal 3"])
+def test_complex_as_jax(name):
+    jax = pytest.importorskip("jax")
+    ours, theirs = (CASES[name](library.nn.initializers)(KEY, (20, 30), "complex64") for library in (xjax, jax))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_variance(name):
+    w = np.asarray(getattr(initializers, name)()(KEY, (300, 500)))
+    n = 400 if name.startswith("glorot") else 300
+    assert w.std() ** 2 * n == pytest.approx(2 if name.startswith("he") else 1, rel=0.02)
+    assert abs(w.mean()) < 1e-3
+
+
+def test_same_names():
+    assert initializers.xavier_uniform is initializers.glorot_uniform
+    assert initializers.kaiming_normal is initializers.he_normal
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: initializers.glorot_uniform()(KEY, (3,)), "at least 2 axes"),
+    (lambda: initializers.variance_scaling(1.0, "fan_inn", "normal"), "did you mean 'fan_in'"),
+    (lambda: initializers.variance_scaling(1.0, "fan_in", "gamma"), "distribution 'gamma'")])
+def test_errors(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

@@ -1,0 +1,79 @@
+"""What is drawn in the tests of random streams: name -> function of (random, key).
+
+The same rows are compared with real JAX (`test_as_jax.py`) and with its recorded numbers (`golden.json`).
+"""
+
+import numpy as np
+
+LOGITS = np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5)
+WEIGHTS = np.linspace(0.1, 1, 50, dtype=np.float32)
+
+SHAPES = ((), (0,), (7,), (2, 3), (3, 0, 2), (1001,))
+FLOATS = ("uniform", "normal", "exponential", "gumbel", "laplace", "logistic", "cauchy")
+
+
+def _sampler(name, shape, dtype=None):
+    return lambda random, key: getattr(random, name)(key, shape, dtype)
+
+
+ROWS = {
+    **{f"{name}{shape}": _sampler(name, shape) for name in ("uniform", "normal") for shape in SHAPES},
+    **{f"{name}": _sampler(name, (1001,)) for name in FLOATS},
+    **{f"{name} {dtype}": _sampler(name, (301,), dtype) for name in ("uniform", "normal", "gumbel", "logistic")
+       for dtype in ("bfloat16", "float16")},
+    **{f"uniform {dtype}": _sampler("uniform", (301,), dtype) for dtype in ("float8_e4m3fn", "float8_e5m2")},
+    **{f"bits {dtype}{shape}": _sampler("bits", shape, dtype) for dtype in ("uint8", "uint16", "uint32", "uint64")
+       for shape in ((), (7,), (3, 5))},
+    **{f"split{shape}": (lambda random, key, shape=shape: random.split(key, shape))
+       for shape in (0, 1, 2, 5, (), (2, 3), (0, 2))},
+    **{f"randint {dtype}": (lambda random, key, dtype=dtype: random.randint(key, (301,), -7, 100, dtype))
+       for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
+    "fold_in": lambda random, key: random.fold_in(key, 2**32 - 1),
+    "fold_in array": lambda random, key: random.fold_in(key, np.int64(-5)),
+    "uniform limits": lambda random, key: random.uniform(
+        key, (4, 5), minval=LOGITS[:, :1], maxval=np.float32(9)),
+    "uniform row": lambda random, key: random.uniform(key, (4, 5), None, LOGITS[0], 3.3),
+    "normal complex": lambda random, key: random.normal(key, (301,), complex),
+    "randint all": lambda random, key: random.randint(key, (301,), 0, 2**31 - 1),
+    "randint 256": lambda random, key: random.randint(key, (301,), 0, 256, "uint8"),
+    "randint empty range": lambda random, key: random.randint(key, (7,), 5, 5),
+    "randint limits": lambda random, key: random.randint(key, (4, 5), np.arange(4)[:, None], np.arange(5) * 3),
+    "truncated_normal": lambda random, key: random.truncated_normal(key, -2.0, 2.0, (301,)),
+    "truncated_normal rows": lambda random, key: random.truncated_normal(key, LOGITS, 2.5),
+    "truncated_normal bfloat16": lambda random, key: random.truncated_normal(key, -2, 1, (301,), "bfloat16"),
+    "gumbel high": lambda random, key: random.gumbel(key, (301,), mode="high"),
+    "bernoulli": lambda random, key: random.bernoulli(key, 0.3, (301,)),
+    "bernoulli half": lambda random, key: random.bernoulli(key),
+    "bernoulli rows": lambda random, key: random.bernoulli(key, np.linspace(0, 1, 7, dtype=np.float32), (5, 7)),
+    "bernoulli high": lambda random, key: random.bernoulli(key, 0.3, (301,), mode="high"),
+    "rademacher": _sampler("rademacher", (301,)),
+    "rademacher float": _sampler("rademacher", (7,), "float32"),
+    "categorical": lambda random, key: random.categorical(key, LOGITS),
+    "categorical axis": lambda random, key: random.categorical(key, LOGITS, axis=0),
+    "categorical shape": lambda random, key: random.categorical(key, LOGITS, shape=(6, 4)),
+    "categorical without replacement": lambda random, key: random.categorical(
+        key, LOGITS, shape=(3, 4), replace=False),
+    "permutation": lambda random, key: random.permutation(key, 7),
+    "permutation 3000": lambda random, key: random.permutation(key, 3000),
+    "permutation rows": lambda random, key: random.permutation(key, LOGITS, 1),
+    "permutation independent": lambda random, key: random.permutation(key, LOGITS, -1, independent=True),
+    "choice": lambda random, key: random.choice(key, 7, (3,)),
+    "choice array": lambda random, key: random.choice(key, LOGITS, (3, 2), axis=1),
+    "choice once": lambda random, key: random.choice(key, LOGITS, (3,), axis=1, replace=False),
+    "choice p": lambda random, key: random.choice(key, 50, (300,), p=WEIGHTS),
+    "choice p once": lambda random, key: random.choice(key, 50, (5, 2), p=WEIGHTS, replace=False),
+}
+
+# Rows whose result depends on threefry_partitionable in another way than through the bits of `uniform`.
+BOTH_MODES = [name for name in ROWS if name.startswith(("bits", "split", "uniform(", "permutation", "gumbel high"))]
+# Rows whose default dtypes are 64-bit under jax_enable_x64, or that draw 64 bits.
+BOTH_WIDTHS = ["uniform", "normal", "bits uint64(7,)", "bits uint64(3, 5)", "randint int64", "randint uint64",
+               "randint all", "randint limits", "normal complex", "truncated_normal", "choice", "rademacher", "permutation"]
+
+NARROW = [name for name in ROWS if "int64" not in name]
+CASES = ([(name, False, True) for name in NARROW] + [(name, False, False) for name in BOTH_MODES if name in NARROW]
+         + [(name, True, mode) for name in BOTH_WIDTHS for mode in (True, False)])
+
+
+def label(name, x64, partitionable):
+    return f"{name}{' x64' if x64 else ''}{'' if partitionable else ' in pairs'}"

@@ -1,0 +1,115 @@
+"""Keys and arguments: what JAX makes of them, and the errors where it refuses."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.random.rows import CASES, label
+from tests.random.test_streams import draw
+from xjax import random as xrandom
+
+jax = pytest.importorskip("jax")
+
+SEEDS = (0, -1, 2**31, 2**32 + 5, -2**40, 2**63 - 1, -2**63, True, np.int8(-1), np.int64(-1), np.int64(2**40),
+         np.uint64(2**63 + 7), np.uint32(7), np.array(5))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("seed", SEEDS, ids=repr)
+def test_seeds(seed, x64):
+    with jax.enable_x64(x64), xjax.enable_x64(x64):
+        np.testing.assert_array_equal(xrandom.PRNGKey(seed), jax.random.PRNGKey(seed))
+        np.testing.assert_array_equal(xrandom.key(seed), jax.random.key_data(jax.random.key(seed)))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
+def test_traced_seeds(dtype, x64):
+    seeds = np.array([0, 1, 100, -1]).astype(dtype)
+    with jax.enable_x64(x64), xjax.enable_x64(x64):
+        np.testing.assert_array_equal(xjax.vmap(xrandom.PRNGKey)(seeds), jax.vmap(jax.random.PRNGKey)(seeds))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c[0] in (
+    "normal", "exponential", "laplace", "truncated_normal rows", "randint int64", "bernoulli high", "categorical axis",
+    "choice p", "permutation 3000", "bits uint16(7,)")], ids=lambda c: label(*c))
+def test_streams_equal_those_of_jax(case):
+    ours, theirs = draw(xjax, case), draw(jax, case)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["partitionable", "in pairs"])
+@pytest.mark.parametrize("sampler", [
+    lambda r, k: r.normal(k, (3,)), lambda r, k: r.split(k), lambda r, k: r.fold_in(k, 3), lambda r, k: r.bits(k),
+    lambda r, k: r.permutation(k, 6), lambda r, k: r.randint(k, (2, 2), 0, 9)],
+    ids=["normal", "split", "fold_in", "bits", "permutation", "randint"])
+def test_batched_keys(sampler, mode):
+    keys = np.array(jax.random.split(jax.random.PRNGKey(1), 5))
+    with xjax.threefry_partitionable(mode), jax.threefry_partitionable(mode):
+        ours = xjax.vmap(functools.partial(sampler, xrandom))(keys)
+        np.testing.assert_array_equal(ours, jax.vmap(functools.partial(sampler, jax.random))(keys))
+        np.testing.assert_array_equal(ours, np.stack([sampler(xrandom, k) for k in keys]))
+
+
+def test_gradient_of_limits():
+    def total(library, low, high):
+        key = np.array([0, 7], np.uint32)
+        return (library.random.uniform(key, (9,), minval=low, maxval=high)
+                + library.random.truncated_normal(key, low, high, (9,))).sum()
+
+    for argument in (0, 1):
+        np.testing.assert_allclose(xjax.grad(functools.partial(total, xjax), argument)(-1.0, 2.0),
+                                   jax.grad(functools.partial(total, jax), argument)(-1.0, 2.0), rtol=1e-5)
+
+
+KEY = np.array([0, 7], np.uint32)
+REFUSED = {
+    "seed float": lambda r: r.PRNGKey(1.5),
+    "seed array": lambda r: r.PRNGKey(np.arange(2)),
+    "seed 2**63": lambda r: r.PRNGKey(2**63),
+    "impl": lambda r: r.PRNGKey(0, impl="threefry"),
+    "key list": lambda r: r.normal([0, 1]),
+    "key dtype": lambda r: r.normal(KEY.astype(np.int32)),
+    "key shape": lambda r: r.normal(np.zeros(3, np.uint32)),
+    "key number": lambda r: r.normal(0),
+    "several keys": lambda r: r.normal(np.zeros((3, 2), np.uint32)),
+    "split float": lambda r: r.split(KEY, 2.5),
+    "fold_in array": lambda r: r.fold_in(KEY, np.arange(2)),
+    "fold_in negative": lambda r: r.fold_in(KEY, -1),
+    "fold_in large": lambda r: r.fold_in(KEY, 2**32),
+    "shape float": lambda r: r.normal(KEY, (2.0,)),
+    "shape None": lambda r: r.uniform(KEY, None),
+    "uniform int": lambda r: r.uniform(KEY, (2,), int),
+    "uniform float4": lambda r: r.uniform(KEY, (2,), "float4_e2m1fn"),
+    "normal int": lambda r: r.normal(KEY, (2,), "int32"),
+    "bits int": lambda r: r.bits(KEY, (2,), "int8"),
+    "dtype name": lambda r: r.normal(KEY, (2,), "foo"),
+    "randint float": lambda r: r.randint(KEY, (2,), 0, 9, "float32"),
+    "randint shape": lambda r: r.randint(KEY, (2,), np.zeros(3, int), 4),
+    "bernoulli int": lambda r: r.bernoulli(KEY, 1),
+    "bernoulli shape": lambda r: r.bernoulli(KEY, np.full(3, 0.5, np.float32), (2,)),
+    "bernoulli mode": lambda r: r.bernoulli(KEY, mode="both"),
+    "truncated_normal shape": lambda r: r.truncated_normal(KEY, np.zeros(2), 1, (3,)),
+    "gumbel mode": lambda r: r.gumbel(KEY, mode="lowest"),
+    "categorical int": lambda r: r.categorical(KEY, np.zeros(3, int)),
+    "categorical shape": lambda r: r.categorical(KEY, np.zeros((2, 3), np.float32), shape=(2, 3)),
+    "categorical once": lambda r: r.categorical(KEY, np.zeros(3, np.float32), shape=(5,), replace=False),
+    "permutation float": lambda r: r.permutation(KEY, 2.5),
+    "permutation list": lambda r: r.permutation(KEY, [1, 2]),
+    "choice int": lambda r: r.choice(KEY, 5, 3),
+    "choice empty": lambda r: r.choice(KEY, 0, (3,)),
+    "choice many": lambda r: r.choice(KEY, 2, (3,), replace=False),
+    "choice p": lambda r: r.choice(KEY, 3, (3,), p=np.array([0.1, 0.2])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_errors_have_the_class_of_jax_and_a_fix(name):
+    with pytest.raises(Exception) as theirs:  # noqa: PT011  (its class is what is looked at)
+        REFUSED[name](jax.random)
+    with pytest.raises(theirs.type) as ours:
+        REFUSED[name](xrandom)
+    assert "fix:" in str(ours.value)

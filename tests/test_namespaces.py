@@ -1,0 +1,177 @@
+"""The public names: every one that `__all__` promises exists, lazy ones too, and JAX's names are where JAX has them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ["xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.ops", "xjax.tree", "xjax.tree_util",
+           "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.stages", "xjax.typing"]
+
+# What programs of the usual kind take from JAX's top level.
+TOP = """
+Array NamedSharding P ShapeDtypeStruct block_until_ready checkpoint clear_caches config custom_gradient
+custom_jvp custom_vjp debug_nans default_backend default_device default_matmul_precision device_count
+device_get device_put devices disable_jit dtypes enable_x64 errors eval_shape float0 grad hessian jacfwd
+jacobian jacrev jit jvp lax linear_transpose linearize local_device_count local_devices make_jaxpr make_mesh
+named_call named_scope nn numpy ops pmap process_count process_index random remat scipy sharding stages tree
+tree_util typeof value_and_grad vjp vmap
+""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_exist(module):
+    found = importlib.import_module(module)
+    assert len(set(found.__all__)) == len(found.__all__)
+    for name in found.__all__:
+        assert getattr(found, name) is not None or name in ("newaxis", "None")
+        assert name in dir(found) or module == "xjax.ops"
+
+
+def test_top_level_names():
+    assert not [name for name in TOP if not hasattr(xjax, name)]
+    with pytest.raises(AttributeError, match="did you mean 'value_and_grad'"):
+        xjax.value_and_gradient  # noqa: B018
+
+
+# Parameters of JAX that we leave out: sharding, keywords of NumPy's ufunc protocol, internals, rare options.
+LEFT_OUT = {
+    "": {"out_sharding", "in_sharding", "sharding", "accuracy", "jaxpr_name"},
+    "numpy": {"out", "where"},
+    "numpy.argsort": {"dtype"}, "numpy.corrcoef": {"dtype"}, "numpy.cov": {"dtype"},
+    "numpy.delete": {"assume_unique_indices"}, "numpy.einsum": {"_dot_general"}, "numpy.empty_like": {"prototype"},
+    "numpy.intersect1d": {"assume_unique", "fill_value", "return_indices", "size"},
+    "numpy.isin": {"assume_unique", "method"}, "numpy.issubdtype": {"arg1", "arg2"},
+    "numpy.nanpercentile": {"weights"}, "numpy.nanquantile": {"weights"}, "numpy.nanstd": {"mean"},
+    "numpy.nanvar": {"mean"}, "numpy.percentile": {"weights"}, "numpy.quantile": {"weights"},
+    "numpy.setdiff1d": {"assume_unique", "fill_value", "size"},
+    "numpy.setxor1d": {"assume_unique", "fill_value", "size"}, "numpy.trim_zeros": {"axis"},
+    # Named otherwise here; programs pass them by position.
+    "lax.all_gather": {"to"}, "lax.broadcast": {"operand"}, "lax.broadcast_in_dim": {"operand"},
+    "lax.expand_dims": {"array", "dimensions"}, "lax.mul": {"out_dtype"}, "lax.nextafter": {"x1", "x2"},
+    "lax.polygamma": {"m"}, "lax.reduce_sum": {"operand"}, "lax.reshape": {"operand"}, "lax.squeeze": {"array"},
+    "lax.transpose": {"operand"}, "lax.unstack": {"x"}, "lax.zeta": {"q"},
+    "tree.broadcast": {"full_tree", "prefix_tree"}, "tree.reduce": {"function"},
+    "tree.transpose": {"pytree_to_transpose"}, "tree_util.is_tree_node": {"typ"},
+    "tree_util.tree_broadcast": {"full_tree", "prefix_tree"}, "tree_util.tree_reduce": {"function"},
+    "tree_util.tree_transpose": {"pytree_to_transpose"},
+}
+
+
+@pytest.mark.parametrize("module", ["numpy", "lax", "tree", "tree_util", "ops"])
+def test_parameters_are_named_as_in_jax(module):
+    """A call with keywords that runs in JAX finds the same keywords here, but for those in the table."""
+    pytest.importorskip("jax")
+    ours, theirs = getattr(xjax, module), importlib.import_module(f"jax.{module}")
+    faults = []
+    for name in ours.__all__:
+        f, g = getattr(ours, name), getattr(theirs, name, None)
+        if not (inspect.isfunction(f) and callable(g)) or inspect.isclass(g):
+            continue
+        try:
+            have, want = inspect.signature(f).parameters, inspect.signature(g).parameters
+        except ValueError:
+            continue
+        if any(p.kind is p.VAR_KEYWORD for p in have.values()):
+            continue
+        by_keyword = {n for n, p in want.items()
+                      if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        lost = by_keyword - set(have)
+        for key in ("", module, f"{module}.{name}"):
+            lost -= LEFT_OUT.get(key, set())
+        if lost:
+            faults.append(f"{module}.{name}: {sorted(lost)}")
+    assert not faults, "\n".join(faults)
+
+
+def test_imports_as_programs_write_them():
+    code = """
+import xjax as jax
+import xjax.numpy as jnp
+from xjax import grad, jit, lax, random, vmap
+from xjax.tree_util import tree_map
+from xjax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import xjax.lax, xjax.ops, xjax.nn
+from xjax.ops import segment_sum
+assert jax.numpy is jnp and jax.lax is lax and lax.scan is not None and callable(lax.cond) and callable(jnp.take)
+assert callable(xjax.lax.scan) and callable(xjax.lax.while_loop)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_device_put_and_get():
+    tree = {"a": np.arange(3.0), "b": (1.5, jnp.ones(2))}
+    there = xjax.device_put(tree, xjax.devices()[1])
+    assert there["a"].devices() == {xjax.devices()[1]} == there["b"][1].devices()
+    back = xjax.device_get(there)
+    assert type(back["a"]) is np.ndarray and back["b"][0] == 1.5
+    each = xjax.device_put((1.0, 2.0), (xjax.devices()[0], xjax.devices()[2]))
+    assert [x.devices() for x in each] == [{xjax.devices()[0]}, {xjax.devices()[2]}]
+    assert float(xjax.jit(lambda x: xjax.device_put(x) * 2)(3.0)) == 6.0
+    with pytest.raises(xjax.errors.TracerArrayConversionError):
+        xjax.jit(xjax.device_get)(1.0)
+    with pytest.raises(TypeError, match="not an array"):
+        xjax.device_put({"a": "text"})
+
+
+def test_donated_arrays_are_gone():
+    x = jnp.ones(3)
+    y = xjax.device_put(x, xjax.devices()[1], donate=True)
+    assert x.is_deleted() and y.tolist() == [1, 1, 1]
+
+
+def test_isinstance_of_arrays():
+    seen = []
+    xjax.jit(lambda x: seen.append(isinstance(x, xjax.Array)) or x)(1.0)
+    assert seen == [True] and isinstance(jnp.ones(2), jnp.ndarray)
+    assert not isinstance(np.ones(2), xjax.Array) and not isinstance(1.0, xjax.Array)
+    with pytest.raises(TypeError, match="numpy.array"):
+        xjax.Array(3)
+
+
+def test_small_functions():
+    x = jnp.ones(3)
+    assert xjax.block_until_ready({"x": x})["x"] is x
+    xjax.clear_caches()
+    assert (x + 1).tolist() == [2, 2, 2]
+
+    @xjax.named_scope("part")
+    def f(x):
+        return x * 2
+    assert float(f(2.0)) == 4.0 and float(xjax.jit(xjax.named_call(f, name="g"))(2.0)) == 4.0
+    with pytest.raises(TypeError, match="must be a string"), xjax.named_scope(3):
+        pass
+
+
+def test_linear_transpose():
+    back = xjax.linear_transpose(lambda x, y: 3 * x + jnp.sum(y), 1.0, np.ones(2, np.float32))
+    x, y = back(2.0)
+    assert float(x) == 6.0 and y.tolist() == [2, 2]
+    with pytest.raises(NotImplementedError):
+        xjax.linear_transpose(jnp.sin, 1.0)(1.0)
+    with pytest.raises(TypeError, match="another shape"):
+        back(np.ones(2, np.float32))
+
+
+def test_custom_gradient():
+    @xjax.custom_gradient
+    def f(x, y):
+        s = jnp.sin(x)
+        return x * y, lambda ct: (ct * s, 10 * ct)
+    for wrap in (lambda f: f, xjax.jit):
+        gx, gy = wrap(xjax.grad(f, (0, 1)))(2.0, 3.0)
+        np.testing.assert_allclose([gx, gy], [np.sin(2.0), 10.0], rtol=1e-6)
+    np.testing.assert_allclose(f(2.0, 3.0), 6.0)
+    ones = np.ones(2, np.float32)
+    np.testing.assert_allclose(xjax.vmap(xjax.grad(f))(ones, ones), np.sin(ones), rtol=1e-6)

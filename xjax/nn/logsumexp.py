@@ -1,0 +1,70 @@
+"""Logarithms of sums and means of exponentials, without overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like, promote_inexact
+from xjax.ops.checks import canonical_axes
+from xjax.runtime.jit import jit
+
+Axis = int | Sequence[int] | None
+
+
+def logsumexp(a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False,
+              return_sign: bool = False, where: Any = None) -> Any:
+    """``log(sum(b * exp(a)))`` over axes, without overflow; -inf for no elements.
+
+    Args:
+      a: number[...]; axis: one, several or (None) all axes. b: factors that broadcast to a, None: 1.
+      return_sign: also return the sign of the sum, whose absolute value's logarithm is the result. Without it a
+        negative sum gives nan.
+      where: bool, broadcasts to a: elements to take part.
+    """
+    a = array_like("nn.logsumexp", a)
+    axes = canonical_axes(axis, typeof(a).ndim, "nn.logsumexp")
+    return _logsumexp(a, b, where, axes=axes, keepdims=bool(keepdims), return_sign=bool(return_sign))
+
+
+@jit(static_argnames=("axes", "keepdims", "return_sign"), inline=True)
+def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool, return_sign: bool) -> Any:
+    if where is not None:
+        a = jnp.where(where, a, 0)
+    if b is None:
+        a, = promote_inexact("nn.logsumexp", a)
+    else:
+        a, b = promote_inexact("nn.logsumexp", a, b)
+        a = jnp.where(b != 0, a, -np.inf)
+    largest = _finite_maximum(a, axes, where)
+    terms = jnp.exp(a - largest.astype(a.dtype))
+    total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where)
+    sign, is_real = jnp.sign(total), not dtypes.is_complex(total.dtype)
+    if return_sign or is_real:
+        total = jnp.abs(total)
+    largest = largest if keepdims else lax.squeeze(largest, axes)
+    out = jnp.log(total) + largest.astype(total.dtype)
+    if return_sign:
+        return out, sign
+    return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
+
+
+def _finite_maximum(a: Any, axes: tuple[int, ...], where: Any) -> Any:
+    """What is taken out of the exponent: a constant for differentiation, and 0 instead of an infinity."""
+    largest = jnp.max(jnp.real(a), axis=axes, keepdims=True, where=where, initial=-np.inf)
+    return lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
+
+
+def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+    """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the elements that take part."""
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    aval = typeof(x)
+    mask = np.True_ if where is None else where
+    count = jnp.sum(jnp.broadcast_to(mask, aval.shape), axis, dtype=total.dtype, keepdims=keepdims)
+    return total - jnp.log(count)
