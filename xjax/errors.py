@@ -4,7 +4,6 @@ from xjax.core.errors import (
     ConcretizationTypeError,
     EscapedTracerError,
     JAXIndexError,
-    JaxRuntimeError,
     JAXTypeError,
     KeyReuseError,
     NonConcreteBooleanIndexError,
@@ -16,6 +15,7 @@ from xjax.core.errors import (
     bad,
     did_you_mean,
 )
+from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",

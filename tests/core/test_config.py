@@ -168,6 +168,8 @@ def test_trace_key_follows_every_traced_option():
         "numpy_dtype_promotion": "strict",
         "threefry_partitionable": False,
         "default_prng_impl": "rbg",
+        "disable_jit": True,
+        "debug_nans": True,
     }
     assert {option.name for option in OPTIONS.values() if option.traced} == set(changes)
     start = config.trace_key()
@@ -185,8 +187,12 @@ def test_trace_key_follows_every_traced_option():
         assert config.trace_key() is inside
         config.update(name, old)
         assert config.trace_key() is start
-    with module.disable_jit():
+    with module.default_device("cpu"):
         assert config.trace_key() is start
+
+
+def test_jax_platform_name_is_an_alias():
+    assert config.read("jax_platform_name") == config.read("jax_platforms")
 
 
 def test_trace_key_in_a_block_sees_an_update_by_another_thread():
@@ -220,13 +226,17 @@ def test_hooks_see_changes_and_can_refuse():
         if new == "tpu":
             raise RuntimeError("too late")
 
-    config.on_update("jax_platforms", hook)
-    config.update("jax_platform_name", "cpu")  # JAX's older name
-    config.update("platforms", "cpu")
-    with pytest.raises(RuntimeError, match="too late"):
-        config.update("jax_platforms", "tpu")
-    assert config.platforms == "cpu"
-    assert seen == [(None, "cpu"), ("cpu", "tpu")]
+    old = config.compilation_cache_dir
+    config.on_update("jax_compilation_cache_dir", hook)
+    try:
+        config.update("jax_compilation_cache_dir", "here")
+        config.update("compilation_cache_dir", "here")
+        with pytest.raises(RuntimeError, match="too late"):
+            config.update("jax_compilation_cache_dir", "tpu")
+        assert config.compilation_cache_dir == "here"
+        assert seen == [(old, "here"), ("here", "tpu")]
+    finally:
+        config.update("jax_compilation_cache_dir", old)
     with pytest.raises(AttributeError, match="did you mean"):
         config.on_update("jax_platfroms", hook)
 

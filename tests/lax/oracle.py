@@ -47,14 +47,19 @@ def total(lax: Any, *trees: Any) -> Any:
 # What a differentiable function of float arrays goes through; each is transform(lib, f).
 DERIVATIVES = {
     "value": lambda lib, f: f,
-    "jvp": lambda lib, f: lambda *xs: lib.jvp(f, xs, xs),
-    "linearize": lambda lib, f: lambda *xs: lib.linearize(f, *xs)[1](*xs),
+    "jvp": lambda lib, f: lambda *xs: _floats(lib.jvp(f, xs, xs)),
+    "linearize": lambda lib, f: lambda *xs: _floats(lib.linearize(f, *xs)[1](*xs)),
     "grad": lambda lib, f: _grad(lib, f),
     "grad of jit": lambda lib, f: _grad(lib, lib.jit(f)),
     "jvp of grad": lambda lib, f: lambda *xs: lib.jvp(_grad(lib, f), xs, xs),
     "grad of grad": lambda lib, f: _grad(lib, lambda *xs: _grad(lib, f)(*xs)),
     "grad of jvp": lambda lib, f: _grad(lib, lambda *xs: lib.jvp(f, xs, xs)[1]),
 }
+
+
+def _floats(tree: Any) -> list[Any]:
+    """Leaves that are no float0."""
+    return [x for x in xjax.tree_util.tree_leaves(tree) if x.dtype.itemsize]
 
 
 def _grad(lib: Any, f):

@@ -77,6 +77,11 @@ def test_eager_derivatives_as_jax(transform):
     check(jax, counter, W, C, XS, transform=DERIVATIVES[transform], rtol=1e-4, eager=True)
 
 
+def test_tangents_of_integers_are_float0():
+    _, (carry, ys) = xjax.jvp(lambda *xs: counter(lax, *xs), (W, C, XS), (W, C, XS))
+    assert carry[0].dtype == ys[0].dtype == xjax.float0 and ys[0].shape == (4,)
+
+
 @pytest.mark.parametrize("kind", ["vmap", "vmap of grad", "grad of vmap", "vmap of jvp"])
 @pytest.mark.parametrize("axes", [a for _, a in vmap_transforms(3)], ids=[n for n, _ in vmap_transforms(3)])
 def test_vmap_as_jax(kind, axes):

@@ -157,8 +157,8 @@ CONVERSIONS = [
          domain=(-3.9, 5.9))
       for d in (*ANY, "float8_e4m3fn", "int4")),
     # Python types mean single or double precision by the mode, so derivatives can be checked.
-    *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), id=f"convert_to_python_{d.__name__}",
-         dtypes=dtypes)
+    *(Op("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), dtypes=dtypes,
+         id=f"convert_to_python_{d.__name__}")
       for d, dtypes in ((float, ("float32", "bfloat16", "int32")), (complex, ("float32", "complex64")))),
     Op("convert_element_type", lambda lax, x: lax.convert_element_type(x, float), np.real, dtypes=COMPLEX,
        id="convert_complex_to_real"),

@@ -79,6 +79,7 @@ def _largest_file(folder: Path) -> Path:
     return max((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # orbax's threads
 def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
     """Each flip is an error, or hits a byte that holds no value (padding, time stamps)."""
     checkpoints.save(1, tree())

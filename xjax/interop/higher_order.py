@@ -18,7 +18,7 @@ from xjax.interop.translate import RULES, Unsupported, aval_of, replay, translat
 from xjax.ops.zeros import instantiate
 from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
-
+from xjax.transforms.remat import checkpoint, checkpoint_policies
 
 # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -29,6 +29,20 @@ def _call(parameter: str) -> Callable:
         jaxpr, consts = (program.jaxpr, program.consts) if hasattr(program, "consts") else (program, ())
         return replay(jaxpr, consts, args)
     return rule
+
+
+def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """Rematerialisation; a policy is known by its name, since it is asked about operations of ours."""
+    params = eqn.params
+    policy = params["policy"]
+    if policy is not None:
+        name = getattr(policy, "__name__", type(policy).__name__)
+        policy = getattr(checkpoint_policies, name, None)
+        if policy is None:
+            raise Unsupported(eqn, f"jax.checkpoint has a policy (`{name}`) that cannot be translated",
+                              fix="use everything_saveable, nothing_saveable or one of the dots_ policies.")
+    run = checkpoint(lambda *xs: replay(params["jaxpr"], (), xs), prevent_cse=params["prevent_cse"], policy=policy)
+    return run(*args)
 
 
 def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -143,10 +157,11 @@ def _callback(eqn: Any, args: Sequence[Any]) -> Any:
 
 
 RULES.update({
-    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat"), _call("jaxpr")),
+    **dict.fromkeys(("jit", "pjit"), _call("jaxpr")),
     **dict.fromkeys(("closed_call", "core_call"), _call("call_jaxpr")),
     **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
     **dict.fromkeys(("debug_callback", "debug_print", "pure_callback", "io_callback"), _callback),
+    **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,
 })

@@ -137,7 +137,7 @@ def _dropped(eqn: Any, name: str, value: Any) -> bool:
         return False
     allowed = _DROPPED[name]
     if allowed is not None and value not in allowed:
-        raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` has {name}={value!r}, which xjax does not know")
+        raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` has {name}={value!r}, unknown to xjax")
     return True
 
 
@@ -179,7 +179,7 @@ class Unsupported(Exception):
         frames = [f for f in traceback.frames if not _is_internal(f.file_name)] if traceback else []
         if frames:
             given["called at"] = f"{Path(frames[0].file_name).name}:{frames[0].line_num}"
-        fix = self.fix or ("write this part with xjax.numpy, or compute it outside the bridged function (with JAX itself, "
+        fix = self.fix or ("write this part with xjax.numpy, or compute it outside the bridged function (with JAX, "
                            "on values from xjax.interop.to_jax_array).")
         return bad(where, self.why, given=given, fix=fix, exc=NotImplementedError)
 

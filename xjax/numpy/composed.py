@@ -171,13 +171,13 @@ def positive(x: Any, /) -> Any:
 
 def log2(x: Any, /) -> Any:
     """Logarithm to base 2, element-wise."""
-    x, = operands("numpy.log2", x, to=to_inexact)
+    x, = operands("numpy.log2", x, to=to_inexact, strong=True)
     return div(log(x), log(scalar_like(x, 2)))
 
 
 def log10(x: Any, /) -> Any:
     """Logarithm to base 10, element-wise."""
-    x, = operands("numpy.log10", x, to=to_inexact)
+    x, = operands("numpy.log10", x, to=to_inexact, strong=True)
     return mul(log(x), scalar_like(x, 1 / math.log(10)))
 
 

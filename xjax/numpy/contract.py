@@ -31,7 +31,6 @@ from xjax.ops.makers import filled_like
 from xjax.ops.shape import expand_dims, move_axis, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import index_in_dim
 
-
 # -- one pair -----------------------------------------------------------------------------------------------------
 
 class _Plan(NamedTuple):

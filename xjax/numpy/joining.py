@@ -19,7 +19,6 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import slice_in_dim
 
-
 # -- joining ------------------------------------------------------------------------------------------------------
 
 def _arrays(where: str, arrays: Any, dtype: Any = None) -> list[Any]:

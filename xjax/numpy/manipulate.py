@@ -27,7 +27,6 @@ from xjax.ops.piecewise import min
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 
-
 # -- shape --------------------------------------------------------------------------------------------------------
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:

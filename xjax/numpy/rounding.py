@@ -25,7 +25,6 @@ from xjax.ops.elementwise import round as lax_round
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 
-
 # -- rounding -----------------------------------------------------------------------------------------------------
 
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
@@ -96,7 +95,7 @@ def signbit(x: Any, /) -> Any:
     """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
     where = "numpy.signbit"
     x = operand(where, x)
-    refuse_complex(where, x)
+    refuse_complex(where, x, exc=ValueError)
     if dtypes.is_float(x.dtype):
         width = dtypes.bit_width(x.dtype)
         return lt(bitcast_convert_type(x, np.dtype(f"int{width}")), 0)
@@ -151,7 +150,7 @@ def _is_infinity(name: str, value: float) -> Callable:
         where = f"numpy.{name}"
         refuse_out(where, out)
         x = operand(where, x)
-        refuse_complex(where, x)
+        refuse_complex(where, x, exc=ValueError)
         return eq(x, value) if dtypes.is_float(x.dtype) else filled_bool(x, False)
 
     is_infinity.__name__ = is_infinity.__qualname__ = name

@@ -17,16 +17,14 @@ from xjax.numpy.rounding import isclose, isnan, truth
 from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import equal, to_array_like
 from xjax.ops.arrange import iota, rev, stack
-from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
+from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or, shift_right_logical
 from xjax.ops.compare import ge, le, lt, ne, select
 from xjax.ops.convert import convert_element_type
 from xjax.ops.cumulative import cumsum
 from xjax.ops.elementwise import add, sub
-from xjax.ops.bitwise import shift_right_logical
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import index_in_dim
-
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import array, asarray, linspace, zeros
 from xjax.numpy.joining import concatenate
 from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
-from xjax.numpy.promote import (broadcast_to, cast, default_int, expand_to, promote, promote_inexact)
+from xjax.numpy.promote import broadcast_to, cast, default_int, expand_to, promote, promote_inexact
 from xjax.numpy.reductions import max as amax
 from xjax.numpy.reductions import mean
 from xjax.numpy.reductions import min as amin
@@ -46,7 +46,6 @@ from xjax.ops.sort import sort as lax_sort
 from xjax.ops.transcendental import sqrt
 from xjax.runtime.jit import jit
 
-
 # -- averages -----------------------------------------------------------------------------------------------------
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
@@ -65,7 +64,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights.shape != a.shape:
         if axis is None or weights.ndim != 1:
             raise bad(where, "weights of another shape must be a vector along one `axis`",
-                      given={"a": a.aval, "weights": weights.aval, "axis": axis}, fix="pass axis=....")
+                      given={"a": a.aval, "weights": weights.aval, "axis": axis}, fix="pass axis=....",
+                      exc=ValueError if axis is None else TypeError)
         d = canonical_axis(axis, a.ndim, where)
         if weights.shape[0] != a.shape[d]:
             raise bad(where, f"there are {weights.shape[0]} weights for {a.shape[d]} elements", given={"a": a.aval},

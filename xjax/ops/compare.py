@@ -187,7 +187,8 @@ def _clamp_lower(b: Builder, out: ShapedArray, low: Value, x: Value, high: Value
 def _clamp_jvp(primals, tangents):
     low, x, high = primals
     out = clamp_p.bind(low, x, high)
-    holds = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)), lambda: lt(high, x))
+    holds = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
+             lambda: lt(high, x))
     shares = [select(fill(test(), out.aval), fill(tangent, out.aval), filled_like(out, 0))
               for tangent, test in zip(tangents, holds, strict=True) if type(tangent) is not Zero]
     return out, functools.reduce(accumulate, shares, Zero(out.aval.tangent()))

@@ -33,7 +33,8 @@ sign = unary_function(sign_p, "-1, 0 or 1 by the sign of x (nan stays nan); ``x 
 
 def _abs_dtype(dtype: np.dtype) -> np.dtype:
     if dtypes.is_unsigned(dtype):
-        raise bad("lax.abs", f"does not accept dtype {dtype.name}", fix="unsigned numbers are their own absolute value.")
+        raise bad("lax.abs", f"does not accept dtype {dtype.name}",
+                  fix="leave it out: unsigned numbers are their own absolute value.")
     return part_dtype(dtype) if dtypes.is_complex(dtype) else dtype
 
 
