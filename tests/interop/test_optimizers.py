@@ -26,7 +26,8 @@ def params_and_grads(steps=5):
     shapes = {"dense": {"w": (4, 3), "b": (3,)}, "scale": ()}
 
     def tree():
-        return jax.tree.map(lambda s: jax.numpy.float32(rng.normal(size=s)), shapes, is_leaf=lambda s: isinstance(s, tuple))
+        return jax.tree.map(lambda s: jax.numpy.float32(rng.normal(size=s)), shapes,
+                            is_leaf=lambda s: isinstance(s, tuple))
 
     return tree(), [tree() for _ in range(steps)]
 

@@ -16,19 +16,19 @@ ELEMENTWISE = {
         "sparse_sigmoid", "squareplus", "swish", "tanh")},
     "gelu by erf": {"approximate": False}, "celu 2": {"alpha": 2.0}, "elu 0.5": {"alpha": 0.5},
     "leaky_relu 0.2": {"negative_slope": 0.2}, "squareplus 1": {"b": 1.0}}
-ROWS = np.random.default_rng(0).normal(size=(3, 4, 6))
+ROWS = np.random.default_rng(0).normal(size=(2, 3, 4))
 ALONG_AXIS = {
-    "glu": ("glu", {}), "glu 1": ("glu", {"axis": 1}),
+    "glu": ("glu", {}), "glu 0": ("glu", {"axis": 0}),
     **{f"{name} {axis}": (name, {"axis": axis}) for name in ("softmax", "log_softmax", "standardize", "logsumexp")
        for axis in (0, -1, (0, 2))},
     "softmax all": ("softmax", {"axis": None}), "logsumexp all": ("logsumexp", {}),
     "logsumexp keepdims": ("logsumexp", {"axis": 1, "keepdims": True}),
-    "logsumexp b": ("logsumexp", {"axis": 1, "b": np.linspace(0.0, 2.0, 6)}),
+    "logsumexp b": ("logsumexp", {"axis": 2, "b": np.linspace(0.0, 2.0, 4)}),
     "logsumexp where": ("logsumexp", {"axis": 2, "where": ROWS > -0.5}),
     "logmeanexp": ("logmeanexp", {}), "logmeanexp where": ("logmeanexp", {"axis": 2, "where": ROWS > -0.5}),
     "softmax where": ("softmax", {"where": ROWS > -0.5}), "log_softmax where": ("log_softmax", {"where": ROWS > -9}),
     "standardize stable": ("standardize", {"algorithm": "stable"}),
-    "standardize where": ("standardize", {"where": ROWS > -0.5}),
+    "standardize where": ("standardize", {"axis": (0, 2), "where": ROWS > -0.5}),
     "standardize given": ("standardize", {"mean": 0.5, "variance": 2.0})}
 
 
@@ -42,40 +42,42 @@ def slopes(f, x, step=1e-6):
 
 
 @pytest.mark.parametrize("label", ELEMENTWISE)
-def test_elementwise_as_jax(label):
+def test_elementwise(label):
+    smooth, step = X[1:29:2] + 0.013, 1e-6                              # no kink lies there
+    points = np.concatenate([X, smooth, smooth + step, smooth - step])
+    with xjax.enable_x64(True):
+        f = function(xjax, label, ELEMENTWISE[label])
+        value, slope = np.asarray(f(points)), np.asarray(xjax.vmap(xjax.grad(f))(points))
+    _, _, above, below = np.split(value, np.cumsum([X.size, smooth.size, smooth.size]))
+    np.testing.assert_allclose(slope[X.size:X.size + smooth.size], (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
     jax = pytest.importorskip("jax")
-    with jax.enable_x64(True), xjax.enable_x64(True):
-        ours, theirs = (function(library, label, ELEMENTWISE[label]) for library in (xjax, jax))
-        np.testing.assert_allclose(ours(X), theirs(X), rtol=1e-12, atol=1e-15)
-        grads = [library.vmap(library.grad(f))(X) for library, f in ((xjax, ours), (jax, theirs))]
-        np.testing.assert_allclose(*grads, rtol=1e-12, atol=1e-15)
-        assert ours(1.5).weak_type == theirs(1.5).weak_type and ours(np.float32(1)).dtype == theirs(np.float32(1)).dtype
+    with jax.enable_x64(True):
+        f = function(jax, label, ELEMENTWISE[label])
+        np.testing.assert_allclose(value, f(points), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(slope, jax.vmap(jax.grad(f))(points), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("label", ELEMENTWISE)
-def test_elementwise_slope(label):
-    with xjax.enable_x64(True):
-        f, x = function(xjax, label, ELEMENTWISE[label]), np.linspace(-5.03, 5.11, 24)      # no kink
-        np.testing.assert_allclose(xjax.vmap(xjax.grad(f))(x), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("label", ALONG_AXIS)
-def test_along_axis_as_jax(label):
+def test_result_types(label):
     jax = pytest.importorskip("jax")
-    name, keywords = ALONG_AXIS[label]
-    with jax.enable_x64(True), xjax.enable_x64(True):
-        ours, theirs = (function(library, name, keywords) for library in (xjax, jax))
-        np.testing.assert_allclose(ours(ROWS), theirs(ROWS), rtol=1e-12, atol=1e-14)
-        grads = [library.grad(lambda x, f=f: (f(x) ** 2).sum())(ROWS) for library, f in ((xjax, ours), (jax, theirs))]
-        np.testing.assert_allclose(*grads, rtol=1e-10, atol=1e-12)
+    for x in (1.5, np.float32(1), np.ones(3, jnp.bfloat16)):
+        ours, theirs = (library.make_jaxpr(function(library, label, ELEMENTWISE[label]))(x).out_avals[0]
+                        for library in (xjax, jax))
+        assert (ours.dtype, ours.weak_type) == (theirs.dtype, theirs.weak_type)
 
 
 @pytest.mark.parametrize("label", ALONG_AXIS)
-def test_along_axis_slope(label):
+def test_along_axis(label):
     name, keywords = ALONG_AXIS[label]
     with xjax.enable_x64(True):
-        f = xjax.jit(lambda x: (function(xjax, name, keywords)(x) ** 2).sum())
-        np.testing.assert_allclose(xjax.grad(f)(ROWS), slopes(f, ROWS), rtol=1e-6, atol=1e-7)
+        f = xjax.jit(function(xjax, name, keywords))
+        value, slope = f(ROWS), xjax.grad(lambda x: (f(x) ** 2).sum())(ROWS)
+        np.testing.assert_allclose(slope, slopes(lambda x: np.asarray(f(x)) ** 2, ROWS), rtol=1e-6, atol=1e-7)
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        f = jax.jit(function(jax, name, keywords))
+        np.testing.assert_allclose(value, f(ROWS), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(slope, jax.grad(lambda x: (f(x) ** 2).sum())(ROWS), rtol=1e-10, atol=1e-12)
 
 
 def test_slopes_at_kinks():
@@ -103,7 +105,7 @@ def test_gradient_of_masked_rows_is_as_in_jax():
 def test_no_overflow():
     x = np.array([-1e30, 0, 1e30, np.inf], np.float32)
     np.testing.assert_array_equal(nn.softmax(x[:3]), [0, 0, 1])
-    np.testing.assert_array_equal(nn.logsumexp(x[:3]), 1e30)
+    np.testing.assert_array_equal(nn.logsumexp(x[:3]), np.float32(1e30))
     assert float(nn.logsumexp(x)) == np.inf and float(nn.logsumexp(-x[3:])) == -np.inf
     assert float(nn.log1mexp(1e-30)) == pytest.approx(np.log(1e-30))
     value, sign = nn.logsumexp(np.float32([1, 2]), b=np.float32([1, -1]), return_sign=True)

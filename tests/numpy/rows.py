@@ -165,8 +165,8 @@ rows("matvec", (X3, V))
 rows("vecmat", (V, X3.swapaxes(1, 2)))
 rows("einsum", ("ij,jk->ik", X, X.T), ("ij,kj", X, I), ("ij,jk->ki", X, X.T), ("ii", X[:, :3]), ("ii->i", X[:, :3]),
      ("ij->ji", X), ("ij->", X), ("bij,bkj->bik", X3, X3), ("...ij,...kj->...ik", X3, X3), ("i,j->ij", V, V),
-     ("ij,j->i", X, V), ("ij,ij->i", X, X), ("ijk,kl,jm->ilm", X3, X.T, X[:, :3]), ("ij,j", X, X), ("ij,jk->iz", X, X.T),
-     (X, [0, 1], X.T, [1, 2], [0, 2]), ("...j,j->...", X3, V), ("ij,ik->", X, X))
+     ("ij,j->i", X, V), ("ij,ij->i", X, X), ("ijk,kl,jm->ilm", X3, X.T, X[:, :3]), ("ij,j", X, X),
+     ("ij,jk->iz", X, X.T), (X, [0, 1], X.T, [1, 2], [0, 2]), ("...j,j->...", X3, V), ("ij,ik->", X, X))
 rows("cross", (X[:, :3], X[::-1, :3]), (V[:2], V[2:]), (X[:, :2], X[:, 1:]), (V, V))
 rows("trace", X, (X3, 1, 0, 2), U)
 

@@ -37,10 +37,10 @@ _RULES = (higher_order, keys)
 def from_jax(fun: Callable) -> JaxFunction:
     """A function written in JAX, callable with xjax values.
 
-    Arrays, traced values and Python numbers in the arguments (in any pytree) are traced; strings, bools, None, functions
-    and everything else are static, and so is a number that the function can only use as a Python value (an axis, a
-    shape). Results are the same pytrees of xjax arrays; a callable in the result is bridged too, and may be passed back.
-    The program is traced, translated and compiled once for each combination of types and static values.
+    Arrays, traced values and Python numbers in the arguments (in any pytree) are traced; strings, bools, functions and
+    everything else are static, and so is a number that the function can only use as a Python value (an axis, a shape).
+    Results are the same pytrees, of xjax arrays; a callable among them is bridged too, and may be passed back. The
+    program is traced, translated and compiled once for each combination of types and static values.
 
     The real JAX is imported by this call's first use (about half a second), and kept on the CPU.
 
@@ -54,7 +54,8 @@ def from_jax(fun: Callable) -> JaxFunction:
     if isinstance(fun, JaxFunction):
         return fun
     if not callable(fun):
-        raise bad("from_jax", "needs a function", given={"fun": repr(fun)[:80]}, fix="write from_jax(f), not from_jax(f(x)).")
+        raise bad("from_jax", "needs a function", given={"fun": repr(fun)[:80]},
+                  fix="write from_jax(f), not from_jax(f(x)).")
     return JaxFunction(_Source(lambda: fun, function_name(fun), _programs_of(fun), fun))
 
 
@@ -147,12 +148,11 @@ class _Call:
                     continue
                 x = from_jax_array(x)
             self.arrays.append(x)
-            self.avals.append(typeof(x))
+            self.avals.append(x.aval if kind is Array else typeof(x))
 
     def key(self) -> tuple:
-        """What one program is good for. Equal numbers of different types (1, 1.0, True) are different values."""
-        static = tuple([(i, type(x), x, str(x) if x == 0 else "") if isinstance(x, (float, complex)) else (i, type(x), x)
-                        for i, x in self.static])
+        """What one program is good for. Equal numbers that differ (1, 1.0, True; 0.0, -0.0) are told apart."""
+        static = tuple([(i, type(x), repr(x) if isinstance(x, (float, complex)) else x) for i, x in self.static])
         return self.tree, tuple(self.avals), tuple(self.numbers), static, config.trace_key()
 
     def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, tuple, dict]:
@@ -168,7 +168,8 @@ def _unhashable(name: str, call: _Call) -> Exception:
         try:
             hash(x)
         except TypeError:
-            return bad(f"from_jax of `{name}`", f"an argument of type {type(x).__name__} is neither an array nor hashable",
+            kind = type(x).__name__
+            return bad(f"from_jax of `{name}`", f"an argument of type {kind} is neither an array nor hashable",
                        given={"value": repr(x)[:80]}, fix="pass arrays, pytrees of them, or hashable values.")
     return bad(f"from_jax of `{name}`", "the static part of an argument's pytree is not hashable",
                fix="give the container hashable static fields.")
@@ -205,27 +206,19 @@ def _trace(source: _Source, call: _Call) -> _Traced:
     with inside_jax():
         closed = jax.make_jaxpr(flat)(*[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
                                         for a in call.avals])
-        if not call.arrays and any(map(_is_function, leaves)):
-            made = run(())                  # outside the trace: nothing traced may live on in them
-        else:
-            made = [functools.partial(_remake, run, k) for k in range(len(leaves))]
-    where = f"from_jax of `{source.name}`"
-    slots = []
-    for x, make in zip(leaves, made, strict=True):
-        if _is_array(x):
-            slots.append(_ARRAY)
-        elif _is_function(x):
-            constant = not call.arrays
-            slots.append(_Source((lambda f=make: f) if constant else make, function_name(x), {}, make if constant else None))
-        else:
-            slots.append(_Static(x))
-    program, consts = translate(closed, where)
+        # Functions are made once more, outside the trace: nothing traced may live on in them.
+        constant = run(()) if any(map(_is_function, leaves)) and not call.arrays else None
+    slots = [_ARRAY if _is_array(x) else _function(run, k, x, constant) if _is_function(x) else _Static(x)
+             for k, x in enumerate(leaves)]
+    program, consts = translate(closed, f"from_jax of `{source.name}`")
     return _Traced(program, [to_array(c) for c in consts], slots, out_tree, source.name)
 
 
-def _remake(run: Callable, k: int, *arrays: Any) -> Callable:
-    """The k-th result of the function that made it, for other arrays."""
-    return run(arrays)[k]
+def _function(run: Callable, k: int, traced: Callable, constant: Sequence[Any] | None) -> _Source:
+    """The source of the k-th result; with arrays among the arguments it is made anew for those of each use."""
+    if constant is not None:
+        return _Source(lambda: constant[k], function_name(traced), _programs_of(constant[k]), constant[k])
+    return _Source(lambda *arrays: run(arrays)[k], function_name(traced), {})
 
 
 def _is_array(x: Any) -> bool:

@@ -157,7 +157,7 @@ def _parameter(value: Any) -> Any:
         return _ENUMS[kind][value.name]
     if kind in _DIMENSIONS:
         ours = _DIMENSIONS[kind]
-        return ours(*(getattr(value, field) for field in ours._fields))
+        return ours(*(_parameter(getattr(value, field)) for field in ours._fields))
     if kind == "ClosedJaxpr":
         return subprogram(value)
     if kind == "Jaxpr":

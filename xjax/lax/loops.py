@@ -48,7 +48,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
     dtype = _check_bounds(lower, upper)
     first, last = _known_int(lower), _known_int(upper)
     if first is not None and last is not None:
-        return _known_bounds(first, last, lower, dtype, body_fun, init_val, unroll)
+        return _known_bounds(first, last, body_fun, init_val, unroll)
     if unroll is not None:
         raise bad("fori_loop", "`unroll` needs bounds that are known while tracing",
                   given={"lower": typeof(lower), "upper": typeof(upper)},
@@ -60,13 +60,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
     return outs[2]
 
 
-def _known_bounds(first: int, last: int, lower: Any, dtype: Any, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
+def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
     if config.disable_jit:
         for i in range(first, last):
-            init_val = body_fun(dtype.type(i), init_val)
+            init_val = body_fun(i, init_val)
         return init_val
-    start = first if type(lower) is int and typeof(first).dtype == dtype else dtype.type(first)
-    (_, val), _ = scan(wrapped(body_fun, _counting), (start, init_val), None, length=max(last - first, 0),
+    # As in JAX, the index counts from a Python int, whatever the dtype of the bounds.
+    (_, val), _ = scan(wrapped(body_fun, _counting), (first, init_val), None, length=max(last - first, 0),
                        unroll=1 if unroll is None else unroll)
     return val
 

@@ -274,7 +274,8 @@ def sinc(x: Any, /) -> Any:
     small = lt(lax_abs(x), 1e-2 if dtypes.bit_width(x.dtype) >= 32 else 1e-1)
     safe = choose(small, scalar_like(x, 1), x)
     squared = lax_square(choose(small, x, scalar_like(x, 0)))
-    series = add(1 * scalar_like(x, 1), mul(squared, add(scalar_like(x, -1 / 6), mul(squared, scalar_like(x, 1 / 120)))))
+    tail = add(scalar_like(x, -1 / 6), mul(squared, scalar_like(x, 1 / 120)))
+    series = add(scalar_like(x, 1), mul(squared, tail))
     return choose(small, series, div(sin(safe), safe))
 
 
@@ -301,7 +302,9 @@ def real(x: Any, /) -> Any:
 def imag(x: Any, /) -> Any:
     """Imaginary part, element-wise; zeros for a real array."""
     x = to_array_like("numpy.imag", x)
-    return complex_numbers.imag(x) if dtypes.is_complex(x.dtype) else expand_to("numpy.imag", scalar_like(x, 0), x.shape)
+    if dtypes.is_complex(x.dtype):
+        return complex_numbers.imag(x)
+    return expand_to("numpy.imag", scalar_like(x, 0), x.shape)
 
 
 def conjugate(x: Any, /) -> Any:
@@ -330,7 +333,7 @@ def isreal(x: Any, /) -> Any:
     return eq(imag(x), 0)
 
 
-# -- bits and powers of two---------------------------------------------------------------------------------------------------
+# -- bits and powers of two --------------------------------------------------------------------------------------------
 
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """``x1 * 2**x2``, element-wise.

@@ -55,7 +55,7 @@ def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -
     shared = [c for c in shared if c in xs and c in ys]
     batch, contract = [c for c in out if c in shared], [c for c in shared if c not in out]
     free_x, free_y = [c for c in xs if c not in shared], [c for c in ys if c not in shared]
-    numbers = (tuple(tuple(map(s.index, contract)) for s in (xs, ys)), tuple(tuple(map(s.index, batch)) for s in (xs, ys)))
+    numbers = tuple(tuple(tuple(map(s.index, group)) for s in (xs, ys)) for group in (contract, batch))
     made = (*batch, *free_x, *free_y)
     swapped = made != tuple(out) and (*batch, *free_y, *free_x) == tuple(out)
     if swapped:

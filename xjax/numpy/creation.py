@@ -458,7 +458,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         raise bad(where, "copy=False is not supported: grids are new arrays", fix="leave it out.", exc=ValueError)
     vectors = [asarray(array_like(where, x)) for x in xi]
     if any(v.ndim > 1 for v in vectors):
-        raise bad(where, "the arguments must be vectors", given={f"argument {i}": v.aval for i, v in enumerate(vectors)},
+        raise bad(where, "the arguments must be vectors",
+                  given={f"argument {i}": v.aval for i, v in enumerate(vectors)},
                   fix="flatten them with x.ravel().", exc=ValueError)
     vectors = [reshape(v, (1,)) if not v.ndim else v for v in vectors]
     position = list(range(len(vectors)))

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
 from xjax.numpy import composed, contract, rounding, ufuncs
 from xjax.runtime.array import Array
+from xjax.runtime.dispatch import eval_trace
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
 _REFUSED = (list, tuple, set, dict)
+_COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 
 
 def _is_operand(x: Any, y: Any, symbol: str) -> bool:
@@ -40,7 +43,11 @@ def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Calla
             return function(x, y)
         return NotImplemented
 
+    commutes = name in _COMMUTATIVE
+
     def operate_reflected(x: Any, y: Any) -> Any:
+        if commutes and type(x) is Array and context.trace is eval_trace and type(y) in _USUAL:
+            return function(x, y)                   # a number on the right is the fast path of a ufunc
         if type(y) in _USUAL or _is_operand(x, y, symbol):
             return function(y, x)
         return NotImplemented

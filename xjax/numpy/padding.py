@@ -150,7 +150,8 @@ def _mirror(skip_edge: int) -> Callable:
 
 def _image(x: Any, axis: int, n: int, at_end: bool, skip: int, reflect_type: str) -> Any:
     size = x.shape[axis]
-    near = slice_in_dim(x, size - skip - n, size - skip, axis=axis) if at_end else slice_in_dim(x, skip, skip + n, axis=axis)
+    start = size - skip - n if at_end else skip
+    near = slice_in_dim(x, start, start + n, axis=axis)
     image = rev(near, (axis,))
     if reflect_type == "even":
         return image

@@ -26,7 +26,7 @@ _HOST = (np.ndarray, np.generic)
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def array_like(where: str, x: Any) -> Any:
-    """`x` itself if it is an array, a tracer, a NumPy value or a number; what `__jax_array__` or `__array__` gives else.
+    """`x` itself if it is an array, a tracer, a NumPy value or a number, else what its `__(jax_)array__` gives.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
     """

@@ -41,8 +41,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise bad("numpy.where", "needs both `x` and `y`, or neither", fix="pass where(condition, x, y).",
-                  exc=ValueError)
+        raise bad("numpy.where", "needs both `x` and `y`, or neither", fix="pass where(condition, x, y).")
     if size is not None or fill_value is not None:
         raise bad("numpy.where", "`size` and `fill_value` are for where(condition) only", fix="leave them out.",
                   exc=ValueError)

@@ -1,4 +1,4 @@
-"""Operands of functions made of several operations, and choice between values: `clip`, `nan_to_num`, the core of `where`."""
+"""Operands of functions made of several operations; choice between values: `clip`, `nan_to_num`, and for `where`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _NUMBERS = (bool, int, float, complex)
 def operand(where: str, x: Any) -> Any:
     """An array-like value as one that has a dtype: Python numbers become weak arrays, or literals while staging."""
     x = array_like(where, x)
-    if type(x) not in _NUMBERS:
+    if hasattr(x, "aval"):
         return x
+    if type(x) not in _NUMBERS:
+        return cast(where, x, typeof(x).dtype)              # 64 bits become 32, unless x64 is on
     if type(context.trace) is not StagingTrace:
         return to_array(x)
     aval = typeof(x)

@@ -171,7 +171,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     for x in (prepend, a, append):
         if x is not None:
             x = to_array_like(where, x)
-            parts.append(x if x.ndim else broadcast_in_dim(x, [1 if d == axis else m for d, m in enumerate(a.shape)], ()))
+            one_slice = [1 if d == axis else m for d, m in enumerate(a.shape)]
+            parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
     a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
         size = a.shape[axis]
@@ -259,7 +260,7 @@ def _add_at(length: int, index: Any, values: Any) -> Any:
     """Sums of values[i] over the i with index[i] = k, for each k below `length`; larger indices are dropped."""
     index = lax_max(index, np.int32(0))
     values = expand_to("numpy.bincount", values, index.shape)
-    numbers = ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    numbers = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
     return scatter_add(zeros((length,), values.dtype), expand_dims(index, (1,)), values, numbers)
 
 

@@ -13,6 +13,7 @@ from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tre
 from xjax.runtime import array, memory
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.jit import clear_jit_caches
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
@@ -67,11 +68,9 @@ def block_until_ready(x: Any) -> Any:
 
 
 def clear_caches() -> None:
-    """Forget the programs and executables of single operations, and give freed memory back to the system.
-
-    What was compiled for a `jit` function dies with the function, or by its `clear_cache()`.
-    """
+    """Forget all programs and executables, of single operations and of jitted functions; free pages go to the system."""
     eval_trace.clear()
+    clear_jit_caches()
     clear_type_caches()
     memory.trim()
 

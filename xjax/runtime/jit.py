@@ -49,14 +49,14 @@ class _Launch:
 class Jitted:
     """A compiled function, made by `jit`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, keep_unused: bool):
+    def __init__(self, fun: Callable, static: StaticArguments, inline: bool):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
         self._name = function_name(fun)
         self._launches: dict[tuple, _Launch] = {}
         self._plain: dict[tuple, Callable] = {}
         self._traces = _traces_of(fun)
-        self._keep_unused = keep_unused
+        _all_jitted.add(self)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -190,6 +190,13 @@ class Jitted:
 
 
 _all_traces: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_all_jitted: weakref.WeakSet = weakref.WeakSet()
+
+
+def clear_jit_caches() -> None:
+    """Forget the programs and executables of every jitted function."""
+    for jitted in list(_all_jitted):
+        jitted.clear_cache()
 
 
 def _traces_of(fun: Callable) -> dict:
@@ -239,4 +246,4 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
     if not callable(fun):
         raise bad("jit", "needs a function", given={"fun": repr(fun)[:80]}, fix="write jit(f), not jit(f(x)).")
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jitted(fun, static, inline, keep_unused)
+    return Jitted(fun, static, inline)

@@ -25,7 +25,8 @@ from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, Zero, is_array_like, typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import reshape
-from xjax.ops.zeros import full_of, instantiate
+from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat
 from xjax.transforms.transpose import backward
@@ -97,11 +98,12 @@ def _gradients(lin: Linearized, cts: Sequence[Any], primals: Sequence[Any]) -> l
 
 
 def _as_result(ct: Any) -> Any:
-    """A cotangent as the user gets it: never a symbolic zero, and no host scalar where values are computed."""
+    """A cotangent as the user gets it: never a symbolic zero, and no host value where values are computed."""
     if type(ct) is Zero:
         return instantiate(ct)
     if context.trace.parent is None and not hasattr(ct, "aval"):
-        return full_of(typeof(ct), ct)
+        aval = typeof(ct)
+        return broadcast_in_dim(ct, aval.shape, range(aval.ndim))
     return ct
 
 

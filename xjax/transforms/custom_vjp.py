@@ -17,7 +17,6 @@ from xjax.core.lowering import lower_call
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
-from xjax.core.tree_nodes import register_pytree_node_class
 from xjax.core.types import Zero, typeof
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
@@ -84,52 +83,6 @@ class custom_vjp:
             names = code.co_varnames[:code.co_argcount] if code else ()
             positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
         return positions
-
-
-def custom_gradient(fun: Callable) -> Callable:
-    """Decorator for a function that returns (value, function from a cotangent to the cotangents of the arguments).
-
-    >>> @xjax.custom_gradient
-    ... def f(x):
-    ...     return x ** 2, lambda ct: 10.0 * ct
-    >>> float(xjax.grad(f)(3.0))
-    10.0
-    """
-    @custom_vjp
-    @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return fun(*args, **kwargs)[0]
-
-    def fwd(*args: Any) -> tuple[Any, Any]:
-        # The pullback closes over values of this call: it is staged, and its constants are the residuals.
-        value, pullback = fun(*args)
-        leaves, tree = flatten(value)
-        flat = flatten_function(pullback, flatten((value,))[1], where=f"custom_gradient `{function_name(fun)}`")
-        closed, consts = hoist_consts(trace_to_jaxpr(flat, [typeof(y).tangent() for y in leaves], flat.where))
-        return value, _Pullback(consts, closed, flat.out_tree, len(args))
-
-    def bwd(pullback: _Pullback, ct: Any) -> tuple:
-        out = tree_unflatten(pullback.out_tree, pullback.closed(*pullback.consts, *flatten(ct)[0]))
-        return tuple(out) if isinstance(out, (tuple, list)) and pullback.n_args > 1 else \
-            (out[0] if isinstance(out, (tuple, list)) and len(out) == 1 else out,)
-
-    wrapped.defvjp(fwd, bwd)
-    return wrapped
-
-
-@register_pytree_node_class
-class _Pullback:
-    """The staged pullback of `custom_gradient`: its constants are leaves, the program is static."""
-
-    def __init__(self, consts: Sequence[Any], closed: Any, out_tree: Any, n_args: int):
-        self.consts, self.closed, self.out_tree, self.n_args = consts, closed, out_tree, n_args
-
-    def tree_flatten(self) -> tuple:
-        return tuple(self.consts), (self.closed, self.out_tree, self.n_args)
-
-    @classmethod
-    def tree_unflatten(cls, aux: tuple, consts: Sequence[Any]) -> _Pullback:
-        return cls(list(consts), *aux)
 
 
 class _Forward:

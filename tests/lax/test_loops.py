@@ -1,0 +1,112 @@
+"""fori_loop and map: against real JAX, when they are a scan, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.lax.oracle import DERIVATIVES, check
+from xjax import lax
+
+jax = pytest.importorskip("jax")
+
+X = np.array([0.3, -1.2, 0.8], np.float32)
+
+
+def polynomial(L, x):
+    return L.fori_loop(1, 5, lambda i, s: L.add(L.mul(s, x), L.convert_element_type(i, np.float32)), x)
+
+
+@pytest.mark.parametrize("transform", DERIVATIVES)
+def test_known_bounds_as_jax(transform):
+    check(jax, polynomial, X, transform=DERIVATIVES[transform])
+
+
+@pytest.mark.parametrize("lower,upper", [(0, 5), (2, 2), (5, 1), (-3, 2), (np.int8(1), 4), (np.int32(0), np.int32(3))])
+def test_bounds(lower, upper):
+    def f(i, s):
+        return lax.add(s, lax.convert_element_type(i, np.int32))
+    want = sum(range(int(lower), int(upper)))
+    assert int(lax.fori_loop(lower, upper, f, np.int32(0))) == want
+    assert int(xjax.jit(lambda a, b: lax.fori_loop(a, b, f, np.int32(0)))(lower, upper)) == want
+    with xjax.disable_jit():
+        assert int(lax.fori_loop(lower, upper, f, np.int32(0))) == want
+
+
+def test_dtype_of_the_index_as_jax():
+    for lower, upper in [(0, 3), (np.int8(0), np.int8(3)), (np.uint8(1), np.uint8(3))]:
+        seen = {}
+        for lib in (jax, xjax):
+            lib.lax.fori_loop(lower, upper, lambda i, s, lib=lib: seen.update({lib: (i.dtype, i.weak_type)}) or s, 0)
+        assert seen[jax] == seen[xjax], (lower, upper)
+
+
+def test_known_bounds_are_a_scan_and_others_a_while():
+    def f(n, x):
+        return lax.fori_loop(0, n, lambda i, x: lax.sin(x), x)
+    assert [e.primitive.name for e in xjax.make_jaxpr(lambda x: f(4, x))(X).eqns] == ["scan"]
+    assert [e.primitive.name for e in xjax.make_jaxpr(f)(4, X).eqns] == ["while"]
+    np.testing.assert_allclose(np.asarray(xjax.jit(f)(4, X)), np.asarray(f(4, X)), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(xjax.grad(lambda x: lax.reduce_sum(f(xjax.device_put(2), x), (0,)))(X)),
+                               np.cos(np.sin(X)) * np.cos(X), rtol=1e-6)
+
+
+def test_mapped_bounds_as_jax():
+    def f(L, n, x):
+        return L.fori_loop(0, n, lambda i, s: L.mul(s, 2.0), x)
+    check(jax, f, np.array([0, 3, 1], np.int32), np.float32(1), transform=lambda lib, f: lib.vmap(f, (0, None)))
+
+
+def test_repeated_eager_calls_trace_once():
+    traced = []
+
+    def body(i, x):
+        traced.append(1)
+        return lax.sin(x)
+
+    for _ in range(3):
+        lax.fori_loop(0, 3, body, X)
+        lax.map(lax.sin, X)
+    assert len(traced) == 1
+    for n in (1, 2, 3):
+        lax.fori_loop(0, xjax.device_put(n), body, X)
+    assert len(traced) == 1                         # known in eager mode: the same scan body
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2, 5, 8])
+def test_map_as_jax(batch_size):
+    xs = {"a": np.arange(5, dtype=np.float32), "b": np.ones((5, 2), np.float32)}
+    check(jax, lambda L, xs: L.map(lambda x: {"s": L.sin(x["a"]), "p": L.mul(x["b"], x["a"])}, xs,
+                                   batch_size=batch_size), xs)
+
+
+def test_gradient_of_map_as_jax():
+    check(jax, lambda L, xs: L.map(lambda x: L.mul(L.sin(x), x), xs), X, transform=DERIVATIVES["grad"])
+
+
+ERRORS = {
+    "float bound": (lambda: lax.fori_loop(0, 3.5, lambda i, x: x, 0), TypeError,
+                    ["`upper` must be an integer scalar", "f32[]", "fix:"]),
+    "bound with axes": (lambda: lax.fori_loop(np.arange(2), 3, lambda i, x: x, 0), TypeError,
+                        ["`lower` must be an integer scalar", "i32[2]", "fix:"]),
+    "dtypes": (lambda: lax.fori_loop(np.int8(0), np.int16(3), lambda i, x: x, 0), TypeError,
+               ["differ in dtype", "i8[]", "i16[]", "fix:"]),
+    "unroll": (lambda: xjax.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x, 0, unroll=2))(3), ValueError,
+               ["`unroll` needs bounds that are known", "fix:"]),
+    "carry": (lambda: lax.fori_loop(0, 3, lambda i, x: lax.broadcast(x, (2,)), 0.0), TypeError,
+              ["the carry changes type", "in f32[]   out f32[2]", "fix:"]),
+    "batch_size": (lambda: lax.map(lax.sin, X, batch_size=0), ValueError, ["`batch_size` must be positive"]),
+    "reverse mode": (lambda: xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: x * 2.0, x))(1.0, 3) and
+                     xjax.jit(xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: lax.mul(x, 2.0), x)))(1.0, 3),
+                     ValueError, ["reverse-mode", "Python ints as bounds"]),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(case):
+    call, kind, texts = ERRORS[case]
+    with pytest.raises(kind) as error:
+        call()
+    for text in texts:
+        assert text in str(error.value)

@@ -1,0 +1,185 @@
+"""checkpoint: the same values and derivatives, what it stores, policies, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.lax.oracle import DERIVATIVES, check, stacked, vmapped
+from xjax import lax
+from xjax.core.jaxpr import check_jaxpr
+from xjax.transforms import remat
+from xjax.transforms.remat import checkpoint, checkpoint_name, checkpoint_policies
+
+jax = pytest.importorskip("jax")
+ad_checkpoint = pytest.importorskip("jax.ad_checkpoint")
+
+W = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
+X = np.array([0.3, -1.2, 0.8], np.float32)
+
+
+def dense(L, w, x):
+    """Two products and names, by which policies choose."""
+    name = checkpoint_name if L is lax else ad_checkpoint.checkpoint_name
+    dims = (((1,), (0,)), ((), ()))
+    h = name(L.tanh(L.dot_general(w, x, dims)), "hidden")
+    return L.sin(L.dot_general(w, L.sin(h), dims))
+
+
+def of(lib):
+    return checkpoint if lib is xjax else jax.checkpoint
+
+
+POLICIES = ["everything_saveable", "nothing_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable"]
+
+
+@pytest.mark.parametrize("transform", DERIVATIVES)
+def test_derivatives_as_jax(transform):
+    check(jax, dense, W, X, rtol=1e-4, transform=lambda lib, f: DERIVATIVES[transform](lib, of(lib)(f)))
+
+
+@pytest.mark.parametrize("transform", ["grad", "grad of grad"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_derivatives_with_policies_as_jax(policy, transform):
+    def checkpointed(lib, f):
+        policies = checkpoint_policies if lib is xjax else jax.checkpoint_policies
+        return DERIVATIVES[transform](lib, of(lib)(f, policy=getattr(policies, policy)))
+    check(jax, dense, W, X, rtol=1e-4, transform=checkpointed)
+
+
+@pytest.mark.parametrize("kind", ["vmap", "vmap of grad", "grad of vmap"])
+def test_vmap_as_jax(kind):
+    check(jax, dense, *stacked([W, X], (None, 0)), rtol=1e-4,
+          transform=lambda lib, f: vmapped(kind, (None, 0))(lib, of(lib)(f)))
+
+
+def test_inside_a_scan_as_jax():
+    def f(L, w, x):
+        lib = xjax if L is lax else jax
+        body = of(lib)(lambda c, _: (dense(L, w, c), None), prevent_cse=False)
+        return L.scan(body, x, None, length=3)[0]
+    check(jax, f, W, X, rtol=1e-4, transform=DERIVATIVES["grad"])
+
+
+def test_eager_gradient():
+    want = xjax.grad(lambda x: lax.reduce_sum(dense(lax, W, x), (0,)))(X)
+    found = xjax.grad(lambda x: lax.reduce_sum(checkpoint(lambda x: dense(lax, W, x))(x), (0,)))(X)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-5)
+
+
+# -- what is stored -----------------------------------------------------------------------------------------------
+
+def passes(policy):
+    """Equations of the forward and of the backward pass."""
+    f = checkpoint(lambda w, x: dense(lax, w, x), policy=policy)
+    closed = xjax.make_jaxpr(xjax.grad(lambda w, x: lax.reduce_sum(f(w, x), (0,)), (0, 1)))(W, X)
+    check_jaxpr(closed.jaxpr)
+    return [eqn for eqn in closed.eqns if eqn.primitive is remat.remat_p]
+
+
+def count(eqn, name):
+    return sum(e.primitive.name == name for e in eqn.params["jaxpr"].eqns)
+
+
+@pytest.mark.parametrize("policy,stored,tanhs,dots", [
+    (None, 0, 1, 2), (checkpoint_policies.nothing_saveable, 0, 1, 2), (checkpoint_policies.everything_saveable, 4, 0, 0),
+    (checkpoint_policies.dots_saveable, 2, 1, 0), (checkpoint_policies.dots_with_no_batch_dims_saveable, 2, 1, 0),
+    (checkpoint_policies.save_only_these_names("other"), 0, 1, 2)],
+    ids=["none", "nothing", "everything", "dots", "dots without batch", "no name"])
+def test_policy_chooses_what_is_stored(policy, stored, tanhs, dots):
+    forward, back = passes(policy)
+    assert (forward.params["differentiated"], back.params["differentiated"]) == (False, True)
+    assert count(back, "tanh") == tanhs
+    # The transpose of two products takes four; those beyond are computed again.
+    assert count(back, "dot_general") == 4 + dots
+    if policy is not checkpoint_policies.everything_saveable:
+        assert len(forward.outvars) == 1 + stored
+    else:
+        assert len(forward.outvars) > stored
+
+
+def test_names():
+    forward, back = passes(checkpoint_policies.save_only_these_names("hidden"))
+    assert len(forward.outvars) == 2 and count(back, "tanh") <= 1
+    both = checkpoint_policies.save_from_both_policies(checkpoint_policies.save_only_these_names("hidden"),
+                                                       checkpoint_policies.dots_saveable)
+    assert len(passes(both)[0].outvars) == 4
+    assert len(passes(checkpoint_policies.save_any_names_but_these("hidden"))[0].outvars) == 1
+    x = xjax.device_put(X)
+    np.testing.assert_array_equal(np.asarray(checkpoint_name({"a": x}, "n")["a"]), X)
+
+
+def test_the_compiled_program_keeps_both_computations():
+    def text(prevent_cse):
+        f = checkpoint(lambda x: lax.sin(lax.sin(x)), prevent_cse=prevent_cse)
+        return xjax.jit(xjax.grad(f)).lower(np.float32(1)).as_text()
+    assert "optimization_barrier" in text(True) and "optimization_barrier" not in text(False)
+
+
+def test_policy_sees_into_jitted_functions():
+    f = checkpoint(xjax.jit(lambda w, x: dense(lax, w, x)), policy=checkpoint_policies.dots_saveable)
+    closed = xjax.make_jaxpr(xjax.grad(lambda w, x: lax.reduce_sum(f(w, x), (0,))))(W, X)
+    forward, _ = [eqn for eqn in closed.eqns if eqn.primitive is remat.remat_p]
+    assert len(forward.outvars) == 3
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+def test_static_arguments_trees_and_keywords():
+    def f(params, train, scale=1.0):
+        assert isinstance(train, bool)
+        return lax.mul(lax.sin(params["x"]), scale if train else 0.0)
+
+    g = checkpoint(f, static_argnums=1)
+    assert float(xjax.grad(lambda p: g(p, True, scale=2.0))({"x": 0.0})["x"]) == 2.0
+    assert float(g({"x": 1.0}, False)) == 0.0
+    by_name = checkpoint(f, static_argnames="train")
+    assert float(by_name({"x": 1.0}, False)) == float(by_name({"x": 1.0}, train=False)) == 0.0
+
+
+def test_as_a_decorator_traces_once():
+    traced = []
+
+    @checkpoint
+    def f(x):
+        traced.append(1)
+        return lax.sin(x)
+
+    for k in range(3):
+        f(np.float32(k))
+    assert len(traced) == 1 and f.__name__ == "f"
+
+
+def test_rule_that_calls_a_checkpointed_function_on_tangents():
+    scale = checkpoint(lambda x, dx: (lax.sin(x), lax.mul(lax.cos(x), dx)))
+
+    @xjax.custom_jvp
+    def f(x):
+        return lax.sin(x)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        return scale(primals[0], tangents[0])
+
+    assert float(xjax.grad(f)(0.0)) == 1.0
+
+
+ERRORS = {
+    "no function": (lambda: checkpoint(3), TypeError, ["needs a function", "fix:"]),
+    "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function", "fix:"]),
+    "concrete": (lambda: checkpoint(lax.sin, concrete=True), NotImplementedError, ["static_argnums"]),
+    "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError, ["not hashable", "fix:"]),
+    "offload": (lambda: checkpoint_policies.save_and_offload_only_these_names, NotImplementedError,
+                ["not supported", "fix:"]),
+    "unknown policy": (lambda: checkpoint_policies.dot_saveable, AttributeError, ["did you mean 'dots_saveable'"]),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(case):
+    call, kind, texts = ERRORS[case]
+    with pytest.raises(kind) as error:
+        call()
+    for text in texts:
+        assert text in str(error.value)
