@@ -51,7 +51,7 @@ jacobian = jacrev
 
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
-    **{name: (f"xjax.{name}", "") for name in ("nn", "ops", "random", "scipy", "stages")},
+    **{name: (f"xjax.{name}", "") for name in ("interop", "nn", "ops", "random", "scipy", "stages")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),

@@ -13,7 +13,7 @@ from xjax.core.errors import bad, did_you_mean, user_frame
 
 def define(source, file, names):
     """Run a source text as if it stood in `file`."""
-    exec(compile(source, file, "exec"), names)  # noqa: S102
+    exec(compile(source, file, "exec"), names)
 
 
 def test_form_of_a_message():

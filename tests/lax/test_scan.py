@@ -128,16 +128,17 @@ def test_trees_keep_their_containers():
     assert ys[0][0].shape == (3,) and ys[0][0].dtype == np.int32
 
 
-@pytest.mark.parametrize("start", [0, 0.0, np.float32(0), np.int32(0)], ids=["int", "float", "float32", "int32"])
-def test_weak_start_values_as_jax(start):
-    xs = np.arange(3, dtype=np.float32 if not isinstance(start, np.int32) else np.int32)
-    out = {lib: lib.lax.scan(lambda c, x, L=lib.lax: (L.add(c, x) if lib is jax else lib.lax.add(c, x), c), start, xs)
-           for lib in (jax, xjax)} if not isinstance(start, int) else None
-    if out is None:                     # lax.add does not promote; the result of the body decides
-        body = {lib: lib.lax.scan(lambda c, x: (x, x), start, xs) for lib in (jax, xjax)}
-        out = body
-    (c1, y1), (c2, y2) = out[jax], out[xjax]
-    assert (c1.dtype, c1.weak_type, y1.dtype) == (c2.dtype, c2.weak_type, y2.dtype)
+WEAK = {
+    "int to float": (0, lambda c, x: (x, x)), "float stays weak": (0.0, lambda c, x: (c, c)),
+    "float to float32": (0.0, lambda c, x: (x, c)), "strong stays": (np.float32(0), lambda c, x: (c, x)),
+    "strong from weak": (np.float32(0), lambda c, x: (1.0, c)), "int stays": (np.int32(0), lambda c, x: (c, c))}
+
+
+@pytest.mark.parametrize("case", WEAK)
+def test_weak_start_values_as_jax(case):
+    start, body = WEAK[case]
+    (c1, y1), (c2, y2) = (lib.lax.scan(body, start, XS) for lib in (jax, xjax))
+    assert (c1.dtype, c1.weak_type, y1.dtype, y1.weak_type) == (c2.dtype, c2.weak_type, y2.dtype, y2.weak_type)
 
 
 # -- what a derivative stores -------------------------------------------------------------------------------------

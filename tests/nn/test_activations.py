@@ -122,7 +122,8 @@ def test_one_hot(axis):
 
 
 def test_errors_name_a_fix():
-    for call, words in ((lambda: nn.glu(np.ones(3)), "odd size 3"), (lambda: nn.one_hot(np.arange(3), 2.5), "num_classes"),
+    for call, words in ((lambda: nn.glu(np.ones(3)), "odd size 3"),
+                        (lambda: nn.one_hot(np.arange(3), 2.5), "num_classes"),
                         (lambda: nn.standardize(np.ones(3), algorithm="slow"), "'slow'"),
                         (lambda: nn.softmax(np.ones(3), axis=1), "out of bounds")):
         with pytest.raises((TypeError, ValueError), match=words) as error:

@@ -48,7 +48,7 @@ config: 13 faults in faults.yaml.
   line 3    log_every        must be a number, got True
   line 1    setps            unknown key; did you mean 'steps'?
   line 4    hidden           unknown key; did you mean 'task.hidden'?
-  fix: correct them all; the known keys and their defaults stand in recipes/config.py."""  # noqa: E501
+  fix: correct them all; the known keys and their defaults stand in recipes/config.py."""
 
 
 @pytest.fixture(autouse=True)

@@ -118,7 +118,7 @@ def test_stages():
     assert "multiply" in compiled.as_text() and compiled.cost_analysis()["flops"] >= 3
     assert compiled.memory_analysis()["argument"] >= 12
     assert f.eval_shape(X, 1.0)["y"] == xjax.ShapeDtypeStruct((3,), np.float32)
-    with pytest.raises(TypeError, match="another type than it was compiled for"):
+    with pytest.raises(TypeError, match="another type than compiled for"):
         compiled(X[:2], 2.0)
     with pytest.raises(TypeError, match="another structure"):
         compiled(X)

@@ -131,7 +131,8 @@ def test_equals_jax():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: xjax.pmap(lambda x: x)(np.ones((2 * N, 1))), r"more rows than devices: .* size 8, but there are 4 devices"),
+    (lambda: xjax.pmap(lambda x: x)(np.ones((2 * N, 1))),
+     r"more rows than devices: .* size 8, but there are 4 devices"),
     (lambda: xjax.pmap(lambda x, y: x)(np.ones((4, 2)), {"b": np.ones((3, 2))}),
      r"pmap got inconsistent sizes for array axes to be mapped.\n.*\n  y\['b'\]: f32\[3,2\], axis 0 has size 3"),
     (lambda: xjax.pmap(lambda x: x)(1.0), r"cannot map axis 0 of an array with 0 axes"),

@@ -83,7 +83,8 @@ def count(eqn, name):
 
 
 @pytest.mark.parametrize("policy,stored,tanhs,dots", [
-    (None, 0, 1, 2), (checkpoint_policies.nothing_saveable, 0, 1, 2), (checkpoint_policies.everything_saveable, 4, 0, 0),
+    (None, 0, 1, 2), (checkpoint_policies.nothing_saveable, 0, 1, 2),
+    (checkpoint_policies.everything_saveable, 4, 0, 0),
     (checkpoint_policies.dots_saveable, 2, 1, 0), (checkpoint_policies.dots_with_no_batch_dims_saveable, 2, 1, 0),
     (checkpoint_policies.save_only_these_names("other"), 0, 1, 2)],
     ids=["none", "nothing", "everything", "dots", "dots without batch", "no name"])
@@ -169,7 +170,8 @@ ERRORS = {
     "no function": (lambda: checkpoint(3), TypeError, ["needs a function", "fix:"]),
     "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function", "fix:"]),
     "concrete": (lambda: checkpoint(lax.sin, concrete=True), NotImplementedError, ["static_argnums"]),
-    "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError, ["not hashable", "fix:"]),
+    "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError,
+                    ["not hashable", "fix:"]),
     "offload": (lambda: checkpoint_policies.save_and_offload_only_these_names, NotImplementedError,
                 ["not supported", "fix:"]),
     "unknown policy": (lambda: checkpoint_policies.dot_saveable, AttributeError, ["did you mean 'dots_saveable'"]),

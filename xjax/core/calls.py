@@ -1,4 +1,4 @@
-"""Between the user's functions of trees and the transforms' functions of flat lists: argument numbers, names, `Flat`."""
+"""Between the user's functions of trees and the transforms' functions of flat lists: `Flat`, names."""
 
 from __future__ import annotations
 

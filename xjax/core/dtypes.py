@@ -399,7 +399,7 @@ def check_int_range(value: Any, dtype: Any, where: str) -> None:
         )
 
 
-def scalar_dtype(value: bool | int | float | complex, where: str = "asarray") -> np.dtype:  # noqa: PYI041
+def scalar_dtype(value: bool | int | float | complex, where: str = "asarray") -> np.dtype:
     """Canonical dtype of a Python number; OverflowError for an int that does not fit it."""
     found = canonicalize_dtype(type(value))
     if type(value) is int:

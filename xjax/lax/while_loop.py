@@ -3,8 +3,8 @@
     c:f32[] = while[body_jaxpr={...} body_nconsts=1 cond_jaxpr={...} cond_nconsts=1] cond consts, body consts, carry
 
 How often it runs is known only when it has run, so there is no room for residuals: forward mode works, reverse mode
-does not. Under `vmap` with a condition that differs between elements, the condition is a vector; the loop goes on while any
-entry holds, and elements that are done keep their values.
+does not. Under `vmap` with a condition that differs between elements, the condition is a vector; the loop goes on while
+any entry holds, and elements that are done keep their values.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from xjax.core.hlo import Builder, Value, i64_matrix, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.ops.checks import canonical_axis
 from xjax.ops.arrange import concatenate, iota
+from xjax.ops.checks import canonical_axis
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul
 from xjax.ops.reduce import reduce_max, reduce_min

@@ -15,7 +15,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
-from xjax.random.bits import random_bits, split_key
+from xjax.random.threefry import random_bits, split_key
 
 # -- uniform ------------------------------------------------------------------------------------------------------
 

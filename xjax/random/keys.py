@@ -19,7 +19,7 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.types import typeof
 from xjax.ops.prng import threefry2x32
 from xjax.random.arguments import check_key, compiled
-from xjax.random.bits import key_words, split_key
+from xjax.random.threefry import key_words, split_key
 from xjax.runtime.array import to_array
 
 _IMPLS = ("threefry2x32",)

@@ -15,9 +15,9 @@ from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.sort import sort_key_val, top_k
 from xjax.random.arguments import check_key, check_shape, compiled
-from xjax.random.bits import random_bits, split_key
 from xjax.random.continuous import gumbel_formula, unit_floats
 from xjax.random.discrete import randint
+from xjax.random.threefry import random_bits, split_key
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:

@@ -68,7 +68,7 @@ def block_until_ready(x: Any) -> Any:
 
 
 def clear_caches() -> None:
-    """Forget all programs and executables, of single operations and of jitted functions; free pages go to the system."""
+    """Forget all programs and executables, of operations and of jitted functions; free pages go to the system."""
     eval_trace.clear()
     clear_jit_caches()
     clear_type_caches()

@@ -101,7 +101,8 @@ class Jitted:
         launch = self._launches.get(key)
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
-            if static is None and not kwargs and not config.debug_nans and len(args) == len(leaves) and all(map(operator.is_, args, leaves)):
+            flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
+            if flat and not config.debug_nans:
                 self._plain[config.trace_key(), id(home), *avals] = launch.run
         try:
             out = launch.run([x._buf for x in leaves])

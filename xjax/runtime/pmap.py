@@ -26,8 +26,8 @@ from xjax.runtime.array import Array, from_numpy, to_array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.shard_map import bind_shard_map, executable_of, trace_body
+from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.transforms.vmap import mapped_size
 
@@ -181,7 +181,8 @@ def _place(x: Any, sharding: NamedSharding) -> Array:
 
 def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
          static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None,
-         backend: str | None = None, axis_size: int | None = None, donate_argnums: int | Sequence[int] = ()) -> Callable:
+         backend: str | None = None, axis_size: int | None = None,
+         donate_argnums: int | Sequence[int] = ()) -> Callable:
     """Function that runs `fun` on several devices at once, each on one element along the mapped axis.
 
     Args:

@@ -1,7 +1,7 @@
-"""`shard_map`: run a function on the parts of arrays that each device of a mesh holds; its primitive and all its rules.
+"""`shard_map`: run a function on the parts of arrays that each device of a mesh holds; its primitive and its rules.
 
-The body is a program of local shapes in which the mesh axes are named, so collectives work. Derivatives and batching are
-again shard_maps, of the body's derivative and batched programs.
+The body is a program of local shapes in which the mesh axes are named, so collectives work. Derivatives and batching
+are again shard_maps, of the body's derivative and batched programs.
 """
 
 from __future__ import annotations

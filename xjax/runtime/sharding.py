@@ -79,6 +79,13 @@ class Sharding(ABC):
         return xla.on_devices(self.devices, self.hlo(ndim), self.memory_kind)
 
     @property
+    def _is_concrete(self) -> bool:
+        """Asked for by the real JAX, to which this array means nothing."""
+        raise bad("xjax", "an xjax array was passed to a function of the real JAX",
+                  fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
+                  exc=ValueError)
+
+    @property
     def num_devices(self) -> int:
         return len(self.devices)
 

@@ -1,5 +1,4 @@
-"""What happens between a Python function and its executable, to look at: traced, lowered, compiled programs; `make_jaxpr`.
-"""
+"""What happens between a Python function and its executable: traced, lowered and compiled programs; `make_jaxpr`."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def abstract(x: Any) -> ShapedArray:
 
 
 class Traced:
-    """A function traced for one type of arguments: program, values of its captured constants, structure of its result."""
+    """A function traced for one type of arguments: program, captured constants, structure of its result."""
 
     __slots__ = ("program", "consts", "out_tree", "cacheable")
 
@@ -84,7 +83,8 @@ class Traced:
 class Lowered:
     """A program as StableHLO text."""
 
-    def __init__(self, traced: Traced, avals: Sequence[ShapedArray], in_tree: Any, name: str, donated: tuple[bool, ...]):
+    def __init__(self, traced: Traced, avals: Sequence[ShapedArray], in_tree: Any, name: str,
+                 donated: tuple[bool, ...]):
         self._traced, self._avals, self._in_tree, self._name, self._donated = traced, avals, in_tree, name, donated
 
     @property
@@ -117,7 +117,7 @@ class Compiled:
         arrays = [to_array(x) for x in leaves]
         for x, aval in zip(arrays, self._avals, strict=True):
             if x.aval.strong() is not aval.strong():
-                raise bad(f"compiled `{self._name}`", "called with an argument of another type than it was compiled for",
+                raise bad(f"compiled `{self._name}`", "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
         return tree_unflatten(self.out_tree, self._executable([*self._consts, *arrays]))
@@ -135,7 +135,8 @@ class Compiled:
         return self._executable.memory_analysis()
 
 
-def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict, where: str) -> tuple[ClosedJaxpr, Any]:
+def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict,
+           where: str) -> tuple[ClosedJaxpr, Any]:
     static = StaticArguments(fun, static_argnums, None, transform=where)
     names = [f"argument `{n}`" for n in argument_names(fun, args, kwargs)]
     key = None

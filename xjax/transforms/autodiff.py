@@ -24,8 +24,7 @@ from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_map, tr
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, Zero, is_array_like, typeof
 from xjax.ops.convert import convert_element_type
-from xjax.ops.shape import reshape
-from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat

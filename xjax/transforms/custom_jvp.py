@@ -1,7 +1,7 @@
 """`custom_jvp`: a function with a forward-mode derivative rule of its own.
 
-The rule runs where a built-in jvp rule would run: under the split trace in linearize, so Python control flow in it works
-and reverse mode follows from it.
+The rule runs where a built-in jvp rule would run: under the split trace in linearize, so Python control flow in it
+works and reverse mode follows from it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
 
 def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where: str) -> list[Any]:
     """Arguments in the order of the signature, defaults filled in: rules are written for positional arguments."""
-    if not kwargs:
+    code = getattr(fun, "__code__", None)
+    if not kwargs and (code is None or len(args) >= code.co_argcount):
         return list(args)
     try:
         bound = inspect.signature(fun).bind(*args, **kwargs)
