@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+import xjax
 from recipes.checkpoint import Checkpoints
 from recipes.config import TrainConfig
 from recipes.folder import environment, note_environment, open_folder
@@ -32,6 +33,7 @@ def run(config: TrainConfig, name: str, *, resume: bool = False) -> dict[str, fl
     Raises: RecipeError.
     """
     started = time.perf_counter()
+    xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
     console = Console(soft_wrap=True)
     placer = Placer(choose_devices(config.devices))
     task = build_task(config, placer)

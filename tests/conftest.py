@@ -13,3 +13,4 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 _CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "xjax-compiled"
 _CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
 os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")

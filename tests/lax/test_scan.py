@@ -67,8 +67,6 @@ FUNCTIONS = {f.__name__: f for f in (rnn, counter, becomes_active, backwards, un
 @pytest.mark.parametrize("transform", DERIVATIVES)
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_derivatives_as_jax(f, transform):
-    if f == "nested" and transform in ("grad of grad", "grad of jvp", "jvp of grad"):
-        pytest.skip("compiles for long; the same rules are checked by the others")
     check(jax, FUNCTIONS[f], W, C, XS, transform=DERIVATIVES[transform], rtol=1e-4)
 
 
@@ -137,7 +135,8 @@ WEAK = {
 @pytest.mark.parametrize("case", WEAK)
 def test_weak_start_values_as_jax(case):
     start, body = WEAK[case]
-    (c1, y1), (c2, y2) = (lib.lax.scan(body, start, XS) for lib in (jax, xjax))
+    c1, y1 = jax.jit(lambda: jax.lax.scan(body, start, XS))()       # eager JAX hands the start value itself through
+    c2, y2 = lax.scan(body, start, XS)
     assert (c1.dtype, c1.weak_type, y1.dtype, y1.weak_type) == (c2.dtype, c2.weak_type, y2.dtype, y2.weak_type)
 
 

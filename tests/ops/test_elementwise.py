@@ -26,6 +26,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 def test_every_primitive_has_a_row():
     """A new operation without a row fails here; operations that hold programs have test files of their own."""
     structural = importlib.import_module("tests.ops.structural_table")

@@ -68,7 +68,8 @@ ROWS = {
 BOTH_MODES = [name for name in ROWS if name.startswith(("bits", "split", "uniform(", "permutation", "gumbel high"))]
 # Rows whose default dtypes are 64-bit under jax_enable_x64, or that draw 64 bits.
 BOTH_WIDTHS = ["uniform", "normal", "bits uint64(7,)", "bits uint64(3, 5)", "randint int64", "randint uint64",
-               "randint all", "randint limits", "normal complex", "truncated_normal", "choice", "rademacher", "permutation"]
+               "randint all", "randint limits", "normal complex", "truncated_normal", "choice", "rademacher",
+               "permutation"]
 
 NARROW = [name for name in ROWS if "int64" not in name]
 CASES = ([(name, False, True) for name in NARROW] + [(name, False, False) for name in BOTH_MODES if name in NARROW]

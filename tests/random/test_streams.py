@@ -24,12 +24,12 @@ def draw(library, case, *, compiled=False):
         stack.enter_context(library.enable_x64(x64))
         stack.enter_context(library.threefry_partitionable(partitionable))
         key = library.random.PRNGKey(42)
-        f = lambda key: ROWS[name](library.random, key)  # noqa: E731
+        f = lambda key: ROWS[name](library.random, key)
         return np.asarray((library.jit(f) if compiled else f)(key))
 
 
 def summary(x):
-    """Type, and a digest of all integers, or the last few floats: their last bits are the processor's and compiler's."""
+    """Type, and a digest of integers or the last few floats, whose last bits are the processor's and compiler's."""
     kind = f"{x.dtype.name}{list(x.shape)}"
     if np.issubdtype(x.dtype, np.integer) or x.dtype == bool:
         return [kind, hashlib.sha256(x.tobytes()).hexdigest()[:16]]
@@ -63,7 +63,8 @@ def test_stream_under_jit_is_the_same(case):
 def record():
     import jax
 
-    GOLDEN.write_text(json.dumps({label(*c): summary(draw(jax, c)) for c in CASES}, sort_keys=True).replace("], ", "],\n") + "\n")
+    found = {label(*c): summary(draw(jax, c)) for c in CASES}
+    GOLDEN.write_text(json.dumps(found, sort_keys=True).replace('], "', '],\n"') + "\n")
 
 
 if __name__ == "__main__":

@@ -135,6 +135,8 @@ _TABLE = (
            choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True),
     Option("default_device", "device", None, "where new arrays live", optional=True),
     Option("enable_compilation_cache", "bool", True, "keep compiled programs on disk"),
+    Option("cache_compiled_functions", "bool", False,
+           "keep jitted and mapped functions on disk too, not only single operations"),
     Option("compilation_cache_dir", "str", None, "folder of the cache on disk", optional=True),
 )  # fmt: skip
 

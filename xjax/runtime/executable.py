@@ -87,7 +87,8 @@ def load(text: str, device: Any, in_avals: Sequence[ShapedArray], out_avals: Seq
          optimization_level: int | None = None) -> Executable:
     """Compile a one-device module for `device`."""
     sharding = on(device)
-    compile_ = compile_cache.compile_cached if optimization_level is not None else xla.compile
+    cached = optimization_level is not None or config.cache_compiled_functions      # single operations always
+    compile_ = compile_cache.compile_cached if cached else xla.compile
     loaded = compile_(device.client, text, [device], optimization_level=optimization_level)
     return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals))
 
@@ -106,8 +107,9 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     text = lower_program(closed, name, shardings=sdy, donated=donated)
     devices = tuple(mesh.devices.flat)
     client = devices[0].client
-    loaded = xla.compile(client, text, devices, num_partitions=len(devices),
-                         propagate_outputs=[s is None for s in out_shardings])
+    compile_ = compile_cache.compile_cached if config.cache_compiled_functions else xla.compile
+    loaded = compile_(client, text, devices, num_partitions=len(devices),
+                      propagate_outputs=[s is None for s in out_shardings])
     chosen = list(out_shardings)
     if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
