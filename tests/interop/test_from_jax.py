@@ -223,7 +223,8 @@ def test_not_a_function():
 
 
 @pytest.mark.parametrize("f", [jnp.sin, jnp.sum, jnp.asarray, lambda x: jnp.add(x, 1.0), jax.jit(lambda x: x),
-                               lambda x: jax.grad(jnp.sin)(x), jax.device_put], ids=str)
+                               lambda x: jax.grad(jnp.sin)(x), jax.device_put],
+                         ids=["sin", "sum", "asarray", "add", "jit", "grad", "device_put"])
 def test_an_xjax_array_in_unbridged_jax_is_one_clear_error(f):
     with pytest.raises(ValueError, match="(?s)an xjax array was passed to a function of the real JAX.*fix: bridge"):
         f(xjax.device_put(np.float32(1.0)))
@@ -311,7 +312,7 @@ def test_update_in_a_jitted_step():
 def test_optim_names():
     optim = pytest.importorskip("xnn.optim")
     with pytest.raises(AttributeError, match="did you mean 'adamw'"):
-        optim.adamww  # noqa: B018
+        optim.adamww
     assert "adam" in dir(optim) and "cosine_decay_schedule" in dir(optim)
     assert optim.EmptyState is pytest.importorskip("optax").EmptyState
 

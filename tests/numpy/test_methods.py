@@ -162,4 +162,4 @@ def test_arrays_and_tracers_have_the_same_operators():
 
 def test_mT_needs_two_axes():
     with pytest.raises(ValueError, match="at least two axes"):
-        jnp.ones(3).mT  # noqa: B018
+        jnp.ones(3).mT

@@ -87,4 +87,4 @@ def test_programs_are_those_of_jax(name):
 def test_public_names_of_ops():
     assert ops.__all__ == sorted(CASES)
     with pytest.raises(AttributeError, match="segment_mean"):
-        ops.segment_mean  # noqa: B018
+        ops.segment_mean

@@ -41,7 +41,7 @@ def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
             accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
             raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}",
                       given={"accepted": accepted},
-                      fix=f"convert with x.astype(...), or call xjax.numpy.{where}, which promotes its arguments.")
+                      fix="convert with x.astype(...), or use xjax.numpy, whose functions promote their arguments.")
 
 
 def check_same_dtype(where: str, *avals: ShapedArray) -> None:
