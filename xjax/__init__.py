@@ -53,6 +53,7 @@ jacobian = jacrev
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in ("interop", "nn", "ops", "random", "scipy", "stages")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
+    "checkpoint_policies": ("xjax.transforms.remat", "checkpoint_policies"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),

@@ -13,7 +13,9 @@ from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tre
 from xjax.runtime import array, memory
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.executable import clear_compiled
 from xjax.runtime.jit import clear_jit_caches
+from xjax.transforms import trace_cache
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
@@ -71,6 +73,8 @@ def clear_caches() -> None:
     """Forget all programs and executables, of operations and of jitted functions; free pages go to the system."""
     eval_trace.clear()
     clear_jit_caches()
+    clear_compiled()
+    trace_cache.clear()
     clear_type_caches()
     memory.trim()
 

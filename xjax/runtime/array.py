@@ -51,6 +51,8 @@ class Array:
         """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""
         if self._buf.is_deleted():
             raise deleted(self)
+        if self.aval.dtype == dtypes.float0:
+            return np.zeros(self.aval.shape, dtypes.float0)
         return xla.to_numpy(self._buf)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -240,11 +242,17 @@ def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: b
         value = np.zeros(value.shape, np.bool_)
     sharding = default_sharding() if sharding is None else sharding
     aval = ShapedArray(value.shape, dtype, weak_type)
+    stored = on_device_type(aval)
     if type(sharding) is SingleDeviceSharding:
-        buf = xla.device_put(aval, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
+        buf = xla.device_put(stored, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
     else:
-        buf = device_put_sharded(value, aval, sharding)
+        buf = device_put_sharded(value, stored, sharding)
     return Array(buf, aval, sharding)
+
+
+def on_device_type(aval: ShapedArray) -> ShapedArray:
+    """Type of the buffer that stands for an array: XLA has no float0, its place is taken by bools."""
+    return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else aval
 
 
 _scalars: dict[tuple, Array] = {}

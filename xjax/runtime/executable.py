@@ -8,13 +8,14 @@ elsewhere are moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from xjax.core.config import config
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
-from xjax.runtime.array import Array, deleted, on, put
+from xjax.runtime.array import Array, deleted, on, on_device_type, put
 from xjax.runtime.lowering import Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
@@ -31,7 +32,8 @@ class Executable:
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
         self._run = loaded.execute_sharded
-        self.handlers = [xla.result_handler(a, s.xla(a.ndim)) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self.handlers = [xla.result_handler(on_device_type(a), s.xla(a.ndim))
+                         for a, s in zip(out_avals, out_shardings, strict=True)]
         self._results = list(zip(out_avals, out_shardings, strict=True))
         self._queue = queue                 # of multi-device programs: bounds how many are in flight
 
@@ -83,13 +85,30 @@ def launch_error(error: Exception, args: Sequence[Array]) -> Exception:
     return error
 
 
+@lru_cache(maxsize=512)
+def _compiled(text: str, devices: tuple, on_disk: bool, optimization_level: int | None,
+              propagate_outputs: tuple[bool, ...]) -> xla.Executable:
+    """The loaded program of a module. Functions made anew in a loop give the same text, and do not compile again."""
+    compile_ = compile_cache.compile_cached if on_disk else xla.compile
+    return compile_(devices[0].client, text, devices, num_partitions=len(devices),
+                    optimization_level=optimization_level, propagate_outputs=propagate_outputs)
+
+
+backend.on_clear(_compiled.cache_clear)
+
+
+def clear_compiled() -> None:
+    """Forget the loaded programs that nothing else holds."""
+    _compiled.cache_clear()
+
+
 def load(text: str, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          optimization_level: int | None = None) -> Executable:
     """Compile a one-device module for `device`."""
     sharding = on(device)
-    cached = optimization_level is not None or config.cache_compiled_functions      # single operations always
-    compile_ = compile_cache.compile_cached if cached else xla.compile
-    loaded = compile_(device.client, text, [device], optimization_level=optimization_level)
+    # Single operations are kept on disk always, programs only if asked for.
+    on_disk = optimization_level is not None or config.cache_compiled_functions
+    loaded = _compiled(text, (device,), on_disk, optimization_level, ())
     return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals))
 
 
@@ -107,9 +126,8 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     text = lower_program(closed, name, shardings=sdy, donated=donated)
     devices = tuple(mesh.devices.flat)
     client = devices[0].client
-    compile_ = compile_cache.compile_cached if config.cache_compiled_functions else xla.compile
-    loaded = compile_(client, text, devices, num_partitions=len(devices),
-                      propagate_outputs=[s is None for s in out_shardings])
+    loaded = _compiled(text, devices, config.cache_compiled_functions, None,
+                       tuple(s is None for s in out_shardings))
     chosen = list(out_shardings)
     if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
