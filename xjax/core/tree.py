@@ -260,11 +260,7 @@ def tree_leaves_with_path(
 
 
 def tree_map_with_path(
-    f: Callable,
-    tree: Any,
-    *rest: Any,
-    is_leaf: Callable[..., bool] | None = None,
-    is_leaf_takes_path: bool = False,
+    f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
 ) -> Any:
     """Like `tree_map`, with the path as f's first argument.
 

@@ -20,10 +20,10 @@ from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatc
 from xjax.core.types import Zero, typeof
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate
-from xjax.transforms.rule_functions import batched_call, check_like, positional_arguments
+from xjax.transforms.rule_functions import FunctionWithRule, batched_call, check_like, positional_arguments
 
 
-class custom_jvp:
+class custom_jvp(FunctionWithRule):
     """A function whose derivative is given by `defjvp` (or `defjvps`) instead of being derived.
 
     Args:
@@ -39,15 +39,11 @@ class custom_jvp:
     10.0
     """
 
-    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
-        functools.update_wrapper(self, fun)
-        self.fun, self.jvp, self.symbolic_zeros = fun, None, False
-        self.nondiff_argnums = tuple(nondiff_argnums)
-        self.nondiff_argnames = tuple(nondiff_argnames)
-        self._where = f"custom_jvp `{function_name(fun)}`"
+    transform = "custom_jvp"
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
-        return self if instance is None else functools.partial(self, instance)
+    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self.jvp, self.symbolic_zeros = None, False
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Set the rule `jvp(*nondiff, primals, tangents) -> (value, tangent)`, linear in the tangents.
@@ -86,14 +82,6 @@ class custom_jvp:
         outs = custom_jvp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, jvp=rule,
                                       symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
-
-    def _static_positions(self, count: int) -> set[int]:
-        positions = {n % count for n in self.nondiff_argnums if -count <= n < count}
-        if self.nondiff_argnames:
-            code = getattr(self.fun, "__code__", None)
-            names = code.co_varnames[:code.co_argcount] if code else ()
-            positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
-        return positions
 
 
 class SymbolicZero:

@@ -21,10 +21,10 @@ from xjax.core.types import Zero, typeof
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import batch_flat, place_axis
-from xjax.transforms.rule_functions import batched_call, check_like, open_axis, positional_arguments
+from xjax.transforms.rule_functions import FunctionWithRule, batched_call, check_like, open_axis, positional_arguments
 
 
-class custom_vjp:
+class custom_vjp(FunctionWithRule):
     """A function whose reverse-mode derivative is given by `defvjp(fwd, bwd)`.
 
     Args:
@@ -38,15 +38,11 @@ class custom_vjp:
     10.0
     """
 
-    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
-        functools.update_wrapper(self, fun)
-        self.fun, self.fwd, self.bwd = fun, None, None
-        self.nondiff_argnums = tuple(nondiff_argnums)
-        self.nondiff_argnames = tuple(nondiff_argnames)
-        self._where = f"custom_vjp `{function_name(fun)}`"
+    transform = "custom_vjp"
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
-        return self if instance is None else functools.partial(self, instance)
+    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self.fwd, self.bwd = None, None
 
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Set the rule: `fwd(*args) -> (value, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
@@ -75,14 +71,6 @@ class custom_vjp:
         outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, fwd=fwd, bwd=bwd,
                                       symbolic_zeros=False)
         return tree_unflatten(flat.out_tree, outs)
-
-    def _static_positions(self, count: int) -> set[int]:
-        positions = {n % count for n in self.nondiff_argnums if -count <= n < count}
-        if self.nondiff_argnames:
-            code = getattr(self.fun, "__code__", None)
-            names = code.co_varnames[:code.co_argcount] if code else ()
-            positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
-        return positions
 
 
 class _Forward:

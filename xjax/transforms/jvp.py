@@ -15,8 +15,8 @@ from xjax.core.types import Zero, typeof
 from xjax.ops.zeros import instantiate
 
 
-class JVPTracer(Tracer):
-    """A primal value and its tangent, which is not Zero."""
+class DualTracer(Tracer):
+    """A primal value and its tangent, which is not Zero; in linearize the tangent is a variable of a program."""
 
     __slots__ = ("primal", "tangent")
 
@@ -25,50 +25,61 @@ class JVPTracer(Tracer):
         self.aval = typeof(primal)
 
     def concrete(self) -> Any:
-        return known_value(self.primal)
+        return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
 
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, Tracer) else super().origin()
 
 
-def known_value(x: Any) -> Any:
-    """The value itself, what is known of a tracer, or None."""
-    return x.concrete() if isinstance(x, Tracer) else x
+class DualTrace(Trace):
+    """Carries tangents: an operation that touches one is differentiated, any other goes to the parent.
 
-
-class JVPTrace(Trace):
-    """Runs the jvp rule of every operation that touches a tangent; others go to the parent."""
+    A subclass says how to differentiate: `differentiate(p, primals, tangents, params) -> (out, tangent)`.
+    """
 
     __slots__ = ()
 
-    def __init__(self, parent: Trace, tag: Tag | None = None):
-        super().__init__(parent, tag or Tag("jvp"))
-
     def split(self, x: Any) -> tuple[Any, Any]:
         """(primal, tangent) of a value; a value of another trace is constant."""
-        if type(x) is JVPTracer and x.tag is self.tag:
+        if type(x) is DualTracer and x.tag is self.tag:
             return x.primal, x.tangent
         return x, Zero(typeof(x).tangent())
 
     def join(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else JVPTracer(self.tag, primal, tangent)
+        return primal if type(tangent) is Zero else DualTracer(self.tag, primal, tangent)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         tag = self.tag
         for x in args:
-            if type(x) is JVPTracer and x.tag is tag:
+            if type(x) is DualTracer and x.tag is tag:
                 break
         else:
             return self.parent.process(p, args, params)
         primals, tangents = zip(*[self.split(x) for x in args], strict=True)
-        saved, context.trace = context.trace, self.parent
+        saved = context.trace
         try:
-            out, dout = p.jvp(primals, tangents, **params)
+            out, dout = self.differentiate(p, primals, tangents, params)
         finally:
             context.trace = saved
         if p.multiple_results:
             return [self.join(y, dy) for y, dy in zip(out, dout, strict=True)]
         return self.join(out, dout)
+
+    def differentiate(self, p: Primitive, primals: tuple, tangents: tuple, params: dict) -> tuple[Any, Any]:
+        raise TypeError(f"{type(self).__name__} does not say how to differentiate")
+
+
+class JVPTrace(DualTrace):
+    """Computes tangents beside values, by each operation's jvp rule."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: Trace):
+        super().__init__(parent, Tag("jvp"))
+
+    def differentiate(self, p: Primitive, primals: tuple, tangents: tuple, params: dict) -> tuple[Any, Any]:
+        context.trace = self.parent
+        return p.jvp(primals, tangents, **params)
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],

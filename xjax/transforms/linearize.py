@@ -16,10 +16,10 @@ from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import StagingTrace, StagingTracer, hoist_consts, trace_to_jaxpr
-from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.trace import Tag, Trace
 from xjax.core.types import Zero, typeof
 from xjax.ops.zeros import instantiate
-from xjax.transforms.jvp import known_value
+from xjax.transforms.jvp import DualTrace, DualTracer
 
 
 class SplitTrace(Trace):
@@ -44,23 +44,7 @@ class SplitTrace(Trace):
         return type(x) is StagingTracer and x.tag is self.tag
 
 
-class LinearizeTracer(Tracer):
-    """A primal value, and its tangent as a variable of the tangent program."""
-
-    __slots__ = ("primal", "tangent")
-
-    def __init__(self, tag: Tag, primal: Any, tangent: StagingTracer):
-        self.tag, self.primal, self.tangent = tag, primal, tangent
-        self.aval = typeof(primal)
-
-    def concrete(self) -> Any:
-        return known_value(self.primal)
-
-    def origin(self) -> str:
-        return self.primal.origin() if isinstance(self.primal, Tracer) else super().origin()
-
-
-class LinearizeTrace(Trace):
+class LinearizeTrace(DualTrace):
     """Computes primal values in the parent while `tangent` records the derivative."""
 
     __slots__ = ("tangent", "split_trace")
@@ -70,40 +54,19 @@ class LinearizeTrace(Trace):
         self.tangent = StagingTrace(parent, where)
         self.split_trace = SplitTrace(parent, self.tangent)
 
-    def split(self, x: Any) -> tuple[Any, Any]:
-        """(primal, tangent) of a value; a value of another trace is constant."""
-        if type(x) is LinearizeTracer and x.tag is self.tag:
-            return x.primal, x.tangent
-        return x, Zero(typeof(x).tangent())
-
     def join(self, primal: Any, tangent: Any) -> Any:
         if type(primal) is StagingTracer and primal.tag is self.tangent.tag:
             raise bad("linearize", "a derivative rule made a result depend on a tangent",
                       given={"result": primal.aval.str_short()},
                       fix="compute the primal result of a custom rule from the primal inputs only.")
-        return primal if type(tangent) is Zero else LinearizeTracer(self.tag, primal, tangent)
+        return super().join(primal, tangent)
 
-    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
-        tag = self.tag
-        for x in args:
-            if type(x) is LinearizeTracer and x.tag is tag:
-                break
-        else:
-            return self.parent.process(p, args, params)
-        primals, tangents = zip(*[self.split(x) for x in args], strict=True)
-        saved = context.trace
-        try:
-            if p.linearize is not None:
-                context.trace = self.parent
-                out, dout = p.linearize(self, primals, tangents, **params)
-            else:
-                context.trace = self.split_trace
-                out, dout = p.jvp(primals, tangents, **params)
-        finally:
-            context.trace = saved
-        if p.multiple_results:
-            return [self.join(y, dy) for y, dy in zip(out, dout, strict=True)]
-        return self.join(out, dout)
+    def differentiate(self, p: Primitive, primals: tuple, tangents: tuple, params: dict) -> tuple[Any, Any]:
+        if p.linearize is not None:
+            context.trace = self.parent
+            return p.linearize(self, primals, tangents, **params)
+        context.trace = self.split_trace
+        return p.jvp(primals, tangents, **params)
 
     def close(self) -> None:
         super().close()
@@ -132,7 +95,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     for x, flag in zip(primals, active, strict=True):
         if flag:
             tangents.append(trace.tangent.new_arg(typeof(x).tangent()))
-            x = LinearizeTracer(trace.tag, x, tangents[-1])
+            x = DualTracer(trace.tag, x, tangents[-1])
         args.append(x)
     saved = context.trace
     context.trace = trace

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core.calls import function_name
 from xjax.core.errors import bad
 from xjax.core.trace import Tag
 from xjax.core.types import typeof
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
+
+
+class FunctionWithRule:
+    """Base of custom_jvp and custom_vjp: the function, and which of its arguments are static.
+
+    Args:
+      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule as they are.
+    """
+
+    transform = ""
+
+    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums, self.nondiff_argnames = tuple(nondiff_argnums), tuple(nondiff_argnames)
+        self._where = f"{self.transform} `{function_name(fun)}`"
+
+    def __get__(self, instance: Any, owner: type) -> Callable:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _static_positions(self, count: int) -> set[int]:
+        positions = {n % count for n in self.nondiff_argnums if -count <= n < count}
+        if self.nondiff_argnames:
+            code = getattr(self.fun, "__code__", None)
+            names = code.co_varnames[:code.co_argcount] if code else ()
+            positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
+        return positions
 
 
 def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where: str) -> list[Any]:
