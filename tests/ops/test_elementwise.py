@@ -22,6 +22,7 @@ ELSEWHERE = {
                      "reduce_scatter"), "a collective: needs a mapped axis"),
     "add_any": "made by differentiation only",
     "empty": "has no value to check",
+    "name": "checkpoint_name: tests/transforms/test_remat.py",
     "threefry2x32": "random bits: test_structural.test_threefry_bits",
 }
 

@@ -9,6 +9,8 @@ hold the values of the process, instance attributes are those of the current thr
 them. So reading an option is one attribute access. Each option stands there under both names.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import re
@@ -145,6 +147,18 @@ _TRACED = tuple(option.name for option in _TABLE if option.traced)
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
+class TraceKey:
+    """The values of the options that change what tracing makes; equal ones are one object, so hashing is free."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"TraceKey{self.values}"
+
+
 class Config(threading.local):
     """The options. Class attributes: the process; instance attributes: this thread's overrides."""
 
@@ -194,15 +208,15 @@ class Config(threading.local):
         """Call ``hook(old, new)`` before an update changes the option; raising refuses it."""
         _hooks.setdefault(_option(name, "config.on_update").name, []).append(hook)
 
-    def trace_key(self) -> tuple:
+    def trace_key(self) -> TraceKey:
         """The values that change what tracing makes, for cache keys; equal keys are one object."""
         seen, key = self._key
         return key if seen == _updates else self._new_key()
 
-    def _new_key(self) -> tuple:
+    def _new_key(self) -> TraceKey:
         seen = _updates  # read first: an update that comes meanwhile makes this key stale again
         key = tuple(getattr(self, name) for name in _TRACED)
-        key = _KEYS.setdefault(key, key)
+        key = _KEYS.setdefault(key, TraceKey(key))
         own = self.__dict__
         if any(name in own for name in _TRACED):
             own["_key"] = seen, key

@@ -26,7 +26,7 @@ class ShapedArray:
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "_hash", "hlo_type", "_tangent")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "hlo_type", "_tangent", "__weakref__")
     _interned: dict[tuple, ShapedArray] = {}
 
     shape: Shape
@@ -46,15 +46,11 @@ class ShapedArray:
             found = object.__new__(cls)
             found.shape, found.dtype, found.weak_type = canonical
             found.ndim, found.size = len(shape), int(np.prod(shape, dtype=np.int64))
-            found._hash = hash(canonical)
             found.hlo_type = None            # filled by core.hlo on first use
             found._tangent = None
             found = cls._interned.setdefault(canonical, found)
         cls._interned[key] = found
         return found
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __reduce__(self):
         return ShapedArray, (self.shape, self.dtype, self.weak_type)

@@ -27,6 +27,8 @@ from xjax.runtime.stages import Lowered, ShapeDtypeStruct, Traced, abstract
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import XlaRuntimeError
 
+_type_and_place = operator.attrgetter("aval", "sharding")
+
 
 class _Launch:
     """What a call at the root needs: executable, constants on the device, structure of the result.
@@ -66,20 +68,16 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # The shortest way, for plain arrays on one device: what `_call` remembered for their types.
-        if not kwargs and context.trace is eval_trace and args and type(args[0]) is Array:
-            home = args[0].sharding
-            key = [config.trace_key(), id(home)]
-            for x in args:
-                if type(x) is not Array or x.sharding is not home:
-                    break
-                key.append(x.aval)
-            else:
-                run = self._plain.get(tuple(key))
-                if run is not None:
-                    try:
-                        return run([x._buf for x in args])
-                    except XlaRuntimeError as error:
-                        raise launch_error(error, args) from None
+        if not kwargs and context.trace is eval_trace:
+            try:
+                run = self._plain.get((config.trace_key(), *map(_type_and_place, args)))
+            except AttributeError:          # an argument that is no array yet
+                run = None
+            if run is not None:
+                try:
+                    return run([x._buf for x in args])
+                except XlaRuntimeError as error:
+                    raise launch_error(error, args) from None
         return self._call(args, kwargs)
 
     def _call(self, args: Sequence[Any], kwargs: dict) -> Any:
@@ -97,13 +95,13 @@ class Jitted:
             if type(x) is not Array or x.sharding is not home:
                 return self._call_general(leaves, tree, static)
             avals.append(x.aval)
-        key = (tree, static, config.trace_key(), id(home), *avals)
+        key = (tree, static, config.trace_key(), home, *avals)
         launch = self._launches.get(key)
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
             flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
             if flat and not config.debug_nans:
-                self._plain[config.trace_key(), id(home), *avals] = launch.run
+                self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.run
         try:
             out = launch.run([x._buf for x in leaves])
         except XlaRuntimeError as error:

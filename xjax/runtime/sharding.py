@@ -162,11 +162,20 @@ class Sharding(ABC):
 
 
 class SingleDeviceSharding(Sharding):
-    """The whole array on one device."""
+    """The whole array on one device; equal ones are one object, so that cache keys compare them by identity."""
 
-    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        self.device, self.memory_kind = device, memory_kind
-        self.devices = (device,)
+    _made: dict[tuple[Device, str | None], SingleDeviceSharding] = {}
+
+    def __new__(cls, device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+        found = cls._made.get((device, memory_kind))
+        if found is None:
+            found = super().__new__(cls)
+            found.device, found.memory_kind, found.devices = device, memory_kind, (device,)
+            found = cls._made.setdefault((device, memory_kind), found)
+        return found
+
+    def __reduce__(self) -> tuple:
+        raise TypeError("a sharding names devices of this process and cannot be pickled")
 
     def hlo(self, ndim: int) -> HloSharding:
         return xla.hlo_sharding_replicated()
@@ -176,14 +185,6 @@ class SingleDeviceSharding(Sharding):
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, memory_kind=kind)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SingleDeviceSharding):
-            return NotImplemented
-        return self.device == other.device and self.memory_kind == other.memory_kind
-
-    def __hash__(self) -> int:
-        return hash((self.device, self.memory_kind))
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self.device!r}{_kind(self)})"
