@@ -8,10 +8,8 @@ import pytest
 
 
 def test_main_job_prints_its_accuracy(command, tmp_path):
-    started = time.monotonic()
     code, out, err = command("--config", "gcn.yaml", "devices=1")
     assert code == 0, err
-    assert time.monotonic() - started < 60  # 20 s on a machine of its own
     assert "test accuracy 96.88 % (last step, 200)" in out
     assert len((tmp_path / "runs/gcn/metrics.jsonl").read_text().splitlines()) == 200
     assert (tmp_path / "runs/gcn/learning_curve.png").stat().st_size > 10_000

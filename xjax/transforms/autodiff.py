@@ -272,12 +272,9 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
         def push(basis: Any) -> Any:
             return jvp(f, chosen, tree_unflatten(treedef, basis), has_aux=has_aux)
 
-        out = vmap(push, in_axes=(0,), out_axes=(None, -1, None) if has_aux else (None, -1))(_basis(leaves))
-        y, columns = out[0], out[1]
-        jac = tree_map(lambda c: _split_columns(c, leaves, treedef, axis=-1), columns)
-        jac = tree_map(restore, jac, is_leaf=lambda t: isinstance(t, _Columns))
-        del y
-        return (jac, out[2]) if has_aux else jac
+        _, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_basis(leaves))
+        jac = tree_map(lambda c: restore(tree_unflatten(treedef, _pieces(c, leaves, axis=-1))), columns)
+        return (jac, aux[0]) if has_aux else jac
 
     return jacobian
 
@@ -322,10 +319,6 @@ def _partial(fun, args, kwargs, argnums, where):
     return f, chosen, (lambda t: t[0]) if isinstance(argnums, int) else (lambda t: tuple(t))
 
 
-class _Columns(tuple):
-    """Jacobian of one output leaf: a tuple over the differentiated arguments."""
-
-
 def _basis(leaves: Sequence[Any]) -> list[Any]:
     """The identity on the concatenation of all leaves, as one array [total, *shape] for each leaf."""
     avals = [typeof(x) for x in leaves]
@@ -351,10 +344,3 @@ def _pieces(x: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
             out.append(reshape(x[..., start:stop], (*shape[:-1], *aval.shape)))
         start = stop
     return out
-
-
-def _split_columns(x: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> _Columns:
-    return _Columns(tree_unflatten(treedef, _pieces(x, leaves, axis)))
-
-
-__all__ = ["grad", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
