@@ -11,20 +11,20 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 
-# Modules whose import needs more than the core dependencies; their packages are tested under tests/recipes.
-_OPTIONAL = {"xnn.optim"}
+# What a module's examples need beyond the core dependencies.
+_NEEDS = {"xnn.optim": "optax", "xjax.interop.bridge": "jax"}
 
 
 def _modules(package):
-    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if info.name not in _OPTIONAL:
-            yield info.name
+    return [info.name for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
 
 
 @pytest.mark.parametrize("name", [*_modules(xjax), *_modules(xnn)])
 def test_doctests(name):
+    if name in _NEEDS:
+        pytest.importorskip(_NEEDS[name])
     module = importlib.import_module(name)
-    names = {"xjax": xjax, "jnp": jnp, "np": np, "lax": xjax.lax, "random": xjax.random}
+    names = {"xjax": xjax, "xnn": xnn, "jnp": jnp, "np": np, "lax": xjax.lax, "random": xjax.random}
     result = doctest.testmod(module, extraglobs={k: v for k, v in names.items() if k not in vars(module)},
                              optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.failed == 0

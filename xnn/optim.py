@@ -32,6 +32,7 @@ def from_optax(tx: Any) -> Any:
     (`chain`, `masked`, ...), which take it apart again.
     Raises: TypeError if `tx` has no `init` and `update`.
 
+    >>> import optax
     >>> tx = xnn.optim.from_optax(optax.sgd(0.1))
     """
     init, update = getattr(tx, "init", None), getattr(tx, "update", None)
