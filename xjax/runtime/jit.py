@@ -28,6 +28,7 @@ from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import XlaRuntimeError
 
 _type_and_place = operator.attrgetter("aval", "sharding")
+_buffer = operator.attrgetter("_buf")
 
 
 class _Launch:
@@ -75,7 +76,7 @@ class Jitted:
                 run = None
             if run is not None:
                 try:
-                    return run([x._buf for x in args])
+                    return run(list(map(_buffer, args)))
                 except XlaRuntimeError as error:
                     raise launch_error(error, args) from None
         return self._call(args, kwargs)
@@ -103,7 +104,7 @@ class Jitted:
             if flat and not config.debug_nans:
                 self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.run
         try:
-            out = launch.run([x._buf for x in leaves])
+            out = launch.run(list(map(_buffer, leaves)))
         except XlaRuntimeError as error:
             raise launch_error(error, leaves) from None
         if config.debug_nans:
