@@ -92,7 +92,10 @@ def _launcher(p: Primitive, args: Sequence[Any], params: dict, home: SingleDevic
     avals = [to_array(x, home).aval for x in args]
     text, outs = lower_primitive(p, avals, params)
     exe: Executable = load(text, home.devices[0], avals, outs, optimization_level=_EAGER_LEVEL)
-    return exe.launch if p.multiple_results else exe.launcher_of_one()
+    execute, handlers = exe.execute, exe.handlers
+    if p.multiple_results:
+        return lambda bufs: execute(bufs).consume_with_handlers(handlers)
+    return lambda bufs: execute(bufs).consume_with_handlers(handlers)[0]
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:

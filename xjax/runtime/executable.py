@@ -7,7 +7,7 @@ elsewhere are moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,17 +24,16 @@ from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, Single
 class Executable:
     """A loaded program: `executable(arrays) -> list of arrays`."""
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "handlers", "_run", "_results", "_queue")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "_queue")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
                  out_shardings: Sequence[Sharding], queue: Any = None):
         self.loaded = loaded
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
-        self._run = loaded.execute_sharded
-        self.handlers = [xla.result_handler(on_device_type(a), s.xla(a.ndim))
-                         for a, s in zip(out_avals, out_shardings, strict=True)]
-        self._results = list(zip(out_avals, out_shardings, strict=True))
+        # Hot paths write `execute(bufs).consume_with_handlers(handlers)` themselves: it gives the list of arrays.
+        self.execute = loaded.execute_sharded
+        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self._queue = queue                 # of multi-device programs: bounds how many are in flight
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
@@ -48,24 +47,15 @@ class Executable:
     def launch(self, bufs: list[xla.Buffer]) -> list[Array]:
         """Launch on buffers that lie where the program wants them."""
         if self._queue is None:
-            out = self._run(bufs).consume_with_handlers(self.handlers)
-        else:
-            out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-            self._queue.push(token)
-        return [Array(buf, aval, sharding) for buf, (aval, sharding) in zip(out, self._results, strict=True)]
+            return self.execute(bufs).consume_with_handlers(self.handlers)
+        out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
+        self._queue.push(token)
+        return out
 
     @property
     def is_sharded(self) -> bool:
         """Whether it runs on several devices."""
         return self._queue is not None
-
-    def launcher_of_one(self) -> Callable[[list[xla.Buffer]], Array]:
-        """`launch` of a one-device program with one result, as the shortest function there is."""
-        run, handlers, ((aval, sharding),) = self._run, self.handlers, self._results
-
-        def launch(bufs: list[xla.Buffer]) -> Array:
-            return Array(run(bufs).consume_with_handlers(handlers)[0], aval, sharding)
-        return launch
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -76,6 +66,12 @@ class Executable:
 
     def memory_analysis(self) -> dict[str, int]:
         return xla.memory_stats(self.loaded)
+
+
+def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
+    """Makes the `Array` of one result."""
+    handler = xla.result_handler(on_device_type(aval), sharding.xla(aval.ndim))
+    return handler.wrap(lambda buf: Array(buf, aval, sharding))
 
 
 def launch_error(error: Exception, args: Sequence[Array]) -> Exception:

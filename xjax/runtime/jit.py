@@ -32,21 +32,22 @@ _buffer = operator.attrgetter("_buf")
 
 
 class _Launch:
-    """What a call at the root needs: executable, constants on the device, structure of the result.
+    """What a call at the root needs: executable, constants on the device, structure of the result."""
 
-    `run(bufs)` is the shortest way from the buffers of arguments that lie where the program wants them to the result.
-    """
-
-    __slots__ = ("executable", "consts", "unflatten", "run")
+    __slots__ = ("executable", "consts", "unflatten", "plain")
 
     def __init__(self, executable: Executable, consts: list[Array], out_tree: Any):
         self.executable, self.unflatten = executable, out_tree.unflatten
         self.consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
-        launch, unflatten, first = executable.launch, self.unflatten, [c._buf for c in self.consts]
-        if first or executable.is_sharded or out_tree.num_leaves != 1 or not treedef_is_leaf(out_tree):
-            self.run = lambda bufs: unflatten(launch(first + bufs))
-        else:
-            self.run = executable.launcher_of_one()
+        # For programs of one device without constants: all that the shortest way of a call needs.
+        one = out_tree.num_leaves == 1 and treedef_is_leaf(out_tree)
+        self.plain = None
+        if not self.consts and not executable.is_sharded:
+            self.plain = executable.execute, executable.handlers, None if one else self.unflatten
+
+    def run(self, bufs: list) -> Any:
+        """The result for buffers that lie where the program wants them."""
+        return self.unflatten(self.executable.launch([c._buf for c in self.consts] + bufs))
 
 
 class Jitted:
@@ -57,7 +58,7 @@ class Jitted:
         self._fun, self._static, self._inline = fun, static, inline
         self._name = function_name(fun)
         self._launches: dict[tuple, _Launch] = {}
-        self._plain: dict[tuple, Callable] = {}
+        self._plain: dict[tuple, tuple] = {}
         self._traces = _traces_of(fun)
         _all_jitted.add(self)
 
@@ -71,14 +72,16 @@ class Jitted:
         # The shortest way, for plain arrays on one device: what `_call` remembered for their types.
         if not kwargs and context.trace is eval_trace:
             try:
-                run = self._plain.get((config.trace_key(), *map(_type_and_place, args)))
+                plain = self._plain.get((config.trace_key(), *map(_type_and_place, args)))
             except AttributeError:          # an argument that is no array yet
-                run = None
-            if run is not None:
+                plain = None
+            if plain is not None:
+                execute, handlers, unflatten = plain
                 try:
-                    return run(list(map(_buffer, args)))
+                    out = execute(list(map(_buffer, args))).consume_with_handlers(handlers)
                 except XlaRuntimeError as error:
                     raise launch_error(error, args) from None
+                return out[0] if unflatten is None else unflatten(out)
         return self._call(args, kwargs)
 
     def _call(self, args: Sequence[Any], kwargs: dict) -> Any:
@@ -101,8 +104,8 @@ class Jitted:
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
             flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
-            if flat and not config.debug_nans:
-                self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.run
+            if flat and launch.plain is not None and not config.debug_nans:
+                self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
         try:
             out = launch.run(list(map(_buffer, leaves)))
         except XlaRuntimeError as error:
