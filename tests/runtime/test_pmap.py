@@ -176,3 +176,9 @@ def test_thousands_of_queued_programs(n):
     done = subprocess.run([sys.executable, "-c", _QUEUE.format(n=n)], env=env, capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0 and done.stdout.strip() == "exact", done.stderr[-2000:]
+
+
+def test_jit_of_pmap_moves_arrays_that_lie_on_one_device():
+    f = xjax.jit(xjax.pmap(lambda x: lax.psum(x, "i"), axis_name="i"))
+    for _ in range(2):                       # the second call takes what the first one remembered
+        np.testing.assert_array_equal(f(jnp.asarray(X)), np.broadcast_to(X.sum(0), X.shape))

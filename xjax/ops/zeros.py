@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero
 from xjax.ops.shape import broadcast_in_dim
 
 
@@ -21,10 +21,6 @@ def full_of(aval: ShapedArray, value: Any) -> Any:
 
 def zeros_of(aval: ShapedArray) -> Any:
     return full_of(aval, 0)
-
-
-def zeros_like_value(x: Any) -> Any:
-    return zeros_of(typeof(x))
 
 
 def instantiate(x: Any) -> Any:

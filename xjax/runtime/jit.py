@@ -45,9 +45,9 @@ class _Launch:
         if not self.consts and not executable.is_sharded:
             self.plain = executable.execute, executable.handlers, None if one else self.unflatten
 
-    def run(self, bufs: list) -> Any:
-        """The result for buffers that lie where the program wants them."""
-        return self.unflatten(self.executable.launch([c._buf for c in self.consts] + bufs))
+    def run(self, args: Sequence[Array]) -> Any:
+        """The result; arguments that lie elsewhere than the program wants them are moved."""
+        return self.unflatten(self.executable([*self.consts, *args]))
 
 
 class Jitted:
@@ -106,10 +106,7 @@ class Jitted:
             flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
             if flat and launch.plain is not None and not config.debug_nans:
                 self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
-        try:
-            out = launch.run(list(map(_buffer, leaves)))
-        except XlaRuntimeError as error:
-            raise launch_error(error, leaves) from None
+        out = launch.run(leaves)
         if config.debug_nans:
             check_nans(f"jit `{self._name}`", [x for x in flatten(out)[0] if type(x) is Array])
         return out
@@ -121,7 +118,7 @@ class Jitted:
         launch = self._launches.get(key)
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
-        return launch.unflatten(launch.executable([*launch.consts, *leaves]))
+        return launch.run(leaves)
 
     def _argument(self, x: Any, i: int, tree: Any) -> Array:
         try:
