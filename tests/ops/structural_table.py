@@ -11,8 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax.lax import reductions
 from xjax.ops import (
     arrange,
+    conv,
+    conv_forms,
+    conv_numbers,
     cumulative,
     dot,
     elementwise,
@@ -24,9 +28,13 @@ from xjax.ops import (
     shape,
     slice,
     sort,
+    window,
+    window_reduce,
+    window_select,
 )
 
-_MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, reduce, gather, scatter, cumulative, sort, prng)
+_MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, reduce, gather, scatter, cumulative, sort, prng,
+            conv_numbers, conv, conv_forms, window, window_reduce, window_select, reductions)
 OURS = SimpleNamespace(**{name: value for module in _MODULES for name, value in vars(module).items()
                           if not name.startswith("_")})
 
@@ -103,6 +111,11 @@ SLICES = [
         (f(4, 5), i(3)[0]), (0,)),
     Row("dynamic_slice unsigned", lambda lax, x, a: lax.dynamic_slice(x, (a,), (2,)),
         (f(100), i(90, dtype=np.uint8)[0]), (0,)),
+    Row("dynamic_slice array of starts", lambda lax, x, a: lax.dynamic_slice(x, a, (2, 3)),
+        (f(4, 5), i(-3, 7)), (0,)),
+    Row("dynamic_slice clamped", lambda lax, x, a: lax.dynamic_slice(x, (a, a), (2, 3), allow_negative_indices=False),
+        (f(4, 5), i(3)[0]), (0,)),
+    Row("index_take", lambda lax, x, a: lax.index_take(x, (a, a), (0, 2)), (f(3, 2, 4), i(-1, 6, 1)), (0,)),
     Row("dynamic_index_in_dim", lambda lax, x, a: lax.dynamic_index_in_dim(x, a, 1, keepdims=False),
         (f(2, 3), i(-1)[0]), (0,)),
     Row("dynamic_update_slice", lambda lax, x, u, a, b: lax.dynamic_update_slice(x, u, (a, b)),
@@ -276,4 +289,59 @@ SORTS = [
     Row("top_k bools", lambda lax, x: lax.top_k(x, 2), (BOOLS,)),
 ]
 
-TABLE = [*ARRANGE, *SLICES, *DOTS, *REDUCTIONS, *GATHERS, *SCATTERS, *CUMULATIVE, *SORTS]
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def _conv(strides: Any = (1, 1), padding: Any = "VALID", numbers: Any = NHWC, **more: Any) -> Callable:
+    return lambda lax, x, k: lax.conv_general_dilated(x, k, strides, padding, dimension_numbers=numbers, **more)
+
+
+_EVERYTHING = {"strides": (2, 3), "padding": ((1, 2), (-1, 1)), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2)}
+
+# More, by value only, in test_conv: a convolution takes long to compile.
+CONVOLUTIONS = [
+    Row("conv", lambda lax, x, k: lax.conv(x, k, (1,), "SAME"), (f(2, 3, 5), f(4, 3, 2)), (0, 1)),
+    Row("conv everything", _conv(**_EVERYTHING), (f(2, 5, 6, 2), f(3, 2, 2, 3)), (0, 1)),
+    Row("conv feature groups", _conv(**_EVERYTHING, feature_group_count=2), (f(2, 5, 6, 4), f(3, 2, 2, 6)), (0, 1)),
+    Row("conv batch groups", _conv(**_EVERYTHING, batch_group_count=2), (f(4, 5, 6, 3), f(3, 2, 3, 4)), (0, 1)),
+    Row("conv no batch", _conv(), (f(0, 4, 4, 2), f(2, 2, 2, 3)), (0, 1)),
+    Row("conv no room", _conv(), (f(1, 2, 2, 2), f(3, 3, 2, 3)), (0, 1)),
+]
+
+_POOL = {"window_dimensions": (1, 2, 3), "window_strides": (1, 2, 1), "padding": "SAME"}
+_HOLES = {"window_dimensions": (2, 3), "window_strides": (1, 2), "padding": ((1, 2), (2, 3)), "base_dilation": (1, 2)}
+_CROP = {"window_dimensions": (2, 2), "window_dilation": (1, 3), "padding": ((-1, 2), (1, -1))}
+_LARGE = {"window_dimensions": (1, 40), "padding": ((0, 0), (3, 2))}
+
+
+def _window(start: Any, name: str, **window: Any) -> Callable:
+    return lambda lax, x: lax.reduce_window(x, np.asarray(start, x.dtype), getattr(lax, name), **window)
+
+
+def _affine(lax: Any, a: Any, b: Any) -> Any:
+    """Composition of two affine maps: associative, and not commutative."""
+    return lax.mul(a[0], b[0]), lax.add(lax.mul(a[1], b[0]), b[1])
+
+
+# JAX has no reverse mode through reduce_window by any function: see test_window.
+WINDOWS = [
+    *[Row(f"window {name} {kind}", _window(start, name, **window), (f(*shape),), (0,))
+      for name, start in (("add", 0), ("max", -np.inf))
+      for kind, window, shape in (("pool", _POOL, (2, 5, 4)), ("holes", _HOLES, (4, 5)), ("large", _LARGE, (2, 42)))],
+    Row("window min pool", _window(np.inf, "min", **_POOL), (f(2, 5, 4),), (0,)),
+    Row("window add crop", _window(0, "add", **_CROP), (f(3, 6),), (0,)),
+    Row("window max crop", _window(-np.inf, "max", **_CROP), (f(3, 6),)),
+    Row("window max ties", _window(-np.inf, "max", window_dimensions=(1, 3)), (TIES,), (0,)),
+    Row("window max no room", _window(-np.inf, "max", window_dimensions=(9,)), (f(3),), (0,)),
+    Row("window of two", lambda lax, x, y: lax.reduce_window(
+        (x, y), (np.float32(1), np.float32(0)), lambda a, b: _affine(lax, a, b), (3,), (2,), "SAME"), (f(6), f(6))),
+    Row("reduce by mul", lambda lax, x: lax.reduce(x, np.ones((), x.dtype), lambda a, b: lax.mul(a, b), (0, 2)),
+        (f(2, 3, 3),), (0,)),
+    Row("reduce of two", lambda lax, x, y: lax.reduce(
+        (x, y), (np.float32(0), np.int32(0)), lambda a, b: (lax.add(a[0], b[0]), lax.max(a[1], b[1])), (0,)),
+        (f(3, 2), i([1, 2], [5, 0], [-3, 1]))),
+    Row("reduce of nothing", lambda lax, x: lax.reduce(x, np.ones((), x.dtype), lambda a, b: lax.mul(a, b), (0,)),
+        (f(0, 2),), (0,)),
+]
+
+TABLE = [*ARRANGE, *SLICES, *DOTS, *REDUCTIONS, *GATHERS, *SCATTERS, *CUMULATIVE, *SORTS, *CONVOLUTIONS, *WINDOWS]

@@ -15,11 +15,11 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, element_type, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.promotion import promote_types
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, is_linear, typeof
 from xjax.ops.arrange import reshape_text
 from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
 from xjax.ops.convert import convert_element_type
-from xjax.ops.makers import accumulate, match_scalars
+from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
 
 Axes = tuple[int, ...]
@@ -214,7 +214,7 @@ def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], ve
 
 def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                preferred_element_type) -> Value:
-    lhs, rhs, dtype = _operand_types(b, lhs, rhs, out.dtype)
+    lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     lhs, lhs_contract, lhs_batch, lhs_free = _collapse(b, lhs, lhs_contract, lhs_batch)
     rhs, rhs_contract, rhs_batch, rhs_free = _collapse(b, rhs, rhs_contract, rhs_batch)
@@ -230,7 +230,7 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
 _KIND_ORDER = "bifc"
 
 
-def _operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Value, Value, np.dtype]:
+def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Value, Value, np.dtype]:
     """Operands of one dtype, and the dtype of the product before it is converted to `out`.
 
     XLA sums in the type of the result, which may be a wider one of the operands' kind; between kinds we convert.
@@ -261,17 +261,6 @@ def _collapse(b: Builder, x: Value, contract: Axes, batch: Axes) -> tuple[Value,
     def moved(axes: Axes) -> Axes:
         return tuple(a if a < first else a - count + 1 for a in axes)
     return flat, moved(contract), moved(batch), (size,)
-
-
-def _dot_jvp(primals, tangents, **params):
-    (x, y), (dx, dy) = primals, tangents
-    out = dot_general_p.bind(x, y, **params)
-    total: Any = Zero(out.aval.tangent())
-    if type(dx) is not Zero:
-        total = accumulate(total, dot_general_p.bind(dx, y, **params))
-    if type(dy) is not Zero:
-        total = accumulate(total, dot_general_p.bind(x, dy, **params))
-    return out, total
 
 
 def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_type):
@@ -319,7 +308,8 @@ def _after(bdim: int, axes: Axes) -> Axes:
     return tuple(a + (a >= bdim) for a in axes)
 
 
-dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower, jvp=_dot_jvp,
+dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower,
+                          jvp=bilinear_jvp(lambda: dot_general_p),
                           transpose=_dot_transpose, batch=_dot_batch)
 
 

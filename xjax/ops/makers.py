@@ -210,6 +210,20 @@ def accumulate(x: Any, y: Any) -> Any:
     return x if type(y) is Zero else accumulate_p.bind(x, y)
 
 
+def bilinear_jvp(p: Callable[[], Primitive]) -> Callable:
+    """jvp rule of an operation of two operands that is linear in each of them."""
+    def jvp(primals, tangents, **params):
+        (x, y), (dx, dy) = primals, tangents
+        out = p().bind(x, y, **params)
+        total: Any = Zero(out.aval.tangent())
+        if type(dx) is not Zero:
+            total = p().bind(dx, y, **params)
+        if type(dy) is not Zero:
+            total = accumulate(total, p().bind(x, dy, **params))
+        return out, total
+    return jvp
+
+
 # -- public functions ---------------------------------------------------------------------------------------------
 
 _SCALARS = (bool, int, float, complex)

@@ -1,4 +1,4 @@
-"""Reductions over axes: extrema, products, logical ones, argmax and argmin, and `reduce` by any program.
+"""Reductions over axes: extrema, products, logical ones, argmax and argmin. By any function: `xjax.lax.reductions`.
 
 `reduce_sum` is in `xjax.ops.shape`. NaN is never lost: a float extremum of an array with a NaN is NaN at every size.
 """

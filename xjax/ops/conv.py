@@ -1,0 +1,288 @@
+"""Convolution: `conv_general_dilated`, linear in the operand and in the kernel, which are each other's adjoints.
+
+Batch and features hold the whole algebra; the spatial axes go along. A plain convolution is a product of matrices,
+[n, i] x [o, i] -> [n, o]. With g feature groups it is [n, g i] x [g o, i] -> [n, g o], and with g batch groups
+[g n, i] x [g o, i] -> [n, g o]. Each adjoint and each way to batch one of these is again one of these, after reshapes
+that split a group, or the batch axis, from one axis and merge it into another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, is_linear, typeof
+from xjax.ops.arrange import rev
+from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
+from xjax.ops.conv_numbers import (
+    ConvDimensionNumbers,
+    ConvGeneralDilatedDimensionNumbers,
+    adjoint_pads,
+    check_convolution,
+    check_window,
+    conv_dimension_numbers,
+    conv_shape_tuple,
+    dilated_shape,
+    explicit_pads,
+    kernel_adjoint_pads,
+    padtype_to_pads,
+    placed,
+    take,
+)
+from xjax.ops.conv_on_cpu import Convolution, emit_on_cpu
+from xjax.ops.convert import convert_element_type
+from xjax.ops.dot import PrecisionLike, canonical_precision, operand_types
+from xjax.ops.makers import bilinear_jvp
+from xjax.ops.shape import move_axis, reshape
+from xjax.ops.zeros import zeros_of
+
+
+def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]],
+                         lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+                         dimension_numbers: ConvGeneralDilatedDimensionNumbers = None, feature_group_count: int = 1,
+                         batch_group_count: int = 1, precision: PrecisionLike = None,
+                         preferred_element_type: Any = None) -> Any:
+    """Convolution over any number of spatial axes (without flipping the kernel: a cross-correlation).
+
+    Args:
+      lhs, rhs: operand and kernel, any[...] of one dtype and rank, with axes as `dimension_numbers` say.
+      window_strides: steps of the kernel, one for each spatial axis in the order of the kernel's axes.
+      padding: "SAME", "SAME_LOWER", "VALID", or (low, high) for each spatial axis; negative ones crop.
+      lhs_dilation, rhs_dilation: the operand, or the kernel, gets d - 1 zeros between neighbours.
+      dimension_numbers: see `conv_dimension_numbers`; None: batch (of the kernel: output feature), feature, spatial.
+      feature_group_count: g groups of features that do not mix; the kernel takes features / g.
+      batch_group_count: g groups of the batch, each convolved with its part of the kernel's output features.
+      precision: see `Precision`. preferred_element_type: dtype of the sum and the result.
+    Raises: ValueError if sizes do not fit; TypeError if dtypes differ.
+
+    >>> x, k = np.arange(5.0, dtype=np.float32), np.array([1.0, 0.0, -1.0], np.float32)
+    >>> conv_general_dilated(x.reshape(1, 1, 5), k.reshape(1, 1, 3), (1,), "VALID")
+    Array([[[-2., -2., -2.]]], dtype=float32)
+    """
+    where, x, k = "lax.conv_general_dilated", typeof(lhs), typeof(rhs)
+    numbers = conv_dimension_numbers(x.shape, k.shape, dimension_numbers)
+    rank = max(x.ndim - 2, 0)
+    strides = _ints(window_strides, "window_strides", where)
+    lhs_dilation = (1,) * rank if lhs_dilation is None else _ints(lhs_dilation, "lhs_dilation", where)
+    rhs_dilation = (1,) * rank if rhs_dilation is None else _ints(rhs_dilation, "rhs_dilation", where)
+    if isinstance(padding, str):
+        if any(d != 1 for d in lhs_dilation):
+            raise bad(where, f"padding {padding!r} says nothing about a dilated operand",
+                      given={"lhs_dilation": str(lhs_dilation)},
+                      fix="pass (low, high) pairs, or use lax.conv_transpose.", exc=ValueError)
+        window = dilated_shape(take(k.shape, numbers.rhs_spec[2:]), rhs_dilation)
+        padding = padtype_to_pads(take(x.shape, numbers.lhs_spec[2:]), window, strides, padding)
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
+    return conv_general_dilated_p.bind(
+        lhs, rhs, window_strides=strides, padding=explicit_pads(padding, where), lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation, dimension_numbers=numbers,
+        feature_group_count=static_int(feature_group_count, "feature_group_count", where),
+        batch_group_count=static_int(batch_group_count, "batch_group_count", where),
+        precision=canonical_precision(precision), preferred_element_type=preferred_element_type)
+
+
+def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
+    return tuple(static_int(v, name, where) for v in values)
+
+
+def _type(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,
+          batch_group_count, precision, preferred_element_type):
+    check_kinds("conv_general_dilated", ANY, lhs, rhs)
+    check_same_dtype("conv_general_dilated", lhs, rhs)
+    check_convolution(lhs, rhs, dimension_numbers, feature_group_count, batch_group_count)
+    check_window(lhs, window_strides, padding, lhs_dilation, rhs_dilation)
+    lhs_shape = dilated_shape(take(lhs.shape, dimension_numbers.lhs_spec), (1, 1, *lhs_dilation))
+    rhs_shape = dilated_shape(take(rhs.shape, dimension_numbers.rhs_spec), (1, 1, *rhs_dilation))
+    shape = conv_shape_tuple(lhs_shape, rhs_shape, window_strides, padding, batch_group_count)
+    return ShapedArray(placed(shape, dimension_numbers.out_spec), preferred_element_type or lhs.dtype,
+                       lhs.weak_type and rhs.weak_type)
+
+
+# -- lowering -----------------------------------------------------------------------------------------------------
+
+def _lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) -> Value:
+    if not (out.size and lhs.aval.size and rhs.aval.size):
+        return b.constant(0, out.strong())
+    lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
+    result = ShapedArray(out.shape, dtype)
+    emit = _complex_convolution if dtypes.is_complex(lhs.aval.dtype) else _convolution
+    return b.convert(emit(b, result, lhs, rhs, **params), out.dtype)
+
+
+def _convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, window_strides, padding, lhs_dilation,
+                 rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, precision,
+                 preferred_element_type) -> Value:
+    if b.module.platform == "cpu":
+        found = emit_on_cpu(b, out, lhs, rhs, Convolution(window_strides, padding, lhs_dilation, rhs_dilation,
+                                                          dimension_numbers, feature_group_count, batch_group_count))
+        if found is not None:
+            return found
+    labels = [_labels(spec, kinds) for spec, kinds in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)]
+    window = ""
+    if window_strides:
+        pads = [list(pair) for pair in padding]
+        window = (f"stride = {list(window_strides)}, pad = {pads}, lhs_dilate = {list(lhs_dilation)}, "
+                  f"rhs_dilate = {list(rhs_dilation)}")
+    exact = ""
+    if isinstance(precision, tuple):        # algorithms are of products of matrices only
+        exact = f", precision_config = [{', '.join(f'#stablehlo<precision {p.name}>' for p in precision)}]"
+    return b.op(f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {labels[0]}x{labels[1]}->{labels[2]}, "
+                f"window = {{{window}}} {{batch_group_count = {batch_group_count} : i64, "
+                f"feature_group_count = {feature_group_count} : i64{exact}}} : ({lhs.type}, {rhs.type}) -> "
+                f"{tensor_type(out)}", out)
+
+
+def _labels(spec: Sequence[int], kinds: str) -> str:
+    """`[b, 0, 1, f]`: what each axis is."""
+    return f"[{', '.join(placed([*kinds, *map(str, range(len(spec) - 2))], spec))}]"
+
+
+def _complex_convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) -> Value:
+    """Three real convolutions (Gauss): XLA runs complex ones as plain loops on CPU and not at all on GPU."""
+    part = np.dtype(np.float32 if lhs.aval.dtype == np.complex64 else np.float64)
+    real_out = ShapedArray(out.shape, part)
+
+    def parts(x: Value) -> list[Value]:
+        aval = ShapedArray(x.aval.shape, part)
+        return [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(aval)}", aval) for name in ("real", "imag")]
+
+    def conv(x: Value, y: Value) -> Value:
+        return _convolution(b, real_out, x, y, **params)
+
+    (x_re, x_im), (y_re, y_im) = parts(lhs), parts(rhs)
+    common = conv(b.binary("stablehlo.add", x_re, x_im), y_re)
+    first = conv(x_re, b.binary("stablehlo.subtract", y_im, y_re))
+    second = conv(x_im, b.binary("stablehlo.add", y_re, y_im))
+    re, im = b.binary("stablehlo.subtract", common, second), b.binary("stablehlo.add", common, first)
+    wide = ShapedArray(out.shape, np.dtype(np.complex64 if part == np.float32 else np.complex128))
+    return b.op(f"stablehlo.complex {re}, {im} : {tensor_type(wide)}", wide)
+
+
+# -- splitting and merging axes -----------------------------------------------------------------------------------
+
+def _split(x: Any, axis: int, outer: int) -> Any:
+    """Axis of size outer * n as two axes, outer and n."""
+    shape = typeof(x).shape
+    return reshape(x, (*shape[:axis], outer, shape[axis] // outer, *shape[axis + 1:]))
+
+
+def _merge(x: Any, source: int, target: int) -> Any:
+    """Axis `source` merged, as the outer one, into the axis that is `target` among the others."""
+    x = move_axis(x, source, target)
+    shape = typeof(x).shape
+    return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2:]))
+
+
+# -- transposes ---------------------------------------------------------------------------------------------------
+
+def _transpose(ct, lhs, rhs, **params):
+    if is_linear(lhs):
+        return [_operand_cotangent(ct, lhs.aval, rhs, **params), None]
+    return [None, _kernel_cotangent(ct, lhs, rhs.aval, **params)]
+
+
+def _as_dtype(x: Any, dtype: np.dtype) -> Any:
+    return x if typeof(x).dtype == dtype else convert_element_type(x, dtype)
+
+
+def _space(ct: Any, lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> tuple:
+    """Spatial sizes of operand, kernel and cotangent, in the kernel's order."""
+    return tuple(take(shape, spec[2:])
+                 for shape, spec in zip((lhs.shape, rhs.shape, typeof(ct).shape), numbers, strict=True))
+
+
+def _operand_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, *, window_strides, padding, lhs_dilation, rhs_dilation,
+                       dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
+    """Convolution of the cotangent with the flipped kernel, input and output features swapped, strides and dilation
+    too. Groups move from the kernel's output features to its input features; those of the batch end as features."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    sizes, window, out = _space(ct, lhs, typeof(rhs), dimension_numbers)
+    groups = max(feature_group_count, batch_group_count)
+    if groups > 1:
+        rhs = _merge(_split(rhs, rhs_spec[0], groups), rhs_spec[0], rhs_spec[1])
+    found = conv_general_dilated_p.bind(
+        ct, _as_dtype(rev(rhs, rhs_spec[2:]), typeof(ct).dtype), window_strides=lhs_dilation,
+        padding=adjoint_pads(sizes, window, window_strides, out, padding, lhs_dilation, rhs_dilation),
+        lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
+        dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
+        feature_group_count=groups, batch_group_count=1, **rest)
+    found = _as_dtype(found, lhs.dtype)
+    if batch_group_count > 1:
+        found = _merge(_split(found, lhs_spec[1], batch_group_count), lhs_spec[1], lhs_spec[0])
+    return found
+
+
+def _kernel_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, *, window_strides, padding, lhs_dilation, rhs_dilation,
+                      dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
+    """Convolution of the operand with the cotangent, summed over the batch: batch and features change places, and so
+    do groups of features and of the batch."""
+    if not typeof(ct).size:
+        return zeros_of(rhs)
+    sizes, window, out = _space(ct, typeof(lhs), rhs, dimension_numbers)
+    swapped = ConvDimensionNumbers(*((spec[1], spec[0], *spec[2:]) for spec in dimension_numbers))
+    found = conv_general_dilated_p.bind(
+        _as_dtype(lhs, typeof(ct).dtype), ct, window_strides=rhs_dilation,
+        padding=kernel_adjoint_pads(sizes, window, window_strides, out, padding, lhs_dilation, rhs_dilation),
+        lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
+        dimension_numbers=ConvDimensionNumbers(swapped.lhs_spec, swapped.out_spec, swapped.rhs_spec),
+        feature_group_count=batch_group_count, batch_group_count=feature_group_count, **rest)
+    return _as_dtype(found, rhs.dtype)
+
+
+# -- batching -----------------------------------------------------------------------------------------------------
+
+def _batch(axis, args, bdims, *, dimension_numbers, feature_group_count, batch_group_count, **rest):
+    if not axis.size:
+        return _empty_batch(args, bdims, dimension_numbers=dimension_numbers, feature_group_count=feature_group_count,
+                            batch_group_count=batch_group_count, **rest)
+    (lhs, rhs), (x, k) = args, bdims
+    (batch, feature, *_), (output, *_), (out_batch, out_feature, *_) = dimension_numbers
+    groups = max(feature_group_count, batch_group_count)
+
+    def conv(lhs: Any, rhs: Any, size: int = 1) -> Any:
+        """`size`: factor of the groups, feature groups if there are none yet."""
+        by_batch = batch_group_count > 1
+        return conv_general_dilated_p.bind(
+            lhs, rhs, dimension_numbers=dimension_numbers,
+            feature_group_count=feature_group_count * (1 if by_batch else size),
+            batch_group_count=batch_group_count * (size if by_batch else 1), **rest)
+
+    if x is not None and k is not None:                     # each element is a group of its own
+        found = conv(_merge(lhs, x, batch if batch_group_count > 1 else feature), _merge(rhs, k, output), axis.size)
+        return _split(found, out_feature, axis.size), out_feature
+    if x is not None:                                       # a larger batch
+        into = _merge if batch_group_count == 1 else _merge_within(groups)
+        return _split(conv(into(lhs, x, batch), rhs), out_batch, axis.size), out_batch
+    if groups == 1:                                         # a kernel with more output features
+        return _split(conv(lhs, _merge(rhs, k, output)), out_feature, axis.size), out_feature
+    found = _split(conv(lhs, _merge_within(groups)(rhs, k, output)), out_feature, groups)
+    found = _split(found, out_feature + 1, axis.size)       # (groups, mapped axis, features of a group)
+    return _merge(found, out_feature, out_feature + 1), out_feature
+
+
+def _merge_within(groups: int):
+    """Like `_merge`, but into each of the groups that the target axis consists of: (groups, source, rest)."""
+    def merge(x: Any, source: int, target: int) -> Any:
+        x = _split(move_axis(x, source, 0), target + 1, groups)
+        return _merge(_merge(x, 0, target + 1), target, target)
+    return merge
+
+
+def _empty_batch(args, bdims, **params):
+    """No reshape can split an axis of size 0."""
+    avals = [a if b is None else a.update(shape=(*a.shape[:b], *a.shape[b + 1:]))
+             for a, b in zip(map(typeof, args), bdims, strict=True)]
+    out = _type(*avals, **params)
+    return zeros_of(ShapedArray((0, *out.shape), out.dtype)), 0
+
+
+conv_general_dilated_p = Primitive(
+    "conv_general_dilated", type_rule=_type, lower=_lower, jvp=bilinear_jvp(lambda: conv_general_dilated_p),
+    transpose=_transpose, batch=_batch)

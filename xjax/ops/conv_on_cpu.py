@@ -1,0 +1,246 @@
+"""Three kinds of convolution that XLA's CPU backend runs slowly, written in other operations.
+
+- Depthwise, each feature with kernels of its own: one product for each element of the kernel, fused in one loop
+  (30 to 50 times faster).
+- The gradient of a kernel of one element (1 x 1): a matrix product for each image (6 to 19 times). Of larger kernels
+  the products gain little and take long to compile.
+- The gradient of a depthwise kernel: a loop over rows of images, with one accumulator for each element (7 times).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.types import ShapedArray
+from xjax.ops.arrange import concatenate_text, reshape_text, slice_text
+from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
+from xjax.ops.window import Window, emit_elements, emit_pad
+
+_I32 = ShapedArray((), np.dtype(np.int32))
+
+
+class Convolution(NamedTuple):
+    """The parameters that matter here."""
+
+    window_strides: Axes
+    padding: tuple[tuple[int, int], ...]
+    lhs_dilation: Axes
+    rhs_dilation: Axes
+    dimension_numbers: ConvDimensionNumbers
+    feature_group_count: int
+    batch_group_count: int
+
+
+def emit_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    """The convolution in other operations, or None if XLA's own is as fast."""
+    if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
+        return None
+    # A loop over images would gather them all where XLA cuts the batch over devices.
+    loops = () if b.module.partitioned and b.axes is None else (_kernel_gradient, _depthwise_kernel_gradient)
+    for emit in (_depthwise, *loops):
+        found = emit(b, out, lhs, rhs, p)
+        if found is not None:
+            return found
+    return None
+
+
+# -- depthwise ----------------------------------------------------------------------------------------------------
+
+_MOST_TAPS = 64
+
+
+def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    groups, space = p.feature_group_count, take(rhs.aval.shape, rhs_spec[2:])
+    if groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > _MOST_TAPS:
+        return None
+    window = Window(*(placed((one, one, *values), lhs_spec) for one, values in (
+        (1, space), (1, p.window_strides), ((0, 0), p.padding), (1, p.lhs_dilation), (1, p.rhs_dilation))))
+    zero = b.constant(0, ShapedArray((), out.dtype))
+    taps = itertools.product(*map(range, window.window_dimensions))
+    total = None
+    for tap, element in zip(taps, emit_elements(b, lhs, zero, window), strict=True):
+        at = take(tap, lhs_spec[2:])
+        x = _repeated(b, _transposed(b, element, placed(lhs_spec, out_spec)), out.shape, out_spec[1])
+        outputs = rhs.aval.shape[rhs_spec[0]]
+        weights = slice_text(b, rhs, placed((0, 0, *at), rhs_spec),
+                             placed((outputs, 1, *(a + 1 for a in at)), rhs_spec))
+        weights = b.broadcast(reshape_text(b, weights, (outputs,)), out, (out_spec[1],))
+        share = b.binary("stablehlo.multiply", x, weights)
+        total = share if total is None else b.binary("stablehlo.add", total, share)
+    return total
+
+
+def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
+    """`x` with each element along an axis repeated, so that it has `shape`."""
+    if x.aval.shape == shape:
+        return x
+    size = x.aval.shape[axis]
+    wide = ShapedArray((*shape[:axis], size, shape[axis] // size, *shape[axis + 1:]), x.aval.dtype)
+    kept = [a for a in range(wide.ndim) if a != axis + 1]
+    return reshape_text(b, b.broadcast(x, wide, kept), shape)
+
+
+def _transposed(b: Builder, x: Value, order: Sequence[int]) -> Value:
+    if list(order) == sorted(order):
+        return x
+    out = ShapedArray(take(x.aval.shape, order), x.aval.dtype)
+    return b.op(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+# -- gradients of kernels -----------------------------------------------------------------------------------------
+# In these convolutions the images are what is summed over, the "features"; the cotangent is the large "kernel".
+
+# A matrix product that is smaller, in multiplications, gains nothing from being written alone.
+_LARGE = 1 << 17
+
+
+def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    rows, columns, *space = take(out.shape, out_spec)
+    window = take(rhs.aval.shape, rhs_spec[2:])
+    if (math.prod(space) > 1 or rows * columns * math.prod(window) < _LARGE
+            or max(p.feature_group_count, p.batch_group_count) > 1
+            or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
+        return None
+    x_axes, y_axes = _without(lhs_spec, 1), _without(rhs_spec, 1)
+    product = ShapedArray((rows, columns), out.dtype)
+
+    def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
+        image = _part(inner, _at(inner, x, {lhs_spec[1]: i}), x_axes, [0] * len(window), window, p)
+        x, x_space = _as_matrix(inner, image, x_axes)
+        y, y_space = _as_matrix(inner, _at(inner, y, {rhs_spec[1]: i}), y_axes)
+        new = inner.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [{x_space}] x [{y_space}] : "
+                       f"({x.type}, {y.type}) -> {tensor_type(product)}", product)
+        return [inner.binary("stablehlo.add", sums[0], new)]
+
+    total, = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)], [_padded(b, lhs, p), rhs])
+    total = reshape_text(b, total, (rows, columns, *space))
+    return _transposed(b, total, placed(range(total.aval.ndim), out_spec))
+
+
+def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    groups, space, window = p.batch_group_count, take(out.shape, out_spec[2:]), take(rhs.aval.shape, rhs_spec[2:])
+    last = lhs.aval.ndim - 1
+    if (groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]] or not window
+            or math.prod(space) > _MOST_TAPS or not lhs_spec[0] == rhs_spec[0] == last
+            or not all(list(spec[2:]) == sorted(spec[2:]) for spec in (lhs_spec, rhs_spec))):
+        return None
+    if len(window) == 1:
+        return _with_rows(b, out, lhs, rhs, p)
+    padded, taps = _padded(b, lhs, p), list(np.ndindex(*space))
+    rest = ShapedArray((*window[1:], groups), out.dtype)
+    x_axes = (lhs.aval.ndim - 3, *range(lhs.aval.ndim - 3))         # of a row: features last, the other spatial axes
+
+    def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
+        per_image = inner.constant(window[0], _I32)
+        image, row = inner.binary("stablehlo.divide", i, per_image), inner.binary("stablehlo.remainder", i, per_image)
+        y = _at(inner, y, {rhs_spec[1]: image, rhs_spec[2]: row})
+        top = inner.binary("stablehlo.multiply", row, inner.constant(p.rhs_dilation[0], _I32))
+        rows = [_at(inner, x, {lhs_spec[1]: image, lhs_spec[2]: inner.binary(
+            "stablehlo.add", top, inner.constant(k * p.window_strides[0], _I32))}) for k in range(space[0])]
+        inside = p._replace(window_strides=p.window_strides[1:], rhs_dilation=p.rhs_dilation[1:])
+        new = []
+        for total, tap in zip(sums, taps, strict=True):
+            part = _part(inner, rows[tap[0]], x_axes, tap[1:], window[1:], inside)
+            new.append(inner.binary("stablehlo.add", total, inner.binary("stablehlo.multiply", part, y)))
+        return new
+
+    count = rhs.aval.shape[rhs_spec[1]] * window[0]
+    sums = _loop(b, count, turn, [b.constant(0, rest)] * len(taps), [padded, rhs])
+    stacked = _stacked(b, sums, (*space, *rest.shape))
+    zero, axes = b.constant(0, ShapedArray((), out.dtype)), list(range(len(space), stacked.aval.ndim - 1))
+    total = ShapedArray((*space, groups), out.dtype)
+    summed = b.op(f"stablehlo.reduce({stacked} init: {zero}) applies stablehlo.add across dimensions = {axes} : "
+                  f"({stacked.type}, {zero.type}) -> {tensor_type(total)}", total)
+    summed = reshape_text(b, summed, (1, *total.shape))
+    return _transposed(b, summed, placed((0, len(space) + 1, *range(1, len(space) + 1)), out_spec))
+
+
+def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
+    """The gradient of a depthwise kernel over one axis, as that over two: whole images are rows."""
+    def widened(shape: Axes, spec: Axes) -> Axes:
+        return (*shape[:spec[2]], 1, *shape[spec[2]:])
+
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    specs = [(*(a + (a >= spec[2]) for a in spec[:2]), spec[2], spec[2] + 1) for spec in p.dimension_numbers]
+    wide = Convolution((1, *p.window_strides), ((0, 0), *p.padding), (1, *p.lhs_dilation), (1, *p.rhs_dilation),
+                       ConvDimensionNumbers(*specs), p.feature_group_count, p.batch_group_count)
+    lhs, rhs = (reshape_text(b, x, widened(x.aval.shape, spec)) for x, spec in ((lhs, lhs_spec), (rhs, rhs_spec)))
+    found = _depthwise_kernel_gradient(b, out.update(shape=widened(out.shape, out_spec)), lhs, rhs, wide)
+    return reshape_text(b, found, out.shape)
+
+
+# -- pieces -------------------------------------------------------------------------------------------------------
+
+def _padded(b: Builder, lhs: Value, p: Convolution) -> Value:
+    spec = p.dimension_numbers.lhs_spec
+    low, high = (placed((0, 0, *(pair[i] for pair in p.padding)), spec) for i in range(2))
+    zero = b.constant(0, ShapedArray((), lhs.aval.dtype))
+    return emit_pad(b, lhs, zero, low, high, placed((0, 0, *(d - 1 for d in p.lhs_dilation)), spec))
+
+
+def _without(spec: Axes, dropped: int) -> Axes:
+    """A spec of an array from which one of its axes was taken."""
+    gone = spec[dropped]
+    return tuple(a - (a > gone) for a in spec if a != gone)
+
+
+def _at(b: Builder, x: Value, at: dict[int, Value]) -> Value:
+    """`x` at computed positions of some axes, which disappear."""
+    sizes = [1 if a in at else n for a, n in enumerate(x.aval.shape)]
+    starts = [at.get(a) or b.constant(0, _I32) for a in range(x.aval.ndim)]
+    out = ShapedArray(tuple(sizes), x.aval.dtype)
+    types = ", ".join([x.type, *(s.type for s in starts)])
+    part = b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {sizes} : ({types}) -> "
+                f"{tensor_type(out)}", out)
+    return reshape_text(b, part, tuple(n for a, n in enumerate(x.aval.shape) if a not in at))
+
+
+def _part(b: Builder, x: Value, axes: Axes, tap: Sequence[int], window: Axes, p: Convolution) -> Value:
+    """What one of the results looks at: `axes` are (features, spatial ...) of `x`."""
+    features = x.aval.shape[axes[0]]
+    starts = [k * s for k, s in zip(tap, p.window_strides, strict=True)]
+    limits = [lo + (n - 1) * d + 1 for lo, n, d in zip(starts, window, p.rhs_dilation, strict=True)]
+    return slice_text(b, x, placed((0, *starts), axes), placed((features, *limits), axes),
+                      placed((1, *p.rhs_dilation), axes))
+
+
+def _as_matrix(b: Builder, x: Value, axes: Axes) -> tuple[Value, int]:
+    """Spatial axes as one; second result: which axis that is. `axes`: (features, spatial ...), these neighbours."""
+    features = x.aval.shape[axes[0]]
+    first = axes[0] == 0
+    shape = (features, x.aval.size // features)
+    return reshape_text(b, x, shape if first else shape[::-1]), int(first)
+
+
+def _stacked(b: Builder, xs: Sequence[Value], shape: Axes) -> Value:
+    """Arrays behind each other, in a shape of their size together."""
+    rows = [reshape_text(b, x, (1, *x.aval.shape)) for x in xs]
+    out = ShapedArray((len(rows), *xs[0].aval.shape), xs[0].aval.dtype)
+    return reshape_text(b, concatenate_text(b, rows, out, 0), shape)
+
+
+def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequence[Value],
+          given: Sequence[Value]) -> list[Value]:
+    """``for i in range(count): sums = turn(builder, i, sums, *given)``."""
+    operands = [b.constant(0, _I32), *starts, *given]
+    avals = [v.aval for v in operands]
+
+    def go_on(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+        return [inner.compare("LT", i, inner.constant(count, _I32))]
+
+    def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+        sums, others = rest[:len(starts)], rest[len(starts):]
+        after = inner.binary("stablehlo.add", i, inner.constant(1, _I32))
+        return [after, *turn(inner, i, sums, *others), *others]
+
+    return b.generic("stablehlo.while", operands, avals, regions=[b.region(avals, go_on), b.region(avals, body)])[
+        1:1 + len(starts)]

@@ -1,0 +1,187 @@
+"""Windows that move over arrays: `Window`, and what all operations on windows share.
+
+A small window is lowered as one strided slice for each of its elements, which XLA fuses into one loop: on CPU that is
+2 to 8 times faster than its `reduce_window`, and it keeps NaN, which that loses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, i64_array, i64_matrix, tensor_type
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.arrange import batched_in_front, slice_text, stack
+from xjax.ops.checks import static_int
+from xjax.ops.conv_numbers import dilated_shape, explicit_pads, padtype_to_pads, positions
+from xjax.ops.slice import pad, slice_in_dim
+
+Axes = tuple[int, ...]
+
+# Windows of at most this many elements are written element by element.
+_SMALL = 32
+
+
+# -- windows ------------------------------------------------------------------------------------------------------
+
+class Window(NamedTuple):
+    """A window that moves over every axis of an array; the fields are parameters of the primitives.
+
+    window_dimensions: its size; window_strides: its steps; padding: (low, high), negative ones crop.
+    base_dilation: the array gets d - 1 paddings between neighbours; window_dilation: the window looks at every d-th.
+    """
+
+    window_dimensions: Axes
+    window_strides: Axes
+    padding: tuple[tuple[int, int], ...]
+    base_dilation: Axes
+    window_dilation: Axes
+
+    def out_shape(self, shape: Sequence[int]) -> Axes:
+        """How many positions the window has along each axis."""
+        size = dilated_shape(shape, self.base_dilation)
+        window = dilated_shape(self.window_dimensions, self.window_dilation)
+        return tuple(positions(n + lo + hi, k, s)
+                     for n, k, s, (lo, hi) in zip(size, window, self.window_strides, self.padding, strict=True))
+
+    def batched(self, bdim: int) -> Window:
+        """The window for arrays with one more axis at `bdim`, which it does not look along."""
+        added = Window((1,), (1,), ((0, 0),), (1,), (1,))
+        return Window(*((*values[:bdim], *new, *values[bdim:]) for values, new in zip(self, added, strict=True)))
+
+    @property
+    def is_small(self) -> bool:
+        return math.prod(self.window_dimensions) <= _SMALL
+
+    def offsets(self) -> list[Axes]:
+        """Where each element of the window is, in row-major order."""
+        steps = [range(0, k * d, d) for k, d in zip(self.window_dimensions, self.window_dilation, strict=True)]
+        return list(itertools.product(*steps))
+
+    def text(self) -> str:
+        """The attributes as StableHLO writes them."""
+        lists = {"window_dimensions": self.window_dimensions, "window_strides": self.window_strides,
+                 "base_dilations": self.base_dilation, "window_dilations": self.window_dilation}
+        texts = [f"{name} = {i64_array(values)}" for name, values in lists.items()]
+        return ", ".join([*texts, *([f"padding = {i64_matrix(self.padding)}"] if self.padding else [])])
+
+
+def make_window(where: str, shape: Sequence[int], window_dimensions: Sequence[int],
+                window_strides: Sequence[int] | None, padding: str | Sequence[tuple[int, int]],
+                base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Window:
+    """The window that a user describes; what is None is 1 for every axis."""
+    def ints(values: Sequence[int] | None, name: str) -> Axes:
+        return ones if values is None else tuple(static_int(v, name, where) for v in values)
+
+    ones = (1,) * len(window_dimensions)
+    size = ints(window_dimensions, "window_dimensions")
+    strides, base = ints(window_strides, "window_strides"), ints(base_dilation, "base_dilation")
+    dilation = ints(window_dilation, "window_dilation")
+    if isinstance(padding, str):
+        if not len(shape) == len(size) == len(strides) == len(dilation):
+            raise _misfit(where, shape, Window(size, strides, (), base, dilation))
+        padding = padtype_to_pads(shape, dilated_shape(size, dilation), strides, padding)
+    return Window(size, strides, explicit_pads(padding, where), base, dilation)
+
+
+def check_window(where: str, shape: Sequence[int], window: Window) -> None:
+    """Raise unless the window has one entry, in range, for each axis."""
+    if any(len(values) != len(shape) for values in window):
+        raise _misfit(where, shape, window)
+    if any(v < 1 for values in (window.window_dimensions, window.window_strides, window.base_dilation,
+                                window.window_dilation) for v in values):
+        raise bad(where, "sizes, strides and dilations of a window must be positive", given=_shown(shape, window),
+                  fix="pass numbers >= 1; an axis that the window does not look along has window size 1.")
+
+
+def _shown(shape: Sequence[int], window: Window) -> dict[str, str]:
+    return {"operand shape": str(tuple(shape)), **{k: str(v) for k, v in window._asdict().items()}}
+
+
+def _misfit(where: str, shape: Sequence[int], window: Window) -> Exception:
+    return bad(where, "the window must have one entry for each axis of the operand", given=_shown(shape, window),
+               fix=f"pass {len(shape)} numbers each, for example window_dimensions=(1, 2, 2, 1) for NHWC images.")
+
+
+def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int],
+                              window_strides: Sequence[int], padding: Sequence[tuple[int, int]],
+                              base_dilation: Sequence[int] | None = None,
+                              window_dilation: Sequence[int] | None = None) -> Axes:
+    """Shape of a reduction over windows.
+
+    >>> reduce_window_shape_tuple((8, 10), (1, 3), (1, 2), ((0, 0), (1, 1)))
+    (8, 5)
+    """
+    window = make_window("lax.reduce_window_shape_tuple", operand_shape, window_dimensions, window_strides, padding,
+                         base_dilation, window_dilation)
+    return window.out_shape(operand_shape)
+
+
+def windows_of(x: Any, fill: Any, window: Window) -> Any:
+    """The elements under every position of a window: shape (*window_dimensions, *positions).
+
+    One axis after the other, so that the program has as many slices as the sum of the window's sizes.
+    """
+    ndim, out = typeof(x).ndim, window.out_shape(typeof(x).shape)
+    x = pad(x, fill, [(lo, hi, d - 1) for (lo, hi), d in zip(window.padding, window.base_dilation, strict=True)])
+    for axis in reversed(range(ndim)):
+        size, step = window.window_dimensions[axis], window.window_strides[axis]
+        # Each axis after this one has put an axis in front, so this one has moved to ndim - 1.
+        reach = (out[axis] - 1) * step + 1 if out[axis] else 0
+        starts = [min(k * window.window_dilation[axis], typeof(x).shape[ndim - 1]) for k in range(size)]
+        x = stack([slice_in_dim(x, lo, lo + reach, step, ndim - 1) for lo in starts], 0)
+    return x
+
+
+# -- rules and lowering -------------------------------------------------------------------------------------------
+
+def window_batch(p: Callable[[], Primitive]) -> Callable:
+    """Batch rule of an operation on windows of all its operands alike; its other parameters stay."""
+    def rule(axis, args, bdims, **params):
+        bdim = bdims[0]
+        if any(b != bdim for b in bdims):
+            args, bdim = batched_in_front(axis, args, bdims), 0
+        rest = {k: v for k, v in params.items() if k not in Window._fields}
+        given = window_of(params).batched(bdim)._asdict()
+        return p().bind(*args, **rest, **{k: v for k, v in given.items() if k in params}), bdim
+    return rule
+
+
+def window_of(params: dict) -> Window:
+    """The window among the parameters of an operation; a dilation that it does not have is 1."""
+    ones = (1,) * len(params["window_dimensions"])
+    return Window(**{"base_dilation": ones, "window_dilation": ones,
+                     **{k: v for k, v in params.items() if k in Window._fields}})
+
+
+def emit_window(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], starts: Sequence[Value], window: Window,
+                combine: Callable[..., Sequence[Value]]) -> list[Value]:
+    """XLA's `reduce_window` by `combine(builder, *accumulators, *elements)`."""
+    region = b.region([v.aval for v in starts] * 2, combine)
+    return b.generic("stablehlo.reduce_window", [*xs, *starts], outs, window.text(), [region])
+
+
+def emit_pad(b: Builder, x: Value, fill: Value, low: Sequence[int], high: Sequence[int],
+             interior: Sequence[int]) -> Value:
+    """`x` with `fill` around and between its elements, as an operation in text."""
+    if not any((*low, *high, *interior)):
+        return x
+    shape = tuple(lo + hi + n + max(n - 1, 0) * k
+                  for n, lo, hi, k in zip(x.aval.shape, low, high, interior, strict=True))
+    out = ShapedArray(shape, x.aval.dtype)
+    return b.op(f"stablehlo.pad {x}, {fill}, low = {list(low)}, high = {list(high)}, interior = {list(interior)} : "
+                f"({x.type}, {fill.type}) -> {tensor_type(out)}", out)
+
+
+def emit_elements(b: Builder, x: Value, fill: Value, window: Window) -> list[Value]:
+    """For each element of the window, what it is at every position: strided slices of the padded array."""
+    out = window.out_shape(x.aval.shape)
+    low, high = ([pair[i] for pair in window.padding] for i in range(2))
+    x = emit_pad(b, x, fill, low, high, [d - 1 for d in window.base_dilation])
+    reach = [(n - 1) * s + 1 for n, s in zip(out, window.window_strides, strict=True)]
+    return [slice_text(b, x, at, [a + r for a, r in zip(at, reach, strict=True)], window.window_strides)
+            for at in window.offsets()]

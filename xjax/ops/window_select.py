@@ -1,0 +1,186 @@
+"""What the extremum of a window chose: `select_and_gather_add` and `select_and_scatter_add`, adjoint to each other.
+
+The gather takes from each window the element of one array where another has its extremum; the scatter adds a value for
+each window to the place of its extremum. Of equal elements the first counts, and a NaN before all others, so the
+derivative of a maximum that is NaN belongs to the NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, i64_array
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.arrange import slice_text
+from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
+from xjax.ops.compare import ge_p
+from xjax.ops.reduce import extreme_value
+from xjax.ops.slice import pad, slice
+from xjax.ops.window import Window, check_window, emit_elements, emit_pad, emit_window, window_batch, window_of
+
+_BOOL = np.dtype(bool)
+
+
+# -- choosing -----------------------------------------------------------------------------------------------------
+
+def _better(b: Builder, select_prim: Primitive, best: Value, element: Value) -> Value:
+    """Whether an element comes before the best one so far."""
+    ahead = b.compare("GT" if select_prim is ge_p else "LT", element, best)
+    is_nan, was_nan = b.compare("NE", element, element), b.compare("EQ", best, best)
+    return b.binary("stablehlo.or", ahead, b.binary("stablehlo.and", is_nan, was_nan))
+
+
+def _start(b: Builder, select_prim: Primitive, dtype: np.dtype) -> Value:
+    """The extremum of nothing."""
+    return b.constant(extreme_value(dtype, -1 if select_prim is ge_p else 1), ShapedArray((), dtype))
+
+
+def _winners(b: Builder, select_prim: Primitive, elements: Sequence[Value]) -> list[Value]:
+    """For each element of the window, at which positions it was chosen."""
+    index = ShapedArray(elements[0].aval.shape, np.dtype(np.uint8 if len(elements) <= 256 else np.uint32))
+    best, chosen = elements[0], b.constant(0, index)
+    for k, element in enumerate(elements[1:], 1):
+        better = _better(b, select_prim, best, element)
+        best, chosen = b.select(better, element, best), b.select(better, b.constant(k, index), chosen)
+    return [b.compare("EQ", chosen, b.constant(k, index)) for k in range(len(elements))]
+
+
+# -- select_and_gather_add ----------------------------------------------------------------------------------------
+
+def _gather_type(tangents, operand, *, select_prim, **params):
+    window = window_of(params)
+    check_kinds("select_and_gather_add", FLOAT, tangents, operand)
+    check_same_dtype("select_and_gather_add", tangents, operand)
+    if tangents.shape != operand.shape:
+        raise bad("lax.select_and_gather_add", "the two arrays differ in shape",
+                  given={"tangents": tangents.str_short(), "operand": operand.str_short()},
+                  fix="make the shapes equal.")
+    check_window("lax.select_and_gather_add", operand.shape, window)
+    return operand.update(shape=window.out_shape(operand.shape))
+
+
+def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value, *, select_prim, **params) -> Value:
+    window = window_of(params)
+    if not out.size:
+        return b.constant(0, out.strong())
+    start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
+    if not window.is_small and b.module.platform == "cpu":     # XLA has no reduction of several arrays on GPU
+        return _gather_by_reduction(b, out, tangents, operand, start, zero, select_prim, window)
+    best, *elements = emit_elements(b, operand, start, window)
+    found, *others = emit_elements(b, tangents, zero, window)
+    for element, other in zip(elements, others, strict=True):
+        better = _better(b, select_prim, best, element)
+        best, found = b.select(better, element, best), b.select(better, other, found)
+    return found
+
+
+def _gather_by_reduction(b: Builder, out: ShapedArray, tangents: Value, operand: Value, start: Value, zero: Value,
+                         select_prim: Primitive, window: Window) -> Value:
+    """One `reduce_window` of (operand, tangent, whether it is an element): padding never wins, nor does the start."""
+    flags = ShapedArray(operand.aval.shape, _BOOL)
+    true, false = b.constant(True, flags), b.constant(False, ShapedArray((), _BOOL))
+
+    def combine(inner: Builder, best: Value, found: Value, real: Value, element: Value, other: Value,
+                is_real: Value) -> list[Value]:
+        first = inner.binary("stablehlo.and", is_real, inner.unary("stablehlo.not", real))
+        better = inner.binary("stablehlo.and", is_real, _better(inner, select_prim, best, element))
+        better = inner.binary("stablehlo.or", first, better)
+        return [inner.select(better, element, best), inner.select(better, other, found),
+                inner.binary("stablehlo.or", real, is_real)]
+
+    outs = [out.strong(), out.strong(), out.strong().update(dtype=_BOOL)]
+    return emit_window(b, outs, [operand, tangents, true], [start, zero, false], window, combine)[1]
+
+
+def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
+                      window_dilation):
+    """Where the operand is dilated, the holes take part as the extremum of nothing, and are cut out again."""
+    shape, dilation = tangents.aval.shape, {}
+    if any(d != 1 for d in window_dilation):        # a parameter that JAX does not have, nor this derivative
+        dilation = {"window_dilation": window_dilation}
+    if any(d != 1 for d in base_dilation):
+        fill = typeof(operand).dtype.type(extreme_value(typeof(operand).dtype, -1 if select_prim is ge_p else 1))
+        operand = pad(operand, fill, [(0, 0, d - 1) for d in base_dilation])
+    found = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, window_dimensions=window_dimensions,
+                                          window_strides=window_strides, padding=padding, **dilation)
+    if found.aval.shape != shape:
+        found = slice(found, (0,) * len(shape), found.aval.shape, base_dilation)
+    return [found, None]
+
+
+select_and_gather_add_p = Primitive(
+    "select_and_gather_add", type_rule=_gather_type, lower=_gather_lower, jvp=LINEAR, transpose=_gather_transpose,
+    batch=window_batch(lambda: select_and_gather_add_p))
+
+
+# -- select_and_scatter_add ---------------------------------------------------------------------------------------
+
+def _scatter_type(source, operand, *, select_prim, **params):
+    window = window_of(params)
+    check_kinds("select_and_scatter_add", FLOAT, source, operand)
+    check_same_dtype("select_and_scatter_add", source, operand)
+    check_window("lax.select_and_scatter_add", operand.shape, window)
+    if source.shape != window.out_shape(operand.shape):
+        raise bad("lax.select_and_scatter_add", "`source` must have one element for each position of the window",
+                  given={"source": source.str_short(), "operand": operand.str_short(),
+                         "positions": str(window.out_shape(operand.shape))},
+                  fix="pass an array of the shape that lax.reduce_window returns.")
+    return operand.strong()
+
+
+def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, *, select_prim, **params) -> Value:
+    window = window_of(params)
+    if not source.aval.size:
+        return b.constant(0, out)
+    start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
+    dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation knows no dilation
+    emit = _scatter_by_elements if window.is_small or dilated else _scatter_by_windows
+    return emit(b, out, source, operand, start, zero, select_prim, window)
+
+
+def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
+                         select_prim: Primitive, window: Window) -> Value:
+    """The sum over the window's elements of what each was chosen for, put where it came from."""
+    winners = _winners(b, select_prim, emit_elements(b, operand, start, window))
+    none, total = b.constant(0, source.aval.strong()), None
+    for at, won in zip(window.offsets(), winners, strict=True):
+        low = [a - lo for a, (lo, _) in zip(at, window.padding, strict=True)]
+        high = [n - a - (m - 1) * s - 1
+                for n, a, m, s in zip(out.shape, low, source.aval.shape, window.window_strides, strict=True)]
+        share = emit_pad(b, b.select(won, source, none), zero, low, high, [s - 1 for s in window.window_strides])
+        total = share if total is None else b.binary("stablehlo.add", total, share)
+    return total
+
+
+def _scatter_by_windows(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
+                        select_prim: Primitive, window: Window) -> Value:
+    """XLA's `select_and_scatter`. On CPU it crashes on padding, so the operand is padded before."""
+    low, high = ([pair[i] for pair in window.padding] for i in range(2))
+    none = [0] * out.ndim
+    padded = emit_pad(b, operand, start, low, high, none)
+
+    def keep(inner: Builder, best: Value, element: Value) -> list[Value]:
+        return [inner.unary("stablehlo.not", _better(inner, select_prim, best, element))]
+
+    def combine(inner: Builder, total: Value, element: Value) -> list[Value]:
+        return [inner.binary("stablehlo.add", total, element)]
+
+    text = (f"window_dimensions = {i64_array(window.window_dimensions)}, "
+            f"window_strides = {i64_array(window.window_strides)}")
+    regions = [b.region([zero.aval] * 2, keep), b.region([zero.aval] * 2, combine)]
+    found = b.generic("stablehlo.select_and_scatter", [padded, source, zero],
+                      [ShapedArray(padded.aval.shape, out.dtype)], text, regions)[0]
+    return slice_text(b, found, low, [lo + n for lo, n in zip(low, out.shape, strict=True)])
+
+
+def _scatter_transpose(ct, source, operand, *, select_prim, **params):
+    return [select_and_gather_add_p.bind(ct, operand, select_prim=select_prim, **window_of(params)._asdict()), None]
+
+
+select_and_scatter_add_p = Primitive(
+    "select_and_scatter_add", type_rule=_scatter_type, lower=_scatter_lower, jvp=LINEAR, transpose=_scatter_transpose,
+    batch=window_batch(lambda: select_and_scatter_add_p))
