@@ -22,7 +22,8 @@ SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # r
 PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.initializers", "xjax.tree",
           "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.typing", "xjax.stages",
           "xjax.scipy", "xjax.scipy.special", "xjax.scipy.linalg", "xjax.scipy.stats", "xjax.interop",
-          "xjax.flatten_util"}
+          "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives",
+          "xjax.experimental.jet"}
 
 ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla.py"}, "jax": {"xjax/interop"}}
 

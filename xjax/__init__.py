@@ -11,23 +11,46 @@ import importlib
 from typing import Any
 
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
+from xjax.core import leaks as _leaks  # noqa: F401  acts when its option is set
 from xjax.core import printing  # noqa: F401  programs show themselves as text
 from xjax.core.config import (
+    allow_f16_reductions,
+    array_garbage_collection_guard,
+    auto_pcast,
+    check_tracer_leaks,
+    checking_leaks,
     config,
+    debug_infs,
+    debug_key_reuse,
     debug_nans,
     default_device,
     default_matmul_precision,
     default_prng_impl,
     disable_jit,
+    enable_checks,
+    enable_custom_prng,
     enable_x64,
+    explain_cache_misses,
+    legacy_prng_key,
+    log_compiles,
+    no_execution,
+    no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
+    remove_size_one_mesh_axis_from_type,
+    softmax_custom_jvp,
+    thread_guard,
     threefry_partitionable,
+    transfer_guard,
+    transfer_guard_device_to_device,
+    transfer_guard_device_to_host,
+    transfer_guard_host_to_device,
 )
 from xjax.core.dtypes import float0
 from xjax.core.errors import did_you_mean
 from xjax.core.types import typeof
 from xjax.runtime import memory  # noqa: F401  tunes the allocator
+from xjax.runtime import transfer_guard as _guard  # noqa: F401  acts when its options are set
 from xjax.runtime.api import block_until_ready, clear_caches, device_get, device_put, named_call, named_scope
 from xjax.runtime.backend import (
     default_backend,
@@ -43,33 +66,39 @@ from xjax.runtime.mesh import make_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding import PartitionSpec as P
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
-from xjax.transforms.autodiff import grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp
+from xjax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from xjax.transforms.vmap import vmap
 from xjax.typing import Array
 
-jacobian = jacrev
-
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
-    **{name: (f"xjax.{name}", "") for name in ("interop", "nn", "ops", "random", "scipy", "stages")},
+    **{name: (f"xjax.{name}", "") for name in (
+        "ad_checkpoint", "custom_batching", "custom_derivatives", "interop", "nn", "ops", "random", "scipy", "stages")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
-    "checkpoint_policies": ("xjax.transforms.remat", "checkpoint_policies"),
+    "checkpoint_policies": ("xjax.transforms.checkpoint_policies", "checkpoint_policies"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
+    "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
+    "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),
 }
 
 __all__ = [
-    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "block_until_ready", "clear_caches", "config", "debug_nans",
-    "default_backend", "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get",
-    "device_put", "devices", "disable_jit", "dtypes", "enable_x64", "errors", "eval_shape", "float0", "grad",
-    "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "linearize", "local_device_count", "local_devices",
-    "make_jaxpr", "make_mesh", "named_call", "named_scope", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "process_count", "process_index", "sharding", "threefry_partitionable", "tree", "tree_util", "typeof", "typing",
-    "value_and_grad", "vjp", "vmap", *_LAZY]
+    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "allow_f16_reductions", "array_garbage_collection_guard",
+    "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks", "clear_caches", "config", "debug_infs",
+    "debug_key_reuse", "debug_nans", "default_backend", "default_device", "default_matmul_precision",
+    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit", "dtypes",
+    "enable_checks", "enable_custom_prng", "enable_x64", "errors", "eval_shape", "explain_cache_misses", "float0",
+    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize",
+    "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "named_call", "named_scope",
+    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "process_count",
+    "process_index", "remove_size_one_mesh_axis_from_type", "sharding", "softmax_custom_jvp", "thread_guard",
+    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "value_and_grad", "vjp", "vmap", *_LAZY]
 
 
 def __getattr__(name: str) -> Any:

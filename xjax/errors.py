@@ -1,4 +1,4 @@
-"""The exception classes of xjax, under the names of `jax.errors`, and `bad`, the builder of messages."""
+"""The exception classes of xjax, under the names of `jax.errors`, and what builds messages: `bad` and helpers."""
 
 from xjax.core.errors import (
     ConcretizationTypeError,
@@ -15,9 +15,11 @@ from xjax.core.errors import (
     bad,
     did_you_mean,
 )
+from xjax.core.tree import tree_mismatch
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
     "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "did_you_mean"]
+    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "did_you_mean",
+    "tree_mismatch"]

@@ -1,5 +1,6 @@
-"""What `jit(f).lower(...)` and `.compile()` return."""
+"""What `jit(f).trace(...)`, `.lower(...)` and `.compile()` return."""
 
-from xjax.runtime.stages import Compiled, Lowered, Traced
+from xjax.runtime.jit import Jitted as Wrapped
+from xjax.runtime.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["Compiled", "Lowered", "Traced"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

@@ -1,14 +1,18 @@
 """Options: reading, updating, environment, per-thread overrides, keys, hooks."""
 
 import itertools
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import xjax
 from xjax.core import config as module
 from xjax.core.config import OPTIONS, config
+from xjax.core.options import as_markdown
 
 
 @pytest.fixture(autouse=True)
@@ -42,24 +46,42 @@ def test_each_option_reads_under_both_names_and_is_documented(name):
 
 
 OWN = {"cache_compiled_functions"}
+OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # single operations, all quick to compile, are kept
+# JAX's options without the prefix jax_, of parts that are not here, and the alias.
+LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",
+            "jax2tf_default_native_serialization", "mock_num_gpu_processes", "jax_platform_name"}
 
 
 def test_names_and_defaults_equal_jax():
-    shared = {name: option for name, option in OPTIONS.items() if name not in OWN}
+    pytest.importorskip("jax")
     program = (
         "import jax\n"
-        f"for name in {list(shared)!r}:\n"
-        "    value = jax.config._read('jax_' + name)\n"
-        "    print(name, getattr(value, 'value', value))\n"
+        "for name, value in jax.config.values.items():\n"
+        "    print(name, value.name.lower() if hasattr(value, 'name') else repr(value))\n"
     )
-    pytest.importorskip("jax")
-    clean = {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=clean, capture_output=True, text=True, timeout=120, check=True,
+        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     theirs = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert theirs == {option.name: str(option.default) for option in shared.values()}
+    assert set(theirs) - LEFT_OUT == {f"jax_{name}" for name in OPTIONS if name not in OWN}
+    for name, option in OPTIONS.items():
+        if name not in OWN | OTHER_DEFAULT:
+            assert theirs[f"jax_{name}"].strip("'") == str(option.default), name
+
+
+def test_context_managers_are_those_of_jax():
+    theirs = pytest.importorskip("jax")
+    for name, option in OPTIONS.items():
+        assert option.block == (name in dir(theirs)), name
+        assert option.block == hasattr(xjax, name) == (name in xjax.__all__)
+
+
+def test_documentation_is_the_table():
+    page = Path(__file__).parents[2] / "docs" / "options.md"
+    assert page.read_text() == as_markdown(), (
+        "write it anew: python -c \"from xjax.core.options import *; "
+        "open('docs/options.md', 'w').write(as_markdown())\"")
 
 
 def test_update_sets_both_names_for_all_threads():
@@ -116,6 +138,19 @@ def test_wrong_reads_and_assignment():
         (module.threefry_partitionable, "threefry_partitionable", False),
         (module.default_prng_impl, "default_prng_impl", "rbg"),
         (module.default_device, "default_device", "cpu"),
+        (module.debug_infs, "debug_infs", True),
+        (module.check_tracer_leaks, "check_tracer_leaks", True),
+        (module.checking_leaks, "check_tracer_leaks", True),
+        (module.enable_checks, "enable_checks", True),
+        (module.log_compiles, "log_compiles", True),
+        (module.explain_cache_misses, "explain_cache_misses", True),
+        (module.no_tracing, "no_tracing", True),
+        (module.no_execution, "no_execution", True),
+        (module.transfer_guard, "transfer_guard", "disallow"),
+        (module.transfer_guard, "transfer_guard_device_to_device", "log"),
+        (module.transfer_guard_host_to_device, "transfer_guard_host_to_device", "disallow"),
+        (module.transfer_guard_device_to_host, "transfer_guard_device_to_host", "disallow_explicit"),
+        (module.transfer_guard_device_to_device, "transfer_guard_device_to_device", "log_explicit"),
     ],
 )
 def test_managers_override_this_thread_only_and_restore(manager, name, value):
@@ -126,9 +161,54 @@ def test_managers_override_this_thread_only_and_restore(manager, name, value):
         assert in_thread(lambda: config.read(name)) == before
         with manager(before):
             assert config.read(name) == before
+        assert manager.__doc__
         assert config.read(name) == value
         raise KeyError
     assert getattr(config, name) == getattr(config, f"jax_{name}") == before
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS.values() if o.only_default], ids=lambda o: o.name)
+def test_options_for_what_is_not_here_refuse_with_the_reason(option):
+    other = not option.default if option.kind == "bool" else "warn"
+    with pytest.raises(ValueError, match=re.escape(option.only_default)):
+        config.update(option.name, other)
+    with pytest.raises(ValueError, match="leave it at"):
+        getattr(module, option.name)(other)
+    with getattr(module, option.name)(option.default):
+        config.update("jax_" + option.name, option.default)
+
+
+def test_options_without_effect_are_kept_and_documented():
+    with xjax.softmax_custom_jvp(), xjax.array_garbage_collection_guard("fatal"):
+        assert config.softmax_custom_jvp and config.array_garbage_collection_guard == "fatal"
+    config.update("jax_pgle_profiling_runs", 5)
+    assert config.pgle_profiling_runs == config.jax_pgle_profiling_runs == 5
+    page = as_markdown()
+    for option in OPTIONS.values():
+        assert f"`{option.name}`" in page
+        assert option.unused in page
+
+
+def test_what_an_option_does_is_installed_at_its_first_use_in_any_thread():
+    calls = []
+    config.on_first_use("captured_constants_warn_bytes", lambda: calls.append(config.captured_constants_warn_bytes))
+    config.update("captured_constants_warn_bytes", 2_000_000_000)
+    assert not calls
+    config.update("captured_constants_warn_bytes", 7)
+    config.update("captured_constants_warn_bytes", 8)
+    assert calls == [2_000_000_000]
+    config.on_first_use("captured_constants_warn_bytes", lambda: calls.append("late"))
+    assert calls[1:] == ["late"]            # it is in use already
+
+
+def test_the_transfer_guard_is_three_options():
+    config.update("jax_transfer_guard", "log")
+    assert config.transfer_guard_device_to_host == config.jax_transfer_guard_host_to_device == "log"
+    with module.transfer_guard_device_to_host("allow"):
+        assert config.transfer_guard_device_to_host == "allow"
+        assert config.transfer_guard_device_to_device == "log"
+    config.update("transfer_guard", None)
+    assert config.transfer_guard_device_to_device is None
 
 
 def test_manager_checks_at_once():
@@ -174,6 +254,11 @@ def test_trace_key_follows_every_traced_option():
         "default_prng_impl": "rbg",
         "disable_jit": True,
         "debug_nans": True,
+        "debug_infs": True,
+        "no_execution": True,
+        "disable_most_optimizations": True,
+        "high_dynamic_range_gumbel": True,
+        "random_seed_offset": 1,
     }
     assert {option.name for option in OPTIONS.values() if option.traced} == set(changes)
     start = config.trace_key()
@@ -256,6 +341,10 @@ def test_hooks_see_changes_and_can_refuse():
         ({"JAX_NUMPY_DTYPE_PROMOTION": "strict"}, "numpy_dtype_promotion", "strict"),
         ({"JAX_DEFAULT_DEVICE": "cpu"}, "default_device", "cpu"),
         ({}, "threefry_partitionable", True),
+        ({"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5"}, "persistent_cache_min_compile_time_secs", 0.5),
+        ({"JAX_PGLE_PROFILING_RUNS": "4"}, "pgle_profiling_runs", 4),
+        ({"JAX_MOCK_GPU_TOPOLOGY": "2x2"}, "mock_gpu_topology", "2x2"),
+        ({"JAX_TRANSFER_GUARD": "log"}, "transfer_guard", "log"),
     ],
 )
 def test_environment(environ, name, value):
@@ -268,6 +357,7 @@ def test_environment(environ, name, value):
         ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
         ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
         ("JAX_NUMPY_RANK_PROMOTION", "warns", "did you mean 'warn'"),
+        ("JAX_DEBUG_KEY_REUSE", "1", "keys are plain arrays"),
     ],
 )
 def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, says):
@@ -279,6 +369,20 @@ def test_wrong_environment_stops_the_import_and_names_the_variable(variable, tex
     assert done.returncode == 1
     assert f"environment variable {variable}" in done.stderr
     assert says in done.stderr
+
+
+def test_options_of_the_environment_act_from_the_start():
+    program = ("import xjax, numpy as np\nx = xjax.numpy.ones(2)\n"
+               "print(xjax.config.transfer_guard_device_to_device, xjax.config.transfer_guard_host_to_device)\n"
+               "try:\n    x / 0\nexcept FloatingPointError as error:\n    print(error)\n"
+               "try:\n    np.asarray(x)\nexcept RuntimeError as error:\n    print(error)\n")
+    names = {"JAX_DEBUG_INFS": "1", "XJAX_TRANSFER_GUARD": "disallow", "JAX_TRANSFER_GUARD_HOST_TO_DEVICE": "allow"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**names, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("disallow allow\ndiv: made an infinity")
+    assert "disallowed implicit device-to-host transfer" in done.stdout
 
 
 def test_cpu_device_count(monkeypatch):

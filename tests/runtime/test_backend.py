@@ -255,7 +255,7 @@ def test_xla_starts_fewer_threads():
 
 def test_a_client_starts_in_the_limit(monkeypatch):
     seen = []
-    monkeypatch.setattr(xla, "make_cpu_client", lambda n, **kw: seen.append(dict(os.environ)))
+    monkeypatch.setattr(xla, "make_cpu_client", lambda n, *args, **kw: seen.append(dict(os.environ)))
     monkeypatch.delenv("NPROC", raising=False)
     monkeypatch.delenv("PJRT_NPROC", raising=False)
     monkeypatch.setenv("XJAX_NUM_THREADS", "7")

@@ -101,6 +101,31 @@ def test_donation():
         x + 1
 
 
+def test_a_donated_argument_that_no_result_can_replace_is_named():
+    with pytest.warns(UserWarning, match=r"jit `<lambda>`: donated arguments whose memory no result can take") as seen:
+        xjax.jit(lambda x, y: x["w"][:2] + y, donate_argnums=0)({"w": jnp.asarray(X)}, jnp.ones(2))
+    assert "argument `x['w']`  f32[3]" in str(seen[0].message) and "fix: " in str(seen[0].message)
+
+
+def test_device():
+    last = xjax.devices()[-1]
+    here = jnp.asarray(X)
+    for f in (xjax.jit(lambda x: x + 1, device=last), xjax.jit(lambda: jnp.ones(3), device=last)):
+        y = f(here) if f.__wrapped__.__code__.co_argcount else f()
+        assert y.devices() == {last}
+    assert xjax.jit(lambda x: x, backend="cpu")(here).devices() == {xjax.devices("cpu")[0]}
+    with pytest.raises(ValueError, match="a device or a backend, not both"):
+        xjax.jit(lambda x: x, device=last, backend="cpu")
+
+
+def test_keep_unused_and_inline():
+    f = xjax.jit(lambda x, y: x, keep_unused=True)
+    np.testing.assert_array_equal(f(X, X[:1]), X)
+    inner = xjax.jit(lambda x: x * 2, inline=True)
+    assert "jit" not in str(xjax.make_jaxpr(lambda x: inner(x) + 1)(X))
+    assert "jit[" in str(xjax.make_jaxpr(lambda x: xjax.jit(lambda x: x * 2)(x) + 1)(X))
+
+
 def test_host_arrays_are_copied():
     x = X.copy()
     f = xjax.jit(lambda x: x * 1)
@@ -116,12 +141,27 @@ def test_stages():
     compiled = lowered.compile()
     np.testing.assert_array_equal(compiled(X, 2.0)["y"], 2 * X)
     assert "multiply" in compiled.as_text() and compiled.cost_analysis()["flops"] >= 3
-    assert compiled.memory_analysis()["argument"] >= 12
+    assert compiled.memory_analysis().argument_size_in_bytes >= 12
+    traced = f.trace(X, 2.0)
+    assert [str(e.primitive) for e in traced.jaxpr.eqns] == ["convert_element_type", "mul"]
+    assert traced.out_info == f.eval_shape(X, 2.0)
+    assert traced.lower().as_text() == f.lower(X, 2.0).as_text() and traced.in_avals[0][1].weak_type
+    donating = xjax.jit(lambda x, y: x + y, donate_argnums=1).lower(X, X)
+    assert donating.donate_argnums == (1,) and donating.args_info[0][1].donated
+    assert compiled.out_tree == traced.out_tree and len(compiled.input_shardings[0]) == 2
     assert f.eval_shape(X, 1.0)["y"] == xjax.ShapeDtypeStruct((3,), np.float32)
     with pytest.raises(TypeError, match="another type than compiled for"):
         compiled(X[:2], 2.0)
     with pytest.raises(TypeError, match="another structure"):
         compiled(X)
+
+
+def test_stages_of_sharded_arguments():
+    mesh = xjax.sharding.Mesh(np.asarray(xjax.devices()[:2]), ("x",))
+    x = xjax.device_put(np.arange(8.0, dtype=np.float32), xjax.sharding.NamedSharding(mesh, xjax.P("x")))
+    compiled = xjax.jit(lambda x: x * 2).lower(x).compile()
+    assert compiled.input_shardings[0][0] == x.sharding and len(compiled(x).sharding.devices) == 2
+    assert "f32[4]" in compiled.as_text()                   # each device has half of it
 
 
 def test_result_without_arguments_or_dependence():

@@ -444,7 +444,7 @@ def test_what_an_executable_knows(devices):
     exe = xla.compile(devices[0].client, text, [devices[0]])
     assert xla.cost_analysis(exe)["flops"] >= 2 * 64**3
     stats = xla.memory_stats(exe)
-    assert stats["argument"] == stats["output"] == x.nbytes
+    assert stats.argument_size_in_bytes == stats.output_size_in_bytes == x.nbytes
     assert "ENTRY" in xla.hlo_text(exe) and xla.output_hlo_shardings(exe) is None
 
 

@@ -8,7 +8,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.errors import bad
+from xjax.core.config import config
+from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import is_array_like
@@ -71,7 +72,12 @@ class Flat:
 
     def __call__(self, *leaves: Any) -> list[Any]:
         args = tree_unflatten(self.in_tree, leaves)
-        out = self.fun(*args[0], **args[1]) if self.keywords else self.fun(*args)
+        try:
+            out = self.fun(*args[0], **args[1]) if self.keywords else self.fun(*args)
+        except Exception as error:
+            if config.traceback_filtering != "off":
+                drop_internal_frames(error)
+            raise
         if self.has_aux:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise bad(self.where, "with has_aux=True the function must return a pair (value, aux)",

@@ -16,134 +16,13 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xjax.core.errors import bad, did_you_mean
+from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One row of the table: name without prefix, kind of value, default, meaning."""
-
-    name: str
-    kind: str  # "bool", "int", "str", "choice", "device"
-    default: Any
-    doc: str
-    choices: tuple[str, ...] = ()
-    optional: bool = False  # None is allowed and means "not set"
-    traced: bool = False  # changes the programs that tracing makes: part of every cache key
-    start_up: bool = False  # fixed once a backend runs: no context manager
-
-    @property
-    def env(self) -> tuple[str, str]:
-        """The environment variables that set this option; the first one found wins."""
-        return f"XJAX_{self.name.upper()}", f"JAX_{self.name.upper()}"
-
-    def check(self, value: Any, where: str) -> Any:
-        """Return the value to store, or raise TypeError/ValueError that names the option."""
-        if value is None and self.optional:
-            return None
-        if self.kind == "device":
-            fits = isinstance(value, str) or hasattr(value, "platform")
-        elif self.kind == "int":
-            fits = isinstance(value, int) and not isinstance(value, bool)
-        else:
-            fits = isinstance(value, bool if self.kind == "bool" else str)
-        if not fits:
-            raise bad(
-                where,
-                f"jax_{self.name} cannot be set to a {type(value).__name__}",
-                {"value": repr(value)},
-                f"pass {self._allowed()}.",
-            )
-        if self.choices and value not in self.choices:
-            hint = did_you_mean(value, self.choices)
-            raise bad(
-                where,
-                f"jax_{self.name} has no choice {value!r}",
-                {"choices": ", ".join(self.choices)},
-                hint or f"pass {self._allowed()}.",
-                ValueError,
-            )
-        return value
-
-    def parse(self, text: str, variable: str) -> Any:
-        """Read the value of an environment variable; ValueError names the variable."""
-        text = text.strip()
-        if self.kind == "bool":
-            if text.lower() in _TRUE or text.lower() in _FALSE:
-                return text.lower() in _TRUE
-        elif self.kind == "int":
-            if re.fullmatch(r"[+-]?\d+", text):
-                return int(text)
-        else:
-            if self.optional and text.lower() in ("", "none"):
-                return None
-            return self.check(text, f"environment variable {variable}")
-        raise bad(
-            f"environment variable {variable}",
-            f"{text!r} is not {_KIND_TEXT[self.kind]}",
-            fix=f"set it to {'1 or 0' if self.kind == 'bool' else 'digits only'}, or unset it.",
-            exc=ValueError,
-        )
-
-    def _allowed(self) -> str:
-        text = "one of " + ", ".join(map(repr, self.choices)) if self.choices else ""
-        return (text or _KIND_TEXT[self.kind]) + (" or None" if self.optional else "")
-
-
-_TRUE = frozenset({"y", "yes", "t", "true", "on", "1"})
-_FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
-_KIND_TEXT = {
-    "bool": "True or False",
-    "int": "an integer",
-    "str": "a string",
-    "choice": "a string",
-    "device": "a device or the name of a platform",
-}
-
-# The names of lax.Precision and of lax.DotAlgorithmPreset.
-_PRECISIONS = (
-    "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
-    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY",
-    "ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16",
-    "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9",
-    "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
-)  # fmt: skip
-
-_TABLE = (
-    Option("enable_x64", "bool", False, "keep 64-bit types; off: they become 32-bit", traced=True),
-    Option("platforms", "str", None, "comma list of platforms to start, first one is the default",
-           optional=True, start_up=True),
-    Option("num_cpu_devices", "int", -1, "CPU devices to make; -1: as XLA_FLAGS says, else 1",
-           start_up=True),
-    Option("threefry_partitionable", "bool", True,
-           "each random bit depends on key and position only", traced=True),
-    Option("default_matmul_precision", "choice", None,
-           "precision of products and convolutions that do not name one",
-           choices=_PRECISIONS, optional=True, traced=True),
-    Option("numpy_rank_promotion", "choice", "allow",
-           "broadcasting of arrays of different rank", choices=("allow", "warn", "raise"),
-           traced=True),
-    Option("numpy_dtype_promotion", "choice", "standard",
-           "'strict': arrays of different dtype do not mix", choices=("standard", "strict"),
-           traced=True),
-    Option("disable_jit", "bool", False, "run jitted functions operation by operation", traced=True),
-    Option("debug_nans", "bool", False, "stop where a NaN is made", traced=True),
-    Option("default_prng_impl", "choice", "threefry2x32", "random bits of new keys",
-           choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True),
-    Option("default_device", "device", None, "where new arrays live", optional=True),
-    Option("enable_compilation_cache", "bool", True, "keep compiled programs on disk"),
-    Option("cache_compiled_functions", "bool", False,
-           "keep jitted and mapped functions on disk too, not only single operations"),
-    Option("compilation_cache_dir", "str", None, "folder of the cache on disk", optional=True),
-)  # fmt: skip
-
-OPTIONS: Mapping[str, Option] = {option.name: option for option in _TABLE}
-_TRACED = tuple(option.name for option in _TABLE if option.traced)
+_TRACED = tuple(option.name for option in OPTIONS.values() if option.traced)
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
@@ -178,6 +57,11 @@ class Config(threading.local):
         return "\n".join(["xjax options:", *lines])
 
     @property
+    def x64_enabled(self) -> bool:
+        """JAX's older name of `enable_x64`."""
+        return self.enable_x64
+
+    @property
     def values(self) -> dict[str, Any]:
         """All options by their full names, as this thread sees them."""
         return {f"jax_{name}": getattr(self, name) for name in OPTIONS}
@@ -208,6 +92,15 @@ class Config(threading.local):
         """Call ``hook(old, new)`` before an update changes the option; raising refuses it."""
         _hooks.setdefault(_option(name, "config.on_update").name, []).append(hook)
 
+    def on_first_use(self, name: str, install: Callable[[], None]) -> None:
+        """Call `install()` once, before the option gets another value than its default in any thread.
+
+        What an option does on a hot path is installed this way: as long as nobody uses it, it costs nothing.
+        """
+        option = _option(name, "config.on_first_use")
+        _installers.setdefault(option.name, []).append(install)
+        _prepare(option.name, getattr(self, option.name))
+
     def trace_key(self) -> TraceKey:
         """The values that change what tracing makes, for cache keys; equal keys are one object."""
         seen, key = self._key
@@ -227,6 +120,7 @@ class Config(threading.local):
 
     def _push(self, name: str, value: Any) -> tuple[Any, Any]:
         """Override an option in this thread; returns what `_pop` needs to restore."""
+        _prepare(name, value)
         own = self.__dict__
         saved = own.get(name, _ABSENT), own.get("_key", _ABSENT)
         own[name] = own["jax_" + name] = value
@@ -247,10 +141,21 @@ _updates = 0  # process-wide updates so far
 _hooks: dict[str, list[Hook]] = {}
 
 
+_installers: dict[str, list[Callable[[], None]]] = {}
+
+
+def _prepare(name: str, value: Any) -> None:
+    if name in _installers and value != OPTIONS[name].default:
+        for install in _installers.pop(name, ()):
+            install()
+
+
 def _set_global(option: Option, value: Any) -> None:
     global _updates
-    setattr(Config, option.name, value)
-    setattr(Config, "jax_" + option.name, value)
+    for name in (option.name, *option.parts):
+        _prepare(name, value)
+        setattr(Config, name, value)
+        setattr(Config, "jax_" + name, value)
     _updates += 1
 
 
@@ -265,21 +170,24 @@ class Override:
     It acts on the current thread only, nests, and restores the old value on exceptions too.
     """
 
-    __slots__ = ("_option", "_saved", "_value")
+    __slots__ = ("_names", "_saved", "_value")
 
     def __init__(self, name: str, value: Any):
-        self._option = OPTIONS[name]
-        self._value = self._option.check(value, name)
+        option = OPTIONS[name]
+        self._value = option.check(value, name)
+        self._names = (name, *option.parts)
         self._saved: list[Any] = []
 
     def __enter__(self) -> None:
-        self._saved.append(config._push(self._option.name, self._value))
+        for name in self._names:
+            self._saved.append(config._push(name, self._value))
 
     def __exit__(self, *_exc_info: object) -> None:
-        config._pop(self._option.name, self._saved.pop())
+        for name in reversed(self._names):
+            config._pop(name, self._saved.pop())
 
     def __call__(self, fun: Callable) -> Callable:
-        name, value = self._option.name, self._value
+        name, value = self._names[0], self._value
 
         @functools.wraps(fun)
         def overridden(*args, **kwargs):
@@ -289,56 +197,63 @@ class Override:
         return overridden
 
 
-def enable_x64(value: bool = True) -> Override:
-    """Keep 64-bit types in this block.
+def _manager(name: str) -> Callable[..., Override]:
+    """The public ``name(value)`` of an option that can be set for a block; a switch is turned on by ``name()``."""
+    option = OPTIONS[name]
 
-    >>> with enable_x64():
-    ...     config.enable_x64
-    True
-    >>> config.enable_x64
-    False
-    """
-    return Override("enable_x64", value)
+    def switch(value: bool = True) -> Override:
+        return Override(name, value)
+
+    def choice(value: Any) -> Override:
+        return Override(name, value)
+
+    made = switch if isinstance(option.default, bool) else choice
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = (f"For a ``with`` block, or as a decorator, in this thread: {option.doc}.\n\n"
+                    "Raises: TypeError or ValueError for a wrong value.")
+    return made
 
 
 def disable_jit(disable: bool = True) -> Override:
-    """Run jitted functions operation by operation in this block, so that prints show values."""
+    """Run jitted functions operation by operation in this block, so that prints show values.
+
+    >>> with disable_jit():
+    ...     config.disable_jit
+    True
+    >>> config.disable_jit
+    False
+    """
     return Override("disable_jit", disable)
 
 
-def debug_nans(value: bool = True) -> Override:
-    """Stop where a NaN is made."""
-    return Override("debug_nans", value)
-
-
-def numpy_dtype_promotion(mode: str) -> Override:
-    """``"strict"``: arrays of different dtype do not mix; ``"standard"``: JAX's lattice."""
-    return Override("numpy_dtype_promotion", mode)
-
-
-def numpy_rank_promotion(mode: str) -> Override:
-    """``"allow"``, ``"warn"`` or ``"raise"`` when arrays of different rank are broadcast."""
-    return Override("numpy_rank_promotion", mode)
-
-
-def default_matmul_precision(precision: str | None) -> Override:
-    """Precision of products and convolutions that do not name one themselves."""
-    return Override("default_matmul_precision", precision)
-
-
-def threefry_partitionable(value: bool = True) -> Override:
-    """Random bits that depend on key and position only (True), or JAX's older stream (False)."""
-    return Override("threefry_partitionable", value)
-
-
-def default_prng_impl(name: str) -> Override:
-    """The generator behind keys made in this block."""
-    return Override("default_prng_impl", name)
-
-
-def default_device(device: Any) -> Override:
-    """Device (or platform name) for arrays made in this block; None: the backend's first."""
-    return Override("default_device", device)
+allow_f16_reductions = _manager("allow_f16_reductions")
+array_garbage_collection_guard = _manager("array_garbage_collection_guard")
+auto_pcast = _manager("auto_pcast")
+check_tracer_leaks = checking_leaks = _manager("check_tracer_leaks")
+debug_infs = _manager("debug_infs")
+debug_key_reuse = _manager("debug_key_reuse")
+debug_nans = _manager("debug_nans")
+default_device = _manager("default_device")
+default_matmul_precision = _manager("default_matmul_precision")
+default_prng_impl = _manager("default_prng_impl")
+enable_checks = _manager("enable_checks")
+enable_custom_prng = _manager("enable_custom_prng")
+enable_x64 = _manager("enable_x64")
+explain_cache_misses = _manager("explain_cache_misses")
+legacy_prng_key = _manager("legacy_prng_key")
+log_compiles = _manager("log_compiles")
+no_execution = _manager("no_execution")
+no_tracing = _manager("no_tracing")
+numpy_dtype_promotion = _manager("numpy_dtype_promotion")
+numpy_rank_promotion = _manager("numpy_rank_promotion")
+remove_size_one_mesh_axis_from_type = _manager("remove_size_one_mesh_axis_from_type")
+softmax_custom_jvp = _manager("softmax_custom_jvp")
+thread_guard = _manager("thread_guard")
+threefry_partitionable = _manager("threefry_partitionable")
+transfer_guard = _manager("transfer_guard")
+transfer_guard_device_to_device = _manager("transfer_guard_device_to_device")
+transfer_guard_device_to_host = _manager("transfer_guard_device_to_host")
+transfer_guard_host_to_device = _manager("transfer_guard_host_to_device")
 
 
 def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
@@ -389,8 +304,10 @@ def _from_environment(option: Option, environ: Mapping[str, str]) -> Any:
 
 
 def _load(environ: Mapping[str, str]) -> None:
-    for option in _TABLE:
-        _set_global(option, _from_environment(option, environ))
+    parts = {part for option in OPTIONS.values() for part in option.parts}      # set by their whole, unless named
+    for option in OPTIONS.values():
+        if option.name not in parts or any(variable in environ for variable in option.env):
+            _set_global(option, _from_environment(option, environ))
 
 
 _load(os.environ)

@@ -25,6 +25,7 @@ class Context(threading.local):
     """Per-thread state. `trace` starts as the root trace (set by runtime.dispatch on import)."""
 
     trace: Trace = None      # type: ignore[assignment]
+    source: tuple | None = None         # while a program is evaluated: where its current equation was written
     axes: tuple[Axis, ...] = ()
 
 

@@ -312,6 +312,9 @@ def user_dtype(dtype: Any, where: str) -> Any:
         raise bad(where, f"arrays cannot have dtype {plain}", fix=_fix_for(plain))
     canonical = canonicalize_dtype(plain)
     if canonical != plain:
+        if config.explicit_x64_dtypes == "error":
+            raise bad(where, f"dtype {plain} was asked for, but 64-bit types are off",
+                      fix="config.update('jax_enable_x64', True) at start-up keeps 64 bits.", exc=ValueError)
         warn(f"{where}: dtype {plain} was asked for, {canonical} is used. "
              "fix: config.update('jax_enable_x64', True) at start-up keeps 64 bits.")  # fmt: skip
     return canonical

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from types import FrameType
+from types import CodeType, FrameType, TracebackType
 
 
 class JAXTypeError(TypeError):
@@ -95,7 +95,9 @@ def bad(
     lines += [_indent(line) for line in given or ()]
     if fix:
         lines.append(_indent(f"fix: {fix}"))
-    return exc("\n".join(lines))
+    error = exc("\n".join(lines))
+    error.explained = True                  # the message says it all: where it was raised does not matter
+    return error
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
@@ -122,6 +124,31 @@ def user_frame() -> tuple[str, int, str] | None:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
+def user_location() -> tuple[CodeType, int] | None:
+    """(code object, instruction) of the innermost frame outside xjax: cheap to take, resolved when it is shown."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        ours = _is_of_xjax.get(name)
+        if ours is None:
+            ours = _is_of_xjax[name] = name.startswith(_OURS[0])
+        if not ours:
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def location_text(source: tuple[CodeType, int] | None) -> str:
+    """`model.py:31` of what `user_location` returned."""
+    if source is None:
+        return ""
+    code, instruction = source
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return f"{os.path.basename(code.co_filename)}:{line}"
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's line, however deep inside xjax the cause was found."""
     frame = _user_frame()
@@ -137,6 +164,30 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         module=frame.f_globals.get("__name__", "<unknown>"),
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def drop_internal_frames(error: BaseException) -> None:
+    """Leave the frames of xjax out of an error's traceback, so that it shows the user's lines.
+
+    An error that `bad` did not make may be a fault of ours: then the frames after the user's last one stay. A traceback
+    in which all frames are xjax's stays as it is.
+    """
+    kept, last, entry = [], [], error.__traceback__
+    while entry is not None:
+        file = entry.tb_frame.f_code.co_filename
+        if file.startswith(_OURS[0]) or (last and file.startswith(_STDLIB)):
+            last.append(entry)
+        else:
+            kept.append(entry)
+            last = []
+        entry = entry.tb_next
+    if kept and not getattr(error, "explained", False):
+        kept += last
+    traceback = None
+    for entry in reversed(kept):
+        traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    if traceback is not None:
+        error.__traceback__ = traceback
 
 
 def _sentence(text: str) -> str:
@@ -166,6 +217,7 @@ _OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("xjax", "xnn", "re
 _STDLIB = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _is_internal_file: dict[str, bool] = {}
+_is_of_xjax: dict[str, bool] = {}
 
 
 def _user_frame() -> FrameType | None:

@@ -126,9 +126,11 @@ class Value:
 
 
 class Module:
-    """A module being written: functions, meshes, and the counter that makes every name unique."""
+    """A module being written for a platform: functions, meshes, and the counter that makes every name unique."""
 
-    def __init__(self):
+    def __init__(self, platform: str = "cpu", partitioned: bool = False):
+        self.platform = platform
+        self.partitioned = partitioned                    # XLA cuts it over devices; `shard_map` regions it does not
         self.functions: list[str] = []
         self.meshes: dict[Any, str] = {}                  # device mesh -> its name
         self.uses: Mapping[Any, int] = {}                 # how often each sub-program occurs

@@ -7,9 +7,11 @@ transposed program) are remembered on the program itself by `program_cache`, so 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from xjax.core.context import context
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, typeof
 
@@ -73,13 +75,14 @@ class Jaxpr:
 class ClosedJaxpr:
     """A program with its constants. Calling it evaluates it: `closed(*args) -> list of results`."""
 
-    __slots__ = ("jaxpr", "consts", "in_avals", "out_avals", "memo", "__weakref__")
+    __slots__ = ("jaxpr", "consts", "in_avals", "out_avals", "memo", "serial", "__weakref__")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
         self.in_avals = tuple(v.aval for v in jaxpr.invars)
         self.out_avals = tuple(v.aval for v in jaxpr.outvars)
         self.memo: dict = {}                # of program_cache
+        self.serial = next(_serial)
 
     eqns = property(lambda self: self.jaxpr.eqns)
 
@@ -90,6 +93,14 @@ class ClosedJaxpr:
         return _print(self)
 
     __repr__ = __str__
+
+
+_serial = itertools.count()
+
+
+def newest(programs: Iterable[ClosedJaxpr]) -> ClosedJaxpr:
+    """The program made last. What is remembered of several together hangs on it, for most likely it dies first."""
+    return max(programs, key=lambda closed: closed.serial)
 
 
 def program_cache(f: Callable) -> Callable:
@@ -107,16 +118,21 @@ def program_cache(f: Callable) -> Callable:
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
-    """Run a program: bind each of its operations to the current trace."""
+    """Run a program: bind each of its operations to the current trace, which sees where it was written."""
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
-        out = eqn.primitive.bind(*ins, **eqn.params)
-        if eqn.primitive.multiple_results:
-            env.update(zip(eqn.outvars, out, strict=True))
-        else:
-            env[eqn.outvars[0]] = out
+    saved = context.source
+    try:
+        for eqn in jaxpr.eqns:
+            ins = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
+            context.source = eqn.source
+            out = eqn.primitive.bind(*ins, **eqn.params)
+            if eqn.primitive.multiple_results:
+                env.update(zip(eqn.outvars, out, strict=True))
+            else:
+                env[eqn.outvars[0]] = out
+    finally:
+        context.source = saved
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -131,6 +147,35 @@ def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
             live.update(v for v in eqn.invars if type(v) is Var)
     kept = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns[::-1], outvars)
     return kept, [v in live for v in jaxpr.invars]
+
+
+@program_cache
+def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with calls of jitted functions written out, for those who ask about single equations."""
+    if not any(eqn.primitive.name == "jit" for eqn in closed.jaxpr.eqns):
+        return closed
+    new: dict[Var, Any] = {}
+    eqns: list = []
+
+    def atom(v: Any) -> Any:
+        return v if type(v) is Literal else new.get(v, v)
+
+    def write(j: Jaxpr) -> None:
+        for eqn in j.eqns:
+            ins = [atom(v) for v in eqn.invars]
+            if eqn.primitive.name != "jit" or eqn.params["jaxpr"].consts:
+                outs = [Var(v.aval) for v in eqn.outvars]
+                eqns.append(Eqn(ins, outs, eqn.primitive, eqn.params, eqn.source))
+                new.update(zip(eqn.outvars, outs, strict=True))
+                continue
+            inner = eqn.params["jaxpr"].jaxpr
+            new.update(zip(inner.invars, ins, strict=True))
+            write(inner)
+            new.update(zip(eqn.outvars, [atom(v) for v in inner.outvars], strict=True))
+
+    j = closed.jaxpr
+    write(j)
+    return ClosedJaxpr(Jaxpr(j.constvars, j.invars, eqns, [atom(v) for v in j.outvars]), closed.consts)
 
 
 def subjaxprs(params: dict) -> list[Jaxpr]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from xjax.core.hlo import Builder, Value, return_text, tensor_type
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
+from xjax.core.primitive import Missing
 
 
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
@@ -25,6 +26,8 @@ def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list
 
 def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequence[Value] = ()) -> list[Value]:
     """Write the equations of a program; returns its results."""
+    if any(isinstance(eqn.primitive.lower, Missing) for eqn in jaxpr.eqns):
+        jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # it may be that nobody reads what cannot be computed
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:

@@ -32,15 +32,16 @@ from xjax.core.types import ShapedArray, Zero
 
 
 class Missing:
-    """A rule that does not exist, and why; calling it raises an error that says what to do instead."""
+    """A rule that does not exist, and why; calling it raises an error of class `exc` that says what to do instead."""
 
-    __slots__ = ("why", "fix", "where")
+    __slots__ = ("why", "fix", "where", "exc")
 
-    def __init__(self, why: str, fix: str = "rewrite the function without this operation."):
-        self.why, self.fix, self.where = why, fix, ""
+    def __init__(self, why: str, fix: str = "rewrite the function without this operation.", where: str = "",
+                 exc: type[Exception] = NotImplementedError):
+        self.why, self.fix, self.where, self.exc = why, fix, where, exc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise bad(self.where, self.why, fix=self.fix, exc=NotImplementedError)
+        raise bad(self.where, self.why, fix=self.fix, exc=self.exc)
 
 
 RULES = ("type_rule", "lower", "jvp", "transpose", "batch")
@@ -81,8 +82,8 @@ class Primitive:
         self.cacheable = cacheable          # False: parameters hold programs, which a global cache would keep alive
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
-            if isinstance(missing := getattr(self, rule), Missing):
-                missing.where = f"{name} ({rule})"
+            if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives
+                setattr(self, rule, Missing(missing.why, missing.fix, f"{name} ({rule})", missing.exc))
         _ALL_PRIMITIVES[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:

@@ -6,48 +6,20 @@ by linearize for its tangent program.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xjax.core.config import config
 from xjax.core.context import context
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from xjax.core.errors import location_text, user_location
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace, Tracer, escaped
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import LinearInput, ShapedArray, not_an_array, typeof
 
 _SCALARS = (bool, int, float, complex)
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_is_internal: dict[str, bool] = {}          # file name -> belongs to xjax
-
-
-def user_location() -> tuple[Any, int] | None:
-    """(code object, instruction) of the innermost frame outside xjax: cheap to take, resolved when shown."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        internal = _is_internal.get(name)
-        if internal is None:
-            internal = _is_internal[name] = name.startswith(_PACKAGE)
-        if not internal:
-            return frame.f_code, frame.f_lasti
-        frame = frame.f_back
-    return None
-
-
-def location_text(source: tuple[Any, int] | None) -> str:
-    """`model.py:31` of what `user_location` returned."""
-    if source is None:
-        return ""
-    code, instruction = source
-    for start, end, line in code.co_lines():
-        if start <= instruction < end and line is not None:
-            return f"{Path(code.co_filename).name}:{line}"
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-
 
 class StagingTracer(Tracer):
     """A variable of the program being recorded."""
@@ -59,8 +31,11 @@ class StagingTracer(Tracer):
         self.aval = var.aval
 
     def origin(self) -> str:
-        made = self.source if isinstance(self.source, str) else f"made at {location_text(self.source)}"
-        return f"{made}, in {self.tag.where}" if self.source else f"in {self.tag.where}"
+        if not self.source:
+            return f"in {self.tag}"
+        if isinstance(self.source, str):            # an argument
+            return f"{self.source}, in {self.tag}"
+        return f"made at {location_text(self.source)}, in {self.tag.where}"
 
 
 class StagingTrace(Trace):
@@ -93,6 +68,8 @@ class StagingTrace(Trace):
         if var is None:
             if isinstance(x, Tracer) and x.tag.closed:
                 raise escaped(x)
+            if type(x) is LinearInput:          # it has a type, but no value
+                raise not_an_array("", x)
             var = self._const_of[id(x)] = Var(typeof(x))
             self.constvars.append(var)
             self.consts.append(x)
@@ -110,7 +87,7 @@ class StagingTrace(Trace):
             raise RuntimeError(f"internal error: {p} recorded after the end of {tag.where}")
         invars = [x.variable if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
         out = p.out_type(tuple([v.aval for v in invars]), params)
-        source = user_location()
+        source = context.source or user_location()
         if p.multiple_results:
             outvars = [Var(aval) for aval in out]
             self.eqns.append(Eqn(invars, outvars, p, params, source))
@@ -123,7 +100,10 @@ class StagingTrace(Trace):
         """The recorded program from `args` to `outs`; its constants may be tracers of outer traces."""
         outvars = [self.atom(x) for x in outs]
         self.close()
-        return ClosedJaxpr(Jaxpr(self.constvars, [a.variable for a in args], self.eqns, outvars), self.consts)
+        jaxpr = Jaxpr(self.constvars, [a.variable for a in args], self.eqns, outvars)
+        if config.enable_checks:
+            check_jaxpr(jaxpr)
+        return ClosedJaxpr(jaxpr, self.consts)
 
 
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], where: str = "a staged function",

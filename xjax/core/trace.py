@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 class Tag:
     """Identity of an interpretation. Tracers carry the tag, not the trace, so that a trace may be re-entered."""
 
-    __slots__ = ("where", "closed")
+    __slots__ = ("where", "closed", "source")
 
     def __init__(self, where: str):
         self.where = where          # "jit `loss`", "grad": for error messages
         self.closed = False
+        self.source = errors.user_location()
+
+    def __str__(self) -> str:
+        line = errors.location_text(self.source)
+        return f"{self.where} called at {line}" if line else self.where
+
+    def close(self) -> None:
+        """End of the interpretation: tracers that outlive it are escaped."""
+        self.closed = True
 
 
 class Trace:
@@ -46,7 +55,7 @@ class Trace:
 
     def close(self) -> None:
         """End of the transform: tracers that outlive it are escaped."""
-        self.tag.closed = True
+        self.tag.close()
 
 
 class Tracer:
@@ -75,7 +84,7 @@ class Tracer:
 
     def origin(self) -> str:
         """Where this value comes from, for error messages."""
-        return f"in {self.tag.where}"
+        return f"in {self.tag}"
 
     def __len__(self) -> int:
         return len(self.aval)
@@ -130,7 +139,8 @@ class Tracer:
 
 _FIXES = {
     "bool() of": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",
-    "an index from": "use lax.dynamic_slice or integer-array indexing; or mark the argument with static_argnums.",
+    "an index from": "use lax.dynamic_slice or indexing of an array in place of a list, lax.fori_loop in place of "
+                     "range(); or mark the argument with static_argnums.",
     "a NumPy array from": "use xjax.numpy functions instead of numpy's on traced values; or compute this outside "
                           "the transformed function.",
 }
@@ -142,7 +152,9 @@ def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Except
     fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside; or mark the "
                            "argument with static_argnums.")
     made = f" ({origin})" if origin else ""
-    return errors.bad("ConcretizationError", f"{what} a traced value {x.aval.str_short()}{made}", fix=fix, exc=error)
+    line = errors.location_text(errors.user_location())
+    return errors.bad("ConcretizationError", f"{what} a traced value {x.aval.str_short()}{made}",
+                      given=[f"asked at {line}"] if line else None, fix=fix, exc=error)
 
 
 def escaped(x: Tracer) -> Exception:

@@ -6,14 +6,15 @@ The registry is our own: types registered with real JAX are unknown to it, and t
 round, so that both libraries live in one process.
 
 The public functions are those of `jax.tree_util`. Below them stand the parts that transforms
-use: `flatten` (the bare C++ method), `broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
+use: `flatten`, `broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
 """
 
+import copyreg
 import functools
 import operator
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from jaxlib import _jax
 
@@ -24,13 +25,25 @@ SequenceKey = _jax.pytree.SequenceKey
 DictKey = _jax.pytree.DictKey
 GetAttrKey = _jax.pytree.GetAttrKey
 FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+KeyEntry = TypeVar("KeyEntry", bound=Hashable)
 KeyPath = tuple[Any, ...]
 IsLeaf = Callable[[Any], bool] | None
 
 registry = default_registry = _jax.pytree.PyTreeRegistry()
-flatten = registry.flatten  # (tree, is_leaf=None) -> (leaves, treedef)
 
 _MISSING: Any = object()
+
+
+def _our_registry() -> Any:
+    return registry
+
+
+def _reduce_registry(found: Any) -> Any:
+    """How pickle stores a registry: ours by this module, the default one of jaxlib as it says itself."""
+    return (_our_registry, ()) if found is registry else found.__reduce__()
+
+
+copyreg.pickle(type(registry), _reduce_registry)        # a structure is pickled with its registry
 
 registry.register_node(
     OrderedDict,
@@ -55,19 +68,35 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
     """Leaves of a tree, in a fixed order, and its structure.
 
     Args: is_leaf: called on each node; True stops the descent there.
-    Raises: ValueError if the keys of a dict cannot be sorted.
+    Raises: ValueError if the keys of a dict cannot be sorted, RecursionError if a container contains itself.
 
     >>> tree_flatten({"b": 1, "a": (2, None)})
     ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
     """
     try:
-        return flatten(tree, is_leaf)
-    except ValueError as error:
-        raise _unsortable(tree) or error from error
+        return registry.flatten(tree, is_leaf)
+    except _FAULTS as error:
+        _explain(tree, error)
+        raise
+
+
+flatten = tree_flatten
+_FAULTS = (ValueError, TypeError, RecursionError, SystemError)
+
+
+def _explain(tree: Any, error: Exception) -> None:
+    """Raise a clearer error, which names the path, if it is the tree that cannot be flattened."""
+    deep = isinstance(error, (RecursionError, SystemError))     # jaxlib raises the latter for the former
+    found = _too_deep(tree) if deep else _unsortable(tree)
+    if found is not None:
+        raise found from error
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves; ValueError if their number is wrong."""
+    if not isinstance(treedef, PyTreeDef):
+        raise bad("tree_unflatten", "the first argument must be a structure", {"given": _outline(treedef)},
+                  "pass (treedef, leaves): tree_flatten returns them in the other order.")  # fmt: skip
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
         raise bad(
@@ -114,10 +143,19 @@ def _columns(where: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf:
     return columns
 
 
-def tree_reduce(f: Callable, tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
-    """Fold the leaves from left to right: ``f(f(leaf0, leaf1), leaf2)``."""
-    start = () if initializer is _MISSING else (initializer,)
-    return functools.reduce(f, tree_leaves(tree, is_leaf), *start)
+def tree_reduce(
+    function: Callable, tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None
+) -> Any:
+    """Fold the leaves from left to right: ``function(function(leaf0, leaf1), leaf2)``.
+
+    Raises: TypeError if there are neither leaves nor an initializer.
+    """
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is not _MISSING:
+        return functools.reduce(function, leaves, initializer)
+    if not leaves:
+        raise bad("tree_reduce", "the tree has no leaves", fix="pass an initializer.")
+    return functools.reduce(function, leaves)
 
 
 def tree_reduce_associative(
@@ -148,7 +186,9 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     return all(tree_leaves(tree, is_leaf))
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
     """Turn outer trees of inner trees inside out.
 
     Args: inner_treedef: None: the structure of the first inner tree.
@@ -156,9 +196,9 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tr
     >>> tree_transpose(tree_structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
     """
-    leaves, treedef = tree_flatten(tree)
+    leaves, treedef = tree_flatten(pytree_to_transpose)
     if inner_treedef is None:
-        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+        inner_treedef = _first_inner(outer_treedef, pytree_to_transpose)
     n_outer, n_inner = outer_treedef.num_leaves, inner_treedef.num_leaves
     if len(leaves) != n_outer * n_inner:
         raise bad(
@@ -171,13 +211,22 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tr
     return inner_treedef.unflatten(outer_treedef.unflatten(column) for column in columns)
 
 
-def tree_broadcast(prefix: Any, tree: Any, is_leaf: IsLeaf = None) -> Any:
+def _first_inner(outer_treedef: PyTreeDef, tree: Any) -> PyTreeDef:
+    if not outer_treedef.num_leaves:
+        raise bad("tree_transpose", "there is no inner tree to take the inner structure from",
+                  {"outer": str(outer_treedef)}, "pass inner_treedef.")  # fmt: skip
+    (inner,) = _columns("tree_transpose", _skeleton(outer_treedef), outer_treedef, [tree], None)
+    return tree_structure(inner[0])
+
+
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     """Repeat each leaf of a prefix for all leaves of the sub-tree that stands in its place.
 
     >>> tree_broadcast({"a": 1, "b": 2}, {"a": "x", "b": ["y", "z"]})
     {'a': 1, 'b': [2, 2]}
     """
-    return tree_structure(tree).unflatten(broadcast_prefix(prefix, tree, is_leaf))
+    found = broadcast_prefix(prefix_tree, full_tree, is_leaf, "tree_broadcast")
+    return tree_structure(full_tree).unflatten(found)
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
@@ -231,9 +280,9 @@ def _top(tree: Any, where: str, method: Callable) -> Any:
     return found
 
 
-def is_tree_node(kind: type) -> bool:
+def is_tree_node(typ: type) -> bool:
     """True if values of exactly this type are nodes (namedtuples included)."""
-    return registry.is_node(kind)
+    return registry.is_node(typ)
 
 
 # ---------------------------------------------------------------------------------- key paths
@@ -249,7 +298,11 @@ def tree_flatten_with_path(
         def predicate(_path, x):
             return is_leaf(x)
 
-    return registry.flatten_with_path(tree, predicate)
+    try:
+        return registry.flatten_with_path(tree, predicate)
+    except _FAULTS as error:
+        _explain(tree, error)
+        raise
 
 
 def tree_leaves_with_path(
@@ -301,7 +354,7 @@ def broadcast_prefix(
     >>> broadcast_prefix((0, 1), ("x", {"a": "y", "b": "z"}))
     [0, 1, 1]
     """
-    leaves, treedef = flatten(prefix, is_leaf)
+    leaves, treedef = tree_flatten(prefix, is_leaf)
     try:
         subtrees = treedef.flatten_up_to(full)
     except (ValueError, TypeError) as error:
@@ -418,3 +471,38 @@ def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
         return None
     found = (_unsortable(child, (*path, key)) for key, child in pairs)
     return next((error for error in found if error is not None), None)
+
+
+def _too_deep(tree: Any) -> Exception:
+    """The error for a container that contains itself, or is nested too deeply to be flattened."""
+    above: set[int] = set()                         # the containers that the walk is inside of
+    todo: list[tuple] = [(tree, None, 1, True)]     # (node, (where its container is, key), depth, whether to enter it)
+    deepest, levels = None, 0
+    while todo:
+        node, place, depth, entering = todo.pop()
+        if not entering:
+            above.discard(id(node))
+            continue
+        if id(node) in above:
+            return bad("tree", "a container contains itself, so it has no end", {"at": f"tree{keystr(_path(place))}"},
+                       "break the cycle: trees hold each value in one place.", RecursionError)  # fmt: skip
+        top = registry.flatten_one_level_with_keys(node)
+        if top is None:
+            continue
+        if depth > levels:
+            deepest, levels = place, depth
+        above.add(id(node))
+        todo.append((node, place, depth, False))
+        todo += [(child, (place, key), depth + 1, True) for key, child in top[0]]
+    return bad("tree", f"is nested {levels} levels deep, which is too deep",
+               {"at": f"tree{keystr(_path(deepest)[:5])}"},
+               "hold the items in one list, or raise sys.setrecursionlimit.", RecursionError)  # fmt: skip
+
+
+def _path(place: Any) -> KeyPath:
+    """The keys from the root to a place ``((... , key), key)``."""
+    keys = []
+    while place is not None:
+        place, key = place
+        keys.append(key)
+    return tuple(reversed(keys))

@@ -140,6 +140,21 @@ def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], drop
         )
 
 
+def static_field(**kwargs: Any) -> Any:
+    """A `dataclasses.field` that `register_dataclass` takes as static; the arguments are those of the former.
+
+    >>> @register_dataclass
+    ... @dataclasses.dataclass
+    ... class Scaled:
+    ...     w: float
+    ...     power: int = static_field(default=2)
+    >>> registry.flatten(Scaled(0.5))
+    ([0.5], PyTreeDef(CustomNode(Scaled[(2,)], [*])))
+    """
+    metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(metadata=metadata, **kwargs)
+
+
 def register_static(cls: T) -> T:
     """Class decorator: a node without leaves; the (hashable) value itself is the static part."""
     register_pytree_node(cls, lambda value: ((), value), lambda value, _children: value)

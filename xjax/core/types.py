@@ -164,6 +164,10 @@ def is_array_like(x: Any) -> bool:
 def not_an_array(where: str, x: Any) -> Exception:
     """The error for a value that is no array."""
     kind = type(x)
+    if kind is LinearInput:
+        return bad("linear_transpose", "the function is not linear: it multiplies values that all depend on its "
+                   "arguments", given={"value": x.aval.str_short()},
+                   fix="use vjp, which linearizes the function at a point first.")
     hint = "pass a number, a NumPy array or an xjax array"
     if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
         hint = ("convert with numpy.asarray(x) or xjax.interop.from_jax_array(x): a real jax.Array "

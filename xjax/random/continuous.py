@@ -12,6 +12,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
@@ -181,8 +182,10 @@ def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = None, mode: str | N
 
 
 def gumbel_formula(mode: str | None) -> Any:
-    """The sampler `f(shape, dtype, key)` for a mode."""
-    formula = {None: _gumbel, "low": _gumbel, "high": _fine_gumbel}.get(mode)
+    """The sampler `f(shape, dtype, key)` for a mode; None: as the option `jax_high_dynamic_range_gumbel` says."""
+    if mode is None:
+        mode = "high" if config.high_dynamic_range_gumbel else "low"
+    formula = {"low": _gumbel, "high": _fine_gumbel}.get(mode)
     if formula is None:
         raise bad("random.gumbel", f"there is no mode {mode!r}", given={"modes": "'low', 'high'"},
                   fix="pass one of these.", exc=ValueError)

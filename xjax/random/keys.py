@@ -50,6 +50,8 @@ def key(seed: Any, *, impl: str | None = None) -> Any:
 def _from_seed(where: str, seed: Any, impl: str | None) -> Any:
     _check_impl(where, impl)
     where = f"random.{where}"
+    if config.random_seed_offset:
+        seed = seed + config.random_seed_offset
     if type(seed) in (int, bool):
         return _from_number(int(seed), _canonical_width(where, int(seed)))
     aval = typeof(seed)

@@ -15,6 +15,7 @@ from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import clear_compiled
 from xjax.runtime.jit import clear_jit_caches
+from xjax.runtime.one_launch import clear_launches
 from xjax.transforms import trace_cache
 
 
@@ -60,7 +61,7 @@ def device_get(x: Any) -> Any:
 def _get(x: Any) -> Any:
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
-    return x.numpy() if type(x) is Array else x
+    return array.device_get(x) if type(x) is Array else x
 
 
 def block_until_ready(x: Any) -> Any:
@@ -73,6 +74,7 @@ def clear_caches() -> None:
     """Forget all programs and executables, of operations and of jitted functions; free pages go to the system."""
     eval_trace.clear()
     clear_jit_caches()
+    clear_launches()
     clear_compiled()
     trace_cache.clear()
     clear_type_caches()

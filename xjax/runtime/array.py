@@ -14,7 +14,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.config import config
-from xjax.core.errors import bad, user_frame
+from xjax.core.errors import bad
 from xjax.core.trace import Tracer, escaped
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
@@ -262,7 +262,7 @@ _CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32",
 def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = None) -> Array:
     """Array of a Python number, weakly typed; recent numbers are remembered."""
     sharding = default_sharding() if sharding is None else sharding
-    key = (type(x), x, str(x) if x == 0 else "", config.enable_x64, id(sharding))     # 0.0 == -0.0
+    key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
     found = _scalars.get(key)
     if found is None or found._buf.is_deleted():
         aval = python_scalar_aval(x)
@@ -323,6 +323,10 @@ def put(x: Array, sharding: Sharding) -> Array:
     """The same value with another sharding; the array itself if it has that sharding already."""
     if x.sharding is sharding or x.sharding == sharding:
         return x
+    return _move(x, sharding)
+
+
+def _move(x: Array, sharding: Sharding) -> Array:
     if x._buf.is_deleted():
         raise deleted(x)
     source, target = x.sharding.devices, sharding.devices
@@ -343,17 +347,11 @@ def device_put(x: Any, device: Any = None) -> Any:
     return to_array(x, sharding)
 
 
+def device_get(x: Array) -> np.ndarray:
+    """The value of one array, asked for by name; see `xjax.device_get` for trees."""
+    return x.numpy()
+
+
 def block_until_ready(leaves: Sequence[Any]) -> None:
     """Wait for every array among `leaves`."""
     xla.block_until_ready([x._buf for x in leaves if type(x) is Array])
-
-
-def check_nans(where: str, arrays: Sequence[Array]) -> None:
-    """For the option `jax_debug_nans`: raise FloatingPointError if a result holds a NaN."""
-    for x in arrays:
-        if dtypes.is_inexact(x.dtype) and np.isnan(x.numpy()).any():
-            frame = user_frame()
-            raise bad(where, "made a NaN", given={"result": x.aval.str_short(),
-                                                  "called at": f"{frame[0]}:{frame[1]}" if frame else "unknown"},
-                      fix="look at the arguments of this operation; inside jit, run with disable_jit() to find the "
-                          "operation.", exc=FloatingPointError)

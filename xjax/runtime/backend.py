@@ -20,7 +20,7 @@ _ALIASES = {"cuda": "gpu"}
 
 def _start_cpu(**distributed: Any) -> Client:
     with cpu_threads.limited():
-        return xla.make_cpu_client(cpu_device_count(), **distributed)
+        return xla.make_cpu_client(cpu_device_count(), config.cpu_enable_async_dispatch, **distributed)
 
 
 _STARTERS: Mapping[str, Callable[..., Client]] = {"cpu": _start_cpu, "gpu": xla.make_gpu_client}
@@ -221,5 +221,11 @@ def _num_cpu_devices_changed(old: Any, new: Any) -> None:
         _refuse_if_started("config.update('jax_num_cpu_devices')")
 
 
+def _async_dispatch_changed(old: Any, new: Any) -> None:
+    if "cpu" in _state.clients:
+        _refuse_if_started("config.update('jax_cpu_enable_async_dispatch')")
+
+
 config.on_update("jax_platforms", _platforms_changed)
+config.on_update("jax_cpu_enable_async_dispatch", _async_dispatch_changed)
 config.on_update("jax_num_cpu_devices", _num_cpu_devices_changed)

@@ -55,7 +55,7 @@ class CompileCache:
         return True
 
     def _refuse(self, why: str, fix: str) -> None:
-        warn(
+        _complain(
             f"compile cache: the folder is not used: {why}.\n  folder  {self.directory}\n"
             f"  fix: {fix}, or set jax_enable_compilation_cache to False."
         )
@@ -106,9 +106,9 @@ class CompileCache:
     def discard(self, key: str, why: str) -> None:
         """Delete an entry that cannot be used, and say so."""
         path = self._path(key)
-        warn(f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {path}")
         with contextlib.suppress(OSError):
             path.unlink()
+        _complain(f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {path}")
 
     def trim(self) -> None:
         """Delete the entries that were not used for longest until the rest fits `max_bytes`."""
@@ -138,6 +138,12 @@ class CompileCache:
         return self.directory / f"{key}.exe"
 
 
+def _complain(text: str) -> None:
+    if config.raise_persistent_cache_errors:
+        raise RuntimeError(text)
+    warn(text)
+
+
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Where entries go: `jax_compilation_cache_dir`, else XJAX_CACHE_DIR, else the user's cache."""
     chosen = config.compilation_cache_dir or environ.get("XJAX_CACHE_DIR")
@@ -151,13 +157,14 @@ def current_cache() -> CompileCache | None:
     """The cache that the options ask for; None if it is switched off or not usable."""
     if not config.enable_compilation_cache:
         return None
-    cache = _open(cache_directory())
+    size = config.compilation_cache_max_size
+    cache = _open(cache_directory(), _DEFAULT_SIZE if size < 0 else size)
     return cache if cache.usable else None
 
 
 @functools.lru_cache(maxsize=8)
-def _open(directory: Path) -> CompileCache:
-    return CompileCache(directory)
+def _open(directory: Path, max_bytes: int) -> CompileCache:
+    return CompileCache(directory, max_bytes)
 
 
 def compile_cached(
@@ -177,9 +184,14 @@ def compile_cached(
             return xla.deserialize(client, blob, devices, xla.compile_options(devices, **options))
         except xla.XlaRuntimeError as error:
             cache.discard(key, f"XLA does not load it ({str(error).splitlines()[0][:120]})")
+    start = time.perf_counter()
     exe = xla.compile(client, text, devices, **options)
+    if time.perf_counter() - start < config.persistent_cache_min_compile_time_secs:
+        return exe
     with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
-        cache.put(key, xla.serialize(exe))
+        blob = xla.serialize(exe)
+        if len(blob) >= config.persistent_cache_min_entry_size_bytes:
+            cache.put(key, blob)
     return exe
 
 

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import functools
 import operator
+import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.calls import argument_names, flatten_function, function_name
-from xjax.core.config import config
+from xjax.core.config import config, default_device
 from xjax.core.context import context
-from xjax.core.errors import bad
+from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten, treedef_is_leaf
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime.array import Array, check_nans, put, to_array
+from xjax.runtime.array import Array, on, put, to_array
+from xjax.runtime.backend import devices
+from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import Executable, launch_error, program_executable
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.stages import Lowered, ShapeDtypeStruct, Traced, abstract
+from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import StaticArguments
+from xjax.runtime.watch import is_watching, refuse_tracing, watched_call
 from xjax.runtime.xla import XlaRuntimeError
 
 _type_and_place = operator.attrgetter("aval", "sharding")
@@ -50,12 +55,27 @@ class _Launch:
         return self.unflatten(self.executable([*self.consts, *args]))
 
 
+class _WatchedLaunch(_Launch):
+    """Of a program compiled while results are watched: see `runtime.watch`."""
+
+    __slots__ = ("where", "again")
+
+    def __init__(self, launch: tuple, where: str, again: Callable[[Sequence[Array]], Any]):
+        super().__init__(*launch)
+        self.plain, self.where, self.again = None, where, again
+
+    def run(self, args: Sequence[Array]) -> Any:
+        return self.unflatten(watched_call(self.where, lambda: self.executable([*self.consts, *args]),
+                                           lambda: self.again(args)))
+
+
 class Jitted:
     """A compiled function, made by `jit`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, static: StaticArguments, inline: bool):
+    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
+        self._device = device               # where to run; None: where the arguments lie
         self._name = function_name(fun)
         self._launches: dict[tuple, _Launch] = {}
         self._plain: dict[tuple, tuple] = {}
@@ -93,6 +113,10 @@ class Jitted:
         leaves, tree = flatten((args, kwargs))
         if context.trace is not eval_trace:
             return self._call_traced(leaves, tree, static)
+        if self._device is not None:
+            with default_device(self._device):
+                leaves = [put(self._argument(x, i, tree), on(self._device)) for i, x in enumerate(leaves)]
+                return self._call_general(leaves, tree, static)
         home = leaves[0].sharding if leaves and type(leaves[0]) is Array else None
         avals = []
         for x in leaves:
@@ -104,12 +128,9 @@ class Jitted:
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
             flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
-            if flat and launch.plain is not None and not config.debug_nans:
+            if flat and launch.plain is not None:
                 self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
-        out = launch.run(leaves)
-        if config.debug_nans:
-            check_nans(f"jit `{self._name}`", [x for x in flatten(out)[0] if type(x) is Array])
-        return out
+        return launch.run(leaves)
 
     def _call_general(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         """Call with arguments that are no arrays yet, or do not all lie on one device."""
@@ -131,9 +152,35 @@ class Jitted:
     def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> _Launch:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
-        donated = [False] * len(consts) + self._static.donated_leaves(tree)
+        watching = is_watching()            # then arguments are kept: they may be needed to compute again
+        donated = [False] * len(leaves) if watching else self._static.donated_leaves(tree)
+        if any(donated):
+            self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
+        donated = [False] * len(consts) + donated
         executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated))
+        if watching:
+            return _WatchedLaunch((executable, consts, traced.out_tree), f"jit `{self._name}`",
+                                  lambda leaves: self._run_python(leaves, tree, static))
         return _Launch(executable, consts, traced.out_tree)
+
+    def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],
+                                  results: Sequence[ShapedArray], tree: Any) -> None:
+        free = Counter(a.strong() for a in results)
+        args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        names = _describe_arguments(self._fun, args, kwargs, self._static)
+        unused = {}
+        for x, give, name in zip(leaves, donated, names, strict=True):
+            if give and not free[x.aval.strong()]:
+                unused[name] = x.aval.str_short()
+            elif give:
+                free[x.aval.strong()] -= 1
+        if unused:
+            warn(str(bad(f"jit `{self._name}`", "donated arguments whose memory no result can take", given=unused,
+                         fix="donate arguments that have a result of the same shape and dtype.")))
+
+    def _run_python(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+        args, kwargs = tree_unflatten(tree, leaves)
+        return self._static.put_back(self._fun, static)(*args, **kwargs)
 
     def _call_traced(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         traced = self._trace([typeof(x) for x in leaves], tree, static)
@@ -143,44 +190,56 @@ class Jitted:
             out = jit_p.bind(*traced.consts, *leaves, name=self._name, jaxpr=traced.program)
         return tree_unflatten(traced.out_tree, out)
 
-    def _trace(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Traced:
+    def _trace(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
         found = self._traces.get(key)
         if found is None:
-            found = self._trace_now(avals, tree, static)
+            found = self._trace_now(avals, tree, static, key)
             if found.cacheable:
                 self._traces[key] = found
         return found
 
-    def _trace_now(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Traced:
+    def _trace_now(self, avals: Sequence[ShapedArray], tree: Any, static: Any, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
         where = f"jit `{self._name}`"
+        refuse_tracing(where, avals)
         args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        names = _describe_arguments(self._fun, args, kwargs, self._static)
+        if config.explain_cache_misses:
+            explain_miss(self._name, self._fun, key, list(self._traces), names)
+        start = time.perf_counter()
         flat = flatten_function(fun, tree, keywords=True, where=where)
-        closed = trace_to_jaxpr(flat, avals, where, _describe_arguments(self._fun, args, kwargs, self._static))
+        closed = trace_to_jaxpr(flat, avals, where, names)
+        log_step("traced", where, avals, time.perf_counter() - start)
         program, consts = hoist_consts(closed)
-        return Traced(program, list(consts), flat.out_tree)
+        warn_of_large(where, consts)
+        return Program(program, list(consts), flat.out_tree)
 
     # -- looking inside -------------------------------------------------------------------------------------------
 
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
+        program, tree, avals, leaves = self._trace_for(args, kwargs)
+        arguments = [Argument(a, placement(x), d)
+                     for a, x, d in zip(avals, leaves, self._static.donated_leaves(tree), strict=True)]
+        return Traced(program, arguments, tree, self._name)
+
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for arguments of these types (arrays or `ShapeDtypeStruct`s), before compilation."""
-        traced, tree, avals = self._trace_for(args, kwargs)
-        donated = [False] * len(traced.consts) + self._static.donated_leaves(tree)
-        return Lowered(traced, avals, tree, self._name, tuple(donated))
+        """The program as StableHLO for arguments of these types, before compilation."""
+        return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the result, without computing it."""
-        traced, _, _ = self._trace_for(args, kwargs)
+        traced, *_ = self._trace_for(args, kwargs)
         return tree_unflatten(traced.out_tree, [ShapeDtypeStruct.of(a) for a in traced.program.out_avals])
 
-    def _trace_for(self, args: Sequence[Any], kwargs: dict) -> tuple[Traced, Any, list[ShapedArray]]:
+    def _trace_for(self, args: Sequence[Any], kwargs: dict) -> tuple[Program, Any, list[ShapedArray], list[Any]]:
         static = None
         if self._static.given:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         avals = [abstract(x) for x in leaves]
-        return self._trace(avals, tree, static), tree, avals
+        return self._trace(avals, tree, static), tree, avals, leaves
 
     def clear_cache(self) -> None:
         """Forget programs and executables of this function."""
@@ -231,7 +290,9 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         traces the function again. Naming them one way implies the other.
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
       inline: inside another jit, write the operations instead of a call.
-      keep_unused, device, backend: accepted as JAX does; arguments choose the device.
+      keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
+      device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
+        would rather have arguments choose: put them there with `device_put`.
 
     Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable.
 
@@ -245,5 +306,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                                  keep_unused=keep_unused, inline=inline, device=device, backend=backend)
     if not callable(fun):
         raise bad("jit", "needs a function", given={"fun": repr(fun)[:80]}, fix="write jit(f), not jit(f(x)).")
+    if device is not None and backend is not None:
+        raise bad("jit", "takes a device or a backend, not both", given={"device": device, "backend": backend},
+                  fix="pass the device alone.", exc=ValueError)
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jitted(fun, static, inline)
+    return Jitted(fun, static, inline, device if backend is None else devices(backend)[0])

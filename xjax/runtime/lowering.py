@@ -26,14 +26,15 @@ class Shardings:
 
 
 def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardings | None = None,
-                  donated: Sequence[bool] = ()) -> str:
+                  donated: Sequence[bool] = (), platform: str = "cpu") -> str:
     """The module of a program; `name` is what profilers show.
 
     Args:
       shardings: how arguments and results are cut over a mesh; None for one device.
       donated: for each argument, whether its memory may be taken for a result.
+      platform: of the devices it will run on; a few operations are written differently for "cpu".
     """
-    module = Module()
+    module = Module(platform, partitioned=shardings is not None)
     module.uses = count_programs(closed.jaxpr)
     b = Builder(module)
     params = [Value(f"%{module.number()}", aval) for aval in closed.in_avals]
@@ -72,10 +73,11 @@ def _donations(params, results, donated, sharded):
             yield i, "jax.buffer_donor = true"
 
 
-def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> tuple[str, tuple[ShapedArray, ...]]:
+def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
+                    platform: str = "cpu") -> tuple[str, tuple[ShapedArray, ...]]:
     """The module of one operation, and its result types."""
     out = p.out_type(tuple(avals), params)
-    module = Module()
+    module = Module(platform)
     b = Builder(module)
     args = [Value(f"%{module.number()}", aval) for aval in avals]
     if p.multiple_results:

@@ -29,6 +29,7 @@ from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.shard_map import bind_shard_map, executable_of, trace_body
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
+from xjax.runtime.watch import is_watching, refuse_tracing, watched
 from xjax.transforms.vmap import mapped_size
 
 
@@ -83,10 +84,11 @@ class Pmapped:
             executable = traced.executable(self._where, donated)
             shardings = executable.in_shardings
             consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
-            launch = self._launches[key] = executable, consts, shardings[len(consts):], traced.out_tree
-        executable, consts, shardings, out_tree = launch
+            run = watched(executable, self._where) if is_watching() else executable
+            launch = self._launches[key] = run, consts, shardings[len(consts):], traced.out_tree
+        run, consts, shardings, out_tree = launch
         placed = [x if type(x) is Array else _place(x, s) for x, s in zip(leaves, shardings, strict=True)]
-        return out_tree.unflatten(executable([*consts, *placed]))
+        return out_tree.unflatten(run([*consts, *placed]))
 
     def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         found = self._traces.get(key)
@@ -96,6 +98,7 @@ class Pmapped:
 
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
+        refuse_tracing(self._where, avals)
         axes = self._mapped_axes(tree, args, avals, static)
         size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, self._axis_size)
         mesh = self._mesh(size)

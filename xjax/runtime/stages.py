@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xjax.core import dtypes
 from xjax.core.calls import argument_names, flatten_function, function_name
@@ -14,10 +14,13 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime.array import to_array
+from xjax.runtime import backend
+from xjax.runtime.array import default_sharding, to_array
 from xjax.runtime.executable import Executable, program_executable
 from xjax.runtime.lowering import lower_program
+from xjax.runtime.sharding import Sharding
 from xjax.runtime.static_args import StaticArguments
+from xjax.runtime.xla import MemoryStats
 
 
 class ShapeDtypeStruct:
@@ -69,7 +72,13 @@ def abstract(x: Any) -> ShapedArray:
         raise
 
 
-class Traced:
+def placement(x: Any) -> Sharding:
+    """Where an argument lies, or is to lie; a value that is no array yet goes to the default device."""
+    found = getattr(x, "sharding", None)
+    return found if isinstance(found, Sharding) else default_sharding()
+
+
+class Program:
     """A function traced for one type of arguments: program, captured constants, structure of its result."""
 
     __slots__ = ("program", "consts", "out_tree", "cacheable")
@@ -80,44 +89,100 @@ class Traced:
         self.cacheable = not any(isinstance(c, Tracer) for c in consts)
 
 
-class Lowered:
-    """A program as StableHLO text."""
+class ArgInfo(NamedTuple):
+    """What a stage knows of one argument."""
 
-    def __init__(self, traced: Traced, avals: Sequence[ShapedArray], in_tree: Any, name: str,
-                 donated: tuple[bool, ...]):
-        self._traced, self._avals, self._in_tree, self._name, self._donated = traced, avals, in_tree, name, donated
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
+
+
+class Argument(NamedTuple):
+    """A leaf of the arguments of a stage."""
+
+    aval: ShapedArray
+    sharding: Sharding              # where it lies
+    donated: bool
+
+
+class _Stage:
+    """What all stages know: the types of arguments and result, and their structure."""
+
+    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str):
+        self._found, self._arguments, self.in_tree, self.fun_name = found, tuple(arguments), in_tree, name
 
     @property
     def out_tree(self) -> Any:
-        return self._traced.out_tree
+        return self._found.out_tree
+
+    @property
+    def in_avals(self) -> tuple[tuple, dict]:
+        """Types of the arguments, as (args, kwargs)."""
+        return tree_unflatten(self.in_tree, [x.aval for x in self._arguments])
+
+    @property
+    def args_info(self) -> tuple[tuple, dict]:
+        """An `ArgInfo` for each argument, as (args, kwargs)."""
+        return tree_unflatten(self.in_tree, [ArgInfo(x.aval.shape, x.aval.dtype, x.donated)
+                                             for x in self._arguments])
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the result."""
+        return tree_unflatten(self.out_tree, [ShapeDtypeStruct.of(a) for a in self._found.program.out_avals])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Positions, among the leaves of the arguments, of those that are donated."""
+        return tuple(i for i, x in enumerate(self._arguments) if x.donated)
+
+    def _donated_operands(self) -> tuple[bool, ...]:
+        return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
+
+
+class Traced(_Stage):
+    """A function as a program: `jit(f).trace(*args)`."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program; captured arrays are its first arguments."""
+        return self._found.program
+
+    def lower(self) -> Lowered:
+        return Lowered(self._found, self._arguments, self.in_tree, self.fun_name)
+
+
+class Lowered(_Stage):
+    """A program as StableHLO text: `jit(f).lower(*args)`."""
 
     def as_text(self) -> str:
         """StableHLO; captured arrays are its first arguments."""
-        return lower_program(self._traced.program, self._name, donated=self._donated)
+        return lower_program(self._found.program, self.fun_name, donated=self._donated_operands(),
+                             platform=backend.default_device().platform)
 
     def compile(self) -> Compiled:
-        consts = [to_array(c) for c in self._traced.consts]
-        executable = program_executable(self._traced.program, self._name, consts, self._donated)
-        return Compiled(executable, consts, self._avals, self._in_tree, self._traced.out_tree, self._name)
+        return Compiled(self._found, self._arguments, self.in_tree, self.fun_name)
 
 
-class Compiled:
+class Compiled(_Stage):
     """An executable for one type of arguments; calling it never traces."""
 
-    def __init__(self, executable: Executable, consts: Sequence[Any], avals: Sequence[ShapedArray], in_tree: Any,
-                 out_tree: Any, name: str):
-        self._executable, self._consts, self._avals = executable, list(consts), list(avals)
-        self.in_tree, self.out_tree, self._name = in_tree, out_tree, name
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self._consts = [to_array(c) for c in self._found.consts]
+        self._executable: Executable = program_executable(self._found.program, self.fun_name,
+                                                          [*self._consts, *self._arguments], self._donated_operands())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten((args, kwargs))
+        where = f"compiled `{self.fun_name}`"
         if tree != self.in_tree:
-            raise bad(f"compiled `{self._name}`", "called with another structure of arguments than it was compiled for",
+            raise bad(where, "called with another structure of arguments than it was compiled for",
                       given=tree_mismatch("arguments", self.in_tree, tree), fix="compile it again for these arguments.")
         arrays = [to_array(x) for x in leaves]
-        for x, aval in zip(arrays, self._avals, strict=True):
+        for x, (aval, *_) in zip(arrays, self._arguments, strict=True):
             if x.aval.strong() is not aval.strong():
-                raise bad(f"compiled `{self._name}`", "called with an argument of another type than compiled for",
+                raise bad(where, "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
         return tree_unflatten(self.out_tree, self._executable([*self._consts, *arrays]))
@@ -130,9 +195,18 @@ class Compiled:
         """XLA's estimate of flops and bytes accessed."""
         return self._executable.cost_analysis()
 
-    def memory_analysis(self) -> dict[str, int]:
-        """Bytes of arguments, outputs, temporaries and code."""
+    def memory_analysis(self) -> MemoryStats:
+        """Bytes of arguments, outputs, temporaries and code: `temp_size_in_bytes` and so on."""
         return self._executable.memory_analysis()
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the program wants its arguments, as (args, kwargs)."""
+        return tree_unflatten(self.in_tree, self._executable.in_shardings[len(self._consts):])
+
+    @property
+    def output_shardings(self) -> Any:
+        return tree_unflatten(self.out_tree, self._executable.out_shardings)
 
 
 def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict,

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib import _jax, utils
@@ -61,6 +61,17 @@ XlaRuntimeError = xc.XlaRuntimeError
 weakref_lru_cache = _weakref_lru_cache.weakref_lru_cache
 jaxlib_version: str = _version.__version__
 interface_version: int = xc._version
+
+
+class MemoryStats(NamedTuple):
+    """Bytes of a compiled program's arguments, results, temporaries, results that take over arguments, and code."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+    generated_code_size_in_bytes: int
+
 
 # Probes: what this jaxlib can do.
 _HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
@@ -415,13 +426,10 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
     return dict(exe.cost_analysis())
 
 
-def memory_stats(exe: Executable) -> dict[str, int]:
-    """Bytes of arguments, outputs, temporaries, aliased memory and code."""
+def memory_stats(exe: Executable) -> MemoryStats:
+    """How many bytes a program needs, by the names that JAX gives them."""
     stats = exe.get_compiled_memory_stats()
-    return {
-        name: getattr(stats, f"{name}_size_in_bytes")
-        for name in ("argument", "output", "temp", "alias", "generated_code")
-    }
+    return MemoryStats(*[getattr(stats, name) for name in MemoryStats._fields])
 
 
 def hlo_text(exe: Executable) -> str:
@@ -466,16 +474,19 @@ def execute_with_token(
 # --- Clients -------------------------------------------------------------------------------------
 
 
-def make_cpu_client(num_devices: int | None = None, **distributed: Any) -> Client:
+def make_cpu_client(
+    num_devices: int | None = None, asynchronous: bool = True, **distributed: Any
+) -> Client:
     """A client of the host's processor.
 
     Args:
       num_devices: virtual devices; None: as ``--xla_force_host_platform_device_count`` in
         XLA_FLAGS says, else 1.
+      asynchronous: a call may return before its program has run.
       distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
         many processes.
     """
-    return xc.make_cpu_client(num_devices=num_devices, asynchronous=True, **distributed)
+    return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
 
 
 def make_gpu_client(**distributed: Any) -> Client:

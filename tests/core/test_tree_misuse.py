@@ -1,0 +1,153 @@
+"""What `tree` functions say to misuse: the whole messages, with the path and the difference; and odd trees."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from collections import OrderedDict, defaultdict
+from typing import NamedTuple
+
+import pytest
+
+import xjax
+from xjax import tree_util
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+@dataclasses.dataclass
+class Pair:
+    a: object
+    b: object = 0
+
+
+def a_list_in_itself():
+    outer = {"k": [1]}
+    outer["k"].append(outer)
+    return outer
+
+
+def nested(depth):
+    found = 0
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+structure = tree_util.tree_structure
+MISUSE = {
+    "another key": (lambda: xjax.tree.map(max, {"a": [1, {"w": 2}]}, {"a": [1, {"v": 2}]}), ValueError, """
+tree_map: tree 2 does not have the structure of tree 1.
+  at ['a'][1]  expected a dict with keys 'w', got a dict with keys 'v'
+  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+    "another container": (lambda: xjax.tree.map(max, Point(1, 2), (1, 2)), ValueError, """
+tree_map: tree 2 does not have the structure of tree 1.
+  at the top  expected a Point of 2, got a tuple of 2
+  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+    "another length": (lambda: xjax.tree.map_with_path(max, (0, [1, 2]), (0, [1])), ValueError, """
+tree_map_with_path: tree 2 does not have the structure of tree 1.
+  at [1]  expected a list of 2, got a list of 1
+  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+    "None is a container": (lambda: xjax.tree.map(max, {"a": None}, {"a": 3}), ValueError, """
+tree_map: tree 2 does not have the structure of tree 1.
+  at ['a']  expected None, got a leaf (int)
+  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+    "no prefix": (lambda: xjax.tree.broadcast({"a": 1, "c": 2}, {"a": (1, 2), "b": 3}), ValueError, """
+tree_broadcast: a prefix does not match the tree that it is for.
+  at the top  expected a dict with keys 'a', 'c', got a dict with keys 'a', 'b'
+  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+    "number of leaves": (lambda: xjax.tree.unflatten(structure({"a": 0, "b": 0}), [1]), ValueError, """
+tree_unflatten: the structure has 2 leaves, 1 were given.
+  structure  PyTreeDef({'a': *, 'b': *})
+  fix: pass one value for each leaf (*)."""),
+    "arguments exchanged": (lambda: xjax.tree.unflatten([1, 2], structure([0, 0])), TypeError, """
+tree_unflatten: the first argument must be a structure.
+  given  a list of 2
+  fix: pass (treedef, leaves): tree_flatten returns them in the other order."""),
+    "wrong inner structure": (
+        lambda: xjax.tree.transpose(structure([0, 0]), structure((0, 0)), [(1, 2), (3, 4, 5)]), TypeError, """
+tree_transpose: the tree is not made of outer and inner structure.
+  expected  PyTreeDef([(*, *), (*, *)])
+  given     PyTreeDef([(*, *), (*, *, *)])
+  fix: pass a tree whose leaves are outer_treedef of inner_treedef."""),
+    "no inner tree": (lambda: xjax.tree.transpose(structure([]), None, []), TypeError, """
+tree_transpose: there is no inner tree to take the inner structure from.
+  outer  PyTreeDef([])
+  fix: pass inner_treedef."""),
+    "nothing to reduce": (lambda: xjax.tree.reduce(max, {}), TypeError, """
+tree_reduce: the tree has no leaves.
+  fix: pass an initializer."""),
+    "keys without an order": (lambda: xjax.tree.leaves_with_path({"p": [0, {1: "x", "a": "y"}]}), ValueError, """
+tree['p'][1]: the keys of a dict cannot be sorted, so its leaves have no order.
+  keys  1, 'a'
+  fix: use keys of one type, or an OrderedDict."""),
+    "keys without an order, in an argument": (lambda: xjax.jit(len)([defaultdict(int, {1: 2, "a": 3})]), ValueError, """
+tree[0][0][0]: the keys of a dict cannot be sorted, so its leaves have no order.
+  keys  1, 'a'
+  fix: use keys of one type, or an OrderedDict."""),
+    "a cycle": (lambda: xjax.tree.leaves(a_list_in_itself()), RecursionError, """
+tree: a container contains itself, so it has no end.
+  at  tree['k'][1]
+  fix: break the cycle: trees hold each value in one place."""),
+    "too deep": (lambda: xjax.tree.map(str, nested(20_000)), RecursionError, """
+tree: is nested 20000 levels deep, which is too deep.
+  at  tree[0][0][0][0][0]
+  fix: hold the items in one list, or raise sys.setrecursionlimit."""),
+    "one level of a leaf": (lambda: tree_util.flatten_one_level(3), ValueError, """
+flatten_one_level: a leaf (int) is not a node of a tree.
+  fix: pass a container, or register the type."""),
+    "registered twice": (lambda: tree_util.register_static(Point and dict), ValueError, """
+register_pytree_node: dict is a node of trees already.
+  fix: register each class once."""),
+    "fields that are not listed": (lambda: tree_util.register_dataclass(Pair, ["a"], []), ValueError, """
+register_dataclass: the lists do not fit the fields of Pair.
+  neither data nor meta  b
+  fix: list each constructor argument once, as data, meta or in drop_fields."""),
+}
+
+
+@pytest.mark.parametrize("name", MISUSE)
+def test_message(name):
+    run, error, text = MISUSE[name]
+    with pytest.raises(error) as caught:
+        run()
+    assert str(caught.value) == text.strip()
+
+
+def test_an_error_of_the_users_own_function_is_left_alone():
+    with pytest.raises(TypeError, match="can only concatenate"):
+        xjax.tree.leaves([1, 2], is_leaf=lambda x: x + "a")
+    with pytest.raises(ValueError, match="mine"):
+        xjax.tree.flatten_with_path([1], is_leaf=lambda x: (_ for _ in ()).throw(ValueError("mine")))
+
+
+def test_structures_are_pickled_and_copied():
+    tree = {"b": [1, None], "a": OrderedDict(z=Point(1, 2)), "c": defaultdict(list, k=3)}
+    leaves, treedef = xjax.tree.flatten(tree)
+    for again in (pickle.loads(pickle.dumps(treedef)), copy.deepcopy(treedef), copy.copy(treedef)):
+        assert again == treedef and hash(again) == hash(treedef) and again.unflatten(leaves) == tree
+
+
+def test_pickling_the_structures_of_jax_is_left_alone():
+    jax = pytest.importorskip("jax")
+    treedef = jax.tree.structure({"a": (1, None)})
+    assert pickle.loads(pickle.dumps(treedef)) == treedef
+    assert jax.tree.unflatten(pickle.loads(pickle.dumps(treedef)), [5]) == {"a": (5, None)}
+
+
+def test_static_fields_as_jax():
+    for lib in (xjax, pytest.importorskip("jax")):
+        @lib.tree_util.register_dataclass
+        @dataclasses.dataclass
+        class Scaled:
+            w: object
+            power: int = lib.tree.static(default=2, metadata={"unit": "m"})
+
+        leaves, treedef = lib.tree.flatten(Scaled(0.5))
+        assert leaves == [0.5] and lib.tree.unflatten(treedef, [3]) == Scaled(3, 2)
+        assert dataclasses.fields(Scaled)[1].metadata["unit"] == "m"
+        assert lib.tree.structure(Scaled(0.5, 3)) != treedef

@@ -1,0 +1,170 @@
+"""What the option check_tracer_leaks does: at the end of the outermost transform, find the traced values that live on,
+and who holds them.
+
+A traced value means nothing after its function has ended. Something of the user's that still refers to one (a global,
+an attribute, a list, a closure) will fail when it is used, perhaps much later; this check fails at once and names it.
+It walks over all objects of the process, so it is for debugging only.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import threading
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from xjax.core.config import config
+from xjax.core.context import context
+from xjax.core.errors import UnexpectedTracerError, bad
+from xjax.core.trace import Tag, Tracer
+
+_DEPTH = 8                      # how many containers may lie between a traced value and what has a name
+_OURS = __name__.partition(".")[0] + "."
+
+
+def check_leaks(tags: Sequence[Tag]) -> None:
+    """Raise UnexpectedTracerError if a traced value of the ended interpretations `tags` is held by the user's code."""
+    found = _held(tags)
+    if found:
+        gc.collect()                                # what only garbage holds does not count
+        found = _held(tags)
+    if not found:
+        return
+    given = [f"{x.aval.str_short()}, {x.origin()}: held by {holder}" for x, holder in found[:5]]
+    raise bad(f"check_tracer_leaks: {found[0][0].tag.where}",
+              f"Leaked {len(found)} traced value{'s' * (len(found) > 1)}", given,
+              "return the value from the function instead of storing it.", UnexpectedTracerError)
+
+
+def _held(tags: Sequence[Tag]) -> list[tuple[Tracer, str]]:
+    """The traced values of `tags` that something with a name holds, and text for that: a search from the values up."""
+    level = [(x, x, "") for x in gc.get_referrers(*tags) if isinstance(x, Tracer)]     # (object, traced value, path)
+    found: dict[int, tuple[Tracer, str]] = {}
+    locals_of = _locals_on_the_stack()
+    seen: set[int] = set()
+    for _ in range(_DEPTH):
+        level = [step for step in level if id(step[1]) not in found]
+        seen.update(id(step[0]) for step in level)
+        seen.update(map(id, level))                 # the notes of this search refer to the values too
+        for value, x, path in level:
+            if id(value) in locals_of and not isinstance(value, types.ModuleType):
+                name, frame = locals_of[id(value)]
+                found[id(x)] = x, f"{name}{path}, a variable of `{frame.f_code.co_name}` ({_line(frame.f_code)})"
+        values = [value for value, _, _ in level]
+        seen |= {id(values), id(level), id(found)}
+        owners = [o for o in gc.get_referrers(*values) if id(o) not in seen and not _is_internal(o)]
+        above = []
+        for owner in owners:
+            inside = {id(o) for o in gc.get_referents(owner)}
+            for value, x, path in level:
+                if id(value) not in inside:
+                    continue
+                if text := _named(owner, value, path):
+                    found.setdefault(id(x), (x, text))
+                else:
+                    above.append((owner, x, _path(owner, value, path)))
+        level = above
+    return list(found.values())
+
+
+def _locals_on_the_stack() -> dict[int, tuple[str, types.FrameType]]:
+    """id of a value -> (name, frame) of a local variable of the user's functions that still run."""
+    found: dict[int, tuple[str, types.FrameType]] = {}
+    frame = sys._getframe(3)
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith(_OURS) and frame.f_locals is not frame.f_globals:
+            for name, value in frame.f_locals.items():
+                found.setdefault(id(value), (name, frame))
+        frame = frame.f_back
+    return found
+
+
+def _is_internal(owner: Any) -> bool:
+    """Frames (the stack is searched by itself) and what this library holds for its own purposes."""
+    if isinstance(owner, types.FrameType):
+        return True
+    module = owner.__module__ if isinstance(owner, types.FunctionType) else type(owner).__module__
+    return isinstance(module, str) and module.startswith(_OURS)
+
+
+def _named(owner: Any, value: Any, path: str) -> str:
+    """Text for an owner that a reader can find in the source, else ''."""
+    if isinstance(owner, dict):
+        name = owner.get("__name__")
+        if isinstance(name, str) and getattr(sys.modules.get(name), "__dict__", None) is owner:
+            key = next((k for k, v in owner.items() if v is value), "?")
+            return f"{key}{path}, a global of module {name}"
+    if isinstance(owner, types.FunctionType):
+        part = "a default argument" if value is owner.__defaults__ or value is owner.__kwdefaults__ else "the closure"
+        return f"{part} of `{owner.__name__}` ({_line(owner.__code__)})"
+    if isinstance(owner, types.GeneratorType | types.CoroutineType):
+        code = owner.gi_code if isinstance(owner, types.GeneratorType) else owner.cr_code
+        return f"a variable of the suspended `{code.co_name}` ({_line(code)})"
+    if isinstance(owner, type):
+        return f"{owner.__name__}{_path(owner, value, path)}, an attribute of a class"
+    if isinstance(owner, BaseException):
+        return f"an exception of type {type(owner).__name__}: {_attribute(owner, value)}{path}"
+    return ""
+
+
+def _path(owner: Any, value: Any, path: str) -> str:
+    """How `owner` reaches what `value` reaches by `path`: ``[0]``, ``['k']`` or ``.name`` before it."""
+    if getattr(owner, "__dict__", None) is value or (isinstance(owner, type) and isinstance(value, dict)):
+        # ['name'] of the dictionary is .name of its owner
+        return re.sub(r"^\['(\w+)'\]", r".\1", path)
+    if isinstance(owner, dict):
+        return next((f"[{k!r}]" for k, v in owner.items() if v is value), "") + path
+    if isinstance(owner, (list, tuple)):
+        return next((f"[{i}]" for i, v in enumerate(owner) if v is value), "") + path
+    name = "" if isinstance(owner, types.CellType) else _attribute(owner, value)
+    return (f".{name}" if name else "") + path
+
+
+def _attribute(owner: Any, value: Any) -> str:
+    """The attribute of `owner` that is `value`; '' if `value` is its dictionary or cannot be named."""
+    return next((name for name, v in _attributes(owner) if v is value), "")
+
+
+def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
+    yield from list(getattr(owner, "__dict__", {}).items())
+    for kind in type(owner).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(owner, name):
+                yield name, getattr(owner, name)
+    if isinstance(owner, BaseException):
+        yield "args", owner.args
+
+
+def _line(code: types.CodeType) -> str:
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+class _Ended(threading.local):
+    tags: tuple[Tag, ...] = ()      # of transforms that ended inside one that still runs: checked with it
+
+
+_ended = _Ended()
+
+
+def _install() -> None:
+    close = Tag.close
+
+    def close_and_check(self: Tag) -> None:
+        if not self.closed:
+            _ended.tags += (self,)
+        close(self)
+        if context.trace.parent is None and _ended.tags:
+            tags, _ended.tags = _ended.tags, ()
+            # While an error passes, its traceback holds what the function held.
+            if config.check_tracer_leaks and sys.exc_info()[0] is None:
+                check_leaks(tags)
+
+    Tag.close = close_and_check
+
+
+config.on_first_use("check_tracer_leaks", _install)

@@ -1,0 +1,150 @@
+"""`one_launch`: a function of the library that, called on arrays at the root, runs as one compiled program.
+
+A function made of several operations would pay a launch (about 8 us, small arrays) for each of them. Decorated, it is
+traced once for each combination of argument types and static values, and costs one. Every transformation still sees
+the function's own operations, as does a call that does not qualify: arguments that are no plain arrays of one device, a
+function that asks for values, `disable_jit`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.config import config
+from xjax.core.context import context
+from xjax.core.errors import ConcretizationTypeError, JAXIndexError, JAXTypeError
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.tree import flatten, treedef_is_leaf
+from xjax.runtime.array import Array, default_sharding, from_scalar, to_array
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.executable import EAGER_LEVEL, launch_error, load
+from xjax.runtime.lowering import lower_program
+from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.watch import is_watching
+from xjax.runtime.xla import XlaRuntimeError
+
+# A call that is made plainly each time, because it cannot be one program.
+_PLAIN = None
+_ABSENT = object()
+_all_launches: list[dict] = []
+
+
+def clear_launches() -> None:
+    """Forget the programs of all functions."""
+    for launches in _all_launches:
+        launches.clear()
+
+
+def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
+    """Decorator: at the root, `fun` is one launch.
+
+    Args:
+      arrays: how many of the leading arguments are operands: numbers among them do not select a program. `Array`s are
+        operands wherever they stand; all else is static, and makes the call a plain one if it is not hashable.
+    """
+    if fun is None:
+        return functools.partial(one_launch, arrays=arrays)
+    operand_names = frozenset(fun.__code__.co_varnames[:arrays])
+    launches: dict[tuple, Any] = {}
+    _all_launches.append(launches)
+
+    @functools.wraps(fun)
+    def launch(*args: Any, **kwargs: Any) -> Any:
+        if context.trace is not eval_trace:
+            return fun(*args, **kwargs)
+        key, bufs = [config.trace_key()], []
+        for x in args[:arrays]:
+            if type(x) is not Array:
+                if x is None:
+                    key.append(None)
+                    continue
+                x = _operand(x, args)
+                if x is None:
+                    return fun(*args, **kwargs)
+            key += x.aval, x.sharding
+            bufs.append(x._buf)
+        for x in args[arrays:]:
+            if type(x) is Array:
+                key += x.aval, x.sharding
+                bufs.append(x._buf)
+            else:
+                key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
+        for name, x in kwargs.items():
+            if name in operand_names and x is not None:
+                x = _operand(x, args)
+                if x is None:
+                    return fun(*args, **kwargs)
+            if type(x) is Array:
+                key += name, x.aval, x.sharding
+                bufs.append(x._buf)
+            else:
+                key += name, type(x), repr(x) if type(x) is float else x
+        key = tuple(key)
+        try:
+            found = launches.get(key, _ABSENT)
+        except TypeError:                   # an unhashable static value
+            return fun(*args, **kwargs)
+        if found is _ABSENT:
+            found = launches[key] = _compile(fun, launch.__name__, operand_names, args, kwargs)
+        if found is _PLAIN:
+            return fun(*args, **kwargs)
+        execute, handlers, consts, unflatten = found
+        try:
+            out = execute(consts + bufs).consume_with_handlers(handlers)
+        except XlaRuntimeError as error:
+            raise launch_error(error, [x for x in (*args, *kwargs.values()) if type(x) is Array]) from None
+        return out[0] if unflatten is None else unflatten(out)
+
+    return launch
+
+
+def _operand(x: Any, args: Sequence[Any]) -> Array | None:
+    """An operand as an array; a number becomes one, beside the first argument, if no value is lost. Else None.
+
+    A larger integer may not fit the dtype that it meets.
+    """
+    kind = type(x)
+    if kind is Array:
+        return x
+    if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
+        first = args[0] if args else None
+        return from_scalar(x, first.sharding if type(first) is Array else None)
+    return None
+
+
+def _compile(fun: Callable, name: str, operand_names: frozenset[str], args: Sequence[Any],
+             kwargs: dict) -> tuple | None:
+    """(execute, handlers, buffers of constants, unflatten or None for one array) of the call, or _PLAIN."""
+    count = len(operand_names)
+    kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
+    args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
+    operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
+    home = operands[0].sharding if operands else default_sharding()
+    apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in operands)
+    if apart or config.disable_jit or is_watching():
+        return _PLAIN
+    tree = None
+
+    def of_operands(*values: Any) -> Sequence[Any]:
+        nonlocal tree
+        given = iter(values)
+        new_args = [next(given) if type(x) is Array else x for x in args]
+        new_kwargs = {k: next(given) if type(x) is Array else x for k, x in kwargs.items()}
+        leaves, tree = flatten(fun(*new_args, **new_kwargs))
+        return leaves
+
+    try:
+        closed = trace_to_jaxpr(of_operands, [x.aval for x in operands], name)
+    except (ConcretizationTypeError, JAXTypeError, JAXIndexError):        # it asks for values
+        return _PLAIN
+    program, consts = hoist_consts(closed)
+    jaxpr = program.jaxpr
+    if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # a program would copy its argument
+        return _PLAIN
+    device = home.devices[0]
+    text = lower_program(program, name, platform=device.platform)
+    exe = load(text, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    bufs = [to_array(c, home)._buf for c in consts]
+    return exe.execute, exe.handlers, bufs, None if treedef_is_leaf(tree) else tree.unflatten

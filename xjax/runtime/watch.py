@@ -1,0 +1,154 @@
+"""What the options debug_nans, debug_infs, no_execution and no_tracing do: look at every result, refuse to run.
+
+Operations are watched from the first use of one of these options on (`config.on_first_use`), compiled functions by the
+kind of launch that `jit` makes, since the options are part of its key. So nobody else pays for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config, disable_jit
+from xjax.core.context import context
+from xjax.core.errors import bad, location_text, user_location
+from xjax.core.jaxpr import ClosedJaxpr, Literal
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray
+from xjax.runtime import xla
+from xjax.runtime.array import Array, to_array
+from xjax.runtime.dispatch import EvalTrace, eval_trace
+
+# Operations that compute what the one program among their parameters computes.
+_CALLS = frozenset({"jit", "custom_jvp_call", "custom_vjp_call", "remat2"})
+
+
+def is_watching() -> bool:
+    """Whether results are looked at in this thread."""
+    return config.debug_nans or config.debug_infs or config.no_execution
+
+
+def refuse_execution(where: str) -> None:
+    """Raise RuntimeError if nothing may run."""
+    if config.no_execution:
+        raise bad(where, "would run, but the option jax_no_execution is set",
+                  fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
+                      "jax.no_execution().", exc=RuntimeError)
+
+
+def refuse_tracing(where: str, avals: Sequence[ShapedArray]) -> None:
+    """Raise RuntimeError if no compiled function may be traced."""
+    if config.no_tracing:
+        raise bad(where, "would be traced, but the option jax_no_tracing is set",
+                  given={"arguments": ", ".join(a.str_short() for a in avals)},
+                  fix="call it with these types before the block, or see with jax.explain_cache_misses() what changed.",
+                  exc=RuntimeError)
+
+
+def bad_number(outs: Sequence[Any]) -> str:
+    """'a NaN', 'an infinity' or '', as the options ask for it and an array among `outs` holds one."""
+    for x in outs:
+        if type(x) is Array and dtypes.is_inexact(x.dtype):
+            value = xla.to_numpy(x._buf)        # not x.numpy(), which a transfer guard may refuse
+            if config.debug_nans and np.isnan(value).any():
+                return "a NaN"
+            if config.debug_infs and np.isinf(value).any():
+                return "an infinity"
+    return ""
+
+
+def watched_call(where: str, launch: Callable[[], list[Array]], again: Callable[[], Any]) -> list[Array]:
+    """The results of a compiled function; one that holds a bad number is computed again, operation by operation.
+
+    `again()` runs the Python function; it raises at the operation and the user's line. Raises: FloatingPointError.
+    """
+    refuse_execution(where)
+    outs = launch()
+    if found := bad_number(outs):
+        with disable_jit():
+            again()
+        raise bad(where, f"the compiled function made {found}, its operations one by one do not",
+                  fix="look for sums of large numbers that XLA reorders; jax.config.update("
+                      "'jax_disable_most_optimizations', True) keeps closer to the order as written.",
+                  exc=FloatingPointError)
+    return outs
+
+
+def watched(executable: Callable, where: str) -> Callable:
+    """A program over several devices, whose results are looked at."""
+    def run(args: Sequence[Array]) -> list[Array]:
+        refuse_execution(where)
+        outs = executable(args)
+        if found := bad_number(outs):
+            raise bad(where, f"made {found}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
+                      "run it under jax.vmap(f, axis_name=...) in place of pmap to find the operation.",
+                      FloatingPointError)
+        return outs
+
+    return run
+
+
+def _watched(process: Callable) -> Callable:
+    def watched_process(self: EvalTrace, p: Primitive, args: tuple, params: dict) -> Any:
+        if not is_watching():
+            return process(self, p, args, params)
+        refuse_execution(p.name)
+        out = process(self, p, args, params)
+        outs = out if p.multiple_results else [out]
+        if found := bad_number(outs):
+            args = [to_array(x) for x in args]
+            if p.name in _CALLS:
+                _find(_program_of(params), args)
+            raise _made(p, found, args, location_text(context.source or user_location()) or "unknown")
+        return out
+
+    return watched_process
+
+
+def _program_of(params: dict) -> ClosedJaxpr:
+    return next(value for value in params.values() if isinstance(value, ClosedJaxpr))
+
+
+def _find(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
+    """Evaluate a program equation by equation; raise at the first one that makes a bad number."""
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, args, strict=True))
+    for eqn in closed.eqns:
+        ins = [to_array(v.val) if type(v) is Literal else env[v] for v in eqn.invars]
+        out = _process(eval_trace, eqn.primitive, tuple(ins), eqn.params)
+        outs = out if eqn.primitive.multiple_results else [out]
+        if found := bad_number(outs):
+            if eqn.primitive.name in _CALLS:
+                _find(_program_of(eqn.params), ins)
+            raise _made(eqn.primitive, found, ins, location_text(eqn.source) or "unknown")
+        env.update(zip(eqn.outvars, outs, strict=True))
+
+
+def _made(p: Primitive, found: str, args: Sequence[Array], line: str) -> Exception:
+    given = {f"argument {i}": _holding(x) for i, x in enumerate(args)}
+    fix = ("keep the arguments inside the domain of this operation; guard them with numpy.where before it, not its "
+           "result after it.")
+    if not p.cacheable:                             # it holds a program, such as the body of a loop
+        fix = "run it under jax.disable_jit() to find the operation inside."
+    return bad(p.name, f"made {found}", given={**given, "line": line}, fix=fix, exc=FloatingPointError)
+
+
+def _holding(x: Array) -> str:
+    found = bad_number([x])
+    return x.aval.str_short() + (f", holds {found} already" if found else "")
+
+
+_process = EvalTrace.process
+
+
+def _install() -> None:
+    if EvalTrace.process is _process:
+        EvalTrace.process = _watched(_process)
+        eval_trace.express = None
+
+
+for _name in ("debug_nans", "debug_infs", "no_execution"):
+    config.on_first_use(_name, _install)
