@@ -25,7 +25,17 @@ def looped(x):
     return jax.lax.while_loop(lambda c: c.sum() < 50.0, lambda c: c * 1.5 + 1.0, x)
 
 
+def convolved(x):
+    """A convolution, a pool, a product of windows; then the gradient of a pool."""
+    y = jax.lax.conv(x[None, None], jnp.ones((2, 1, 2, 2)), (1, 1), "SAME")
+    y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 1, 2, 1), (1, 1, 1, 1), "VALID")
+    y = jax.lax.reduce_window(y, 1.0, jax.lax.mul, (1, 1, 1, 2), (1, 1, 1, 1), "VALID")
+    pool = jax.grad(lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2), (1, 1), "VALID").sum())
+    return jax.lax.reduce(y, jnp.float32(0), lambda a, b: a + b, (0, 1)), pool(x)
+
+
 FUNCTIONS = {
+    "convolution and windows": convolved,
     "elementwise": lambda x: jnp.tanh(x) * jnp.exp(-(x**2)) + jnp.where(x > 0, x, jnp.abs(x) ** 0.5),
     "reductions": lambda x: (x.sum(0), x.max(1), x.mean(), jnp.linalg.norm(x), jnp.var(x)),
     "matmul": lambda x: x @ x.T + jnp.einsum("ij,kj->ki", x, x),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,11 @@ DERIVATIVES = {
     "value": lambda lib, f: f,
     "jvp": lambda lib, f: lambda *xs: _floats(lib.jvp(f, xs, xs)),
     "linearize": lambda lib, f: lambda *xs: _floats(lib.linearize(f, *xs)[1](*xs)),
-    "grad": lambda lib, f: _grad(lib, f),
-    "grad of jit": lambda lib, f: _grad(lib, lib.jit(f)),
-    "jvp of grad": lambda lib, f: lambda *xs: lib.jvp(_grad(lib, f), xs, xs),
-    "grad of grad": lambda lib, f: _grad(lib, lambda *xs: _grad(lib, f)(*xs)),
-    "grad of jvp": lambda lib, f: _grad(lib, lambda *xs: lib.jvp(f, xs, xs)[1]),
+    "grad": lambda lib, f: gradient(lib, f),
+    "grad of jit": lambda lib, f: gradient(lib, lib.jit(f)),
+    "jvp of grad": lambda lib, f: lambda *xs: lib.jvp(gradient(lib, f), xs, xs),
+    "grad of grad": lambda lib, f: gradient(lib, lambda *xs: gradient(lib, f)(*xs)),
+    "grad of jvp": lambda lib, f: gradient(lib, lambda *xs: lib.jvp(f, xs, xs)[1]),
 }
 
 
@@ -62,7 +63,7 @@ def _floats(tree: Any) -> list[Any]:
     return [x for x in xjax.tree_util.tree_leaves(tree) if x.dtype.itemsize]
 
 
-def _grad(lib: Any, f):
+def gradient(lib: Any, f):
     """Gradient of the weighted sum of results with respect to all arguments."""
     return lambda *xs: lib.grad(lambda *ys: total(lib.lax, f(*ys)), tuple(range(len(xs))))(*xs)
 
@@ -86,7 +87,19 @@ def vmapped(kind: str, axes):
     if kind == "vmap":
         return lambda lib, f: lib.vmap(f, axes)
     if kind == "vmap of grad":
-        return lambda lib, f: lib.vmap(_grad(lib, f), axes)
+        return lambda lib, f: lib.vmap(gradient(lib, f), axes)
     if kind == "vmap of jvp":
         return lambda lib, f: lib.vmap(lambda *xs: lib.jvp(f, xs, xs), axes)
-    return lambda lib, f: _grad(lib, lib.vmap(f, axes))
+    return lambda lib, f: gradient(lib, lib.vmap(f, axes))
+
+
+def floats(lib: Any, f):
+    """`f` with the float leaves of its result only, as a list."""
+    return lambda *xs: [y for y in lib.tree_util.tree_leaves(f(*xs)) if np.issubdtype(y.dtype, np.floating)]
+
+
+@contextlib.contextmanager
+def float64(jax: Any):
+    """Both libraries compute in 64 bits."""
+    with xjax.enable_x64(True), jax.enable_x64(True):
+        yield

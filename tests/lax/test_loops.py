@@ -77,11 +77,31 @@ def test_repeated_eager_calls_trace_once():
     assert len(traced) == 1                         # known in eager mode: the same scan body
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 2, 5, 8])
-def test_map_as_jax(batch_size):
-    xs = {"a": np.arange(5, dtype=np.float32), "b": np.ones((5, 2), np.float32)}
-    check(jax, lambda L, xs: L.map(lambda x: {"s": L.sin(x["a"]), "p": L.mul(x["b"], x["a"])}, xs,
-                                   batch_size=batch_size), xs)
+def batched_maps(L, xs):
+    """Without batches, one row each, with and without remainder, one batch, more room than rows."""
+    return [L.map(lambda x: {"s": L.sin(x["a"]), "p": L.mul(x["b"], x["a"])}, xs, batch_size=n)
+            for n in (None, 1, 2, 3, 5, 8)]
+
+
+@pytest.mark.parametrize("transform", ["jvp", "grad"])
+def test_map_as_jax(transform):
+    xs = {"a": np.arange(6, dtype=np.float32), "b": np.ones((6, 2), np.float32)}
+    check(jax, lambda L, a, b: batched_maps(L, {"a": a, "b": b}), *xs.values(), transform=DERIVATIVES[transform])
+
+
+def test_a_map_in_batches_traces_a_batch_and_the_remainder():
+    traced = []
+
+    def row(x):
+        traced.append(x.shape)
+        return x
+    lax.map(row, np.ones((7, 2), np.float32), batch_size=3)
+    assert traced == [(2,), (2,)]
+
+
+def test_map_over_no_rows_as_jax():
+    xs = np.ones((0, 3), np.float32)
+    check(jax, lambda L, xs: [L.map(L.sin, xs), L.map(L.sin, xs, batch_size=2)], xs)
 
 
 def test_gradient_of_map_as_jax():

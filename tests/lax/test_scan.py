@@ -61,7 +61,15 @@ def nested(L, w, c, xs):
     return L.scan(outer, c, xs)
 
 
-FUNCTIONS = {f.__name__: f for f in (rnn, counter, becomes_active, backwards, unrolled, nested)}
+def hands_on(L, w, c, xs):
+    """Carries that stay as they are, of which one is a result too, and others that change places."""
+    def body(state, x):
+        w, a, b, n = state
+        return (w, b, L.mul(L.sin(a), w), n), (w, L.mul(b, x))
+    return L.scan(body, (w, c, L.mul(c, w), np.int32(3)), xs)
+
+
+FUNCTIONS = {f.__name__: f for f in (rnn, counter, becomes_active, backwards, unrolled, nested, hands_on)}
 
 
 @pytest.mark.parametrize("transform", DERIVATIVES)
@@ -112,6 +120,12 @@ def test_equals_a_python_loop(length, unroll, reverse):
         rows[i], want = want, want * 2 + xs[i]
     assert float(carry) == want
     np.testing.assert_array_equal(np.asarray(ys), rows)
+
+
+def test_split_transpose_is_accepted():
+    def f(c):
+        return lax.reduce_sum(lax.scan(lambda c, x: (lax.mul(c, x), None), c, XS, _split_transpose=True)[0], (0,))
+    np.testing.assert_allclose(np.asarray(xjax.grad(f)(C)), np.full(3, np.prod(XS)), rtol=1e-5)
 
 
 def test_without_rows():

@@ -84,6 +84,58 @@ def test_integer_loop_inside_a_gradient():
     assert float(xjax.grad(f)(1.0)) == 27.0
 
 
+def test_results_without_tangent_do_not_hinder_reverse_mode():
+    """The count of a loop over a differentiated value, and a value behind stop_gradient."""
+    def count(L, x):
+        n = L.while_loop(lambda s: L.lt(s[1], np.float32(10)), lambda s: (L.add(s[0], 1), L.mul(s[1], 2.0)), (0, x))[0]
+        return L.mul(x, L.convert_element_type(n, np.float32))
+
+    def stopped(L, x):
+        return L.mul(x, L.stop_gradient(L.while_loop(lambda s: L.lt(s, LIMIT), lambda s: L.mul(s, 1.5), x)))
+    x = np.float32(1.25)
+    for f in (count, stopped):
+        check(jax, f, x, transform=lambda lib, f: lib.grad(lib.checkpoint(lib.jit(f))))
+        check(jax, f, x, transform=lambda lib, f: lambda x: lib.jvp(lib.grad(f), (x,), (x,)))
+
+
+@pytest.mark.parametrize("wrap", ["", "jit"])
+def test_derivative_rule_that_loops_over_its_tangent(wrap):
+    """The counter and the value are computed with the values, the tangent with the tangents."""
+    @xjax.custom_jvp
+    def f(x):
+        return lax.mul(x, 8.0)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        def body(state):
+            n, y, dy = state
+            return lax.add(n, 1), lax.mul(y, 2.0), lax.mul(dy, lax.convert_element_type(lax.add(n, 1), np.float32))
+        n, y, dy = lax.while_loop(lambda s: lax.lt(s[0], 3), body, (0, primals[0], tangents[0]))
+        return lax.add(y, lax.mul(lax.convert_element_type(n, np.float32), 0.0)), dy
+
+    g = xjax.jit(f) if wrap else f
+    value, linear = xjax.linearize(g, np.float32(2))
+    assert (float(value), float(linear(np.float32(1)))) == (16.0, 6.0)
+    assert float(xjax.jvp(g, (np.float32(2),), (np.float32(1),))[1]) == 6.0
+    with pytest.raises(ValueError, match="reverse-mode"):
+        xjax.grad(g)(np.float32(2))
+
+
+def test_derivative_rule_whose_tangent_decides_when_to_stop():
+    """Everything then depends on the tangent, so the value must come from elsewhere."""
+    @xjax.custom_jvp
+    def f(x):
+        return lax.mul(x, 2.0)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        dy = lax.while_loop(lambda s: lax.lt(s[1], np.float32(10)), lambda s: (lax.add(s[0], 1), lax.mul(s[1], 2.0)),
+                            (0, tangents[0]))[1]
+        return f(primals[0]), dy
+
+    assert float(xjax.linearize(f, np.float32(2))[1](np.float32(1))) == 16.0
+
+
 def test_program():
     closed = xjax.make_jaxpr(lambda *xs: double(lax, *xs))(LIMIT, np.float32(1))
     check_jaxpr(closed.jaxpr)
@@ -97,6 +149,17 @@ def test_without_jit_conditions_are_python():
     with xjax.disable_jit():
         out = lax.while_loop(lambda n: n < 3, lambda n: seen.append(n) or n + 1, 0)
     assert (out, seen) == (3, [0, 1, 2])
+
+
+@pytest.mark.parametrize("f", [
+    lambda lax, x: lax.while_loop(lambda s: s < 10.0, lambda s: s * 2.0, x),
+    lambda lax, x: lax.cond(x < 2.0, lambda x: x, lambda x: -x, x),
+    lambda lax, x: lax.switch((x > 2.0).astype(int), [lambda: 1.0, lambda: 2.0])])
+def test_without_jit_a_mapped_value_that_decides_is_staged(f):
+    x = np.array([1.0, 3.0], np.float32)
+    with xjax.disable_jit(), jax.disable_jit():
+        ours, theirs = (lib.vmap(lambda x, lib=lib: f(lib.lax, x))(x) for lib in (xjax, jax))
+    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
 
 
 def test_repeated_eager_calls_trace_once():

@@ -16,9 +16,10 @@ from xjax.core.types import Zero, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
 from xjax.interop.translate import RULES, Unsupported, aval_of, replay, translate
 from xjax.ops.zeros import instantiate
+from xjax.transforms.checkpoint_policies import checkpoint_policies
 from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
-from xjax.transforms.remat import checkpoint, checkpoint_policies
+from xjax.transforms.remat import checkpoint
 
 # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ def _custom_vjp(eqn: Any, args: Sequence[Any]) -> list[Any]:
     """
     call = _CustomCall(eqn)
 
-    def fwd(*xs: Any) -> tuple[list[Any], list[Any], Any]:
+    def fwd(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
         return call.value(*xs), list(xs), tree_structure(list(xs))
 
     def bwd(residual_tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from xjax.core.primitive import all_primitives
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
 from xjax.interop.real_jax import real_jax
+from xjax.lax.linear_solve import LinearSolveTuple
 from xjax.ops import cumulative, prng, sort
 from xjax.transforms.vmap import vmap
 
@@ -31,10 +32,11 @@ RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any]]] = {}
 
 # Parameters that ours do not have. Every one must be at its default.
 _DROPPED = {"sharding": (None,), "out_sharding": (None,), "accuracy": (None,), "out_dtype": (None,),
-            "memory_space": (None,), "linear": None, "_split_transpose": (False,)}
+            "memory_space": (None,), "linear": None, "_split_transpose": None}
 
 _ENUMS = {kind.__name__: kind for kind in (lax.Precision, lax.GatherScatterMode, lax.RoundingMethod)}
-_DIMENSIONS = {kind.__name__: kind for kind in (lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers)}
+_DIMENSIONS = {kind.__name__: kind for kind in (lax.ConvDimensionNumbers, lax.GatherDimensionNumbers,
+                                                lax.ScatterDimensionNumbers, LinearSolveTuple)}
 
 
 def translate(closed: Any, where: str) -> tuple[ClosedJaxpr, list[Any]]:
@@ -158,6 +160,8 @@ def _parameter(value: Any) -> Any:
     if kind in _DIMENSIONS:
         ours = _DIMENSIONS[kind]
         return ours(*(_parameter(getattr(value, field)) for field in ours._fields))
+    if kind == "Primitive":                 # how a window chooses
+        return all_primitives()[value.name]
     if kind == "ClosedJaxpr":
         return subprogram(value)
     if kind == "Jaxpr":

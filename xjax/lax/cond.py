@@ -20,7 +20,7 @@ from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
 from xjax.core.hlo import types_text
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
@@ -32,6 +32,8 @@ from xjax.lax.control import (
     cut_program,
     flagged,
     flat_arrays,
+    front,
+    is_known,
     leaf_paths,
     merge,
     nonzero_flags,
@@ -76,7 +78,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     if operand is not _NOT_GIVEN:
         operands = (operand, *operands)
     _check_scalar("cond", "the predicate", pred)
-    if config.disable_jit:
+    if config.disable_jit and is_known(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
     return _choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
@@ -103,7 +105,7 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
         raise bad("switch", "there is no branch", fix="pass at least one function.", exc=ValueError)
     if len(branches) == 1:
         return branches[0](*operands)
-    if config.disable_jit:
+    if config.disable_jit and is_known(index):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     index = clamp(np.int32(0), convert_element_type(index, np.int32), np.int32(len(branches) - 1))
     return _choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
@@ -194,12 +196,12 @@ def _cond_lower(b, outs, index, *operands, branches):
 
 def _bind(index: Any, branches: Sequence[ClosedJaxpr], operands: Sequence[Any]) -> list[Any]:
     """Bind branches that derivative rules made; their constants, if any, become operands."""
-    branches, consts = _hoisted(branches[0], tuple(branches))
+    branches, consts = _hoisted(newest(branches), tuple(branches))
     return cond_p.bind(index, *consts, *operands, branches=branches)
 
 
 @program_cache
-def _hoisted(first: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
+def _hoisted(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
     if not any(b.consts for b in branches):
         return branches, []
     opened = [ClosedJaxpr(Jaxpr((), [*b.jaxpr.constvars, *b.jaxpr.invars], b.jaxpr.eqns, b.jaxpr.outvars))
@@ -214,14 +216,14 @@ def _union(flags: Sequence[Flags]) -> Flags:
 def _cond_jvp(primals, tangents, *, branches):
     index, *operands = primals
     nonzero = nonzero_flags(tangents[1:])
-    programs, has = _jvp_branches(branches[0], branches, nonzero)
+    programs, has = _jvp_branches(newest(branches), branches, nonzero)
     n = len(has)
     outs = _bind(index, programs, [*operands, *flagged(tangents[1:], nonzero)])
     return outs[:n], with_zeros(has, outs[n:], branches[0].out_avals)
 
 
 @program_cache
-def _jvp_branches(first, branches, nonzero):
+def _jvp_branches(holder, branches, nonzero):
     has = _union([jvp_program(b, nonzero, (False,) * len(b.out_avals))[1] for b in branches])
     return [jvp_program(b, nonzero, has)[0] for b in branches], has
 
@@ -292,7 +294,7 @@ def _second_pass(unknown, places, own, forwards, forwarded, forwarded_avals) -> 
 def _cond_linearize(trace, primals, tangents, *, branches):
     index, *operands = primals
     active = nonzero_flags(tangents[1:])
-    passes = _linearize_branches(branches[0], branches, active)
+    passes = _linearize_branches(newest(branches), branches, active)
     n = len(branches[0].out_avals)
     outs = _bind(index, passes.known, operands)
     with current_trace(trace.tangent):
@@ -302,10 +304,10 @@ def _cond_linearize(trace, primals, tangents, *, branches):
 
 
 @program_cache
-def _linearize_branches(first, branches, active) -> _TwoPasses:
+def _linearize_branches(holder, branches, active) -> _TwoPasses:
     nonzero = _union([linearize_program(b, active).nonzero for b in branches])
     found = [linearize_program(b, active, nonzero) for b in branches]
-    n = len(first.out_avals)
+    n = len(holder.out_avals)
     return _two_passes([with_all_residuals(lin, n) for lin in found], [lin.tangent for lin in found], n, nonzero)
 
 
@@ -314,7 +316,7 @@ def _cond_split(trace, args, params):
     index, *operands = args
     tangent = tuple(trace.is_tangent(x) for x in operands)
     branches = params["branches"]
-    passes = _cut_branches(branches[0], branches, tangent)
+    passes = _cut_branches(newest(branches), branches, tangent)
     known = unflagged(operands, tangent)
     values = _bind(index, passes.known, known)
     n = passes.from_tangent.count(False)
@@ -325,8 +327,8 @@ def _cond_split(trace, args, params):
 
 
 @program_cache
-def _cut_branches(first, branches, tangent) -> _TwoPasses:
-    no = (False,) * len(first.out_avals)
+def _cut_branches(holder, branches, tangent) -> _TwoPasses:
+    no = (False,) * len(holder.out_avals)
     forced = _union([cut_program(b, tangent, no)[2] for b in branches])
     cuts = [cut_program(b, tangent, forced) for b in branches]
     return _two_passes([c[0] for c in cuts], [c[1] for c in cuts], forced.count(False), forced)
@@ -337,17 +339,17 @@ def _cut_branches(first, branches, tangent) -> _TwoPasses:
 def _cond_transpose(cts, index, *operands, branches):
     linear = tuple(is_linear(x) for x in operands)
     nonzero = nonzero_flags(cts)
-    programs, has = _transpose_branches(branches[0], branches, linear, nonzero)
+    programs, has = _transpose_branches(newest(branches), branches, linear, nonzero)
     found = iter(_bind(index, programs, [*unflagged(operands, linear), *flagged(cts, nonzero)]))
     flags = iter(has)
     return [None, *(next(found) if lin and next(flags) else None for lin in linear)]
 
 
 @program_cache
-def _transpose_branches(first, branches, linear, nonzero):
+def _transpose_branches(holder, branches, linear, nonzero):
     found = [transpose_program(b, linear, nonzero) for b in branches]
     has = _union([flags for _, flags in found])
-    avals = [a.tangent() for a in flagged(first.in_avals, linear)]
+    avals = [a.tangent() for a in flagged(holder.in_avals, linear)]
     return [_with_zero_outputs(p, flags, has, avals) for p, flags in found], has
 
 
@@ -370,7 +372,7 @@ def _cond_batch(axis, args, bdims, *, branches):
     force = _union([tuple(d is not None for d in batch_program(b, axis.size, axis.name, tuple(dims))[1])
                     for b in branches])
     batched = [batch_program(b, axis.size, axis.name, tuple(dims), force)[0] for b in branches]
-    return _bind(index, batched, operands), [0 if flag else None for flag in force]
+    return _bind(index, batched, operands), list(front(force))
 
 
 def _select_branches(axis, index, operands, dims, branches):

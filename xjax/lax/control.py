@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_names
+from xjax.core.calls import argument_names, function_name
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.promotion import lattice_join
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.trace import Tracer
+from xjax.core.tree import (
+    flatten,
+    keystr,
+    tree_flatten_with_path,
+    tree_mismatch,
+    tree_unflatten,
+    treedef_children,
+)
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
@@ -41,6 +49,11 @@ def check_callable(where: str, name: str, f: Any) -> None:
     if not callable(f):
         raise bad(where, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
                   fix="pass the function itself, not its result.")
+
+
+def is_known(x: Any) -> bool:
+    """Whether Python can branch on a value now."""
+    return not isinstance(x, Tracer) or x.concrete() is not None
 
 
 def parameter_name(f: Callable, position: int, count: int, default: str) -> str:
@@ -79,10 +92,47 @@ def promote(values: Sequence[Any], to: Sequence[np.dtype | None] | None) -> list
     return [x if dtype is None else convert_element_type(x, dtype) for x, dtype in zip(values, to, strict=True)]
 
 
-def check_carry(where: str, body: str, name: str, treedef: Any, ins: Sequence[ShapedArray],
-                outs: Sequence[ShapedArray]) -> None:
+class LoopWords(NamedTuple):
+    """How messages speak of a loop: in the user's names of the function and its parameters."""
+
+    where: str                              # the public function
+    body: Callable                          # the user's
+    carry: tuple[int, int, str]             # parameter: position, number of parameters, name if it has none
+    row: tuple[int, int, str] = (1, 2, "x")
+    counters: tuple[str, ...] = ()          # before the user's part of the carry; the first is a parameter of `body`
+
+    @property
+    def body_name(self) -> str:
+        return function_name(self.body)
+
+    @property
+    def carry_name(self) -> str:
+        return parameter_name(self.body, *self.carry)
+
+    def users_part(self, treedef: Any) -> Any:
+        """Structure of what the user's function sees of a carry."""
+        return treedef_children(treedef)[-1] if self.counters else treedef
+
+    def carry_paths(self, treedef: Any) -> list[str]:
+        counters = [parameter_name(self.body, 0, 2, name) if k == 0 else name for k, name in enumerate(self.counters)]
+        return [*counters, *leaf_paths(self.carry_name, self.users_part(treedef))]
+
+    def row_paths(self, treedef: Any) -> list[str]:
+        return leaf_paths(parameter_name(self.body, *self.row), treedef)
+
+
+def check_carry_structure(words: LoopWords, expected: Any, found: Any) -> None:
+    """Raise unless the body returns a carry of the structure that it was given."""
+    expected, found = words.users_part(expected), words.users_part(found)
+    if expected != found:
+        raise bad(words.where, f"the carry changes structure between input and output of `{words.body_name}`",
+                  given=tree_mismatch(words.carry_name, expected, found),
+                  fix="return a carry with the containers of the start value.")
+
+
+def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> None:
     """Raise unless the body returns a carry of the types that it was given."""
-    rows = [row for row in zip(leaf_paths(name, treedef), ins, outs, strict=True) if not same_type(*row[1:])]
+    rows = [row for row in zip(words.carry_paths(treedef), ins, outs, strict=True) if not same_type(*row[1:])]
     if not rows:
         return
     path, a, b = rows[0]
@@ -92,7 +142,7 @@ def check_carry(where: str, body: str, name: str, treedef: Any, ins: Sequence[Sh
         fix = f"return {path}.astype({short}), or start from {article} {b.dtype.name} value."
     else:
         fix = f"return {path} with the shape {a.shape}, or start from an array of shape {b.shape}."
-    raise bad(where, f"the carry changes type between input and output of `{body}`",
+    raise bad(words.where, f"the carry changes type between input and output of `{words.body_name}`",
               given={path: f"in {a.str_short()}   out {b.str_short()}" for path, a, b in rows}, fix=fix)
 
 
@@ -122,6 +172,11 @@ def merge(flags: Iterable[bool], on_true: Iterable[Any], on_false: Iterable[Any]
     """Inverse of (`flagged`, `unflagged`)."""
     yes, no = iter(on_true), iter(on_false)
     return [next(yes) if flag else next(no) for flag in flags]
+
+
+def front(mapped: Iterable[bool]) -> tuple[int | None, ...]:
+    """Positions of a mapped axis that comes first where there is one."""
+    return tuple(0 if m else None for m in mapped)
 
 
 def nonzero_flags(tangents: Iterable[Any]) -> Flags:
@@ -159,6 +214,13 @@ def dependent_outputs(jaxpr: Jaxpr, flags: Sequence[bool]) -> Flags:
         if any(type(v) is Var and v in found for v in eqn.invars):
             found.update(eqn.outvars)
     return tuple(type(v) is Var and v in found for v in jaxpr.outvars)
+
+
+@program_cache
+def independent_part(closed: ClosedJaxpr, in_flags: Flags, out_flags: Flags) -> ClosedJaxpr:
+    """The program of the inputs that are not flagged to the outputs that are not; they depend on no others."""
+    j = closed.jaxpr
+    return program_of(j, unflagged(j.invars, in_flags), unflagged(j.outvars, out_flags))
 
 
 @program_cache

@@ -14,8 +14,8 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.tree import tree_map, tree_unflatten
 from xjax.core.types import typeof
-from xjax.lax.control import check_callable, flat_arrays
-from xjax.lax.scan import scan
+from xjax.lax.control import LoopWords, check_callable, flat_arrays
+from xjax.lax.scan import bind_scan, number_of_rows
 from xjax.lax.while_loop import bind_loop
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int
@@ -46,6 +46,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
     """
     check_callable("fori_loop", "body_fun", body_fun)
     dtype = _check_bounds(lower, upper)
+    flat_arrays("fori_loop", "init_val", init_val)
     first, last = _known_int(lower), _known_int(upper)
     if first is not None and last is not None:
         return _known_bounds(first, last, body_fun, init_val, unroll)
@@ -55,9 +56,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
                   fix="pass Python ints as bounds, or leave `unroll` out.", exc=ValueError)
     lower, upper = (x if typeof(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper))
     leaves, tree, avals = flat_arrays("fori_loop", "val", (lower, upper, init_val))
-    body = wrapped(body_fun, _with_index)
-    outs = bind_loop("fori_loop", body_fun, ("while",), body, body_fun, lambda: _below_end, leaves, tree, avals)
-    return outs[2]
+    words = LoopWords("fori_loop", body_fun, carry=(1, 2, "val"), counters=("i", "upper"))
+    return bind_loop(words, wrapped(body_fun, _with_index), _below_end, leaves, tree, avals)[2]
 
 
 def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
@@ -66,8 +66,9 @@ def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unro
             init_val = body_fun(i, init_val)
         return init_val
     # As in JAX, the index counts from a Python int, whatever the dtype of the bounds.
-    (_, val), _ = scan(wrapped(body_fun, _counting), (first, init_val), None, length=max(last - first, 0),
-                       unroll=1 if unroll is None else unroll)
+    words = LoopWords("fori_loop", body_fun, carry=(1, 2, "val"), counters=("i",))
+    (_, val), _ = bind_scan(words, wrapped(body_fun, _counting), (first, init_val), None, max(last - first, 0),
+                            unroll=1 if unroll is None else unroll)
     return val
 
 
@@ -125,18 +126,21 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     [0, 1, 4]
     """
     check_callable("map", "f", f)
+    words = LoopWords("map", f, carry=(0, 1, "carry"), row=(0, 1, "x"))
     if batch_size is None:
-        return scan(wrapped(f, _without_carry), (), xs)[1]
+        return bind_scan(words, wrapped(f, _without_carry), (), xs, None)[1]
     batch_size = static_int(batch_size, "batch_size", "map")
     if batch_size < 1:
         raise bad("map", "`batch_size` must be positive", given={"batch_size": str(batch_size)}, fix="pass 1 or more.",
                   exc=ValueError)
     leaves, tree, avals = flat_arrays("map", "xs", xs)
-    n = avals[0].shape[0] if avals and avals[0].shape else 0
+    n = number_of_rows("map", xs, avals, None)
     whole = n - n % batch_size
+    if n and not whole:
+        return vmap(f)(xs)
     batches = tree_unflatten(tree, [reshape(slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *a.shape[1:]))
                                     for x, a in zip(leaves, avals, strict=True)])
-    ys = scan(wrapped(f, _batch_without_carry), (), batches)[1]
+    ys = bind_scan(words, wrapped(f, _batch_without_carry), (), batches, None)[1]
     ys = tree_map(lambda y: reshape(y, (whole, *typeof(y).shape[2:])), ys)
     if whole == n:
         return ys

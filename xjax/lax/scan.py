@@ -19,14 +19,15 @@ from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten, treedef_children
+from xjax.core.tree import flatten, tree_unflatten, treedef_children
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
+    LoopWords,
     check_callable,
     check_carry,
+    check_carry_structure,
     flat_arrays,
     leaf_paths,
-    parameter_name,
     promote,
     promoted_dtypes,
 )
@@ -56,16 +57,23 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     >>> sums.tolist()
     [0.0, 1.0, 3.0, 6.0]
     """
-    check_callable("scan", "f", f)
-    init_leaves, init_tree, init_avals = flat_arrays("scan", "init", init)
-    x_leaves, x_tree, x_avals = flat_arrays("scan", "xs", xs)
-    length = _length(xs, x_avals, length)
-    unroll = _unroll(unroll, length)
+    return bind_scan(LoopWords("scan", f, carry=(0, 2, "carry")), f, init, xs, length, reverse, unroll)
+
+
+def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | None, reverse: bool = False,
+              unroll: int | bool = 1) -> tuple[Any, Any]:
+    """`scan`, for loops of other names that are made of one."""
+    where = words.where
+    check_callable(where, "f", f)
+    init_leaves, init_tree, init_avals = flat_arrays(where, "init", init)
+    x_leaves, x_tree, x_avals = flat_arrays(where, "xs", xs)
+    length = number_of_rows(where, xs, x_avals, length)
+    unroll = _unroll(where, unroll, length)
     if config.disable_jit:
         return _python_loop(f, init, x_leaves, x_tree, length, reverse)
     rows = tuple([ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in x_avals])
-    body = remember(f, ("scan", init_tree, x_tree, tuple(init_avals), rows),
-                    lambda: _trace_body(f, init_tree, x_tree, init_avals, rows))
+    body = remember(f, (where, init_tree, x_tree, tuple(init_avals), rows),
+                    lambda: _trace_body(words, f, init_tree, x_tree, init_avals, rows))
     outs = scan_p.bind(*body.consts, *promote(init_leaves, body.start), *x_leaves, jaxpr=body.program, length=length,
                        num_carry=len(init_leaves), num_consts=len(body.consts), reverse=bool(reverse), unroll=unroll)
     n = len(init_leaves)
@@ -81,28 +89,22 @@ class Body(NamedTuple):
     start: tuple[np.dtype | None, ...] | None
 
 
-def _trace_body(f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
-    name = function_name(f)
+def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
     in_tree = flatten((tree_unflatten(init_tree, range(init_tree.num_leaves)),
                        tree_unflatten(x_tree, range(x_tree.num_leaves))))[1]
-    carry_name = parameter_name(f, 0, 2, "carry")
-    args = [*leaf_paths(f"argument `{carry_name}", init_tree),
-            *leaf_paths(f"argument `{parameter_name(f, 1, 2, 'x')}", x_tree)]
+    args = [f"argument `{path}`" for path in (*words.carry_paths(init_tree), *words.row_paths(x_tree))]
     start = None
     while True:
-        traced = trace_function(f, in_tree, [*init_avals, *rows], f"scan `{name}`", arg_names=[f"{a}`" for a in args])
-        carry_tree, y_tree = _pair(name, traced.out_tree, traced.program.out_avals)
-        if carry_tree != init_tree:
-            raise bad("scan", f"the carry changes structure between input and output of `{name}`",
-                      given=tree_mismatch(carry_name, init_tree, carry_tree),
-                      fix="return a carry with the containers of `init`.")
+        traced = trace_function(f, in_tree, [*init_avals, *rows], f"{words.where} `{words.body_name}`", arg_names=args)
+        carry_tree, y_tree = _pair(words.body_name, traced.out_tree, traced.program.out_avals)
+        check_carry_structure(words, init_tree, carry_tree)
         outs = traced.program.out_avals[:len(init_avals)]
         wanted = promoted_dtypes(init_avals, outs)
         if wanted is None or start is not None:
             break
         start = wanted
         init_avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(init_avals, start, strict=True)]
-    check_carry("scan", name, carry_name, init_tree, init_avals, outs)
+    check_carry(words, init_tree, init_avals, outs)
     return Body(traced.program, traced.consts, y_tree, start), traced.consts
 
 
@@ -116,17 +118,18 @@ def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:
     return children
 
 
-def _length(xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
+def number_of_rows(where: str, xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
     """The number of steps, from `xs` and `length`."""
     if length is not None:
-        length = static_int(length, "length", "scan")
+        length = static_int(length, "length", where)
         if length < 0:
-            raise bad("scan", "`length` is negative", given={"length": str(length)}, fix="pass 0 or more.",
+            raise bad(where, "`length` is negative", given={"length": str(length)}, fix="pass 0 or more.",
                       exc=ValueError)
     if not avals:
         if length is None:
-            raise bad("scan", "there are no arrays to scan over, so the number of steps is unknown",
-                      fix="pass xs, or length.", exc=ValueError)
+            raise bad(where, "there are no arrays to go over, so the number of steps is unknown",
+                      fix="pass xs, or length." if where == "scan" else "pass an array, or a tree of arrays.",
+                      exc=ValueError)
         return length
     sizes = {length} - {None}
     for a in avals:
@@ -134,22 +137,22 @@ def _length(xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
     if len(sizes) == 1 and None not in sizes:
         return sizes.pop()
     paths = leaf_paths("xs", flatten(xs)[1])
-    given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to scan over'}"
+    given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to go over'}"
              for path, a in zip(paths, avals, strict=True)}
     if length is not None:
         given = {"length": str(length), **given}
-    raise bad("scan", "the arrays to scan over differ in their number of rows" if None not in sizes else
-              "a value to scan over has no axis", given=given,
+    raise bad(where, "the arrays to go over differ in their number of rows" if None not in sizes else
+              "a value to go over has no axis", given=given,
               fix="give all arrays the same size along axis 0; close over what every step needs as a whole.",
               exc=ValueError)
 
 
-def _unroll(unroll: Any, length: int) -> int:
+def _unroll(where: str, unroll: Any, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    unroll = static_int(unroll, "unroll", "scan")
+    unroll = static_int(unroll, "unroll", where)
     if unroll < 1:
-        raise bad("scan", "`unroll` must be positive", given={"unroll": str(unroll)},
+        raise bad(where, "`unroll` must be positive", given={"unroll": str(unroll)},
                   fix="pass 1 for a plain loop, or True to unroll all of it.", exc=ValueError)
     return unroll
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from xjax.core.context import current_trace
 from xjax.core.hlo import Builder, Value, tensor_type, types_text
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
@@ -28,6 +28,7 @@ from xjax.lax.control import (
     with_all_residuals,
     with_zeros,
 )
+from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
@@ -253,6 +254,41 @@ def _run_second(passes: _TwoPasses, first: _Known, consts: Sequence[Any], carry:
 # -- linearization ------------------------------------------------------------------------------------------------
 
 def _linearize(trace, primals, tangents, *, jaxpr, num_consts, num_carry, **loop):
+    jaxpr, idle = _without_idle_carries(jaxpr, num_consts, num_carry)
+    if not any(idle):
+        return _linearize_scan(trace, primals, tangents, jaxpr, num_consts, num_carry, loop)
+
+    def moved(items: Sequence[Any]) -> list[Any]:
+        consts, carry, xs = _sections(items, num_consts, num_carry)
+        return [*consts, *flagged(carry, idle), *unflagged(carry, idle), *xs]
+
+    count = idle.count(True)
+    outs, douts = _linearize_scan(trace, moved(primals), moved(tangents), jaxpr, num_consts + count,
+                                  num_carry - count, loop)
+    kept, d_kept = (flagged(_sections(v, num_consts, num_carry)[1], idle) for v in (primals, tangents))
+    kept = [x if hasattr(x, "aval") else copy_p.bind(x) for x in kept]          # results are never host values
+    flags = (*idle, *[False] * (len(outs) - num_carry + count))
+    return merge(flags, kept, outs), merge(flags, d_kept, douts)
+
+
+@program_cache
+def _without_idle_carries(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int) -> tuple[ClosedJaxpr, Flags]:
+    """The body with the carries that it hands on as they are among its constants, last, and flags of these carries.
+
+    Weights in the carry would else be stored for every step. Calls are written out, so that it shows what is invariant.
+    """
+    closed = inlined(jaxpr)
+    j = closed.jaxpr
+    consts, carry, xs = _sections(j.invars, num_consts, num_carry)
+    idle = tuple(before is after for before, after in zip(carry, j.outvars[:num_carry], strict=True))
+    if not any(idle):
+        return closed, idle
+    invars = [*consts, *flagged(carry, idle), *unflagged(carry, idle), *xs]
+    outvars = [*unflagged(j.outvars[:num_carry], idle), *j.outvars[num_carry:]]
+    return ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, outvars), closed.consts), idle
+
+
+def _linearize_scan(trace, primals, tangents, jaxpr, num_consts, num_carry, loop):
     passes = _linearize_body(jaxpr, num_consts, num_carry, nonzero_flags(tangents))
     first = _run_first(passes, *_sections(primals, num_consts, num_carry), loop)
     with current_trace(trace.tangent):

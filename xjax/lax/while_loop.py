@@ -24,21 +24,26 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
     Flags,
+    LoopWords,
     check_callable,
     check_carry,
+    check_carry_structure,
+    dependent_outputs,
     fixpoint,
     flagged,
     flat_arrays,
+    independent_part,
     instantiated,
-    leaf_paths,
+    is_known,
+    merge,
     nonzero_flags,
-    parameter_name,
     promote,
     promoted_dtypes,
+    unflagged,
     with_zeros,
 )
 from xjax.transforms.batching import batch_program, place_axis
@@ -67,21 +72,23 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     leaves, tree, avals = flat_arrays("while_loop", "init_val", init_val)
     if config.disable_jit:
         val = init_val
-        while cond_fun(val):
-            val = body_fun(val)
-        return val
-    return bind_loop("while_loop", body_fun, (), body_fun, cond_fun, lambda: cond_fun, leaves, tree, avals)
+        while is_known(goes_on := cond_fun(val)):
+            if not goes_on:
+                return val
+            val = body_fun(val)         # where a traced value decides, only a staged loop can follow it
+    return bind_loop(LoopWords("while_loop", body_fun, carry=(0, 1, "val")), body_fun, cond_fun, leaves, tree, avals)
 
 
-def bind_loop(where: str, user_body: Callable, key: tuple, body_fun: Callable, cond_key: Callable,
-              cond_fun: Callable[[], Callable], leaves: Sequence[Any], tree: Any, avals: Sequence[ShapedArray]) -> Any:
-    """Trace condition and body, remembered on the user's functions `cond_key` and `user_body`; bind the loop."""
-    body = remember(user_body, (where, *key, tree, tuple(avals)), lambda: _trace_body(where, body_fun, tree, avals))
+def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: Any,
+              avals: Sequence[ShapedArray]) -> Any:
+    """Trace condition and body, remembered on these functions, and bind the loop."""
+    where = words.where
+    body = remember(body_fun, (where, tree, tuple(avals)), lambda: _trace_body(words, body_fun, tree, avals))
     if body.start is not None:
         leaves = promote(leaves, body.start)
         avals = [typeof(x) for x in leaves]
-    test = remember(cond_key, (where, "condition", *key, tree, tuple(avals)),
-                    lambda: _trace_condition(where, cond_fun(), tree, avals))
+    test = remember(cond_fun, (where, "condition", tree, tuple(avals)),
+                    lambda: _trace_condition(where, cond_fun, tree, avals))
     outs = while_p.bind(*test.consts, *body.consts, *leaves, cond_jaxpr=test.program, cond_nconsts=len(test.consts),
                         body_jaxpr=body.program, body_nconsts=len(body.consts))
     return tree_unflatten(tree, outs)
@@ -98,22 +105,17 @@ def _one_argument(tree: Any) -> Any:
     return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
 
 
-def _trace_body(where: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
-    name, start = function_name(f), None
-    param = parameter_name(f, 0, 1, "val")
-    names = [f"argument `{path}`" for path in leaf_paths(param, tree)]
+def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
+    names, start = [f"argument `{path}`" for path in words.carry_paths(tree)], None
     while True:
-        traced = trace_function(f, _one_argument(tree), avals, f"{where} `{name}`", arg_names=names)
-        if traced.out_tree != tree:
-            raise bad(where, f"the carry changes structure between input and output of `{name}`",
-                      given=tree_mismatch(param, tree, traced.out_tree),
-                      fix="return a value with the containers of the start value.")
+        traced = trace_function(f, _one_argument(tree), avals, f"{words.where} `{words.body_name}`", arg_names=names)
+        check_carry_structure(words, tree, traced.out_tree)
         wanted = promoted_dtypes(avals, traced.program.out_avals)
         if wanted is None or start is not None:
             break
         start = wanted
         avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(avals, start, strict=True)]
-    check_carry(where, name, param, tree, avals, traced.program.out_avals)
+    check_carry(words, tree, avals, traced.program.out_avals)
     return _Body(traced.program, traced.consts, start), traced.consts
 
 
@@ -226,6 +228,29 @@ def _linearize(trace, primals, tangents, **params):
     return outs, douts
 
 
+def _split_by_tangents(trace, args, params):
+    """A loop on tangents, from a derivative rule that calls `while_loop`.
+
+    What it carries without tangents, such as a counter, is computed in the parent; the tangent program gets the whole
+    loop, for it needs these values turn by turn.
+    """
+    body, test = params["body_jaxpr"], params["cond_jaxpr"]
+    sizes = params["cond_nconsts"], params["body_nconsts"]
+    test_consts, consts, carry = _split(args, *sizes)
+    test_flags, flags, start = _split([trace.is_tangent(x) for x in args], *sizes)
+    moving = fixpoint(start, lambda found: dependent_outputs(body.jaxpr, (*flags, *found)))
+    if any(dependent_outputs(test.jaxpr, (*test_flags, *moving))):
+        moving = (True,) * len(carry)
+    with current_trace(trace.tangent):
+        outs = while_p.bind(*args, **params)
+    if all(moving):
+        return outs
+    known = _bind(independent_part(test, (*test_flags, *moving), (False,)), unflagged(test_consts, test_flags),
+                  independent_part(body, (*flags, *moving), moving), unflagged(consts, flags),
+                  unflagged(carry, moving))
+    return merge(moving, flagged(outs, moving), known)
+
+
 def _transpose(cts, *args, **params):
     raise bad("while_loop", "reverse-mode differentiation (grad, vjp, jacrev) of a loop whose number of turns is not "
               "known while tracing", fix="use lax.scan, or lax.fori_loop with Python ints as bounds; or forward mode "
@@ -236,25 +261,26 @@ def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_ncon
     test_consts, consts, carry = _split(args, cond_nconsts, body_nconsts)
     test_dims, dims, carry_dims = _split(bdims, cond_nconsts, body_nconsts)
 
-    def body(mapped: Flags) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(body_jaxpr, axis.size, axis.name, (*dims, *_front(mapped)), mapped)
+    # The axes of a condition that has some are the first ones of all that is carried. A condition that depends on the
+    # new axis gets it in front, and so does all that is carried; else the new axis comes behind the condition's.
+    def places(mapped: Flags, at: int) -> tuple[int | None, ...]:
+        return tuple(at if m else None for m in mapped)
 
-    def test(mapped: Flags, force: bool) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(cond_jaxpr, axis.size, axis.name, (*test_dims, *_front(mapped)), force)
+    def body(mapped: Flags, at: int) -> tuple[ClosedJaxpr, tuple]:
+        return batch_program(body_jaxpr, axis.size, axis.name, (*dims, *places(mapped, at)), mapped, at)
 
-    mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m)[1]])
-    # A condition that has axes already has them in front of the carry's: a new axis must come before both.
-    differs = test(mapped, False)[1][0] is not None or (bool(cond_jaxpr.out_avals[0].shape) and any(mapped))
+    def test(mapped: Flags, at: int, force: bool) -> tuple[ClosedJaxpr, tuple]:
+        return batch_program(cond_jaxpr, axis.size, axis.name, (*test_dims, *places(mapped, at)), force)
+
+    at = len(cond_jaxpr.out_avals[0].shape)
+    mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m, at)[1]])
+    differs = test(mapped, at, False)[1][0] is not None
     if differs:
-        mapped = (True,) * len(carry)
-    carry = [place_axis(x, b, 0, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
-    outs = _bind(test(mapped, differs)[0], test_consts, body(mapped)[0], consts, carry)
-    return outs, list(_front(mapped))
-
-
-def _front(mapped: Flags) -> tuple[int | None, ...]:
-    return tuple(0 if m else None for m in mapped)
+        mapped, at = (True,) * len(carry), 0
+    carry = [place_axis(x, b, at, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
+    outs = _bind(test(mapped, at, differs)[0], test_consts, body(mapped, at)[0], consts, carry)
+    return outs, list(places(mapped, at))
 
 
 while_p = Primitive("while", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                    linearize=_linearize, multiple_results=True, cacheable=False)
+                    linearize=_linearize, split=_split_by_tangents, multiple_results=True, cacheable=False)
