@@ -1,6 +1,7 @@
 """xnn: layers as pairs of pure functions, on xjax.
 
-A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one.
+A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one. `stax` and `optimizers`
+have the API of JAX's example libraries, `optim` is optax.
 """
 
 import importlib
@@ -25,6 +26,7 @@ from xnn.layers import (
     LogSoftmax,
     Relu,
     Reshape,
+    Selu,
     Sigmoid,
     Softmax,
     Softplus,
@@ -34,7 +36,8 @@ from xnn.layers import (
 from xnn.rng import RowKey
 from xnn.sparse import CSR
 
-_LAZY = ("optim",)  # stands on optax, which takes longer to import than all of xnn
+# Loaded when they are asked for: optax takes longer to import than all of xnn, and few programs use the others.
+_LAZY = ("optim", "optimizers", "stax")
 
 
 def __getattr__(name: str):
@@ -63,6 +66,7 @@ __all__ = [
     "Relu",
     "Reshape",
     "RowKey",
+    "Selu",
     "Sigmoid",
     "Softmax",
     "Softplus",

@@ -4,13 +4,13 @@ Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes n
 An error that leaves a child says where it comes from: "in serial[3] -> Dropout".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
-from xnn.layer import Layer, as_layer, bind_extras, check_params, note_path, out_shape
+from xnn.layer import Layer, OutlineFn, as_layer, bind_extras, check_params, note_path, out_shape
 from xnn.rng import fold_in
 
 
@@ -45,13 +45,6 @@ def _chain(kind: str, children: Sequence[Layer], keys: Sequence[Any], pack: Any)
     extra_names = _extra_names(children)
     paths = [f"{kind}[{key!r}]" for key in keys]
 
-    def outline(in_shape):
-        steps = []
-        for path, child in zip(paths, children, strict=True):
-            steps.append((path.removeprefix(kind), child, in_shape))
-            in_shape = out_shape(child, in_shape)
-        return steps
-
     def init(rng, in_shape):
         shape, entries = in_shape, []
         for i, (path, child) in enumerate(zip(paths, children, strict=True)):
@@ -63,10 +56,36 @@ def _chain(kind: str, children: Sequence[Layer], keys: Sequence[Any], pack: Any)
         given = bind_extras(kind, extra_names, extras)
         check_params(kind, params, keys)
         for i, (path, child) in enumerate(zip(paths, children, strict=True)):
-            x = apply_child(path, child, params[keys[i]], x, given, fold_in(rng, i), train)
+            x = apply_child(path, child, params[keys[i]], x, given, rng=fold_in(rng, i), train=train)
         return x
 
-    return Layer(init, apply, kind, extra_names, outline)
+    return Layer(init, apply, kind, extra_names, chain_outline(keys, children))
+
+
+def chain_outline(keys: Sequence[Any], children: Sequence[Layer]) -> OutlineFn:
+    """The outline of children that run one after another."""
+
+    def outline(in_shape):
+        steps = []
+        for key, child in zip(keys, children, strict=True):
+            steps.append((f"[{key!r}]", child, in_shape))
+            in_shape = out_shape(child, in_shape)
+        return steps
+
+    return outline
+
+
+def branch_outline(where: str, children: Sequence[Layer]) -> OutlineFn:
+    """The outline of children that run side by side, each with its own shape."""
+
+    def outline(in_shapes):
+        check_count(where, len(children), in_shapes, "shapes")
+        return [
+            (f"[{i}]", child, shape)
+            for i, (child, shape) in enumerate(zip(children, in_shapes, strict=True))
+        ]
+
+    return outline
 
 
 def parallel(*layers: Layer) -> Layer:
@@ -78,13 +97,7 @@ def parallel(*layers: Layer) -> Layer:
     """
     children = [as_layer(layer, f"parallel[{i}]") for i, layer in enumerate(layers)]
     extra_names = _extra_names(children)
-
-    def outline(in_shapes):
-        _check_count("parallel", len(children), in_shapes, "shapes")
-        return [
-            (f"[{i}]", child, shape)
-            for i, (child, shape) in enumerate(zip(children, in_shapes, strict=True))
-        ]
+    outline = branch_outline("parallel", children)
 
     def init(rng, in_shapes):
         pairs = [
@@ -96,9 +109,11 @@ def parallel(*layers: Layer) -> Layer:
     def apply(params, xs, *extras, rng=None, train=False):
         given = bind_extras("parallel", extra_names, extras)
         check_params("parallel", params, range(len(children)))
-        _check_count("parallel", len(children), xs, "inputs")
+        check_count("parallel", len(children), xs, "inputs")
         return tuple(
-            apply_child(f"parallel[{i}]", child, params[i], x, given, fold_in(rng, i), train)
+            apply_child(
+                f"parallel[{i}]", child, params[i], x, given, rng=fold_in(rng, i), train=train
+            )
             for i, (child, x) in enumerate(zip(children, xs, strict=True))
         )
 
@@ -120,7 +135,7 @@ def residual(*layers: Layer) -> Layer:
 
     def apply(params, x, *extras, rng=None, train=False):
         given = bind_extras("residual", body.extra_inputs, extras)
-        return x + apply_child("residual", body, params, x, given, rng, train)
+        return x + apply_child("residual", body, params, x, given, rng=rng, train=train)
 
     return Layer(init, apply, "residual", body.extra_inputs, lambda shape: [("", body, shape)])
 
@@ -150,8 +165,9 @@ def repeat(layer: Layer, n: int) -> Layer:
 
         def body(carry, step):
             i, layer_params = step
+            layer_rng = fold_in(rng, i)
             return apply_child(
-                "repeat", child, layer_params, carry, given, fold_in(rng, i), train
+                "repeat", child, layer_params, carry, given, rng=layer_rng, train=train
             ), None
 
         y, _ = lax.scan(body, x, (jnp.arange(n), params))
@@ -167,6 +183,7 @@ def _extra_names(children: Sequence[Layer]) -> tuple[str, ...]:
 
 
 def init_child(path: str, child: Layer, rng: Any, shape: Any) -> tuple[Any, Any]:
+    """``child.init``; an error on its way up is told where the child is."""
     try:
         return child.init(rng, shape)
     except Exception as err:
@@ -174,16 +191,21 @@ def init_child(path: str, child: Layer, rng: Any, shape: Any) -> tuple[Any, Any]
         raise
 
 
-def apply_child(path, child, params, x, given, rng, train):
+def apply_child(path: str, child: Layer, params: Any, x: Any, given: Mapping[str, Any], **settings: Any) -> Any:
+    """``child.apply`` with its extra inputs out of `given`; an error is told where the child is.
+
+    Args: settings: keywords for the child: rng, train, and with stax what the caller passed.
+    """
     try:
         extras = (given[name] for name in child.extra_inputs)
-        return child.apply(params, x, *extras, rng=rng, train=train)
+        return child.apply(params, x, *extras, **settings)
     except Exception as err:
         note_path(err, path, child, x)
         raise
 
 
-def _check_count(where: str, n: int, values: Any, what: str) -> None:
+def check_count(where: str, n: int, values: Any, what: str) -> None:
+    """Raises: TypeError if `values` is not a sequence with one entry for each of n layers."""
     if not isinstance(values, tuple | list) or len(values) != n:
         count = len(values) if isinstance(values, tuple | list) else type(values).__name__
         raise bad(

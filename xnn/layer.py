@@ -48,6 +48,10 @@ class Layer:
         """Exactly two: the classic pair."""
         return iter((self.init, self.apply))
 
+    def __getitem__(self, i: int) -> Callable:
+        """``layer[0]`` is init, ``layer[1]`` is apply, as of a stax pair."""
+        return (self.init, self.apply)[i]
+
     def __repr__(self) -> str:
         extra = "".join(f", {name}" for name in self.extra_inputs)
         return f"<Layer {self.name}(x{extra})>"

@@ -1,7 +1,7 @@
 """Random keys of a model: one stream for each layer, one for each row where blocks are mapped.
 
-`fold_in` is what combinators call; it knows the three things that `rng` may be: None, a key of
-`xjax.random`, or a `RowKey`.
+`fold_in` is what combinators call, and `split` those of stax; they know the three things that `rng`
+may be: None, a key of `xjax.random`, or a `RowKey`.
 """
 
 from typing import Any, NamedTuple
@@ -51,6 +51,18 @@ def fold_in(rng: Any, data: Any) -> Any:
     if isinstance(rng, RowKey):
         return rng.fold_in(data)
     return random.fold_in(rng, data)
+
+
+def split(rng: Any, n: int) -> tuple[Any, ...]:
+    """n streams of `rng` that are all new; they depend on n. None gives None n times.
+
+    Args: rng: key, RowKey or None.  Returns: n of the same kind of thing.
+    """
+    if rng is None:
+        return (None,) * n
+    if isinstance(rng, RowKey):
+        return tuple(rng._replace(key=key) for key in random.split(rng.key, n))
+    return tuple(random.split(rng, n))
 
 
 def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:

@@ -39,6 +39,11 @@ LAYERS = {
     "Sigmoid": Row(xnn.Sigmoid, (4, 5), lambda p, x: 1 / (1 + np.exp(-x))),
     "Elu": Row(xnn.Elu, (4, 5), lambda p, x: np.where(x > 0, x, np.expm1(x))),
     "LeakyRelu": Row(xnn.LeakyRelu, (4, 5), lambda p, x: np.where(x > 0, x, 0.01 * x)),
+    "Selu": Row(
+        xnn.Selu,
+        (4, 5),
+        lambda p, x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+    ),
     "Gelu": Row(xnn.Gelu, (4, 5), lambda p, x: _erf_gelu(x)),
     "Softplus": Row(xnn.Softplus, (4, 5), lambda p, x: np.log1p(np.exp(x))),
     "Exp": Row(xnn.Exp, (4, 5), lambda p, x: np.exp(x)),
@@ -197,6 +202,15 @@ def test_fold_in_knows_the_three_kinds_of_rng(key):
     folded = xnn.rng.fold_in(RowKey(key, 7), 3)
     np.testing.assert_array_equal(folded.key, random.fold_in(key, 3))
     assert folded.start == 7
+
+
+def test_split_knows_the_three_kinds_of_rng(key):
+    assert xnn.rng.split(None, 2) == (None, None)
+    keys = random.split(key, 3)
+    np.testing.assert_array_equal(xnn.rng.split(key, 3), keys)
+    rows = xnn.rng.split(RowKey(key, 7), 3)
+    np.testing.assert_array_equal([row.key for row in rows], keys)
+    assert [row.start for row in rows] == [7, 7, 7]
 
 
 WRONG = {

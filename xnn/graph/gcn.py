@@ -125,8 +125,8 @@ def GCN(
         x, given = as_features(x), {"adj": as_adjacency(adj, "GCN")}
         for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):
             x = nn.relu(x) if i else x
-            x = apply_child(f"GCN[{i}]", drop, (), x, {}, fold_in(rng, i), train)
-            x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, None, train)
+            x = apply_child(f"GCN[{i}]", drop, (), x, {}, rng=fold_in(rng, i), train=train)
+            x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, rng=None, train=train)
         return nn.log_softmax(x, axis=-1)
 
     return Layer(init, apply, "GCN", ("adj",), outline)

@@ -45,14 +45,13 @@ def Dropout(rate: float) -> Layer:
                 {"rate": repr(rate), "train": "True", "rng": "None"},
                 fix="pass rng=random.fold_in(key, step), or train=False to evaluate.",
             )
-        return drop(rng, x, rate)
+        return keep_some(rng, x, 1.0 - rate)
 
     return Layer(init, apply, "Dropout")
 
 
-def drop(rng: Any, x: Any, rate: float) -> Any:
-    """x with values dropped at `rate` and the others divided by ``1 - rate``."""
-    keep = 1.0 - rate
+def keep_some(rng: Any, x: Any, keep: float) -> Any:
+    """x, an array or CSR: each value stays with probability `keep`, divided by it; the others are 0."""
     if isinstance(x, CSR):
         mask = rng_lib.bernoulli_at(rng, keep, x.rows, x.indices)
         return x.with_data(_masked(mask, x.data, keep))

@@ -1,0 +1,27 @@
+"""Functions of a whole tree of gradients: its norm, and the tree clipped to a norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import tree_util
+
+
+def l2_norm(tree: Any) -> Any:
+    """Root of the sum of the squares of all entries of all arrays.  At 0 its derivative is NaN, as that of sqrt.
+
+    >>> float(l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)}))
+    5.0
+    """
+    return jnp.sqrt(sum(jnp.vdot(x, x) for x in tree_util.tree_leaves(tree)))
+
+
+def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
+    """The tree as it is if its `l2_norm` is below max_norm, else scaled to have that norm.
+
+    >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)
+    [Array([3., 4.], dtype=float32)]
+    """
+    norm = l2_norm(grad_tree)
+    return tree_util.tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
