@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import xjax
 from tests.lax.oracle import check
 from xjax import custom_jvp, lax
+from xjax.custom_derivatives import SymbolicZero, zero_from_primal
+from xjax.errors import UnexpectedTracerError
 
 jax = pytest.importorskip("jax")
 
@@ -147,13 +151,119 @@ def test_methods():
     assert float(xjax.grad(Model().f)(1.0)) == 4.0
 
 
+def test_nondiff_argnames_and_traced_static_values():
+    f = functools.partial(custom_jvp, nondiff_argnames=("scale",))(lambda x, scale=2.0: lax.mul(x, scale))
+    f.defjvp(lambda scale, primals, tangents: (f(*primals, scale), lax.mul(tangents[0], 10.0)))
+    assert float(xjax.grad(f)(3.0)) == 10.0
+    # As in JAX, a traced static value is a constant to the derivative.
+    for transform in (lambda g: g, xjax.jit):
+        found = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
+        assert [float(g) for g in found] == [10.0, 0.0]
+
+
+def test_symbolic_zeros_may_be_returned():
+    @custom_jvp
+    def f(x, y):
+        return lax.mul(x, y), x
+
+    def rule(primals, tangents):
+        zero = zero_from_primal(primals[0], symbolic_zeros=True)
+        assert isinstance(tangents[1], SymbolicZero) and zero == tangents[1] and zero.shape == primals[1].shape
+        return f(*primals), (tangents[0], zero)
+
+    f.defjvp(rule, symbolic_zeros=True)
+    y = xjax.device_put(X)
+    for transform in (lambda g: g, xjax.jit):
+        _, (a, b) = transform(lambda x: xjax.jvp(lambda x: f(x, y), (x,), (x,)))(y)
+        np.testing.assert_array_equal(a, X)
+        np.testing.assert_array_equal(b, 0 * X)
+    program = xjax.make_jaxpr(xjax.grad(lambda x: lax.reduce_sum(f(x, y)[1], (0,))))(y)
+    assert {e.primitive.name for e in program.eqns} <= {"custom_jvp_call", "broadcast_in_dim", "reduce_sum"}
+
+
+def test_a_rule_that_differentiates_again():
+    """The rule of a minimum over t calls grad; it is itself differentiated, mapped and staged."""
+    def cost(x, t):
+        return lax.mul(lax.sin(x), lax.add(t, lax.mul(t, t)))
+
+    @custom_jvp
+    def lowest(x):
+        return cost(x, -0.5)
+
+    @lowest.defjvp
+    def rule(primals, tangents):
+        (x,), (dx,) = primals, tangents
+        return lowest(x), lax.mul(xjax.grad(cost)(x, -0.5), dx)
+
+    for f, sign in ((xjax.grad(lowest), -0.25 * np.cos(X)), (xjax.grad(xjax.grad(lowest)), 0.25 * np.sin(X)),
+                    (xjax.grad(xjax.checkpoint(lambda x: lowest(x))), -0.25 * np.cos(X))):
+        np.testing.assert_allclose(xjax.jit(xjax.vmap(f))(X), sign, rtol=1e-5)
+
+
+def test_second_derivatives_of_a_scan_are_those_of_the_unrolled_loop():
+    """With a rule that is not the derivative. (In JAX the forward pass of the scan loses the rule.)"""
+    @custom_jvp
+    def f(x):
+        return lax.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), lax.mul(3.0, lax.mul(lax.cos(primals[0]), tangents[0]))))
+
+    def scanned(x):
+        return lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0]
+
+    found, want = xjax.jit(lambda x: [xjax.grad(xjax.grad(g))(x) for g in (scanned, lambda x: f(f(f(x))))])(0.3)
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
 def with_rule(rule):
     f = custom_jvp(lambda x: lax.mul(x, 2.0))
     f.defjvp(rule)
     return xjax.grad(lambda x: lax.reduce_sum(f(x), (0,)))
 
 
+def closing_over(y, x):
+    f = custom_jvp(lambda x: lax.mul(x, y))
+    f.defjvp(lambda primals, tangents: (f(*primals), lax.mul(tangents[0], y)))
+    return f(x)
+
+
+def in_jit(rule):
+    f = custom_jvp(lambda x: {"a": lax.mul(x, 2.0)})
+    f.defjvp(rule)
+    return xjax.jvp(xjax.jit(f), (X,), (X,))
+
+
+def defjvps(*rules):
+    f = custom_jvp(lambda x, y: lax.mul(x, y))
+    f.defjvps(*rules)
+    return xjax.grad(f)(1.0, 2.0)
+
+
+def with_names():
+    f = custom_jvp(lambda x, scale: x, nondiff_argnames=("scal",))
+    f.defjvp(lambda scale, primals, tangents: (f(*primals, scale), tangents[0]))
+    return f(1.0, 2.0)
+
+
+CLOSURE = ["custom_jvp `<lambda>`", "other than by argument", "closure_convert", "fix:"]
 ERRORS = {
+    "closure": (lambda: xjax.grad(lambda y: closing_over(y, 3.0))(2.0), UnexpectedTracerError, CLOSURE),
+    "closure over an argument": (lambda: xjax.jvp(lambda y: closing_over(y, y), (2.0,), (1.0,)), UnexpectedTracerError,
+                                 CLOSURE),
+    "closure in jit": (lambda: xjax.grad(xjax.jit(lambda y: closing_over(y, y)))(2.0), UnexpectedTracerError, CLOSURE),
+    "closure in vmap": (lambda: xjax.grad(lambda y: xjax.vmap(lambda x: closing_over(y, x))(X).sum())(2.0),
+                        UnexpectedTracerError, CLOSURE),
+    "value of another structure": (lambda: in_jit(lambda p, t: (p[0], t[0])), TypeError,
+                                   ["the value that `<lambda>` returned", "expected a dict with keys 'a'", "fix:"]),
+    "value of another type": (lambda: in_jit(lambda p, t: ({"a": lax.reduce_sum(p[0], (0,))},
+                                                           {"a": lax.reduce_sum(t[0], (0,))})), TypeError,
+                              ["value['a']", "f32[], expected f32[3]", "fix:"]),
+    "path of a tangent": (lambda: in_jit(lambda p, t: ({"a": p[0]}, {"a": lax.reduce_sum(t[0], (0,))})), TypeError,
+                          ["tangent['a']", "f32[], expected f32[3]", "fix:"]),
+    "number of defjvps": (lambda: defjvps(None), ValueError, ["1 rules for 2 arguments", "None", "fix:"]),
+    "defjvps and nondiff": (lambda: custom_jvp(lambda f, x: f(x), nondiff_argnums=0).defjvps(None), TypeError,
+                            ["defjvps does not go with nondiff_argnums", "use defjvp"]),
+    "nondiff_argnames": (with_names, ValueError, ["'scal'", "did you mean 'scale'?"]),
     "no rule": (lambda: custom_jvp(lambda x: x)(1.0), AttributeError, ["no derivative rule", "@f.defjvp"]),
     "no pair": (lambda: with_rule(lambda p, t: p[0])(X), TypeError, ["must return a pair", "fix:"]),
     "structure": (lambda: with_rule(lambda p, t: (p[0], (t[0], t[0])))(X), TypeError,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from tests.lax.oracle import DERIVATIVES, check, stacked, vmapped
 from xjax import lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.transforms import remat
-from xjax.transforms.remat import checkpoint, checkpoint_name, checkpoint_policies
+from xjax.transforms.checkpoint_policies import checkpoint_name, checkpoint_policies
+from xjax.transforms.remat import checkpoint
 
 jax = pytest.importorskip("jax")
 ad_checkpoint = pytest.importorskip("jax.ad_checkpoint")
@@ -166,14 +169,95 @@ def test_rule_that_calls_a_checkpointed_function_on_tangents():
     assert float(xjax.grad(f)(0.0)) == 1.0
 
 
+# What JAX keeps, in bytes: functions of the numpy and lax of a library, and of its checkpoint_name.
+KEPT = {
+    "two layers": (lambda np_, lib, name, w, x: np_.sum(np_.sin(w @ np_.tanh(name(w @ x, "hidden")))), (W, X)),
+    "chain": (lambda np_, lib, name, x: np_.sin(np_.exp(np_.cos(name(x * 2, "hidden")))), (X,)),
+    "jitted": (lambda np_, lib, name, w, x: lib.jit(lambda y: np_.tanh(w @ np_.sin(y)))(
+        lib.jit(lambda y: np_.tanh(w @ y))(x)), (W, X)),
+    "batched product": (lambda np_, lib, name, b, x: np_.einsum(
+        "bij,bj->bi", b, np_.sin(np_.einsum("bij,j->bi", b, name(np_.sin(x), "hidden")))), (np.stack([W, W]), X)),
+    "softmax": (lambda np_, lib, name, w, x: lib.nn.softmax(w @ x), (W, X)),
+    "unused argument": (lambda np_, lib, name, w, x: np_.sin(x), (W, X)),
+}
+
+
+def policies(lib):
+    found = {name: getattr(lib.checkpoint_policies, name) for name in POLICIES}
+    return {"no policy": None, **found,
+            "one name": lib.checkpoint_policies.save_only_these_names("hidden"),
+            "other names": lib.checkpoint_policies.save_any_names_but_these("hidden"),
+            "both": lib.checkpoint_policies.save_from_both_policies(
+                found["dots_saveable"], lib.checkpoint_policies.save_only_these_names("hidden"))}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_residuals_take_no_more_bytes_than_in_jax(case):
+    f, args = KEPT[case]
+    saved_by_jax = pytest.importorskip("jax._src.ad_checkpoint").saved_residuals
+    ours = {name: residual_bytes(xjax.ad_checkpoint.saved_residuals(
+        checkpoint(lambda *xs: f(xjax.numpy, xjax, checkpoint_name, *xs), policy=p), *args))
+        for name, p in policies(xjax).items()}
+    theirs = {name: residual_bytes(saved_by_jax(
+        jax.checkpoint(lambda *xs: f(jax.numpy, jax, ad_checkpoint.checkpoint_name, *xs), policy=p), *args))
+        for name, p in policies(jax).items()}
+    assert all(ours[name] <= theirs[name] for name in ours), (ours, theirs)
+    assert ours["nothing_saveable"] == theirs["nothing_saveable"] <= ours["dots_saveable"]
+    assert ours["dots_saveable"] <= ours["both"] <= ours["everything_saveable"] or case == "chain"
+
+
+def residual_bytes(residuals):
+    return sum(int(np.prod(aval.shape)) * aval.dtype.itemsize for aval, _ in residuals)
+
+
+def test_print_saved_residuals(capsys):
+    def f(params, x, scale=2.0):
+        h = checkpoint_name(xjax.numpy.tanh(params["w"] @ x), "hidden")
+        return xjax.jit(lambda h, scale: scale * xjax.numpy.sin(h))(h, scale)
+
+    def printed(g):
+        xjax.ad_checkpoint.print_saved_residuals(g, {"w": W}, X, scale=3.0)
+        return [line.replace(Path(__file__).name, "here").rstrip("0123456789")
+                for line in capsys.readouterr().out.splitlines()]
+
+    policy = checkpoint_policies.save_only_these_names("hidden")
+    arguments = ["f32[3,3] from the argument params['w']", "f32[3] from the argument x"]
+    assert printed(checkpoint(f, policy=policy)) == [
+        *arguments, "f32[] from the argument scale", "f32[3] named 'hidden' from here:"]
+    found = printed(f)
+    assert set(arguments) <= set(found) and "f32[3] output of jitted function '<lambda>' from here:" in found
+
+
+def test_prevent_cse_may_be_one_for_each_argument():
+    for given, want in (((True, False), True), ((False, False), False), (False, False)):
+        f = checkpoint(lambda w, x: dense(lax, w, x), prevent_cse=given)
+        (eqn,) = xjax.make_jaxpr(f)(W, X).eqns
+        assert eqn.params["prevent_cse"] is want
+
+
+def test_policies_may_answer_with_verdicts():
+    def policy(prim, *avals, **params):
+        return xjax.ad_checkpoint.Saveable if prim.name == "tanh" else xjax.ad_checkpoint.Recompute
+
+    forward, back = passes(policy)
+    assert (count(back, "tanh"), count(back, "dot_general")) == (0, 4 + 1)
+    assert len(forward.outvars) == 2 and repr(policy(remat.remat_p)) == "Recompute"
+
+
 ERRORS = {
     "no function": (lambda: checkpoint(3), TypeError, ["needs a function", "fix:"]),
     "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function", "fix:"]),
     "concrete": (lambda: checkpoint(lax.sin, concrete=True), NotImplementedError, ["static_argnums"]),
     "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError,
                     ["not hashable", "fix:"]),
-    "offload": (lambda: checkpoint_policies.save_and_offload_only_these_names, NotImplementedError,
-                ["not supported", "fix:"]),
+    "offload names": (lambda: checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device",
+        offload_dst="pinned_host"), NotImplementedError,
+        ["cannot be moved to another memory", "use save_only_these_names('a')"]),
+    "offload dots": (lambda: checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+                     NotImplementedError, ["another memory", "use dots_with_no_batch_dims_saveable"]),
+    "Offloadable": (lambda: xjax.ad_checkpoint.Offloadable("device", "pinned_host"), NotImplementedError,
+                    ["another memory", "use Saveable"]),
     "unknown policy": (lambda: checkpoint_policies.dot_saveable, AttributeError, ["did you mean 'dots_saveable'"]),
 }
 

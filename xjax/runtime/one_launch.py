@@ -17,7 +17,8 @@ from xjax.core.context import context
 from xjax.core.errors import ConcretizationTypeError, JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, treedef_is_leaf
-from xjax.runtime.array import Array, default_sharding, from_scalar, to_array
+from xjax.runtime import array
+from xjax.runtime.array import Array, default_sharding, to_array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import EAGER_LEVEL, launch_error, load
 from xjax.runtime.lowering import lower_program
@@ -110,7 +111,7 @@ def _operand(x: Any, args: Sequence[Any]) -> Array | None:
         return x
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
         first = args[0] if args else None
-        return from_scalar(x, first.sharding if type(first) is Array else None)
+        return array.from_scalar(x, first.sharding if type(first) is Array else None)
     return None
 
 

@@ -131,10 +131,10 @@ def place_axis(x: Any, bdim: Bdim, destination: Bdim, size: int) -> Any:
 
 @program_cache
 def batch_program(closed: ClosedJaxpr, size: int, name: Any, in_dims: tuple[Bdim, ...],
-                  force_out: tuple[bool, ...] | bool = False) -> tuple[ClosedJaxpr, tuple[Bdim, ...]]:
+                  force_out: tuple[bool, ...] | bool = False, at: int = 0) -> tuple[ClosedJaxpr, tuple[Bdim, ...]]:
     """The program on arguments with a mapped axis at `in_dims`; second result: where it is in each output.
 
-    Outputs flagged in `force_out` (True: all) are mapped at axis 0 in any case.
+    Outputs flagged in `force_out` (True: all) are mapped at axis `at` in any case.
     """
     out_dims: tuple[Bdim, ...] = ()
     forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
@@ -143,8 +143,8 @@ def batch_program(closed: ClosedJaxpr, size: int, name: Any, in_dims: tuple[Bdim
         nonlocal out_dims
         axis = BatchAxis(size, name, Tag("vmap"))
         outs, dims = batch_flat(closed, axis, args, in_dims)
-        outs = [place_axis(y, b, 0, size) if force else y for y, b, force in zip(outs, dims, forced, strict=True)]
-        out_dims = tuple(0 if force else b for b, force in zip(dims, forced, strict=True))
+        outs = [place_axis(y, b, at, size) if force else y for y, b, force in zip(outs, dims, forced, strict=True)]
+        out_dims = tuple(at if force else b for b, force in zip(dims, forced, strict=True))
         return outs
 
     avals = [with_axis(a, b, size) for a, b in zip(closed.in_avals, in_dims, strict=True)]

@@ -10,24 +10,38 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import Flat, flatten_function, function_name, merge_args, split_args
+from xjax.core.calls import function_name, merge_args, split_args
 from xjax.core.dtypes import float0
 from xjax.core.errors import bad
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
+from xjax.core.trace import Tracer
+from xjax.core.tree import flatten, tree_map, tree_mismatch, tree_unflatten
 from xjax.core.types import Zero, typeof
+from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate
-from xjax.transforms.rule_functions import FunctionWithRule, batched_call, check_like, positional_arguments
+from xjax.transforms.rule_functions import (
+    FunctionWithRule,
+    PrimalFunction,
+    batched_call,
+    call_rule,
+    check_closure,
+    check_like,
+    closed_over,
+    positional_arguments,
+    result_paths,
+    symbolic,
+    unsymbolic,
+)
 
 
 class custom_jvp(FunctionWithRule):
     """A function whose derivative is given by `defjvp` (or `defjvps`) instead of being derived.
 
     Args:
-      nondiff_argnums: positions of arguments that are passed to the rule as they are, first.
+      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule as they are, first.
 
     >>> @xjax.custom_jvp
     ... def f(x):
@@ -59,6 +73,9 @@ class custom_jvp(FunctionWithRule):
             raise bad(self._where, "defjvps does not go with nondiff_argnums", fix="use defjvp.")
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            if len(jvps) != len(primals):
+                raise bad(self._where, f"defjvps was given {len(jvps)} rules for {len(primals)} arguments",
+                          fix="give one rule for each argument; None for one without a share.", exc=ValueError)
             value = self(*primals)
             leaves, tree = flatten(value)
             total = [Zero(typeof(y).tangent()) for y in leaves]
@@ -74,60 +91,41 @@ class custom_jvp(FunctionWithRule):
         if self.jvp is None:
             raise bad(self._where, "has no derivative rule", fix="define one with @f.defjvp.", exc=AttributeError)
         args = positional_arguments(self.fun, args, kwargs, self._where)
-        nums = tuple(i for i in range(len(args)) if i not in self._static_positions(len(args)))
+        static = self._static_positions(len(args))
+        nums = tuple(i for i in range(len(args)) if i not in static)
         chosen, rest = split_args(args, nums)
+        rest = tree_map(lambda x: stop_gradient(x) if isinstance(x, Tracer) else x, rest) if rest else rest
         leaves, tree = flatten(chosen)
-        flat = flatten_function(lambda *xs: self.fun(*merge_args(xs, rest, nums, len(args))), tree, where=self._where)
+        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, len(args))), tree, self._where)
         rule = _Rule(functools.partial(self.jvp, *rest), flat, tree, self.symbolic_zeros, function_name(self.jvp))
         outs = custom_jvp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, jvp=rule,
                                       symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
 
 
-class SymbolicZero:
-    """A zero tangent handed to a rule that asked for `symbolic_zeros`."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Any):
-        self.aval = aval
-
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-
-    def __repr__(self) -> str:
-        return f"SymbolicZero({self.aval.str_short()})"
-
-
 class _Rule:
     """The user's rule on flat lists, with its result checked against the function's."""
 
-    def __init__(self, rule: Callable, flat: Flat, in_tree: Any, symbolic_zeros: bool, name: str):
+    def __init__(self, rule: Callable, flat: PrimalFunction, in_tree: Any, symbolic_zeros: bool, name: str):
         self.rule, self.flat, self.in_tree, self.symbolic_zeros = rule, flat, in_tree, symbolic_zeros
         self.__name__ = name
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         where = self.flat.where
-        if self.symbolic_zeros:
-            tangents = [SymbolicZero(dx.aval) if type(dx) is Zero else dx for dx in tangents]
-        else:
-            tangents = [instantiate(dx) for dx in tangents]
-        out = self.rule(tree_unflatten(self.in_tree, primals), tree_unflatten(self.in_tree, tangents))
+        tangents = [symbolic(dx) if self.symbolic_zeros else instantiate(dx) for dx in tangents]
+        out = call_rule(where, self.rule, tree_unflatten(self.in_tree, primals), tree_unflatten(self.in_tree, tangents))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(where, "the rule must return a pair (value, tangent)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), df.")
         ys, tree = flatten(out[0])
-        dys, dtree = flatten(out[1], lambda t: isinstance(t, SymbolicZero))
+        dys, dtree = flatten(out[1])
         if tree != dtree:
             raise bad(where, "the rule's value and tangent have different structures",
                       given=tree_mismatch("tangent", tree, dtree), fix="return one tangent for each result.")
-        dys = [Zero(dy.aval) if isinstance(dy, SymbolicZero) else dy for dy in dys]
-        self.flat.out_tree = tree
-        paths = [keystr(path) for path, _ in tree_flatten_with_path(out[0])[0]]
-        real = [i for i, dy in enumerate(dys) if type(dy) is not Zero]
-        check_like(where, "tangent", [paths[i] for i in real], [dys[i] for i in real],
-                   [typeof(ys[i]).tangent() for i in real],
+        self.flat.take_value(self.__name__, ys, tree)
+        check_like(where, "tangent", lambda: result_paths(tree), dys, [typeof(y).tangent() for y in ys],
                    fix="return tangents with the shape and dtype of the value: astype where they differ.")
+        dys = [unsymbolic(dy) for dy in dys]
         return ys, [dy if type(dy) is Zero or typeof(dy).dtype != float0 else Zero(typeof(dy)) for dy in dys]
 
 
@@ -136,7 +134,9 @@ class _Rule:
 # (primals, tangents) to (outs, tangents), flat.
 
 def _evaluate(*args, name, call_jaxpr, jvp, symbolic_zeros):
-    return call_jaxpr(*args)
+    outs = call_jaxpr(*args)
+    check_closure(f"custom_jvp `{name}`", outs)
+    return outs
 
 
 def _type(*avals, name, call_jaxpr, jvp, symbolic_zeros):
@@ -144,8 +144,9 @@ def _type(*avals, name, call_jaxpr, jvp, symbolic_zeros):
 
 
 def _stage(trace: StagingTrace, args, params):
-    call = trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], f"custom_jvp `{params['name']}`")
-    closed, consts = hoist_consts(call)
+    where = f"custom_jvp `{params['name']}`"
+    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], where))
+    check_closure(where, consts)
     rule = params["jvp"] if not consts else _without_consts(params["jvp"], len(consts), params["name"])
     return trace.record(custom_jvp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "jvp": rule})
 
@@ -155,8 +156,7 @@ def _without_consts(rule: Callable, count: int, name: str) -> Callable:
     @functools.wraps(rule, updated=())
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         if any(type(dx) is not Zero for dx in tangents[:count]):
-            raise bad(f"custom_jvp `{name}`", "differentiated with respect to a value that the function closes over",
-                      fix="pass that value as an argument.")
+            raise closed_over(f"custom_jvp `{name}`")
         return rule(primals[count:], tangents[count:])
     return jvp
 

@@ -6,29 +6,52 @@ residuals and `bwd`. Only its transpose exists: it calls `bwd`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import Flat, flatten_function, function_name, merge_args, split_args
-from xjax.core.errors import bad
+from xjax.core.calls import function_name, merge_args, split_args
+from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
+from xjax.core.trace import Tracer
+from xjax.core.tree import (
+    broadcast_prefix,
+    flatten,
+    keystr,
+    tree_flatten_with_path,
+    tree_map,
+    tree_mismatch,
+    tree_unflatten,
+)
 from xjax.core.types import Zero, typeof
-from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
-from xjax.transforms.batching import batch_flat, place_axis
-from xjax.transforms.rule_functions import FunctionWithRule, batched_call, check_like, open_axis, positional_arguments
+from xjax.transforms.batching import BatchAxis, batch_flat, without_axis
+from xjax.transforms.rule_functions import (
+    FunctionWithRule,
+    PrimalFunction,
+    batched_call,
+    call_rule,
+    check_closure,
+    check_like,
+    closed_over,
+    fit_cotangent,
+    open_axis,
+    positional_arguments,
+    symbolic,
+    unsymbolic,
+)
 
 
 class custom_vjp(FunctionWithRule):
     """A function whose reverse-mode derivative is given by `defvjp(fwd, bwd)`.
 
     Args:
-      nondiff_argnums: positions of arguments passed as they are: in place to `fwd`, first to `bwd`.
+      nondiff_argnums, nondiff_argnames: arguments passed as they are: in place to `fwd`, first to `bwd`. They must be
+        known values, such as functions.
 
     >>> @xjax.custom_vjp
     ... def f(x):
@@ -42,17 +65,20 @@ class custom_vjp(FunctionWithRule):
 
     def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self.fwd, self.bwd = None, None
+        self.fwd, self.bwd, self.symbolic_zeros = None, None, False
 
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Set the rule: `fwd(*args) -> (value, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
 
         `bwd` returns one cotangent (or None for zero) for each differentiable argument.
+
+        Args:
+          symbolic_zeros: `fwd` receives a `CustomVJPPrimal` (value, perturbed) for each leaf of its arguments, `bwd` a
+            `SymbolicZero` for each cotangent that is zero, and may return such.
+          optimize_remat: accepted for JAX's programs. Under `checkpoint`, what `fwd` computes beyond the value is
+            dropped from the forward pass in any case.
         """
-        if symbolic_zeros:
-            raise bad(self._where, "symbolic_zeros is not supported in defvjp",
-                      fix="leave it out: zero cotangents then come as arrays of zeros.", exc=NotImplementedError)
-        self.fwd, self.bwd = fwd, bwd
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
@@ -62,47 +88,100 @@ class custom_vjp(FunctionWithRule):
         static = self._static_positions(len(args))
         nums = tuple(i for i in range(len(args)) if i not in static)
         chosen, rest = split_args(args, nums)
+        self._check_static(rest)
         leaves, tree = flatten(chosen)
         count = len(args)
-        flat = flatten_function(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, where=self._where)
-        fwd = _Forward(lambda *xs: self.fwd(*merge_args(xs, rest, nums, count)), flat, tree, function_name(self.fwd))
+        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._where)
+        fwd = _Forward(lambda *xs: self.fwd(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
+                       function_name(self.fwd))
         bwd = _Backward(functools.partial(self.bwd, *rest), flat, tree, [typeof(x) for x in leaves],
-                        function_name(self.bwd))
+                        self.symbolic_zeros, function_name(self.bwd))
         outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, fwd=fwd, bwd=bwd,
-                                      symbolic_zeros=False)
+                                      symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
+
+    def _check_static(self, values: Sequence[Any]) -> None:
+        for x in flatten(values)[0]:
+            if isinstance(x, Tracer):
+                raise bad(self._where, "a traced value was passed in a position of nondiff_argnums",
+                          given={"value": f"{x.aval.str_short()}, {x.origin()}"},
+                          fix="take the position out of nondiff_argnums and return None as its cotangent; "
+                              "nondiff_argnums is for functions and other known values.", exc=UnexpectedTracerError)
+
+
+@dataclasses.dataclass(slots=True)
+class CustomVJPPrimal:
+    """An argument of `fwd` under `symbolic_zeros`: its value, and whether it is being differentiated."""
+
+    value: Any
+    perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The tree of arguments of `fwd` under `symbolic_zeros`, with each `CustomVJPPrimal` replaced by its value."""
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not CustomVJPPrimal:
+            raise bad("custom_vjp_primal_tree_values", f"a leaf of type {type(leaf).__name__} is no CustomVJPPrimal",
+                      fix="pass arguments of a `fwd` that was set with symbolic_zeros=True.")
+        return leaf.value
+    return tree_map(value, tree)
 
 
 class _Forward:
     """`fwd` on flat lists: (result leaves, residual leaves, structure of the residuals)."""
 
-    def __init__(self, fwd: Callable, flat: Flat, in_tree: Any, name: str):
-        self.fwd, self.flat, self.in_tree, self.__name__ = fwd, flat, in_tree, name
+    def __init__(self, fwd: Callable, flat: PrimalFunction, in_tree: Any, symbolic_zeros: bool, name: str):
+        self.fwd, self.flat, self.in_tree, self.symbolic_zeros = fwd, flat, in_tree, symbolic_zeros
+        self.__name__ = name
 
-    def __call__(self, *leaves: Any) -> tuple[list[Any], list[Any], Any]:
-        out = self.fwd(*tree_unflatten(self.in_tree, leaves))
+    def __call__(self, perturbed: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[Any], Any]:
+        if self.symbolic_zeros:
+            leaves = [CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
+        out = call_rule(self.flat.where, self.fwd, *tree_unflatten(self.in_tree, leaves))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(self.flat.where, "`fwd` must return a pair (value, residuals)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), (what bwd needs).")
-        outs, self.flat.out_tree = flatten(out[0])
+        outs, out_tree = flatten(out[0])
+        self.flat.take_value(self.__name__, outs, out_tree)
         residuals, tree = flatten(out[1])
-        return outs, residuals, tree
+        structure = ResidualTree(tree, tuple(x if type(x) in _NUMBERS else _ARRAY for x in residuals))
+        return outs, [x for x in residuals if type(x) not in _NUMBERS], structure
+
+
+_NUMBERS = (bool, int, float, complex)
+_ARRAY = object()
+
+
+class ResidualTree(NamedTuple):
+    """Structure of the residuals. Python numbers among them (`x.perturbed`) are part and reach `bwd` as they are."""
+
+    tree: Any
+    leaves: tuple                   # a Python number, or _ARRAY
+
+    @property
+    def num_leaves(self) -> int:
+        return sum(x is _ARRAY for x in self.leaves)
+
+    def unflatten(self, arrays: Sequence[Any]) -> Any:
+        given = iter(arrays)
+        return tree_unflatten(self.tree, [next(given) if x is _ARRAY else x for x in self.leaves])
 
 
 class _Backward:
     """`bwd` on flat lists, with its result checked against the arguments."""
 
-    def __init__(self, bwd: Callable, flat: Flat, in_tree: Any, in_avals: Sequence[Any], name: str):
+    def __init__(self, bwd: Callable, flat: PrimalFunction, in_tree: Any, in_avals: Sequence[Any],
+                 symbolic_zeros: bool, name: str):
         self.bwd, self.flat, self.in_tree, self.in_avals = bwd, flat, in_tree, in_avals
-        self.__name__ = name
+        self.symbolic_zeros, self.__name__ = symbolic_zeros, name
 
-    def __call__(self, residual_tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def __call__(self, residual_tree: ResidualTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         where = self.flat.where
-        ct = tree_unflatten(self.flat.out_tree, [instantiate(ct) for ct in cts])
-        out = self.bwd(tree_unflatten(residual_tree, residuals), ct)
+        cts = [symbolic(ct) if self.symbolic_zeros else instantiate(ct) for ct in cts]
+        out = call_rule(where, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
         slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
         if not isinstance(out, (tuple, list)) or len(out) != len(slots):
-            raise bad(where, f"`bwd` must return a tuple of {len(slots)} cotangents, one for each argument",
+            raise bad(where, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each argument",
                       given={"returned": f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list))
                              else type(out).__name__}, fix="return (ct,) for one argument; None stands for zero.")
         found = []
@@ -115,25 +194,25 @@ class _Backward:
         where = self.flat.where
         pairs, tree = tree_flatten_with_path(slot)
         avals = [self.in_avals[i].tangent() for _, i in pairs]
-        if ct is None:
-            return [Zero(a) for a in avals]
-        leaves, got = flatten(ct, lambda x: x is None)
-        if got != tree:
-            raise bad(where, f"`bwd` returned a cotangent for argument {k} with another structure than the argument",
-                      given=tree_mismatch("cotangent", tree, got), fix="return the argument's structure.")
+        try:                                    # None stands for a whole subtree
+            leaves = broadcast_prefix(ct, slot, lambda x: x is None)
+        except ValueError:
+            raise bad(where, f"the backward rule returned a cotangent for argument {k} with another structure than the "
+                      "argument", given=tree_mismatch("cotangent", slot, ct),
+                      fix="return the argument's structure; None stands for zero.") from None
         found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
-        real = [i for i, x in enumerate(found) if type(x) is not Zero]
-        check_like(where, "cotangent", [f" of argument {k}{keystr(pairs[i][0])}" for i in real],
-                   [found[i] for i in real], [avals[i] for i in real],
+        check_like(where, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
-        return found
+        return [unsymbolic(x) for x in found]
 
 
 # -- the primitive of the call ------------------------------------------------------------------------------------
 # `call_jaxpr` is a flat function: the user's when it comes from Python, a ClosedJaxpr once staged.
 
 def _evaluate(*args, name, call_jaxpr, fwd, bwd, symbolic_zeros):
-    return call_jaxpr(*args)
+    outs = call_jaxpr(*args)
+    check_closure(f"custom_vjp `{name}`", outs)
+    return outs
 
 
 def _type(*avals, name, call_jaxpr, fwd, bwd, symbolic_zeros):
@@ -141,14 +220,26 @@ def _type(*avals, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 
 
 def _stage(trace: StagingTrace, args, params):
-    call = trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], f"custom_vjp `{params['name']}`")
-    closed, consts = hoist_consts(call)
-    fwd, bwd, count = params["fwd"], params["bwd"], len(consts)
+    where = f"custom_vjp `{params['name']}`"
+    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], where))
+    check_closure(where, consts)
+    fwd, bwd = params["fwd"], params["bwd"]
     if consts:
-        user_fwd, user_bwd = fwd, bwd
-        fwd = _named(lambda *xs: user_fwd(*xs[count:]), user_fwd)
-        bwd = _named(lambda tree, res, cts: [None] * count + list(user_bwd(tree, res, cts)), user_bwd)
+        fwd, bwd = _without_consts(fwd, bwd, len(consts), where)
     return trace.record(custom_vjp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "fwd": fwd, "bwd": bwd})
+
+
+def _without_consts(fwd: Callable, bwd: Callable, count: int, where: str) -> tuple[Callable, Callable]:
+    """The rules for a staged call whose first `count` arguments are values that the function captured."""
+    def forward(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
+        if any(perturbed[:count]):
+            raise closed_over(where)
+        return fwd(perturbed[count:], *xs[count:])
+
+    def backward(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        return [None] * count + list(bwd(tree, residuals, cts))
+
+    return _named(forward, fwd), _named(backward, bwd)
 
 
 def _named(f: Callable, like: Callable) -> Callable:
@@ -157,52 +248,53 @@ def _named(f: Callable, like: Callable) -> Callable:
 
 
 def _jvp(primals, tangents, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
-    outs, residuals, tree = fwd(*primals)
-    out_avals = tuple(typeof(y).tangent() for y in outs)
     active = tuple(type(dx) is not Zero for dx in tangents)
+    outs, residuals, tree = fwd(active, *primals)
+    out_avals = tuple(typeof(y).tangent() for y in outs)
     douts = custom_lin_p.bind(*residuals, *[dx for dx in tangents if type(dx) is not Zero], name=name, bwd=bwd,
                               residual_tree=tree, active=active, out_avals=out_avals)
     return outs, [Zero(a) if a.dtype == dtypes.float0 else dy for dy, a in zip(douts, out_avals, strict=True)]
 
 
 def _batch(axis, args, bdims, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
-    def batched_fwd(*xs: Any) -> tuple[list[Any], list[Any], Any]:
+    def batched_fwd(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
         tree, count = None, 0
 
         def run(*inner: Any) -> list[Any]:
             nonlocal tree, count
-            outs, residuals, tree = fwd(*inner)
+            outs, residuals, tree = fwd(perturbed, *inner)
             count = len(outs)
             return [*outs, *residuals]
 
         flat = batched_call(run, axis, bdims)(*xs)
         return flat[:count], flat[count:], tree
 
-    def batched_bwd(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        zeros: list[Any] = []
-
-        def run(*inner: Any) -> list[Any]:
-            found = bwd(tree, inner[:len(residuals)], inner[len(residuals):])
-            zeros[:] = [type(ct) is Zero or ct is None for ct in found]
-            return [ct for ct, zero in zip(found, zeros, strict=True) if not zero]
-
-        flat = [*residuals, *map(instantiate, cts)]
-        values, dims = batch_flat(run, open_axis(axis), flat, [0] * len(flat))
-        given = iter([_fit_cotangent(ct, d, b, axis.size) for ct, d, b in
-                      zip(values, dims, [b for b, zero in zip(bdims, zeros, strict=True) if not zero], strict=True)])
-        return [None if zero else next(given) for zero in zeros]
-
     outs = custom_vjp_call_p.bind(*args, name=name, call_jaxpr=batched_call(call_jaxpr, axis, bdims),
-                                  fwd=_named(batched_fwd, fwd), bwd=_named(batched_bwd, bwd),
+                                  fwd=_named(batched_fwd, fwd), bwd=_named(_batched_backward(bwd, axis, bdims), bwd),
                                   symbolic_zeros=symbolic_zeros)
     return outs, [0] * len(outs)
 
 
-def _fit_cotangent(ct: Any, found: int | None, wanted: int | None, size: int) -> Any:
-    """A cotangent mapped as its argument is; an argument that all elements share gets the sum over them."""
-    if wanted is None:
-        return reduce_sum(place_axis(ct, found, 0, size), (0,))
-    return place_axis(ct, found, wanted, size)
+def _batched_backward(bwd: Callable, axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
+    """`bwd` on residuals and cotangents that are mapped at axis 0; arguments are mapped at `bdims`."""
+    def batched(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        n, zero_cts, zeros = len(residuals), [type(ct) is Zero for ct in cts], []
+
+        def run(*inner: Any) -> list[Any]:
+            given = iter(inner[n:])
+            element = [Zero(without_axis(ct.aval, 0)) if zero else next(given)
+                       for ct, zero in zip(cts, zero_cts, strict=True)]
+            found = bwd(tree, inner[:n], element)
+            zeros[:] = [type(ct) is Zero or ct is None for ct in found]
+            return [ct for ct, zero in zip(found, zeros, strict=True) if not zero]
+
+        flat = [*residuals, *[ct for ct, zero in zip(cts, zero_cts, strict=True) if not zero]]
+        values, dims = batch_flat(run, open_axis(axis), flat, [0] * len(flat))
+        wanted = [b for b, zero in zip(bdims, zeros, strict=True) if not zero]
+        given = iter([fit_cotangent(ct, d, b, axis.size) for ct, d, b in zip(values, dims, wanted, strict=True)])
+        return [None if zero else next(given) for zero in zeros]
+
+    return batched
 
 
 def _lower(b, outs, *args, name, call_jaxpr, fwd, bwd, symbolic_zeros):
@@ -218,7 +310,8 @@ custom_vjp_call_p = Primitive(
 # -- its derivative, which exists only to be transposed -----------------------------------------------------------
 
 _FORWARD_MODE = Missing("forward-mode differentiation (jvp, jacfwd, hessian) of a function with a custom_vjp rule",
-                        fix="use reverse mode (grad, vjp, jacrev), or give the function a custom_jvp rule.")
+                        fix="use reverse mode (grad, vjp, jacrev), or give the function a custom_jvp rule.",
+                        exc=TypeError)
 
 
 def _lin_type(*avals, name, bwd, residual_tree, active, out_avals):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.calls import flatten_function, function_name
 from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, typeof
+from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
+from xjax.transforms.autodiff import check_callable, check_no_reduce_axes
 from xjax.transforms.transpose import backward
 
 
@@ -20,35 +24,53 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Any = ()) -> Cal
 
     Args:
       primals: arrays, or anything with `shape` and `dtype`; only their types count.
+      reduce_axes: must be empty; JAX has removed what it did.
 
     >>> t = xjax.linear_transpose(lambda x: 3.0 * x, xjax.ShapeDtypeStruct((), "float32"))
     >>> float(t(2.0)[0])
     6.0
     """
+    check_callable("linear_transpose", fun)
     where = f"linear_transpose of `{function_name(fun)}`"
+    check_no_reduce_axes(where, reduce_axes)
     leaves, tree = flatten(primals)
     avals = [_type(x) for x in leaves]
-    if not all(dtypes.is_inexact(a.dtype) for a in avals):
-        raise bad(where, "needs floating-point or complex arguments",
-                  given={f"argument {i}": a.str_short() for i, a in enumerate(avals)},
-                  fix="close over integer arguments instead of passing them.")
     flat = flatten_function(fun, tree, where=where)
     closed = trace_to_jaxpr(flat, avals, where)
+    if len({dtypes.is_inexact(a.dtype) for a in (*avals, *closed.out_avals)}) > 1:
+        raise bad(where, "needs arguments and results that are all floats (or complex), or all integers",
+                  given={**{f"argument {i}": a.str_short() for i, a in enumerate(avals)},
+                         **{f"result {i}": a.str_short() for i, a in enumerate(closed.out_avals)}},
+                  fix="close over integer arguments instead of passing them.")
 
-    def transposed(ct: Any) -> Any:
-        cts, ct_tree = flatten(ct)
-        if ct_tree != flat.out_tree:
-            raise bad(where, "the cotangent has another structure than the function's result",
-                      given=tree_mismatch("cotangent", flat.out_tree, ct_tree), fix="pass one cotangent per result.")
-        for x, aval in zip(cts, closed.out_avals, strict=True):
-            if typeof(x).shape != aval.shape:
-                raise bad(where, "a cotangent has another shape than the result",
-                          given={"result": aval.str_short(), "cotangent": typeof(x).str_short()},
+    return Partial(_Transposed(closed, avals, tree, flat.out_tree, where), closed.consts)
+
+
+class _Transposed:
+    """Maps what the function captured and a cotangent of its result to cotangents of its arguments.
+
+    The captured values are bound by `Partial`, as leaves of a tree.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, where: str):
+        self.jaxpr, self.out_avals, self.avals = closed.jaxpr, closed.out_avals, avals
+        self.in_tree, self.out_tree, self.where = in_tree, out_tree, where
+
+    def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
+        cts, tree = flatten(ct)
+        if tree != self.out_tree:
+            raise bad(self.where, "the cotangent has another structure than the function's result",
+                      given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent per result.")
+        for x, aval in zip(cts, self.out_avals, strict=True):
+            got = typeof(x)
+            if got.shape != aval.shape or (got.dtype != aval.dtype and not got.weak_type):
+                raise bad(self.where, "a cotangent has another type than the result",
+                          given={"result": aval.str_short(), "cotangent": got.str_short()},
                           fix="pass a cotangent with the shape and dtype of the result.")
-        found = backward(closed.jaxpr, closed.consts, [LinearInput(a) for a in avals], cts)
-        return tree_unflatten(tree, [instantiate(ct) for ct in found])
-
-    return transposed
+        cts = [x if typeof(x).dtype == a.dtype else convert_element_type(x, a.dtype)
+               for x, a in zip(cts, self.out_avals, strict=True)]
+        found = backward(self.jaxpr, consts, [LinearInput(a) for a in self.avals], cts)
+        return tree_unflatten(self.in_tree, [instantiate(ct) for ct in found])
 
 
 def _type(x: Any) -> ShapedArray:

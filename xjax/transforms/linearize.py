@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xjax.core.calls import Flat
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, program_cache
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import StagingTrace, StagingTracer, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tag, Trace
@@ -109,6 +109,16 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
         context.trace = saved
         trace.close()
     return Linearized([y for y, _ in pairs], program, active, nonzero)
+
+
+def only_live(lin: Linearized) -> Linearized:
+    """Without equations that no tangent needs, and without the residuals that only they read."""
+    j, _ = dce(lin.program.jaxpr, (True,) * len(lin.program.jaxpr.outvars))
+    read = {v for eqn in j.eqns for v in eqn.invars if type(v) is not Literal}.union(
+        v for v in j.outvars if type(v) is not Literal)
+    kept = [(v, x) for v, x in zip(j.constvars, lin.program.consts, strict=True) if v in read]
+    program = ClosedJaxpr(Jaxpr([v for v, _ in kept], j.invars, j.eqns, j.outvars), [x for _, x in kept])
+    return lin._replace(program=program)
 
 
 class LinearizedProgram(NamedTuple):

@@ -14,38 +14,33 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core import tree as trees
 from xjax.core.calls import argument_names, function_name, merge_args, split_args
 from xjax.core.context import current_trace
-from xjax.core.errors import bad, did_you_mean
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce, program_cache
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
 from xjax.core.lowering import lower_closed
-from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import Zero, is_linear, typeof
-from xjax.ops.checks import ANY
-from xjax.ops.dot import dot_general_p
 from xjax.ops.identity import optimization_barrier_p
-from xjax.ops.makers import unary
 from xjax.transforms.batching import batch_program
+from xjax.transforms.checkpoint_policies import Policy
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import linearize_program, split_program
 from xjax.transforms.trace_cache import remember, trace_function
 from xjax.transforms.transpose import transpose_program
 
-Policy = Callable[..., bool]
 
-
-def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Policy | None = None,
+def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool] = True, policy: Policy | None = None,
                static_argnums: int | Sequence[int] = (), static_argnames: str | Iterable[str] = (),
                concrete: Any = None) -> Callable:
     """`fun`, with the values that its derivative needs computed again instead of kept.
 
     Args:
       prevent_cse: keep the compiler from sharing the two computations, which would undo the saving. Inside `scan`
-        False is as good and faster.
-      policy: which intermediate values are kept all the same; None: none. See `checkpoint_policies`.
+        False is as good and faster. A sequence, one entry for each argument, counts as True if one entry does.
+      policy: which intermediate values are kept all the same; None: none. See `xjax.checkpoint_policies`.
       static_argnums, static_argnames: arguments passed as Python values; they must be hashable.
       concrete: no longer exists (JAX removed it too): use static_argnums.
 
@@ -83,7 +78,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
             return found, found.consts
 
         traced = remember(fun, ("checkpoint", tree, avals, tuple(static), fixed_key), trace)
-        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.program, prevent_cse=bool(prevent_cse),
+        outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.program, prevent_cse=any(flatten(prevent_cse)[0]),
                             differentiated=False, policy=policy)
         return tree_unflatten(traced.out_tree, outs)
 
@@ -111,84 +106,6 @@ def _check_hashable(fun: Any, key: Any) -> None:
                   exc=ValueError) from None
 
 
-# -- policies -----------------------------------------------------------------------------------------------------
-
-name_p = unary("name", ANY, lambda b, out, x, *, name: x, LINEAR, transpose=lambda ct, x, *, name: [ct])
-
-
-def checkpoint_name(x: Any, name: str) -> Any:
-    """`x` (a tree of arrays) under a name by which policies know it; the value is the same."""
-    return trees.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
-
-
-def everything_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
-    """Keep all values, as without checkpoint."""
-    return True
-
-
-def nothing_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
-    """Keep the inputs only, as without a policy."""
-    return False
-
-
-def dots_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
-    """Keep the results of matrix products and convolutions."""
-    return prim.name in ("dot_general", "conv_general_dilated", "ragged_dot_general")
-
-
-def dots_with_no_batch_dims_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
-    """Keep the results of matrix products without batch dimensions, such as activation times weight."""
-    return prim is dot_general_p and not params["dimension_numbers"][1][0]
-
-
-def save_only_these_names(*names: str) -> Policy:
-    """Keep the values marked with one of these names by `checkpoint_name`."""
-    chosen = frozenset(names)
-    return lambda prim, *_, **params: prim is name_p and params["name"] in chosen
-
-
-def save_any_names_but_these(*names: str) -> Policy:
-    """Keep the values marked by `checkpoint_name`, except those with one of these names."""
-    other = frozenset(names)
-    return lambda prim, *_, **params: prim is name_p and params["name"] not in other
-
-
-def save_anything_except_these_names(*names: str) -> Policy:
-    """Keep all values except those marked with one of these names by `checkpoint_name`."""
-    other = frozenset(names)
-    return lambda prim, *_, **params: prim is not name_p or params["name"] not in other
-
-
-def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep the values that one of two policies keeps."""
-    return lambda prim, *avals, **params: policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)
-
-
-class _Policies:
-    """The policies by name, as `checkpoint_policies.dots_saveable`."""
-
-    everything_saveable = staticmethod(everything_saveable)
-    nothing_saveable = staticmethod(nothing_saveable)
-    dots_saveable = checkpoint_dots = staticmethod(dots_saveable)
-    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = staticmethod(
-        dots_with_no_batch_dims_saveable)
-    save_only_these_names = staticmethod(save_only_these_names)
-    save_any_names_but_these = staticmethod(save_any_names_but_these)
-    save_anything_except_these_names = staticmethod(save_anything_except_these_names)
-    save_from_both_policies = staticmethod(save_from_both_policies)
-
-    def __getattr__(self, name: str) -> Any:
-        if "offload" in name:
-            raise bad("checkpoint_policies", f"{name} is not supported: values stay on the device",
-                      fix="use save_only_these_names or dots_saveable.", exc=NotImplementedError)
-        known = [k for k in vars(_Policies) if not k.startswith("_")]
-        raise bad("checkpoint_policies", f"there is no policy {name!r}", fix=did_you_mean(name, known)
-                  or f"choose one of {', '.join(known)}.", exc=AttributeError)
-
-
-checkpoint_policies = _Policies()
-
-
 # -- the primitive ------------------------------------------------------------------------------------------------
 
 def _bind(closed: ClosedJaxpr, args: Sequence[Any], params: dict, differentiated: bool) -> list[Any]:
@@ -211,36 +128,47 @@ def _jvp(primals, tangents, *, jaxpr, differentiated, **params):
     program, has = jvp_program(jaxpr, nonzero, (False,) * len(jaxpr.out_avals))
     found = _bind(program, [*primals, *(dx for dx in tangents if type(dx) is not Zero)], params, differentiated)
     n = len(jaxpr.out_avals)
-    return found[:n], _with_zeros(has, found[n:], jaxpr.out_avals)
+    return found[:n], with_zeros(has, found[n:], jaxpr.out_avals)
 
 
-def _with_zeros(flags, given, avals):
+def with_zeros(flags, given, avals):
     given = iter(given)
     return [next(given) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
 
 
 def _linearize(trace, primals, tangents, *, jaxpr, differentiated, **params):
     active = tuple(type(dx) is not Zero for dx in tangents)
-    passes = _two_passes(jaxpr, active, params["policy"])
+    passes = two_passes(jaxpr, active, params["policy"])
     found = _bind(passes.forward, primals, params, differentiated)
     n = len(jaxpr.out_avals)
+    known = [*found[n:], *primals]
+    program, needed = _without_unused(passes.tangent, len(known))
     with current_trace(trace.tangent):
-        douts = _bind(passes.tangent, [*found[n:], *primals, *(dx for dx in tangents if type(dx) is not Zero)], params,
-                      True)
-    return found[:n], _with_zeros(passes.nonzero, douts, jaxpr.out_avals)
+        douts = _bind(program, [*(x for x, flag in zip(known, needed, strict=True) if flag),
+                                *(dx for dx in tangents if type(dx) is not Zero)], params, True)
+    return found[:n], with_zeros(passes.nonzero, douts, jaxpr.out_avals)
 
 
-class _TwoPasses(NamedTuple):
+@program_cache
+def _without_unused(closed: ClosedJaxpr, count: int) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """The program without those of its first `count` inputs that it does not read; second result: which it keeps."""
+    j, used = dce(closed.jaxpr, (True,) * len(closed.out_avals))
+    needed = tuple(used[:count])
+    invars = [v for v, flag in zip(j.invars, needed + (True,) * (len(used) - count), strict=True) if flag]
+    return ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, j.outvars), closed.consts), needed
+
+
+class TwoPasses(NamedTuple):
     forward: ClosedJaxpr            # inputs -> outputs, saved values
     tangent: ClosedJaxpr            # saved values, inputs, tangents -> tangents of the outputs flagged in `nonzero`
     nonzero: tuple[bool, ...]
 
 
 @program_cache
-def _two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | None) -> _TwoPasses:
+def two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | None) -> TwoPasses:
     lin = linearize_program(jaxpr, active)
     n = len(jaxpr.out_avals)
-    forward = _inlined(lin.forward) if policy is not None else lin.forward
+    forward = inlined(lin.forward) if policy is not None else lin.forward
     j = forward.jaxpr
     computed = iter(j.outvars[n:])
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
@@ -255,7 +183,7 @@ def _two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | N
     avals = [*(v.aval for v in saved), *jaxpr.in_avals, *lin.tangent.in_avals[len(residuals):]]
     outs = [*j.outvars[:n], *saved]
     first, _ = dce(Jaxpr(j.constvars, j.invars, j.eqns, outs), (True,) * len(outs))
-    return _TwoPasses(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"), lin.nonzero)
+    return TwoPasses(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"), lin.nonzero)
 
 
 def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], list]:
@@ -272,34 +200,6 @@ def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tu
             again.append(eqn)
             needed.update(v for v in eqn.invars if type(v) is Var)
     return saved, again[::-1]
-
-
-def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with calls of jitted functions written out, so that a policy sees what is inside."""
-    if not any(eqn.primitive.name == "jit" for eqn in closed.jaxpr.eqns):
-        return closed
-    new: dict[Var, Any] = {}
-    eqns: list = []
-
-    def atom(v: Any) -> Any:
-        return v if type(v) is Literal else new.get(v, v)
-
-    def write(j: Jaxpr) -> None:
-        for eqn in j.eqns:
-            ins = [atom(v) for v in eqn.invars]
-            if eqn.primitive.name != "jit" or eqn.params["jaxpr"].consts:
-                outs = [Var(v.aval) for v in eqn.outvars]
-                eqns.append(type(eqn)(ins, outs, eqn.primitive, eqn.params, eqn.source))
-                new.update(zip(eqn.outvars, outs, strict=True))
-                continue
-            inner = eqn.params["jaxpr"].jaxpr
-            new.update(zip(inner.invars, ins, strict=True))
-            write(inner)
-            new.update(zip(eqn.outvars, [atom(v) for v in inner.outvars], strict=True))
-
-    j = closed.jaxpr
-    write(j)
-    return ClosedJaxpr(Jaxpr(j.constvars, j.invars, eqns, [atom(v) for v in j.outvars]), closed.consts)
 
 
 def _transpose(cts, *args, jaxpr, differentiated, **params):

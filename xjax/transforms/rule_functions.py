@@ -1,4 +1,4 @@
-"""What custom_jvp and custom_vjp share: positional arguments, static ones, rules run per element under vmap."""
+"""What the custom rules share: positional arguments, static ones, checks of what a rule returns, rules under vmap."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import function_name
-from xjax.core.errors import bad
+from xjax.core.calls import Flat, canonical_argnums, function_name
+from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
-from xjax.core.types import typeof
-from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
+from xjax.core.tree import keystr, tree_flatten_with_path, tree_map, tree_mismatch
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.shape import reduce_sum
+from xjax.ops.zeros import zeros_of
+from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_axis
+from xjax.transforms.jvp import DualTracer
 
 
 class FunctionWithRule:
@@ -26,18 +30,25 @@ class FunctionWithRule:
     def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff_argnums, self.nondiff_argnames = tuple(nondiff_argnums), tuple(nondiff_argnames)
+        self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.nondiff_argnames = tuple(nondiff_argnames)
         self._where = f"{self.transform} `{function_name(fun)}`"
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
     def _static_positions(self, count: int) -> set[int]:
-        positions = {n % count for n in self.nondiff_argnums if -count <= n < count}
+        if not self.nondiff_argnums and not self.nondiff_argnames:
+            return set()
+        positions = set(canonical_argnums(self.nondiff_argnums, count, f"{self._where}: nondiff_argnums"))
         if self.nondiff_argnames:
-            code = getattr(self.fun, "__code__", None)
-            names = code.co_varnames[:code.co_argcount] if code else ()
-            positions |= {names.index(n) for n in self.nondiff_argnames if n in names}
+            names = list(inspect.signature(self.fun).parameters)
+            for name in self.nondiff_argnames:
+                if name not in names:
+                    raise bad(self._where, f"nondiff_argnames has {name!r}, but the function has no such parameter",
+                              given={"parameters": ", ".join(names)},
+                              fix=did_you_mean(name, names) or "name a parameter.", exc=ValueError)
+                positions.add(names.index(name))
         return positions
 
 
@@ -58,6 +69,112 @@ def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where
     return list(bound.args)
 
 
+class PrimalFunction(Flat):
+    """The function itself, on leaves. What it returned last is what the rule's value is compared with."""
+
+    __slots__ = ("out_avals",)
+
+    def __init__(self, fun: Callable, in_tree: Any, where: str):
+        super().__init__(fun, in_tree, keywords=False, has_aux=False, where=where)
+        self.out_avals: list[Any] | None = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        outs = super().__call__(*leaves)
+        self.out_avals = [typeof(y) for y in outs]
+        return outs
+
+    def take_value(self, rule: str, outs: Sequence[Any], tree: Any) -> None:
+        """Accept the value that a rule computed, or raise if the function returned another kind of result."""
+        if self.out_avals is None:                      # only the rule has run, as in eager differentiation
+            self.out_tree = tree
+            return
+        if tree != self.out_tree:
+            raise bad(self.where, f"the value that `{rule}` returned has another structure than the function's result",
+                      given=tree_mismatch("value", self.out_tree, tree), fix=_RETURN_THE_VALUE)
+        check_like(self.where, "value", lambda: result_paths(tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
+
+
+_RETURN_THE_VALUE = "return what the function returns: call it in the rule, on the primals."
+
+
+def result_paths(tree: Any) -> list[str]:
+    """The path of each leaf of a structure, ``['w'][0]``; empty for a lone leaf."""
+    return [keystr(path) for path, _ in tree_flatten_with_path(tree.unflatten(range(tree.num_leaves)))[0]]
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is zero, in a rule that asked for `symbolic_zeros`.
+
+    It has the `shape` and `dtype` of the array that it stands for, and is no array itself.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, SymbolicZero) and self.aval == other.aval
+
+    def __hash__(self) -> int:
+        return hash((SymbolicZero, self.aval))
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a tree of values: zeros (of dtype float0 for integers), or `SymbolicZero`s."""
+    def zero(x: Any) -> Any:
+        aval = typeof(x).tangent()
+        return SymbolicZero(aval) if symbolic_zeros else zeros_of(aval)
+    return tree_map(zero, val)
+
+
+def symbolic(x: Any) -> Any:
+    """A tangent or cotangent of ours as the user sees it with `symbolic_zeros`."""
+    return SymbolicZero(x.aval) if type(x) is Zero else x
+
+
+def unsymbolic(x: Any) -> Any:
+    """Inverse of `symbolic`."""
+    return Zero(x.aval) if type(x) is SymbolicZero else x
+
+
+class ClosedOverError(UnexpectedTracerError):
+    """A function with a rule uses a traced value that is no argument of it."""
+
+
+def closed_over(where: str) -> Exception:
+    return bad(where, "a value that is being differentiated reaches the function, or its rule, other than by argument",
+               fix="pass it as an argument, not in a closure; closure_convert does so for a function that is an "
+                   "argument.", exc=ClosedOverError)
+
+
+def check_closure(where: str, values: Sequence[Any]) -> None:
+    """Raise if one of the values (results of the function, or what it captured) is being differentiated."""
+    for x in values:
+        while isinstance(x, BatchTracer):
+            x = x.value
+        if isinstance(x, DualTracer):
+            raise closed_over(where)
+
+
+def call_rule(where: str, rule: Callable, *args: Any) -> Any:
+    """`rule(*args)`; a traced value that the user's rule closes over is an error that says so."""
+    try:
+        return rule(*args)
+    except ClosedOverError:
+        raise                                           # said already, by a rule inside this one
+    except UnexpectedTracerError as error:
+        raise closed_over(where) from error
+
+
 def open_axis(axis: BatchAxis) -> BatchAxis:
     """The axis for running a function again: with its own tag while its vmap runs, with a new one afterwards."""
     return axis._replace(tag=Tag(axis.tag.where)) if axis.tag.closed else axis
@@ -71,13 +188,19 @@ def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequen
     return call
 
 
-def check_like(where: str, what: str, paths: Sequence[str], found: Sequence[Any], expected: Sequence[Any],
-               fix: str) -> None:
-    """Raise if a rule's results differ in shape or dtype from what they stand for."""
-    wrong = {}
-    for path, x, aval in zip(paths, found, expected, strict=True):
-        got = typeof(x)
-        if got.shape != aval.shape or got.dtype != aval.dtype:
-            wrong[f"{what}{path}"] = f"{got.str_short()}, expected {aval.str_short()}"
-    if wrong:
-        raise bad(where, f"the rule returned a {what} of the wrong type", given=wrong, fix=fix)
+def fit_cotangent(ct: Any, found: int | None, wanted: int | None, size: int) -> Any:
+    """A cotangent mapped as its argument is; an argument that all elements share gets the sum over them."""
+    if wanted is None:
+        return reduce_sum(place_axis(ct, found, 0, size), (0,))
+    return place_axis(ct, found, wanted, size)
+
+
+def check_like(where: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],
+               expected: Sequence[Any], fix: str) -> None:
+    """Raise if a rule's results differ in shape or dtype from what they stand for; `paths` is asked only then."""
+    types = [x if type(x) is ShapedArray else typeof(x) for x in found]
+    if all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(types, expected, strict=True)):
+        return
+    wrong = {f"{what}{path}": f"{a.str_short()}, expected {b.str_short()}"
+             for path, a, b in zip(paths(), types, expected, strict=True) if a.shape != b.shape or a.dtype != b.dtype}
+    raise bad(where, f"the rule returned a {what} of the wrong type", given=wrong, fix=fix)

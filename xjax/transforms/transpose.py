@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xjax.core.context import context
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import LinearInput, Zero
@@ -37,19 +38,24 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
 
     for v, ct in zip(jaxpr.outvars, cts, strict=True):
         add_ct(v, ct)
-    for eqn in reversed(eqns):
-        outs = [ct_of.pop(v, None) for v in eqn.outvars]
-        if all(ct is None for ct in outs):
-            continue
-        args = [v.val if type(v) is Literal else env[v] if v not in linear else LinearInput(v.aval)
-                for v in eqn.invars]
-        if eqn.primitive.multiple_results:
-            outs = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, outs, strict=True)]
-            found = eqn.primitive.transpose(outs, *args, **eqn.params)
-        else:
-            found = eqn.primitive.transpose(outs[0], *args, **eqn.params)
-        for v, ct in zip(eqn.invars, found, strict=True):
-            add_ct(v, ct)
+    saved = context.source
+    try:
+        for eqn in reversed(eqns):
+            outs = [ct_of.pop(v, None) for v in eqn.outvars]
+            if all(ct is None for ct in outs):
+                continue
+            context.source = eqn.source             # what goes backwards was written where its forward operation was
+            args = [v.val if type(v) is Literal else env[v] if v not in linear else LinearInput(v.aval)
+                    for v in eqn.invars]
+            if eqn.primitive.multiple_results:
+                outs = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, outs, strict=True)]
+                found = eqn.primitive.transpose(outs, *args, **eqn.params)
+            else:
+                found = eqn.primitive.transpose(outs[0], *args, **eqn.params)
+            for v, ct in zip(eqn.invars, found, strict=True):
+                add_ct(v, ct)
+    finally:
+        context.source = saved
     return [ct_of.get(v, Zero(v.aval)) if v in linear else None for v in jaxpr.invars]
 
 

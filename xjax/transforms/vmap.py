@@ -50,11 +50,13 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, where=name)
         axis = BatchAxis(size, axis_name, Tag(name))
-        outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        try:
+            outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        finally:
+            axis.tag.close()
         wanted = flatten_axes(f"{name}: out_axes", flat.out_tree, tuple(out_axes) if isinstance(out_axes, list)
                               else out_axes)
         placed = [_place(name, y, b, w, size) for y, b, w in zip(outs, out_dims, wanted, strict=True)]
-        axis.tag.closed = True
         return tree_unflatten(flat.out_tree, placed)
 
     return vmap_f

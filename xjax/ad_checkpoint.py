@@ -1,0 +1,82 @@
+"""`checkpoint`, its policies, and which values a derivative keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.calls import argument_names, flatten_function, function_name
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Literal
+from xjax.core.staging import location_text, trace_to_jaxpr
+from xjax.core.tree import flatten, keystr, tree_flatten_with_path
+from xjax.core.types import ShapedArray, typeof
+from xjax.transforms.checkpoint_policies import Offloadable, Recompute, Saveable, checkpoint_name, checkpoint_policies
+from xjax.transforms.linearize import linearize_flat
+from xjax.transforms.remat import checkpoint
+
+__all__ = [
+    "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "print_saved_residuals"]
+
+
+def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
+    """Print what the backward pass of `f(*args, **kwargs)` would keep: the type of each value, and where it is made.
+
+    >>> print_saved_residuals(lambda x: xjax.numpy.sin(x), 1.0)
+    f32[] output of cos from ...
+    """
+    for aval, source in saved_residuals(f, *args, **kwargs):
+        print(f"{aval.str_short()} {source}")
+
+
+def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
+    """(type, origin) of each value that the backward pass keeps, each value once."""
+    where = f"saved_residuals of `{function_name(f)}`"
+    leaves, tree = flatten((args, kwargs))
+    avals = [typeof(x) for x in leaves]
+    active = [dtypes.is_inexact(a.dtype) for a in avals]
+
+    def residuals(*xs: Any) -> list[Any]:
+        flat = flatten_function(f, tree, keywords=True, where=where)
+        return linearize_flat(flat, xs, active, where).program.consts
+
+    return _origins(trace_to_jaxpr(residuals, avals, where), _names(f, args, kwargs))
+
+
+def _names(f: Callable, args: tuple, kwargs: dict) -> list[str]:
+    """How the user knows each leaf of the arguments: ``params['w']``."""
+    keys = sorted(kwargs)                               # the order of a flattened dict
+    names = argument_names(f, args, kwargs)[:len(args)] + keys
+    values = [*args, *(kwargs[k] for k in keys)]
+    return [name + keystr(path) for name, value in zip(names, values, strict=True)
+            for path, _ in tree_flatten_with_path(value)[0]]
+
+
+def _origins(program: ClosedJaxpr, names: list[str]) -> list[tuple[ShapedArray, str]]:
+    j = program.jaxpr
+    kept = {v for v in j.outvars if type(v) is not Literal}
+    found = [(v.aval, "from a literal") for v in j.outvars if type(v) is Literal]
+    found += [(v.aval, "from a constant") for v in j.constvars if v in kept]
+    found += [(v.aval, f"from the argument {name}") for v, name in zip(j.invars, names, strict=True) if v in kept]
+    for eqn in j.eqns:
+        for k, v in enumerate(eqn.outvars):
+            if v in kept:
+                found.append((v.aval, _origin(eqn, k)))
+    return found
+
+
+def _origin(eqn: Eqn, k: int) -> str:
+    """Where result `k` of an operation is made; for `checkpoint`, by which operation of its function."""
+    if eqn.primitive.name == "remat2":
+        inner = eqn.params["jaxpr"].jaxpr
+        for sub in inner.eqns:
+            if inner.outvars[k] in sub.outvars:
+                return _origin(sub, sub.outvars.index(inner.outvars[k]))
+    if eqn.primitive.name == "name":
+        what = f"named '{eqn.params['name']}'"
+    elif eqn.primitive.name == "jit":
+        what = f"output of jitted function '{eqn.params['name']}'"
+    else:
+        what = f"output of {eqn.primitive.name}"
+    return f"{what} from {location_text(eqn.source)}"

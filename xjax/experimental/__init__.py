@@ -1,0 +1,1 @@
+"""What JAX keeps under `jax.experimental`: imported by name, `from xjax.experimental.jet import jet`."""

@@ -1,0 +1,171 @@
+"""Taylor mode: all derivatives along a curve up to some order, at polynomial cost.
+
+`JetTrace` carries Taylor coefficients beside each value. An operation without a rule in `jet_rules` gets its
+coefficients from its derivative: `v' = jvp(u; u')`, evaluated in Taylor mode of one order less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.calls import flatten_function, function_name
+from xjax.core.context import context, current_trace
+from xjax.core.errors import bad
+from xjax.core.primitive import Missing, Primitive
+from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.types import Zero, is_array_like, typeof
+from xjax.experimental.jet_rules import INLINED, Coefficients, rule_of, scaled
+from xjax.ops.convert import convert_element_type
+from xjax.ops.zeros import instantiate
+
+__all__ = ["jet"]
+
+
+def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], factorial_scaled: bool = True,
+        **_: Any) -> tuple[Any, Any]:
+    """Derivatives of `fun` along a curve through `primals`: Taylor-mode differentiation.
+
+    Args:
+      fun: function of arrays, returns a tree of arrays.
+      primals: one array for each argument: the value of the curve.
+      series: for each argument its derivatives along the curve, first, second, ...: arrays like the argument. The
+        number of them, the same for all arguments, is the order.
+      factorial_scaled: False: terms are Taylor coefficients, that is derivatives divided by k!, in and out.
+
+    Returns: (value, terms): the value of `fun`, and the same tree with a list of terms in place of each array.
+
+    >>> value, terms = jet(lambda x: x ** 3, (2.0,), ((1.0, 0.0, 0.0),))
+    >>> [float(t) for t in terms]
+    [12.0, 12.0, 6.0]
+    """
+    where = f"jet of `{function_name(fun)}`"
+    order = _check_arguments(where, primals, series)
+    factors = [math.factorial(k) if factorial_scaled else 1 for k in range(1, order + 1)]
+    us = [[x, *[scaled(_like(where, i, t, x), 1 / f) for t, f in zip(terms, factors, strict=True)]]
+          for i, (x, terms) in enumerate(zip(primals, series, strict=True))]
+    flat = flatten_function(fun, flatten(tuple(primals))[1], where=where)
+    trace = JetTrace(context.trace, order, where)
+    with current_trace(trace):
+        outs = [trace.split(y) for y in flat(*[trace.join(u) for u in us])]
+    trace.close()
+    terms = [[scaled(_term(v[0], c), f) for c, f in zip(v[1:], factors, strict=True)] for v in outs]
+    return tree_unflatten(flat.out_tree, [v[0] for v in outs]), tree_unflatten(flat.out_tree, terms)
+
+
+def _check_arguments(where: str, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> int:
+    """The order, if all arguments have the same."""
+    if len(primals) != len(series):
+        raise bad(where, "primals and series must have one entry for each argument",
+                  given={"primals": str(len(primals)), "series": str(len(series))},
+                  fix="write jet(f, (x, y), ((dx, ddx), (dy, ddy))).", exc=ValueError)
+    for i, x in enumerate(primals):
+        if not is_array_like(x) or not dtypes.is_inexact(typeof(x).dtype):
+            raise bad(where, f"primal value at position {i} is not an array of floating-point numbers",
+                      given={"value": f"{type(x).__name__} {x!r:.60}"},
+                      fix="pass one float array for each argument; close over what does not move.", exc=ValueError)
+    orders = {len(terms) for terms in series}
+    if len(orders) != 1:
+        raise bad(where, "jet terms have inconsistent lengths for different arguments",
+                  given={f"argument {i}": f"{len(terms)} terms" for i, terms in enumerate(series)},
+                  fix="give each argument the same number of terms; zeros where nothing moves.", exc=ValueError)
+    return orders.pop()
+
+
+def _like(where: str, i: int, term: Any, x: Any) -> Any:
+    """A term with the shape and dtype of its argument."""
+    aval = typeof(x)
+    if not is_array_like(term) or typeof(term).shape != aval.shape:
+        raise bad(where, f"a term of argument {i} is not an array like the argument",
+                  given={"argument": aval.str_short(),
+                         "term": typeof(term).str_short() if is_array_like(term) else type(term).__name__},
+                  fix="give every term the shape of its argument.", exc=ValueError)
+    return term if typeof(term).dtype == aval.dtype else convert_element_type(term, aval.dtype)
+
+
+def _term(value: Any, coefficient: Any) -> Any:
+    """A term of the result as an array of the dtype of the value."""
+    return instantiate(Zero(typeof(value))) if type(coefficient) is Zero else coefficient
+
+
+# -- the interpreter ------------------------------------------------------------------------------------------------
+
+class JetTracer(Tracer):
+    """A value and its Taylor coefficients from the first on, not all of which are Zero."""
+
+    __slots__ = ("coefficients",)
+
+    def __init__(self, tag: Tag, coefficients: Coefficients):
+        self.tag, self.coefficients = tag, coefficients
+        self.aval = typeof(coefficients[0])
+
+    def concrete(self) -> Any:
+        value = self.coefficients[0]
+        return value.concrete() if isinstance(value, Tracer) else value
+
+    def origin(self) -> str:
+        value = self.coefficients[0]
+        return value.origin() if isinstance(value, Tracer) else super().origin()
+
+
+class JetTrace(Trace):
+    """Carries Taylor coefficients up to `order`."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, parent: Trace, order: int, where: str):
+        super().__init__(parent, Tag(where))
+        self.order = order
+
+    def split(self, x: Any) -> Coefficients:
+        if type(x) is JetTracer and x.tag is self.tag:
+            return x.coefficients
+        return [x, *[Zero(typeof(x).tangent())] * self.order]
+
+    def join(self, coefficients: Coefficients) -> Any:
+        value, *others = coefficients
+        if all(type(c) is Zero for c in others):
+            return value
+        zero = Zero(typeof(value).tangent())            # of the shape of the value, whatever led to it
+        return JetTracer(self.tag, [value, *(zero if type(c) is Zero else c for c in others)])
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        if not any(type(x) is JetTracer and x.tag is self.tag for x in args):
+            return self.parent.process(p, args, params)
+        if p.name in INLINED:
+            with current_trace(self):
+                return params[INLINED[p.name]](*args)
+        us, rule = [self.split(x) for x in args], rule_of(p)
+        with current_trace(self.parent):
+            found = rule(p, us, params) if rule is not None else self._by_derivative(p, us, params)
+        return [self.join(v) for v in found] if p.multiple_results else self.join(found)
+
+    def _by_derivative(self, p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
+        """Coefficients of the result from those of its derivative along the curve: `v_k = (v')_(k-1) / k`."""
+        if isinstance(p.jvp, Missing):
+            raise bad("jet", f"the operation `{p.name}` has no derivative: {p.jvp.why}", fix=p.jvp.fix,
+                      exc=NotImplementedError)
+        lower = JetTrace(self.parent, self.order - 1, self.tag.where)
+        primals = [lower.join(u[:-1]) for u in us]
+        tangents = [_velocity(lower, u) for u in us]
+        with current_trace(lower):
+            outs, douts = p.jvp(primals, tangents, **params)
+        if not p.multiple_results:
+            outs, douts = [outs], [douts]
+        found = []
+        for y, dy in zip(outs, douts, strict=True):
+            slope = [dy] * self.order if type(dy) is Zero else lower.split(dy)
+            found.append([lower.split(y)[0], *[scaled(c, 1 / k) for k, c in enumerate(slope, start=1)]])
+        lower.close()
+        return found if p.multiple_results else found[0]
+
+
+def _velocity(trace: JetTrace, u: Coefficients) -> Any:
+    """The derivative of a curve with respect to its parameter, as a value in the trace of one order less."""
+    if all(type(c) is Zero for c in u[1:]):
+        return Zero(typeof(u[0]).tangent())
+    first, *others = [scaled(c, k) for k, c in enumerate(u[1:], start=1)]
+    return trace.join([instantiate(first), *others])

@@ -1,0 +1,63 @@
+"""`closure_convert`: what a function closes over, made into arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xjax.core.calls import flatten_function, function_name
+from xjax.core.errors import bad
+from xjax.core.jaxpr import eval_jaxpr
+from xjax.core.staging import StagingTracer, trace_to_jaxpr
+from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.types import typeof
+from xjax.transforms.batching import BatchTracer
+from xjax.transforms.jvp import DualTracer
+
+
+def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[Any]]:
+    """(`converted`, `values`) such that `converted(*args, *values)` is `fun(*args)`.
+
+    The values are those that `fun` closes over and that may be under differentiation. A custom rule sees them only when
+    they are arguments: hand `converted` on as a static argument and `*values` as ordinary ones.
+
+    Args:
+      fun: a pure function; it is traced here, once.
+      example_args: arrays or trees of arrays with the types of its arguments.
+
+    >>> def root(y):
+    ...     f, values = xjax.closure_convert(lambda x: x * x - y, y)
+    ...     return f(3.0, *values)
+    >>> float(root(4.0))
+    5.0
+    """
+    where = f"closure_convert of `{function_name(fun)}`"
+    leaves, in_tree = flatten(example_args)
+    flat = flatten_function(fun, in_tree, where=where)
+    closed = trace_to_jaxpr(flat, [typeof(x) for x in leaves], where)
+    is_value = [_may_be_differentiated(x) for x in closed.consts]
+    values = [x for x, flag in zip(closed.consts, is_value, strict=True) if flag]
+    count = len(example_args)
+
+    def converted(*args: Any) -> Any:
+        if len(args) != count + len(values):
+            raise bad(where, f"the converted function takes {count} arguments and then {len(values)} captured values",
+                      given={"arguments": str(len(args))}, fix="call it as converted(*args, *values).")
+        xs, tree = flatten(args[:count])
+        if tree != in_tree:
+            raise bad(where, "the arguments must have the structure of the examples",
+                      given=tree_mismatch("arguments", in_tree, tree), fix="convert the function again for these.")
+        given = iter(args[count:])
+        consts = [next(given) if flag else x for x, flag in zip(closed.consts, is_value, strict=True)]
+        return tree_unflatten(flat.out_tree, eval_jaxpr(closed.jaxpr, consts, *xs))
+
+    return converted, values
+
+
+def _may_be_differentiated(x: Any) -> bool:
+    """Whether a captured value carries a tangent, or is staged and may get one when the program is differentiated."""
+    while isinstance(x, BatchTracer):
+        x = x.value
+    if isinstance(x, StagingTracer):
+        return x.aval.tangent() is x.aval
+    return isinstance(x, DualTracer)

@@ -1,0 +1,265 @@
+"""`custom_vmap`: a function with a rule of its own for `vmap`.
+
+    c:f32[] = custom_vmap_call[call={...} in_tree=... out_tree=... rule=f_vmap] a b
+
+The function is held as a program, the rule as a function of flat lists, `rule(size, batched, args) -> (outs, batched)`,
+where a mapped argument has its axis in front. Derivatives of the call are such calls again: of the derivative of the
+program, with the derivative of the rule. So the rule decides what `vmap` does in any order of transforms. What reverse
+mode stores are the arguments; the value is computed again (and shared by the compiler within one program).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import function_name
+from xjax.core.context import current_trace
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xjax.core.lowering import lower_call
+from xjax.core.primitive import Primitive
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.tree import flatten, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.types import LinearInput, Zero, is_linear, typeof
+from xjax.ops.shape import reduce_sum
+from xjax.ops.zeros import instantiate
+from xjax.transforms.batching import place_axis, with_axis
+from xjax.transforms.jvp import jvp_flat, jvp_program
+from xjax.transforms.linearize import linearize_flat
+from xjax.transforms.remat import two_passes, with_zeros
+from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments, result_paths
+from xjax.transforms.trace_cache import trace_function
+from xjax.transforms.transpose import backward, transpose_program
+
+# (size of the axis, which arguments are mapped, arguments) -> (results, which of them are mapped)
+Rule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Sequence[bool]]]
+
+
+class custom_vmap(FunctionWithRule):
+    """A function for which `def_vmap` says what `vmap` does.
+
+    >>> @xjax.custom_batching.custom_vmap
+    ... def f(x, y):
+    ...     return x + y
+    >>> @f.def_vmap
+    ... def f_vmap(axis_size, in_batched, xs, ys):
+    ...     return xs * ys, True
+    >>> xjax.vmap(f)(jnp.arange(3), jnp.arange(1, 4))
+    Array([0, 2, 6], dtype=int32)
+    """
+
+    transform = "custom_vmap"
+
+    def __init__(self, fun: Callable):
+        super().__init__(fun)
+        self.vmap_rule: Callable | None = None
+
+    def def_vmap(self, vmap_rule: Callable) -> Callable:
+        """Set the rule `vmap_rule(axis_size, in_batched, *args) -> (result, out_batched)`; returns it.
+
+        Args:
+          in_batched: a list with a tree of bools for each argument: which leaves are mapped. Their axis is in front.
+          out_batched: a tree of bools like the result.
+        """
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.vmap_rule is None:
+            raise bad(self._where, "has no rule for vmap", fix="define one with @f.def_vmap.", exc=AttributeError)
+        args = tuple(positional_arguments(self.fun, args, kwargs, self._where))
+        leaves, tree = flatten(args)
+        traced = trace_function(self.fun, tree, [typeof(x) for x in leaves], self._where)
+        rule = _UserRule(self.vmap_rule, self._where, tree, traced)
+        outs = custom_vmap_p.bind(*traced.consts, *leaves, call=traced.program, rule=rule,
+                                  in_tree=tree_structure((traced.consts, args)), out_tree=traced.out_tree)
+        return tree_unflatten(traced.out_tree, outs)
+
+
+class _UserRule:
+    """The user's rule on flat lists, with its result checked against the function's."""
+
+    def __init__(self, rule: Callable, where: str, in_tree: Any, traced: Any):
+        self.rule, self.where, self.in_tree = rule, where, in_tree
+        self.out_tree, self.out_avals, self.captured = traced.out_tree, traced.program.out_avals, len(traced.consts)
+        self.__name__ = function_name(rule)
+
+    def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        n = self.captured
+        if any(batched[:n]):
+            raise bad(self.where, "the function closes over a value that is being mapped",
+                      fix="pass that value as an argument, so that the rule sees it.", exc=ValueError)
+        out = self.rule(size, list(tree_unflatten(self.in_tree, batched[n:])), *tree_unflatten(self.in_tree, args[n:]))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise bad(self.where, f"`{self.__name__}` must return a pair (result, out_batched)",
+                      given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return result, True.")
+        for what, tree in (("result", out[0]), ("out_batched", out[1])):
+            if tree_structure(tree) != self.out_tree:
+                raise bad(self.where, f"the {what} of `{self.__name__}` has another structure than the function's "
+                          "result", given=tree_mismatch(what, self.out_tree, tree),
+                          fix="return trees like the function's result.", exc=ValueError)
+        outs, flags = flatten(out[0])[0], [bool(flag) for flag in flatten(out[1])[0]]
+        wanted = [with_axis(a, 0 if flag else None, size) for a, flag in zip(self.out_avals, flags, strict=True)]
+        check_like(self.where, "result", lambda: result_paths(self.out_tree), outs, wanted,
+                   fix=f"put the mapped axis (size {size}) in front where out_batched is True, nowhere else.")
+        return outs, flags
+
+
+# -- derivatives of a rule ----------------------------------------------------------------------------------------
+# An argument and its tangent are mapped together: where one of them is, the other is repeated.
+
+class _Split:
+    """Arguments of a derivative's rule: primals, tangents (Zero where there is none), and which are mapped."""
+
+    def __init__(self, size: int, batched: Sequence[bool], args: Sequence[Any], nonzero: Sequence[bool]):
+        n = len(nonzero)
+        self.primals, self.tangents, self.batched = list(args[:n]), [], list(batched[:n])
+        given = iter(zip(args[n:], batched[n:], strict=True))
+        for k, has in enumerate(nonzero):
+            if not has:
+                self.tangents.append(Zero(typeof(args[k]).tangent()))
+                continue
+            dx, tangent_batched = next(given)
+            self.batched[k] = either = batched[k] or tangent_batched
+            self.primals[k] = _repeat(args[k], batched[k], either, size)
+            self.tangents.append(_repeat(dx, tangent_batched, either, size))
+
+
+def _repeat(x: Any, batched: bool, wanted: bool, size: int) -> Any:
+    return place_axis(x, None, 0, size) if wanted and not batched else x
+
+
+def _value_of(rule: Rule, size: int, batched: Sequence[bool]) -> tuple[Callable, list[bool]]:
+    """The rule as a flat function of its arguments, and the list that it fills with what is mapped in the results."""
+    out_batched: list[bool] = []
+
+    def run(*xs: Any) -> list[Any]:
+        outs, out_batched[:] = rule(size, batched, xs)
+        return list(outs)
+
+    return run, out_batched
+
+
+def _jvp_rule(rule: Rule, nonzero: Sequence[bool], has: Sequence[bool]) -> Rule:
+    """Of (primals, tangents flagged `nonzero`) -> (results, tangents flagged `has`)."""
+    def batched_jvp(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        given = _Split(size, batched, args, nonzero)
+        run, out_batched = _value_of(rule, size, given.batched)
+        outs, douts = jvp_flat(run, given.primals, given.tangents)
+        return ([*outs, *(instantiate(dy) for dy, flag in zip(douts, has, strict=True) if flag)],
+                [*out_batched, *(b for b, flag in zip(out_batched, has, strict=True) if flag)])
+    return functools.wraps(rule, updated=())(batched_jvp)
+
+
+def _tangent_rule(rule: Rule, nonzero: Sequence[bool], has: Sequence[bool]) -> Rule:
+    """Of (primals, tangents flagged `nonzero`) -> tangents flagged `has`, linear in the tangents."""
+    def batched_tangent(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        given = _Split(size, batched, args, nonzero)
+        run, out_batched = _value_of(rule, size, given.batched)
+        lin = linearize_flat(run, given.primals, nonzero, "custom_vmap")
+        dxs = [dx for dx, flag in zip(given.tangents, nonzero, strict=True) if flag]
+        found = eval_jaxpr(lin.program.jaxpr, lin.program.consts, *dxs)
+        douts = with_zeros(lin.nonzero, found, [typeof(y) for y in lin.outs])
+        return ([instantiate(dy) for dy, flag in zip(douts, has, strict=True) if flag],
+                [b for b, flag in zip(out_batched, has, strict=True) if flag])
+    return functools.wraps(rule, updated=())(batched_tangent)
+
+
+def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any], nonzero: Sequence[bool],
+                     has: Sequence[bool]) -> Rule:
+    """Of (other arguments, cotangents flagged `nonzero`) -> cotangents, flagged `has`, of the linear arguments.
+
+    The linear arguments count as mapped, so that each element has its own cotangent.
+    """
+    def batched_transpose(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        others, cts = iter(zip(args, batched, strict=True)), list(zip(args, batched, strict=True))[linear.count(False):]
+        fixed = [None if lin else next(others) for lin in linear]
+        run, out_batched = _value_of(rule, size, [x is None or x[1] for x in fixed])
+
+        def of_linear(*xs: Any) -> list[Any]:
+            given = iter(xs)
+            return run(*[next(given) if x is None else x[0] for x in fixed])
+
+        avals = [with_axis(a, 0, size) for a, lin in zip(in_avals, linear, strict=True) if lin]
+        program = trace_to_jaxpr(of_linear, avals, "custom_vmap")
+        given = iter(cts)
+        out_cts = [_out_cotangent(*next(given), b, size) if flag else Zero(a.tangent())
+                   for b, flag, a in zip(out_batched, nonzero, program.out_avals, strict=True)]
+        found = backward(program.jaxpr, program.consts, [LinearInput(a) for a in avals], out_cts)
+        chosen = [instantiate(ct) for ct, flag in zip(found, has, strict=True) if flag]
+        return chosen, [True] * len(chosen)
+    return functools.wraps(rule, updated=())(batched_transpose)
+
+
+def _out_cotangent(ct: Any, batched: bool, wanted: bool, size: int) -> Any:
+    """The cotangent of a result of the rule: repeated for a mapped one, summed for one that all elements share."""
+    ct = _repeat(ct, batched, True, size)
+    return ct if wanted else reduce_sum(ct, (0,))
+
+
+# -- the primitive ------------------------------------------------------------------------------------------------
+
+def _bind(closed: ClosedJaxpr, rule: Rule, args: Sequence[Any]) -> list[Any]:
+    """A call without trees: of a derivative."""
+    closed, consts = hoist_consts(closed)
+    count = len(consts)
+    if count:
+        inner = rule
+        rule = functools.wraps(inner, updated=())(lambda size, batched, xs: inner(size, batched[count:], xs[count:]))
+    args = [*consts, *args]
+    return custom_vmap_p.bind(*args, call=closed, rule=rule, in_tree=tree_structure(args),
+                              out_tree=tree_structure(list(closed.out_avals)))
+
+
+def _type(*avals, call, rule, in_tree, out_tree):
+    return call.out_avals
+
+
+def _evaluate(*args, call, rule, in_tree, out_tree):
+    return call(*args)
+
+
+def _lower(b, outs, *args, call, rule, in_tree, out_tree):
+    return lower_call(b, call, args, "custom_vmap")
+
+
+def _batch(axis, args, bdims, *, call, rule, in_tree, out_tree):
+    front = [x if b is None else place_axis(x, b, 0, axis.size) for x, b in zip(args, bdims, strict=True)]
+    outs, batched = rule(axis.size, [b is not None for b in bdims], front)
+    return outs, [0 if flag else None for flag in batched]
+
+
+def _jvp(primals, tangents, *, call, rule, in_tree, out_tree):
+    nonzero = tuple(type(dx) is not Zero for dx in tangents)
+    program, has = jvp_program(call, nonzero, (False,) * len(call.out_avals))
+    found = _bind(program, _jvp_rule(rule, nonzero, has), [*primals, *(dx for dx in tangents if type(dx) is not Zero)])
+    n = len(call.out_avals)
+    return found[:n], with_zeros(has, found[n:], call.out_avals)
+
+
+def _linearize(trace, primals, tangents, *, call, rule, in_tree, out_tree):
+    active = tuple(type(dx) is not Zero for dx in tangents)
+    passes = two_passes(call, active, None)
+    outs = custom_vmap_p.bind(*primals, call=call, rule=rule, in_tree=in_tree, out_tree=out_tree)
+    with current_trace(trace.tangent):
+        douts = _bind(passes.tangent, _tangent_rule(rule, active, passes.nonzero),
+                      [*primals, *(dx for dx in tangents if type(dx) is not Zero)])
+    return outs, with_zeros(passes.nonzero, douts, call.out_avals)
+
+
+def _transpose(cts, *args, call, rule, in_tree, out_tree):
+    linear = tuple(is_linear(x) for x in args)
+    nonzero = tuple(type(ct) is not Zero for ct in cts)
+    program, has = transpose_program(call, linear, nonzero)
+    rule = _transposed_rule(rule, linear, call.in_avals, nonzero, has)
+    found = iter(_bind(program, rule, [*(x for x in args if not is_linear(x)),
+                                       *(ct for ct in cts if type(ct) is not Zero)]))
+    flags = iter(has)
+    return [next(found) if lin and next(flags) else None for lin in linear]
+
+
+custom_vmap_p = Primitive("custom_vmap_call", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose,
+                          batch=_batch, linearize=_linearize, evaluate=_evaluate, multiple_results=True,
+                          cacheable=False)

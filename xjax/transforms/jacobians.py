@@ -1,0 +1,127 @@
+"""Jacobians and Hessians: jacfwd, jacrev, hessian."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.calls import canonical_argnums, function_name, merge_args, split_args
+from xjax.core.errors import bad
+from xjax.core.tree import flatten, tree_map, tree_unflatten
+from xjax.core.types import typeof
+from xjax.ops.shape import reshape
+from xjax.transforms.autodiff import argument_paths, check_callable, check_input, check_output, jvp, vjp
+from xjax.transforms.vmap import vmap
+
+
+def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+           holomorphic: bool = False) -> Callable:
+    """Jacobian by forward mode, one pass for each input element: good for few inputs.
+
+    The result has, for each output leaf of shape s and each input leaf of shape t, an array of shape s + t.
+    """
+    check_callable("jacfwd", fun)
+    name = f"jacfwd of `{function_name(fun)}`"
+
+    @functools.wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
+        leaves, treedef = flatten(chosen)
+        nums = canonical_argnums(argnums, len(args), name)
+        for x, path in zip(leaves, argument_paths(args, nums), strict=True):
+            check_input(name, x, path, holomorphic, allow_int=False)
+            if dtypes.is_complex(typeof(x).dtype) and not holomorphic:
+                raise bad(name, f"needs real inputs, but {path} is complex", given={path: typeof(x).str_short()},
+                          fix="use holomorphic=True for a complex-differentiable function, jvp for any other.")
+
+        def push(basis: Any) -> Any:
+            return jvp(f, chosen, tree_unflatten(treedef, basis), has_aux=has_aux)
+
+        y, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_basis(leaves))
+        for leaf in flatten(y)[0] if holomorphic else ():
+            check_output(name, typeof(leaf), holomorphic)
+        jac = tree_map(lambda c: restore(tree_unflatten(treedef, _pieces(c, leaves, axis=-1))), columns)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian
+
+
+def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+           allow_int: bool = False) -> Callable:
+    """Jacobian by reverse mode, one pass for each output element: good for few outputs. See `jacfwd`."""
+    check_callable("jacrev", fun)
+    name = f"jacrev of `{function_name(fun)}`"
+
+    @functools.wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
+        nums = canonical_argnums(argnums, len(args), name)
+        for x, path in zip(flatten(chosen)[0], argument_paths(args, nums), strict=True):
+            check_input(name, x, path, holomorphic, allow_int)
+        y, pull, *aux = vjp(f, *chosen, has_aux=has_aux)
+        out_leaves, out_tree = flatten(y)
+        for leaf in out_leaves:
+            check_output(name, typeof(leaf), holomorphic)
+        rows = vmap(lambda basis: pull(tree_unflatten(out_tree, basis)))(_basis(out_leaves))
+        in_leaves, in_tree = flatten(rows)
+        per_input = [_pieces(r, out_leaves, axis=0) for r in in_leaves]
+        jac = [restore(tree_unflatten(in_tree, [pieces[k] for pieces in per_input])) for k in range(len(out_leaves))]
+        jac = tree_unflatten(out_tree, jac)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian
+
+
+def jacobian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+             allow_int: bool = False) -> Callable:
+    """The same as `jacrev`."""
+    return jacrev(fun, argnums, has_aux, holomorphic, allow_int)
+
+
+def hessian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+            holomorphic: bool = False) -> Callable:
+    """Hessian of a function: forward mode over reverse mode."""
+    return jacfwd(jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux,
+                  holomorphic=holomorphic)
+
+
+def _partial(fun, args, kwargs, argnums, where):
+    """`fun` of the chosen arguments alone, those arguments, and the map from their tuple to the user's form."""
+    nums = canonical_argnums(argnums, len(args), where)
+    chosen, rest = split_args(args, nums)
+
+    def f(*xs: Any) -> Any:
+        return fun(*merge_args(xs, rest, nums, len(args)), **kwargs)
+
+    return f, chosen, (lambda t: t[0]) if isinstance(argnums, int) else (lambda t: tuple(t))
+
+
+def _basis(leaves: Sequence[Any]) -> list[Any]:
+    """The identity on the concatenation of all leaves, as one array [total, *shape] for each leaf."""
+    avals = [typeof(x) for x in leaves]
+    total, start, out = sum(a.size for a in avals), 0, []
+    for a in avals:
+        rows = np.zeros((total, a.size), a.dtype)
+        rows[np.arange(a.size) + start, np.arange(a.size)] = 1
+        out.append(rows.reshape(total, *a.shape))
+        start += a.size
+    return out
+
+
+def _pieces(x: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+    """Cut the basis axis (first, or last) of `x` into one piece for each leaf, of the leaf's shape."""
+    out, start = [], 0
+    shape = typeof(x).shape
+    for leaf in leaves:
+        aval = typeof(leaf)
+        stop = start + aval.size
+        if axis == 0:
+            out.append(reshape(x[start:stop], (*aval.shape, *shape[1:])))
+        else:
+            out.append(reshape(x[..., start:stop], (*shape[:-1], *aval.shape)))
+        start = stop
+    return out

@@ -1,0 +1,136 @@
+"""`linear_call`: a linear function with a transpose of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.calls import flatten_function, function_name
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.lowering import lower_call
+from xjax.core.primitive import Primitive
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
+from xjax.core.tree import flatten, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.types import Zero, is_linear, typeof
+from xjax.ops.zeros import instantiate
+from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_axis
+from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis, result_paths
+
+# (transposed program, what it captured), made when it is first asked for.
+Transpose = Callable[[], tuple[ClosedJaxpr, Sequence[Any]]]
+
+
+def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any) -> Any:
+    """`fun(residual_args, linear_args)`, with `fun_transpose(residual_args, ct)` as its transpose.
+
+    Args:
+      fun: linear in its second argument, a tree of arrays.
+      fun_transpose: the transpose of that map: takes a tree like the result of `fun`, returns one like `linear_args`.
+        It is traced when it is needed, and its own transpose is `fun`.
+      residual_args: what both may depend on in any way; derivatives with respect to it do not exist.
+
+    >>> def scaled(x):
+    ...     return xjax.custom_derivatives.linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 4.0, x)
+    >>> float(xjax.linear_transpose(scaled, 1.0)(2.0)[0])
+    0.5
+    """
+    where = f"linear_call of `{function_name(fun)}`"
+    residuals, residual_tree = flatten(residual_args)
+    linear, linear_tree = flatten(linear_args)
+    in_tree = tree_structure((residual_args, linear_args))
+    residual_avals, linear_avals = [typeof(x) for x in residuals], [typeof(x) for x in linear]
+    flat = flatten_function(fun, in_tree, where=where)
+    callee, consts = hoist_consts(trace_to_jaxpr(flat, [*residual_avals, *linear_avals], where))
+    found: list[tuple[ClosedJaxpr, Sequence[Any]]] = []
+
+    def transpose() -> tuple[ClosedJaxpr, Sequence[Any]]:
+        if not found:
+            back_tree = tree_structure((residual_args, tree_unflatten(flat.out_tree, callee.out_avals)))
+            back = flatten_function(fun_transpose, back_tree, where=f"{where}: fun_transpose")
+            program = trace_to_jaxpr(back, [*residual_avals, *callee.out_avals], where)
+            _check_transpose(where, linear_tree, linear_avals, back.out_tree, program.out_avals)
+            found.append(hoist_consts(program))
+        return found[0]
+
+    outs = linear_call_p.bind(*consts, *residuals, *linear, callee=callee, transpose_thunk=transpose,
+                              num_callee_consts=len(consts), num_res=len(residuals))
+    return tree_unflatten(flat.out_tree, outs)
+
+
+def _check_transpose(where: str, tree: Any, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
+    if got != tree:
+        raise bad(where, "`fun_transpose` must return a tree like the linear arguments",
+                  given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")
+    check_like(where, "cotangent", lambda: result_paths(tree), got_avals, avals,
+               fix="return cotangents with the shape and dtype of the linear arguments.")
+
+
+# -- the primitive ------------------------------------------------------------------------------------------------
+# Operands: what the callee captured, residuals, linear arguments.
+
+def _type(*avals, callee, transpose_thunk, num_callee_consts, num_res):
+    return callee.out_avals
+
+
+def _evaluate(*args, callee, transpose_thunk, num_callee_consts, num_res):
+    return callee(*args)
+
+
+def _lower(b, outs, *args, callee, transpose_thunk, num_callee_consts, num_res):
+    return lower_call(b, callee, args, "linear_call")
+
+
+def _jvp(primals, tangents, **params):
+    fixed = params["num_callee_consts"] + params["num_res"]
+    if any(type(dx) is not Zero for dx in tangents[:params["num_callee_consts"]]):
+        raise closed_over("linear_call")
+    if any(type(dx) is not Zero for dx in tangents[:fixed]):
+        raise bad("linear_call", "differentiated with respect to its residual arguments",
+                  fix="wrap it in a custom_jvp or custom_vjp function, whose rule knows that derivative; or pass "
+                      "lax.stop_gradient(residual_args).", exc=NotImplementedError)
+    outs = linear_call_p.bind(*primals, **params)
+    return outs, linear_call_p.bind(*primals[:fixed], *map(instantiate, tangents[fixed:]), **params)
+
+
+def _transpose(cts, *args, callee, transpose_thunk, num_callee_consts, num_res):
+    fixed = num_callee_consts + num_res
+    if any(is_linear(x) for x in args[:fixed]):
+        raise bad("linear_call", "transposed with respect to its residual arguments",
+                  fix="pass what it is linear in as `linear_args`.", exc=NotImplementedError)
+    program, consts = transpose_thunk()
+    callee_consts = args[:num_callee_consts]
+    found = linear_call_p.bind(*consts, *args[num_callee_consts:fixed], *map(instantiate, cts), callee=program,
+                               transpose_thunk=lambda: (callee, callee_consts), num_callee_consts=len(consts),
+                               num_res=num_res)
+    return [None] * fixed + list(found)
+
+
+def _batch(axis, args, bdims, *, callee, transpose_thunk, num_callee_consts, num_res):
+    fixed = num_callee_consts + num_res
+    program, out_dims = batch_program(callee, axis.size, axis.name, tuple(bdims), True)
+
+    def transpose() -> tuple[ClosedJaxpr, Sequence[Any]]:
+        back, consts = transpose_thunk()
+        residual_dims, count = bdims[num_callee_consts:fixed], len(callee.out_avals)
+        return _batched_transpose(back, axis, [*[None] * len(consts), *residual_dims, *[0] * count],
+                                  bdims[fixed:]), consts
+
+    outs = linear_call_p.bind(*args, callee=program, transpose_thunk=transpose, num_callee_consts=num_callee_consts,
+                              num_res=num_res)
+    return outs, list(out_dims)
+
+
+def _batched_transpose(program: ClosedJaxpr, axis: BatchAxis, in_dims: Sequence[int | None],
+                       wanted: Sequence[int | None]) -> ClosedJaxpr:
+    """The transposed program of a mapped call: a linear argument that all elements share gets the sum over them."""
+    def run(*args: Any) -> list[Any]:
+        outs, dims = batch_flat(program, open_axis(axis), args, in_dims)
+        return [fit_cotangent(y, d, b, axis.size) for y, d, b in zip(outs, dims, wanted, strict=True)]
+
+    avals = [with_axis(a, d, axis.size) for a, d in zip(program.in_avals, in_dims, strict=True)]
+    return trace_to_jaxpr(run, avals, "vmap of linear_call")
+
+
+linear_call_p = Primitive("linear_call", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
+                          evaluate=_evaluate, multiple_results=True, cacheable=False)
