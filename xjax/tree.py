@@ -13,7 +13,8 @@ from xjax.core.tree import tree_reduce_associative as reduce_associative
 from xjax.core.tree import tree_structure as structure
 from xjax.core.tree import tree_transpose as transpose
 from xjax.core.tree import tree_unflatten as unflatten
+from xjax.core.tree_nodes import static_field as static
 
 __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",
-    "reduce_associative", "structure", "transpose", "unflatten"]
+    "reduce_associative", "static", "structure", "transpose", "unflatten"]

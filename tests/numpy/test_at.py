@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,39 @@ def test_get():
         x.at[0].get(mode="bad")
 
 
+def test_fill_values():
+    x = jnp.arange(3.0)
+    for fill in (2, np.float32(2), jnp.float32(2), np.array(2)):
+        assert x.at[9].get(mode="fill", fill_value=fill).tolist() == 2
+    with pytest.raises(TypeError, match="`fill_value` must be a known number(?s:.*)fix: .*numpy.where"):
+        xjax.jit(lambda x, v: x.at[9].get(mode="fill", fill_value=v))(x, 2.0)
+    with pytest.raises(TypeError, match="known number"):
+        x.at[9].get(mode="fill", fill_value=np.ones(2))
+
+
+VALUES = {"bool": True, "int": 3, "float": 2.5, "complex": 1 + 2j, "int32": np.int32(3), "float32": np.float32(2.5)}
+
+
+@pytest.mark.parametrize("method, dtype", [("set", "bool"), ("set", "int32"), ("set", "float16"), ("set", "complex64"),
+                                           ("add", "uint8"), ("max", "float32")])
+def test_dtypes_and_warnings_as_jax(method, dtype):
+    """The result has the dtype of x; values that it cannot hold are converted with a warning."""
+    jax = pytest.importorskip("jax")
+
+    def outcome(lib, value):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                out = getattr(lib.numpy.ones(3, dtype).at[1:], method)(value)
+            except (TypeError, ValueError) as error:
+                return type(error)
+        return out.dtype, out.weak_type, out.tolist(), sum(w.category is FutureWarning for w in caught)
+
+    for name, value in VALUES.items():
+        if not (method == "max" and "complex" in (dtype + name)):           # JAX compares them by an own order
+            assert outcome(xjax, value) == outcome(jax, value), name
+
+
 def test_dtypes_follow_the_array():
     assert jnp.arange(3).at[0].set(7).dtype == np.int32
     assert jnp.zeros(3, jnp.bfloat16).at[0].add(1.5).dtype == jnp.bfloat16
@@ -129,6 +164,38 @@ def test_gradient_of_set_with_repeated_positions_goes_to_the_winner():
     assert g.sum() == 1 and g[int(f(jnp.array([3.0, 4.0])) == 4.0)] == 1
 
 
+@pytest.mark.parametrize("method", ["set", "multiply", "apply", "get"])
+def test_vmap_over_each_combination_as_jax(method):
+    """Operand, position and values mapped or not, with derivatives of the mapped function."""
+    jax = pytest.importorskip("jax")
+
+    def everything(lib):
+        def f(x, i, v):
+            if method == "apply":
+                return x.at[i, 1:].apply(lambda y: y * 3)
+            if method == "get":
+                return x.at[i, 1:].get(mode="fill", fill_value=2.0) * v
+            return getattr(x.at[i, 1:], method)(v)
+
+        def run(x, i, v):
+            args = {"x": (lib.numpy.stack([x, -x], 1), 1), "i": (lib.numpy.stack([i, i + 2]), 0),
+                    "v": (lib.numpy.stack([v, v / 3], -1), -1)}
+            plain = {"x": (x, None), "i": (i, None), "v": (v, None)}
+            outs = []
+            for names in ("x", "i", "v", "xi", "xv", "iv", "xiv"):
+                found = [args[n] if n in names else plain[n] for n in "xiv"]
+                g = lib.vmap(f, tuple(axis for _, axis in found))
+                x_, i_, v_ = (a for a, _ in found)
+                outs.append(g(x_, i_, v_))
+                if names == "xi" and method != "apply":     # it has no derivative
+                    outs.append(lib.grad(lambda x_: lib.numpy.sum(lib.numpy.sin(g(x_, i_, v_))))(x_))
+            return outs
+        return lib.jit(run)(X, np.array([0, -2]), np.float32([1.5, 0.5, -1.0, 0.25]))
+
+    for a, b in zip(everything(xjax), everything(jax), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)      # float32, sums of a few terms
+
+
 def test_vmap():
     got = xjax.vmap(lambda x, i, v: x.at[i].add(v))(X, np.array([0, 1, -1, 9]), np.ones(4, np.float32))
     want = X.copy()
@@ -144,6 +211,8 @@ def test_messages_of_misuse():
         x.at[0].substract(1.0)
     with pytest.raises(TypeError, match="ambiguous"):
         x.at[[0, 1]].set(1.0)
+    with pytest.raises(TypeError, match="keyword arguments: 'func'"):
+        x.at[0].set(1.0, func=jnp.sin)
     assert repr(x.at[0:2, ...]) == "x.at[0:2, ...] (x: f32[3])"
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import xjax
 import xjax.numpy as jnp
 from xjax.errors import NonConcreteBooleanIndexError
+from xjax.runtime.dispatch import EvalTrace
+from xjax.runtime.executable import _compiled
 
 X = np.random.default_rng(0).normal(size=(4, 5, 6)).astype(np.float32)
 K = np.array([0, -1, 2], np.int32)
@@ -84,6 +88,16 @@ def test_an_array_index_of_each_width():
         np.testing.assert_array_equal(xjax.jit(lambda x, i: x[i])(x, i), [5, 120])
 
 
+def test_host_positions_beyond_int32_are_out_of_range():
+    """JAX wraps them: 2**33 reads row 0."""
+    x, far = jnp.arange(1.0, 4.0), np.array([2**33, 1, -2**40])
+    assert x[far].tolist() == [3, 2, 1]
+    assert x.at[far].get(mode="fill", fill_value=0).tolist() == [0, 2, 0]
+    assert x.at[np.uint64([2**64 - 1, 0])].set(9.0).tolist() == [9, 2, 3]
+    assert x.at[2**40].get(mode="clip").tolist() == 3
+    assert x.at[-2**40].get(mode="fill", fill_value=0).tolist() == 0
+
+
 def test_empty_results_and_operands():
     assert jnp.zeros((0, 3))[np.zeros(0, np.int32)].shape == (0, 3)
     assert jnp.zeros((2, 0))[K[:1]].shape == (1, 0)
@@ -101,15 +115,26 @@ def test_x64_indices():
 # -- eager speed --------------------------------------------------------------------------------------------------
 
 def compilations() -> int:
-    from xjax.runtime.dispatch import eval_trace
-    return len(eval_trace._launchers)
+    return _compiled.cache_info().misses
 
 
-@pytest.mark.parametrize("read", [lambda x, i: x[i], lambda x, i: x[i:i + 3], lambda x, i: x[2:4, -i - 1],
-                                  lambda x, i: xjax.grad(lambda y: y[i, 0])(x)],
-                         ids=["row", "block", "mixed", "gradient"])
-def test_a_position_is_no_reason_to_compile(read):
-    x = jnp.ones((17, 19))
+WITH_POSITIONS = {
+    "row": lambda x, i: x[i],
+    "block": lambda x, i: x[i:i + 3],
+    "block, backwards": lambda x, i: x[i + 3:i:-1],
+    "mixed": lambda x, i: x[2:4, -i - 1],
+    "array and position": lambda x, i: x[np.array([i, 0]), i],
+    "gradient": lambda x, i: xjax.grad(lambda y: y[i, 0])(x),
+    "set row": lambda x, i: x.at[i].set(float(i)),
+    "add to a block": lambda x, i: x.at[i:i + 3, i].add(1.0),
+    "get": lambda x, i: x.at[i, 2].get(mode="fill", fill_value=math.nan),
+    "take": lambda x, i: jnp.take(x, i, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", WITH_POSITIONS)
+def test_a_position_is_no_reason_to_compile(name):
+    x, read = jnp.ones((17, 19)), WITH_POSITIONS[name]
     read(x, 1)
     before = compilations()
     for i in range(2, 10):
@@ -117,7 +142,21 @@ def test_a_position_is_no_reason_to_compile(read):
     assert compilations() == before
 
 
+def test_one_launch_for_a_read(monkeypatch):
+    x, i = jnp.array(X), jnp.array(K)
+    reads = (lambda: x[1], lambda: x[1:3, None, 2], lambda: x[i, ::2], lambda: x[i[0]], lambda: x.at[i].add(x[:3]))
+    want = [np.asarray(read()) for read in reads]
+    single = []                                         # operations that are launched by themselves
+    process = EvalTrace.process
+    monkeypatch.setattr(EvalTrace, "process", lambda *args: single.append(args[1].name) or process(*args))
+    for read, value in zip(reads, want, strict=True):
+        np.testing.assert_array_equal(read(), value)
+    assert x[...] is x and x[:, ::1] is x
+    assert not single
+
+
 def test_iteration():
+    assert not list(jnp.zeros((0, 2)))
     np.testing.assert_array_equal(np.stack(list(jnp.array(X))), X)
     total = xjax.jit(lambda x: sum(row * k for k, row in enumerate(x)))(X)
     np.testing.assert_allclose(total, sum(row * k for k, row in enumerate(X)), rtol=1e-5)
@@ -141,6 +180,8 @@ WRONG = {
     "two ellipses": (S[..., ...], IndexError, ["ellipsis"]),
     "shape of a mask": (S[np.ones(3, bool)], IndexError, ["bool[3]", "[4] of shape (4, 5, 6)"]),
     "shape of a mask, at the end": (S[..., np.ones(3, bool)], IndexError, ["bool[3]", "[6]"]),
+    "a set": (S[{0, 1}], IndexError, ["set {0, 1}"]),
+    "rows of different lengths": (S[[[0], [1, 2]], 0], TypeError, ["list inside an index", "numpy.array"]),
     "shapes of arrays": (S[K, np.arange(2)], IndexError, ["do not broadcast", "axis 1"]),
 }
 

@@ -17,6 +17,7 @@ from xjax.numpy.promote import array_like
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.runtime.jit import jit
+from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
 Axis = int | Sequence[int] | None
@@ -62,6 +63,7 @@ def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
     return y if where is None else jnp.where(where, y, 0)
 
 
+@one_launch
 def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
     """``log(softmax(x))`` along `axis`, without overflow; -inf where the mask `where` is false."""
     return _log_softmax(array_like("nn.log_softmax", x), where, axis=_static(axis))
@@ -78,6 +80,7 @@ def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     return y if where is None else jnp.where(where, y, -np.inf)
 
 
+@one_launch
 def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None,
                 *, algorithm: str = "fast") -> Any:
     """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.context import context
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import lattice_join
 from xjax.core.types import ShapedArray, typeof
-from xjax.numpy.index_parts import check_index, parse
-from xjax.numpy.indexing import make_plan, read, with_mask_axes
+from xjax.numpy.index_parts import Part, attached, check_index, detached, parse, resolved
+from xjax.numpy.indexing import make_plan, operands_beside, read, result_shape, with_mask_axes
 from xjax.ops.arrange import rev
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div
@@ -22,6 +24,8 @@ from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of
 from xjax.runtime.array import to_array
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.one_launch import one_launch
 
 
 class IndexHelper:
@@ -74,84 +78,114 @@ class IndexUpdate:
 
     def set(self, values: Any, **options: Any) -> Any:
         """`x` with `values` (broadcast to the shape of x[index]) at the index."""
-        return update(self.array, self.index, values, scatter, "set", **options)
+        return update(self.array, self.index, values, "set", **options)
 
     def add(self, values: Any, **options: Any) -> Any:
         """`x` with `values` added at the index; repeated positions add up."""
-        return update(self.array, self.index, values, scatter_add, "add", **options)
+        return update(self.array, self.index, values, "add", **options)
 
     def subtract(self, values: Any, **options: Any) -> Any:
         """`x` with `values` subtracted at the index."""
-        return update(self.array, self.index, values, scatter_sub, "subtract", **options)
+        return update(self.array, self.index, values, "subtract", **options)
 
     def multiply(self, values: Any, **options: Any) -> Any:
         """`x` multiplied by `values` at the index."""
-        return update(self.array, self.index, values, scatter_mul, "multiply", **options)
+        return update(self.array, self.index, values, "multiply", **options)
 
     mul = multiply
 
     def divide(self, values: Any, **options: Any) -> Any:
         """`x` divided by `values` at the index (true division: integers become floats)."""
-        x, factor = self._factors(values, options)
-        return div(*_inexact(x, factor))
+        return update(self.array, self.index, values, "divide", **options)
 
     def power(self, values: Any, **options: Any) -> Any:
         """`x` raised to the power `values` at the index."""
-        return pow(*self._factors(values, options))
+        return update(self.array, self.index, values, "power", **options)
 
     def min(self, values: Any, **options: Any) -> Any:
         """`x` with the minimum of itself and `values` at the index."""
-        return update(self.array, self.index, values, scatter_min, "min", **options)
+        return update(self.array, self.index, values, "min", **options)
 
     def max(self, values: Any, **options: Any) -> Any:
         """`x` with the maximum of itself and `values` at the index."""
-        return update(self.array, self.index, values, scatter_max, "max", **options)
+        return update(self.array, self.index, values, "max", **options)
 
     def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
         """`x` with `func` (element-wise) applied at the index, once for each time that a position is named."""
-        def applied(x: Any, indices: Any, updates: Any, numbers: Any, **flags: Any) -> Any:
-            return scatter_apply(x, indices, func, numbers, update_shape=typeof(updates).shape, **flags)
-
-        return update(self.array, self.index, typeof(self.array).dtype.type(0), applied, "apply", **options)
-
-    def _factors(self, values: Any, options: dict) -> tuple[Any, Any]:
-        """`x`, and an array of ones with `values` multiplied in at the index."""
-        ones = full_of(typeof(self.array).strong(), 1)
-        return self.array, update(ones, self.index, values, scatter_mul, "multiply", **options)
+        return update(self.array, self.index, typeof(self.array).dtype.type(0), "apply", func, **options)
 
 
 METHODS = ("get", "set", "add", "subtract", "multiply", "mul", "divide", "power", "min", "max", "apply")
 
 
-def update(x: Any, index: Any, values: Any, scatter_function: Callable, name: str, *,
+_SCATTERS = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul, "min": scatter_min,
+             "max": scatter_max}
+
+
+class WriteOptions(NamedTuple):
+    """How an update treats positions: the keywords of the methods, but `wrap_negative_indices`."""
+
+    mode: GatherScatterMode
+    indices_are_sorted: bool
+    unique_indices: bool
+
+
+def update(x: Any, index: Any, values: Any, name: str, func: Callable | None = None, /, *,
            indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
            wrap_negative_indices: bool = True) -> Any:
-    """`x` with `values` combined into `x[index]` by a scatter.
+    """`x` with `values` combined into `x[index]`; `name` is that of the method, `func` the function of "apply".
 
-    Raises: IndexError for a Python integer out of range (unless a mode is given); ValueError if `values` do not
-    broadcast to the shape of x[index].
+    Raises: IndexError for a Python integer out of range, unless a mode or `wrap_negative_indices=False` says what that
+    means; ValueError if `values` do not broadcast to the shape of x[index].
     """
     check_index(index)
-    before = typeof(x)
+    options = WriteOptions(GatherScatterMode.from_any(mode), bool(indices_are_sorted), bool(unique_indices))
     x, index, mask_axes = with_mask_axes(x, index)
-    aval = typeof(x)
-    parts = parse(aval.shape, index, strict=mode is None, wrap_negative=wrap_negative_indices)
-    plan = make_plan(aval.shape, parts)
-    x, values, common = _common_dtype(x, values, name)
+    shape = typeof(x).shape
+    parts = parse(shape, index, strict=mode is None and wrap_negative_indices, wrap_negative=wrap_negative_indices)
+    values = _known_values(x, values, name)
+    if typeof(values).ndim:
+        _check_shape(typeof(values), result_shape(parts), name, index)
+    if context.trace is eval_trace and func is None:
+        fixed, moving = detached(parts, shape)
+        values, *moving = operands_beside(x, values, *moving)
+        out = _write_detached(x, values, *moving, parts=fixed, name=name, options=options)
+    else:
+        out = _write(x, values, parts, name, options, func)
+    return squeeze(out, mask_axes)
+
+
+@one_launch
+def _write_detached(x: Any, values: Any, *moving: Any, parts: tuple[Part, ...], name: str,
+                    options: WriteOptions) -> Any:
+    return _write(x, values, attached(parts, moving), name, options)
+
+
+def _write(x: Any, values: Any, parts: Sequence[Part], name: str, options: WriteOptions,
+           func: Callable | None = None) -> Any:
+    if name in ("divide", "power"):
+        factor = _write(full_of(typeof(x).strong(), 1), values, parts, "multiply", options)
+        return pow(x, factor) if name == "power" else div(*_inexact(x, factor))
+    before = typeof(x)
+    parts = resolved(parts, before.shape)
+    plan = make_plan(before.shape, parts)
+    if not math.prod(plan.shape):
+        return x
+    x, values = _same_dtype(x, values)
     indices = plan.indices()
-    values = _as_updates(values, plan.final_shape, plan.new, name, index)
+    values = _as_updates(values, plan.final_shape, plan.new)
     if plan.backwards:
         values = rev(values, plan.backwards)
-    out = scatter_function(x, indices, values, plan.scatter_numbers(),
-                           indices_are_sorted=indices_are_sorted or plan.is_sorted,
-                           unique_indices=unique_indices or plan.is_unique,
-                           mode=GatherScatterMode.FILL_OR_DROP if mode is None else mode)
-    out = squeeze(out, mask_axes)
-    return out if common is None else convert_element_type(out, before.dtype, before.weak_type)
+    flags = {"indices_are_sorted": options.indices_are_sorted or plan.is_sorted,
+             "unique_indices": options.unique_indices or plan.is_unique, "mode": options.mode}
+    if func is not None:
+        return scatter_apply(x, indices, func, plan.scatter_numbers(), update_shape=typeof(values).shape, **flags)
+    out = _SCATTERS[name](x, indices, values, plan.scatter_numbers(), **flags)
+    return out if out.aval.dtype == before.dtype else convert_element_type(out, before.dtype, before.weak_type)
 
 
-def _common_dtype(x: Any, values: Any, name: str) -> tuple[Any, Any, np.dtype | None]:
-    """`x` and `values` in one dtype; the third is that dtype if it is not that of `x`, with a warning as in JAX."""
+def _known_values(x: Any, values: Any, name: str) -> Any:
+    """The values, a list as an array; a warning, as in JAX, if the dtype of `x` cannot hold theirs."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)
         if values.dtype == object:
@@ -159,12 +193,19 @@ def _common_dtype(x: Any, values: Any, name: str) -> tuple[Any, Any, np.dtype | 
                       fix="build them with numpy.array or numpy.stack.")
         values = values.astype(dtypes.canonicalize_dtype(values.dtype))
     aval, given = typeof(x), typeof(values)
+    if lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
+        warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of "
+             "x, which may lose information; convert them with values.astype(x.dtype).", FutureWarning)
+    return values
+
+
+def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:
+    """`x` and `values` in the dtype that both promote to."""
+    aval, given = typeof(x), typeof(values)
     dtype, weak = lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))
-    if dtype == aval.dtype:
-        return x, convert_element_type(values, dtype), None
-    warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of x, "
-         "which may lose information; convert them with values.astype(x.dtype).", FutureWarning)
-    return convert_element_type(x, dtype, weak), convert_element_type(values, dtype), dtype
+    if dtype != aval.dtype:
+        x = convert_element_type(x, dtype, weak)
+    return x, convert_element_type(values, dtype)
 
 
 def _inexact(x: Any, y: Any) -> tuple[Any, Any]:
@@ -175,28 +216,25 @@ def _inexact(x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def _as_updates(values: Any, shape: tuple[int, ...], new: tuple[int, ...], name: str, index: Any) -> Any:
-    """Values broadcast to the shape of x[index], without its new axes."""
-    aval = typeof(values)
-    extra = aval.ndim - len(shape)
-    given = aval.shape[max(extra, 0):]
-    lined = (1,) * (len(shape) - len(given)) + given
-    if any(n != 1 for n in aval.shape[:max(extra, 0)]) or any(
-            n not in (1, m) for n, m in zip(lined, shape, strict=True)):
+def _check_shape(aval: ShapedArray, shape: tuple[int, ...], name: str, index: Any) -> None:
+    """Raise unless values of this type broadcast to the shape of x[index]."""
+    extra = max(aval.ndim - len(shape), 0)
+    lined = (1,) * (len(shape) - aval.ndim) + aval.shape[extra:]
+    if any(n != 1 for n in aval.shape[:extra]) or any(n not in (1, m) for n, m in zip(lined, shape, strict=True)):
         raise bad(f"x.at[{index_text(index)}].{name}", "the values do not broadcast to the shape of the indexed part",
                   given={"values": aval.str_short(), "x[index]": str(shape)},
                   fix="give the values this shape, or sizes of 1.", exc=ValueError)
-    if extra > 0:
-        values = reshape(values, given)
+
+
+def _as_updates(values: Any, shape: tuple[int, ...], new: tuple[int, ...]) -> Any:
+    """Values broadcast to the shape of x[index], without its new axes."""
+    given = typeof(values).shape
+    given = given[max(len(given) - len(shape), 0):]
+    values = reshape(values, given)
+    first = len(shape) - len(given)
+    values = squeeze(values, [d - first for d in new if d >= first])
     bare = tuple(n for d, n in enumerate(shape) if d not in new)
-    if new and any(lined[d] == 1 for d in new) and len(given) > 0:
-        first = len(shape) - len(given)
-        gone = [d - first for d in new if d >= first]
-        values = squeeze(values, gone)
-        dims = [d - sum(k < d for k in new) for d in range(first, len(shape)) if d not in new]
-    else:
-        dims = range(len(bare) - len(given), len(bare))
-    return broadcast_in_dim(values, bare, dims)
+    return broadcast_in_dim(values, bare, range(len(bare) - typeof(values).ndim, len(bare)))
 
 
 def index_text(index: Any) -> str:

@@ -33,10 +33,12 @@ from xjax.ops.piecewise import rem
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.transcendental import atan2, exp, log, log1p, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
+from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
 # -- division with remainder --------------------------------------------------------------------------------------
 
+@one_launch(arrays=2)
 def floor_divide(x1: Any, x2: Any, /) -> Any:
     """``floor(x1 / x2)``, element-wise, in the common dtype of x1 and x2.
 
@@ -65,6 +67,7 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     return lax_round(quotient), r
 
 
+@one_launch(arrays=2)
 def remainder(x1: Any, x2: Any, /) -> Any:
     """``x1 - x2 * floor(x1 / x2)``, element-wise: it has the sign of x2. Integers modulo 0 give 0.
 
@@ -89,6 +92,7 @@ def _nonzero(x: Any) -> Any:
     return choose(eq(x, 0), scalar_like(x, 1), x)
 
 
+@one_launch(arrays=2)
 def fmod(x1: Any, x2: Any, /) -> Any:
     """Remainder of the division truncated toward zero, element-wise: it has the sign of x1."""
     where = "numpy.fmod"
@@ -96,6 +100,7 @@ def fmod(x1: Any, x2: Any, /) -> Any:
     return rem(x1, _nonzero(x2) if dtypes.is_int(x1.dtype) else x2)
 
 
+@one_launch(arrays=2)
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     """``(floor_divide(x1, x2), remainder(x1, x2))``."""
     x1, x2 = operands("numpy.divmod", x1, x2, to=to_numeric)
@@ -104,6 +109,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
+@one_launch
 def modf(x: Any, /) -> tuple[Any, Any]:
     """Fractional and integral part of x, element-wise; both have the sign of x."""
     x, = operands("numpy.modf", x, to=to_inexact)
@@ -150,12 +156,14 @@ def _integer_power(x: Any, n: Any) -> Any:
     return result
 
 
+@one_launch(arrays=2)
 def float_power(x1: Any, x2: Any, /) -> Any:
     """``x1 ** x2``, element-wise, as a float or complex number."""
     where = "numpy.float_power"
     return transcendental.pow_p.bind(*promote_shapes(where, *promote(where, x1, x2, to=to_inexact)))
 
 
+@one_launch
 def reciprocal(x: Any, /) -> Any:
     """``1 / x``, element-wise; integers become floats."""
     x, = promote("numpy.reciprocal", x, to=to_inexact)
@@ -169,23 +177,27 @@ def positive(x: Any, /) -> Any:
 
 # -- exponentials and logarithms ----------------------------------------------------------------------------------
 
+@one_launch
 def log2(x: Any, /) -> Any:
     """Logarithm to base 2, element-wise."""
     x, = operands("numpy.log2", x, to=to_inexact, strong=True)
     return div(log(x), log(scalar_like(x, 2)))
 
 
+@one_launch
 def log10(x: Any, /) -> Any:
     """Logarithm to base 10, element-wise."""
     x, = operands("numpy.log10", x, to=to_inexact, strong=True)
     return mul(log(x), scalar_like(x, 1 / math.log(10)))
 
 
+@one_launch(arrays=2)
 def logaddexp(x1: Any, x2: Any, /) -> Any:
     """``log(exp(x1) + exp(x2))``, element-wise, without overflow."""
     return _logaddexp(*_real_pair("numpy.logaddexp", x1, x2))
 
 
+@one_launch(arrays=2)
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
     """``log2(2**x1 + 2**x2)``, element-wise, without overflow."""
     return _logaddexp2(*_real_pair("numpy.logaddexp2", x1, x2))
@@ -238,12 +250,14 @@ _logaddexp2.defjvp(_log_of_sum_jvp(_logaddexp2, transcendental.exp2))
 
 # -- geometry -----------------------------------------------------------------------------------------------------
 
+@one_launch
 def deg2rad(x: Any, /) -> Any:
     """Degrees as radians, element-wise."""
     x, = operands("numpy.deg2rad", x, to=to_inexact)
     return mul(x, scalar_like(x, math.pi / 180))
 
 
+@one_launch
 def rad2deg(x: Any, /) -> Any:
     """Radians as degrees, element-wise."""
     x, = operands("numpy.rad2deg", x, to=to_inexact)
@@ -253,6 +267,7 @@ def rad2deg(x: Any, /) -> Any:
 radians, degrees = deg2rad, rad2deg
 
 
+@one_launch(arrays=2)
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
     where = "numpy.hypot"
@@ -267,6 +282,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     return choose(infinite, scalar_like(length, math.inf), length)
 
 
+@one_launch
 def sinc(x: Any, /) -> Any:
     """``sin(pi x) / (pi x)``, element-wise, 1 at 0; smooth there, so derivatives of all orders up to 4 are right."""
     x, = operands("numpy.sinc", x, to=to_inexact)
@@ -279,6 +295,7 @@ def sinc(x: Any, /) -> Any:
     return choose(small, series, div(sin(safe), safe))
 
 
+@one_launch(arrays=2)
 def heaviside(x1: Any, x2: Any, /) -> Any:
     """Step function: 0 where x1 < 0, x2 where x1 is 0, 1 where x1 > 0, nan where x1 is nan.
 
@@ -316,6 +333,7 @@ def conjugate(x: Any, /) -> Any:
 conj = conjugate
 
 
+@one_launch
 def angle(z: Any, deg: bool = False) -> Any:
     """Angle of complex numbers, element-wise, in (-pi, pi] (or degrees); 0 or pi for real ones."""
     z, = operands("numpy.angle", z, to=to_inexact, strong=True)
@@ -323,11 +341,13 @@ def angle(z: Any, deg: bool = False) -> Any:
     return rad2deg(result) if deg else result
 
 
+@one_launch
 def iscomplex(x: Any, /) -> Any:
     """Whether the imaginary part is not 0, element-wise."""
     return ne(imag(x), 0)
 
 
+@one_launch
 def isreal(x: Any, /) -> Any:
     """Whether the imaginary part is 0, element-wise."""
     return eq(imag(x), 0)
@@ -335,6 +355,7 @@ def isreal(x: Any, /) -> Any:
 
 # -- bits and powers of two --------------------------------------------------------------------------------------------
 
+@one_launch(arrays=2)
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """``x1 * 2**x2``, element-wise.
 
@@ -351,6 +372,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     return mul(mul(x1, transcendental.exp2(half)), transcendental.exp2(sub(x2, half)))
 
 
+@one_launch
 def bitwise_count(x: Any, /) -> Any:
     """Number of bits set in the absolute value of x, element-wise, as uint8.
 

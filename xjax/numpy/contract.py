@@ -30,6 +30,7 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.makers import filled_like
 from xjax.ops.shape import expand_dims, move_axis, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import index_in_dim
+from xjax.runtime.one_launch import one_launch
 
 # -- one pair -----------------------------------------------------------------------------------------------------
 
@@ -105,6 +106,7 @@ def _mismatch(where: str, a: Any, b: Any, i: int, j: int, names: str = "ab") -> 
 
 # -- vectors and matrices -----------------------------------------------------------------------------------------
 
+@one_launch(arrays=2)
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of products over the last axis of `a` and the last but one (or only) axis of `b`; a number just multiplies.
 
@@ -134,6 +136,7 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
     return xs, ys, (*batch, *((-2,) if n > 1 else ()), *((-3,) if m > 1 else ()))
 
 
+@one_launch(arrays=2)
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Matrix product of the last two axes; the axes before broadcast. Vectors count as one row, or one column.
 
@@ -164,6 +167,7 @@ def _check_batch(where: str, a: Any, b: Any) -> None:
                   given={"a": aval_of(where, a), "b": aval_of(where, b)}, fix="make them equal or 1.", exc=ValueError)
 
 
+@one_launch(arrays=2)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum over one axis of ``conj(x1) * x2``; the other axes broadcast."""
     where = "numpy.vecdot"
@@ -177,6 +181,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     return squeeze(out, (out.ndim - 2, out.ndim - 1))
 
 
+@one_launch(arrays=2)
 def matvec(x1: Any, x2: Any, /) -> Any:
     """Matrices times vectors: any[..., n, k] and any[..., k] give any[..., n]."""
     x2 = operand("numpy.matvec", x2)
@@ -184,6 +189,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     return squeeze(out, (out.ndim - 1,))
 
 
+@one_launch(arrays=2)
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """Conjugated vectors times matrices: any[..., n] and any[..., n, k] give any[..., k]."""
     x1 = conjugate(operand("numpy.vecmat", x1))
@@ -191,6 +197,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     return squeeze(out, (out.ndim - 2,))
 
 
+@one_launch(arrays=2)
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of ``conj(a) * b`` over all elements."""
     a, b = operand("numpy.vdot", a), operand("numpy.vdot", b)
@@ -200,6 +207,7 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
                preferred_element_type=preferred_element_type)
 
 
+@one_launch(arrays=2)
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of products over the last axes of both; a number just multiplies."""
     a, b = operand("numpy.inner", a), operand("numpy.inner", b)
@@ -207,12 +215,14 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@one_launch(arrays=2)
 def outer(a: Any, b: Any, out: None = None) -> Any:
     """Products of all pairs: any[n] and any[m] (others are flattened) give any[n, m]."""
     a, b = promote("numpy.outer", operand("numpy.outer", a), operand("numpy.outer", b))
     return multiply(expand_dims(reshape(a, (a.size,)), (1,)), expand_dims(reshape(b, (b.size,)), (0,)))
 
 
+@one_launch(arrays=2)
 def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of products over several axes.
 
@@ -330,6 +340,7 @@ def _diagonal_of(x: Any, i: int, j: int) -> Any:
 
 # -- further products ---------------------------------------------------------------------------------------------
 
+@one_launch(arrays=2)
 def kron(a: Any, b: Any) -> Any:
     """Kronecker product: `b` times each element of `a`, in blocks."""
     a, b = promote("numpy.kron", operand("numpy.kron", a), operand("numpy.kron", b))
@@ -339,6 +350,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(product, [n * m for n, m in zip(a.shape, b.shape, strict=True)])
 
 
+@one_launch(arrays=2)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """Cross product of vectors with 3 components (or 2: the missing one is 0, and of two such only the third is left).
 
@@ -370,6 +382,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return move_axis(out, out.ndim - 1, canonical_axis(axisc, out.ndim, where))
 
 
+@one_launch
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     """Sum along a diagonal of two axes; narrow integers add up as default integers."""
     where = "numpy.trace"

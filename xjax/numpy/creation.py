@@ -29,6 +29,7 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
 from xjax.runtime.array import device_put, from_numpy, to_array
+from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -326,6 +327,7 @@ def _host_number(where: str, name: str, x: Any) -> Any:
     return value[()]
 
 
+@one_launch(arrays=2)
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
     """`num` numbers at equal distances from `start` to `stop` (which is left out with ``endpoint=False``).
@@ -380,6 +382,7 @@ def _to_grid_dtype(x: Any, dtype: Any) -> Any:
     return convert_element_type(x, dtype)
 
 
+@one_launch(arrays=2)
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
     """``base`` to the powers ``linspace(start, stop, num)``."""
@@ -388,6 +391,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     return out if dtype is None else astype(out, dtype)
 
 
+@one_launch(arrays=2)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
     where = "numpy.geomspace"

@@ -1,8 +1,11 @@
 """From an index expression, as in `x[1:, None, i]`, to one part for each axis.
 
 An integer or slice that is known becomes a `Fixed` or `Span`, integer arrays (and traced scalars) become `Many`, None
-becomes `New`. Boolean masks must be known; they become integer arrays. Negative positions are counted from the start
-afterwards, so that the readers (`indexing`) and writers (`at`) never see one.
+becomes `New`. Boolean masks must be known; they become integer arrays. `resolved` counts negative positions from the
+start, so that the readers (`indexing`) and writers (`at`) never see one.
+
+`detached` takes all that may change from call to call out of the parts, so that eager code compiles one program for
+many positions; `attached` puts it back.
 """
 
 from __future__ import annotations
@@ -31,12 +34,13 @@ class Fixed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """`size` positions from `start` in steps of `step`; the axis stays."""
+    """`size` positions from `first` up, |step| apart and below `limit`; step < 0: read backwards. The axis stays."""
 
     axis: int
-    start: int
+    first: Any                  # int, or a traced scalar put there by `attached`
     size: int
     step: int
+    limit: int
 
 
 class Many(NamedTuple):
@@ -44,6 +48,7 @@ class Many(NamedTuple):
 
     axis: int
     positions: Any
+    wraps: bool = False         # whether negative ones still are to be counted from the end
 
 
 class New(NamedTuple):
@@ -51,7 +56,7 @@ class New(NamedTuple):
 
 
 Part = Fixed | Span | Many | New
-_LARGEST_INT32 = 2**31 - 1
+_INT32 = np.iinfo(np.int32)
 
 
 def parse(shape: tuple[int, ...], index: Any, *, strict: bool = True, wrap_negative: bool = True) -> list[Part]:
@@ -80,7 +85,10 @@ def _part(item: Any, axis: int, shape: tuple[int, ...], strict: bool, wrap_negat
         return _span(item, axis, size)
     if isinstance(item, (int, np.integer)):
         return _position(int(item), axis, shape, strict, wrap_negative)
-    return Many(axis, wrapped(integers(item), size, wrap_negative))
+    positions = integers(item)
+    if isinstance(positions, np.ndarray):
+        return Many(axis, wrapped(positions, size) if wrap_negative else positions)
+    return Many(axis, positions, wrap_negative)
 
 
 def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
@@ -92,12 +100,12 @@ def _position(i: int, axis: int, shape: tuple[int, ...], strict: bool, wrap_nega
         raise bad("index", f"{i} is out of bounds for axis {axis} with size {size}", given={"array shape": str(shape)},
                   fix=f"use a value from {-size} to {size - 1}, or x.at[...].get(mode='clip')." if size
                   else "the axis is empty.", exc=IndexError)
-    return Many(axis, np.asarray(start, index_dtype(shape)))
+    return Many(axis, np.asarray(min(max(start, _INT32.min), _INT32.max), np.int32))
 
 
 def index_dtype(shape: Sequence[int]) -> np.dtype:
     """Integer type of positions in an array of `shape`."""
-    return np.dtype(np.int64 if max(shape, default=0) > _LARGEST_INT32 else np.int32)
+    return np.dtype(np.int64 if max(shape, default=0) > _INT32.max else np.int32)
 
 
 def _span(item: slice, axis: int, size: int) -> Span:
@@ -108,7 +116,10 @@ def _span(item: slice, axis: int, size: int) -> Span:
             if isinstance(bound, Tracer) or (bound is not None and not hasattr(bound, "__index__")):
                 raise _slice_error(name, bound, axis) from None
         raise
-    return Span(axis, start, len(range(start, stop, step)), step)
+    n = len(range(start, stop, step))
+    if not n:
+        return Span(axis, min(start, size), 0, 1, min(start, size))
+    return Span(axis, start, n, step, stop) if step > 0 else Span(axis, start + (n - 1) * step, n, step, start + 1)
 
 
 def _slice_error(name: str, bound: Any, axis: int) -> Exception:
@@ -124,44 +135,77 @@ def _slice_error(name: str, bound: Any, axis: int) -> Exception:
 
 def integers(item: Any) -> Any:
     """An index that is neither a Python integer nor a slice, as an integer array (NumPy's, if it is known)."""
-    if isinstance(item, (str, bytes)):
-        raise bad("index", "a string is no index of an array", given={"index": repr(item)},
-                  fix="index arrays by position; a field of a dict or namedtuple is taken before.")
     if isinstance(item, (list, tuple)):
         item = _array_of(item)
     elif not isinstance(item, (Array, Tracer, np.ndarray)):
         try:
             item = np.asarray(operator.index(item))
         except TypeError:
-            item = item if hasattr(item, "aval") else np.asarray(item)
+            item = item if hasattr(item, "aval") else _foreign(item)
     aval = item if isinstance(item, np.ndarray) else typeof(item)
     if not dtypes.is_int(aval.dtype):
         raise bad("index", "an index must be an integer, a slice, None, ... or an array of integers or bools",
                   given={"index": f"{aval.dtype.name}{list(aval.shape)}"}, fix="convert with x.astype('int32').")
-    if isinstance(item, np.ndarray):
-        return item.astype(dtypes.canonicalize_dtype(np.int64), copy=False)
-    if dtypes.bit_width(aval.dtype) < 32 or dtypes.is_unsigned(aval.dtype):
-        return convert_element_type(item, dtypes.canonicalize_dtype(np.int64))
-    return item
+    return _host_positions(item) if isinstance(item, np.ndarray) else item
+
+
+def _foreign(item: Any) -> np.ndarray:
+    """An array of another library, or a NumPy scalar. Raises for everything else, IndexError as NumPy does."""
+    if isinstance(item, (str, bytes)):
+        raise bad("index", "a string is no index of an array", given={"index": repr(item)},
+                  fix="index arrays by position; a field of a dict or namedtuple is taken before.")
+    if not isinstance(item, (float, complex)) and not hasattr(item, "dtype") and not hasattr(item, "__array__"):
+        raise bad("index", "an index must be an integer, a slice, None, ... or an array of integers or bools",
+                  given={"index": f"{type(item).__name__} {item!r:.60}"}, fix="pass positions: x[numpy.array([...])].",
+                  exc=IndexError)
+    return np.asarray(item)
+
+
+def _host_positions(item: np.ndarray) -> np.ndarray:
+    """Known positions in the default integer type; what that cannot hold stays out of range of every axis."""
+    dtype = dtypes.canonicalize_dtype(np.int64)
+    bounds, given = dtypes.iinfo(dtype), dtypes.iinfo(item.dtype)
+    if int(given.max) > int(bounds.max):
+        low = 0 if dtypes.is_unsigned(item.dtype) else int(bounds.min)
+        item = np.asarray(np.clip(item, item.dtype.type(low), item.dtype.type(int(bounds.max))))
+    return item.astype(dtype, copy=False)
 
 
 def _array_of(items: Sequence[Any]) -> Any:
-    found = np.asarray(items) if len(items) else np.zeros(0, np.int32)
+    try:
+        found = np.asarray(items) if len(items) else np.zeros(0, np.int32)
+    except ValueError:                                      # rows of different lengths
+        found = np.zeros(0, object)
     if found.dtype == object:
-        raise bad("index", "a list inside an index must hold integers or bools", given={"list": repr(items)},
-                  fix="convert it with numpy.array(...).")
+        raise bad("index", "a list inside an index must be an array of integers or bools", given={"list": repr(items)},
+                  fix="give all rows the same length, or pass numpy.array(...).")
     return found
 
 
-def wrapped(positions: Any, size: int, wrap_negative: bool) -> Any:
-    """Positions with the negative ones counted from the start."""
-    if not wrap_negative:
-        return positions
+def wrapped(positions: Any, size: int, wraps: bool = True) -> Any:
+    """Positions of at least 32 bits, with the negative ones counted from the start unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
-        return np.where(positions < 0, positions + size, positions).astype(positions.dtype)
+        return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
+    unsigned = dtypes.is_unsigned(positions.aval.dtype)
+    positions = widened(positions)
+    if unsigned or not wraps:
+        return positions
     dtype = positions.aval.dtype
     negative = lt(positions, _number(0, dtype))
     return select_n(negative, positions, add(positions, _number(size, dtype)))
+
+
+def widened(positions: Any) -> Any:
+    """Traced positions in a signed type of at least 32 bits: a narrower one cannot hold the sizes of all axes."""
+    dtype = positions.aval.dtype
+    if dtypes.is_unsigned(dtype) or dtypes.bit_width(dtype) < 32:
+        return convert_element_type(positions, dtypes.canonicalize_dtype(np.int64))
+    return positions
+
+
+def resolved(parts: Sequence[Part], shape: tuple[int, ...]) -> list[Part]:
+    """The parts with no negative position left."""
+    return [Many(p.axis, wrapped(p.positions, shape[p.axis], p.wraps)) if type(p) is Many else p for p in parts]
 
 
 def _number(n: int, dtype: np.dtype) -> Any:
@@ -169,12 +213,47 @@ def _number(n: int, dtype: np.dtype) -> Any:
     return n if dtype == dtypes.canonicalize_dtype(int) else dtype.type(n)
 
 
+# -- what changes from call to call -------------------------------------------------------------------------------
+
+def detached(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[tuple[Part, ...], list[Any]]:
+    """(parts without positions, which can be hashed; the positions): integers, starts of slices, index arrays.
+
+    A slice with gaps, or of a whole axis, keeps its start: a program for any start would not be shorter.
+    """
+    fixed, moving = [], []
+    for p in parts:
+        if type(p) is Many:
+            moving.append(p.positions)
+            p = Many(p.axis, None, p.wraps)
+        elif type(p) is Fixed:
+            moving.append(p.position)
+            p = Many(p.axis, None)
+        elif type(p) is Span and p.step in (1, -1) and p.size != shape[p.axis]:
+            moving.append(p.first)
+            p = Span(p.axis, None, p.size, p.step, 0)
+        fixed.append(p)
+    return tuple(fixed), moving
+
+
+def attached(parts: Sequence[Part], moving: Sequence[Any]) -> list[Part]:
+    """The parts with the positions (traced now) back in their places."""
+    given = iter(moving)
+    out: list[Part] = []
+    for p in parts:
+        if type(p) is Many:
+            p = p._replace(positions=next(given))
+        elif type(p) is Span and p.first is None:
+            p = p._replace(first=next(given))
+        out.append(p)
+    return out
+
+
 # -- masks and the ellipsis ---------------------------------------------------------------------------------------
 
 def is_mask(item: Any) -> bool:
     """Whether an item of an index is a bool or an array (or list) of bools."""
     if isinstance(item, list):
-        return bool(item) and np.asarray(item).dtype == bool
+        return bool(item) and _array_of(item).dtype == bool
     return isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_
 
 
@@ -245,11 +324,11 @@ def _without_ellipsis(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]
 
 def check_index(index: Any) -> None:
     """Refuse a list as the whole index, which NumPy takes as an array and older NumPy took as a tuple."""
-    if isinstance(index, (list, set, range)):
+    if isinstance(index, (list, range)):
         raise bad("index", "a list is ambiguous as an index", given={"index": repr(index)[:80]},
                   fix="write x[numpy.array(index)] for these positions, x[tuple(index)] for one index per axis.",
                   exc=JAXTypeError)
 
 
 def is_known(part: Part) -> bool:
-    return type(part) is not Many
+    return type(part) is not Many and not (type(part) is Span and type(part.first) is not int)

@@ -1,7 +1,7 @@
 """`x[index]`: what is known becomes slices, traced scalars a dynamic slice, integer arrays a gather.
 
 Eager code indexes in loops (`x[i]`, `x[i:i + 32]`), and a static slice is a new program for each position. So where
-nothing is being staged, known positions are handed over at run time, to one dynamic slice for each shape.
+nothing is being staged, known positions are handed over at run time; at the root the whole read is one launch.
 """
 
 from __future__ import annotations
@@ -24,22 +24,27 @@ from xjax.numpy.index_parts import (
     New,
     Part,
     Span,
+    attached,
     check_index,
+    detached,
     index_dtype,
     is_known,
     is_scalar_mask,
     parse,
+    resolved,
 )
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul
-from xjax.ops.gather import gather
+from xjax.ops.gather import fill_constant, gather
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from xjax.ops.shape import broadcast_in_dim, expand_dims, squeeze
 from xjax.ops.slice import dynamic_slice, dynamic_slice_p, slice_p
 from xjax.ops.zeros import zeros_of
-from xjax.runtime.array import Array
+from xjax.runtime.array import Array, to_array
 from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.one_launch import one_launch
+from xjax.runtime.sharding import SingleDeviceSharding
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -50,19 +55,33 @@ def getitem(x: Any, index: Any) -> Any:
     Raises: IndexError for a Python integer out of range, NonConcreteBooleanIndexError for a traced mask.
     """
     if type(index) is int and type(x) is Array and context.trace is eval_trace and x.aval.shape:
-        return _row(x, index)
+        size = x.aval.shape[0]
+        if not -size <= index < size:
+            parse(x.aval.shape, index)               # raises
+        return _row(x, *operands_beside(x, index + size if index < 0 else index))
     return read(x, index)
 
 
-def _row(x: Array, i: int) -> Array:
-    """`x[i]` at the root: two launches, without any parsing."""
-    shape = x.aval.shape
-    size = shape[0]
-    if not -size <= i < size:
-        parse(shape, i)                              # raises
-    start = i + size if i < 0 else i
-    row = dynamic_slice_p.bind(x, start, *(0,) * (len(shape) - 1), slice_sizes=(1, *shape[1:]))
-    return squeeze(row, (0,))
+def operands_beside(x: Any, *values: Any) -> tuple[Any, ...]:
+    """Values as arrays on the device of `x`, in eager code: so that they are operands of a launch, not part of it."""
+    if context.trace is not eval_trace:
+        return values
+    home = x.sharding if type(x) is Array and type(x.sharding) is SingleDeviceSharding else None
+    return tuple([to_array(v, home) for v in values])
+
+
+@one_launch
+def _row(x: Any, i: Any) -> Any:
+    return squeeze(dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]), allow_negative_indices=False), (0,))
+
+
+class ReadOptions(NamedTuple):
+    """How a read treats positions: the keywords of `x.at[index].get`, but `wrap_negative_indices`."""
+
+    mode: GatherScatterMode | None = None
+    fill_value: Any = None
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
 
 
 def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
@@ -71,10 +90,29 @@ def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indice
     check_index(index)
     x, index, _ = with_mask_axes(x, index)
     aval = typeof(x)
-    mode = GatherScatterMode.from_any(mode) if mode is not None else None
-    parts = parse(aval.shape, index, strict=mode is None, wrap_negative=wrap_negative_indices)
+    parts = parse(aval.shape, index, strict=mode is None and wrap_negative_indices,
+                  wrap_negative=wrap_negative_indices)
+    if mode is not None:
+        mode = GatherScatterMode.from_any(mode)
+    fill_value = fill_constant(fill_value, aval.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
+    options = ReadOptions(mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
+    if context.trace is not eval_trace or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
+                                              for p in parts):                              # or it is x itself
+        return _read(x, parts, options)
+    fixed, moving = detached(parts, aval.shape)
+    return _read_detached(x, *operands_beside(x, *moving), parts=fixed, options=options)
+
+
+@one_launch
+def _read_detached(x: Any, *moving: Any, parts: tuple[Part, ...], options: ReadOptions) -> Any:
+    return _read(x, attached(parts, moving), options)
+
+
+def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
+    aval, mode = typeof(x), options.mode
     if all(is_known(part) for part in parts):
         return _read_known(x, aval, parts)
+    parts = resolved(parts, aval.shape)
     fill = mode is GatherScatterMode.FILL_OR_DROP
     if not fill and all(_fits_dynamic_slice(part) for part in parts):
         return _read_dynamic(x, parts)
@@ -82,9 +120,9 @@ def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indice
     if not math.prod(plan.shape):
         return zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
     found = gather(x, plan.indices(), plan.gather_numbers(), plan.windows,
-                   mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else mode, fill_value=fill_value,
-                   indices_are_sorted=indices_are_sorted or plan.is_sorted,
-                   unique_indices=unique_indices or plan.is_unique)
+                   mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else mode, fill_value=options.fill_value,
+                   indices_are_sorted=options.indices_are_sorted or plan.is_sorted,
+                   unique_indices=options.unique_indices or plan.is_unique)
     return plan.finish(found)
 
 
@@ -117,27 +155,16 @@ def staging() -> bool:
 
 def _read_known(x: Any, aval: ShapedArray, parts: Sequence[Part]) -> Any:
     """Integers, slices and None only."""
-    cut = [p for p in parts if type(p) is not New]
-    blocks = [(p.position, 1, 1) if type(p) is Fixed else _ascending(p) for p in cut]
-    moved = any(size != n for (_, size, _), n in zip(blocks, aval.shape, strict=True))
-    if moved and all(step == 1 for *_, step in blocks) and not staging():
-        sizes = tuple(size for _, size, _ in blocks)
-        x = dynamic_slice_p.bind(x, *[start for start, *_ in blocks], slice_sizes=sizes)
+    cut = [Span(p.axis, p.position, 1, 1, p.position + 1) if type(p) is Fixed else p
+           for p in parts if type(p) is not New]
+    moved = any(p.size != n for p, n in zip(cut, aval.shape, strict=True))
+    if moved and not any(map(_gaps, cut)) and not staging():
+        x = dynamic_slice_p.bind(x, *[p.first for p in cut], slice_sizes=tuple(p.size for p in cut))
     elif moved:
-        strides = tuple(step for *_, step in blocks)
-        x = slice_p.bind(x, start_indices=tuple(start for start, *_ in blocks),
-                         limit_indices=tuple(start + (size - 1) * step + 1 if size else start
-                                             for start, size, step in blocks),
+        strides = tuple(abs(p.step) for p in cut)
+        x = slice_p.bind(x, start_indices=tuple(p.first for p in cut), limit_indices=tuple(p.limit for p in cut),
                          strides=None if set(strides) == {1} else strides)
     return _finish_slices(x, parts)
-
-
-def _ascending(span: Span) -> tuple[int, int, int]:
-    """(first, size, step > 0) of the positions of a span."""
-    _, start, size, step = span
-    if step < 0:
-        start, step = start + (size - 1) * step if size else 0, -step
-    return start, size, 1 if size < 2 else step
 
 
 def _finish_slices(x: Any, parts: Sequence[Part]) -> Any:
@@ -159,7 +186,7 @@ def _new_axes(parts: Sequence[Part]) -> list[int]:
 
 def _fits_dynamic_slice(part: Part) -> bool:
     if type(part) is Span:
-        return part.step in (1, -1)
+        return not _gaps(part)
     return type(part) is not Many or not np.ndim(part.positions)
 
 
@@ -168,10 +195,10 @@ def _read_dynamic(x: Any, parts: Sequence[Part]) -> Any:
     starts, sizes = [], []
     for part in parts:
         if type(part) is Span:
-            start, size, _ = _ascending(part)
-            starts, sizes = [*starts, start], [*sizes, size]
+            starts, sizes = [*starts, part.first], [*sizes, part.size]
         elif type(part) is not New:
-            starts, sizes = [*starts, part.position if type(part) is Fixed else part.positions], [*sizes, 1]
+            start = part.position if type(part) is Fixed else part.positions
+            starts, sizes = [*starts, max(start, 0) if isinstance(start, np.ndarray) else start], [*sizes, 1]
     found = dynamic_slice(x, starts, sizes, allow_negative_indices=False)
     return _finish_slices(found, parts)
 
@@ -221,8 +248,8 @@ class Plan(NamedTuple):
 
     def _positions(self, c: Column) -> Any:
         if type(c.positions) is Span:
-            _, start, size, step = c.positions
-            return add(mul(iota(self.dtype, size), self.dtype.type(step)), self.dtype.type(start))
+            _, first, size, step, _ = c.positions
+            return add(self.dtype.type(first), mul(self.dtype.type(abs(step)), iota(self.dtype, size)))
         if isinstance(c.positions, np.ndarray):
             return c.positions.astype(self.dtype)
         if isinstance(c.positions, int):
@@ -265,23 +292,29 @@ def make_plan(shape: tuple[int, ...], parts: Sequence[Part]) -> Plan:
         elif type(part) is Span:
             windows[part.axis] = part.size
             if part.size != shape[part.axis]:
-                columns.append(Column(part.axis, _ascending(part)[0], ()))
+                columns.append(Column(part.axis, part.first, ()))
             continue
         if type(part) is not New:
             collapsed.append(part.axis)
             windows[part.axis] = 1
     sizes = tuple(common[entry] if isinstance(entry, int) else entry.size for entry in placed)
     dense = tuple(k for k, batch in enumerate(is_batch) if not batch)
-    steps = [p.step for p in parts if type(p) is Span and _gaps(p)]
     scalar = not any(np.ndim(p.positions) for p in arrays)
     found = {typeof(p.positions).dtype for p in arrays if not isinstance(p.positions, np.ndarray)}
     return Plan(
         columns=tuple(columns), batch=tuple(s for s, batch in zip(sizes, is_batch, strict=True) if batch),
         offsets=dense, collapsed=tuple(collapsed), windows=tuple(windows),
-        backwards=tuple(k for k in dense if placed[k].step < 0 and placed[k].size > 1), shape=sizes,
+        backwards=tuple(k for k, p in enumerate(placed) if type(p) is Span and p.step < 0 and p.size > 1), shape=sizes,
         new=tuple(k for k, entry in enumerate(layout) if type(entry) is New),
-        is_sorted=scalar and all(s > 0 for s in steps), is_unique=scalar,
+        is_sorted=scalar, is_unique=scalar,
         dtype=np.dtype(np.int64) if np.dtype(np.int64) in found else index_dtype(shape))
+
+
+def result_shape(parts: Sequence[Part]) -> tuple[int, ...]:
+    """Shape of what an index of these parts reads."""
+    common = _common_shape([p for p in parts if type(p) is Many])
+    return tuple(1 if type(entry) is New else common[entry] if isinstance(entry, int) else entry.size
+                 for entry in _layout(parts, len(common)))
 
 
 def _common_shape(arrays: Sequence[Many]) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
 from xjax.ops.piecewise import min
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
+from xjax.runtime.one_launch import one_launch
 
 # -- shape --------------------------------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = [static_int(n, "shape", where) for n in shape]
+    sizes = [n if type(n) is int else static_int(n, "shape", where) for n in shape]
     if sizes.count(-1) > 1:
         raise bad(where, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
     if -1 in sizes:
@@ -68,10 +69,16 @@ def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+@one_launch
 def ravel(a: Any, order: str = "C") -> Any:
     """All elements of `a` as a vector."""
     a = to_array_like("numpy.ravel", a)
-    return reshape(a, (a.size,), "C" if order in ("K", "A") else order)
+    if order == "F":
+        return reshape(a, (a.size,), order)
+    if order not in ("C", "K", "A"):
+        raise bad("numpy.ravel", f"unknown order {order!r}", fix="pass 'C', 'F', 'A' or 'K'.", exc=ValueError)
+    aval = a.aval
+    return a if len(aval.shape) == 1 else axes_ops.reshape_p.bind(a, new_sizes=(aval.size,), dimensions=None)
 
 
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
@@ -117,6 +124,7 @@ def _at_least(where: str, arys: Sequence[Any], f: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
+@one_launch
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements of `a`, repeated or cut to fill `new_shape`."""
     where = "numpy.resize"
@@ -160,6 +168,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
+@one_launch
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """`a` with two axes exchanged."""
     where = "numpy.swapaxes"
@@ -170,6 +179,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return axes_ops.transpose(a, order)
 
 
+@one_launch
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """`a` with the axes `source` moved to the positions `destination`, the others in order.
 
@@ -194,6 +204,7 @@ def _tuple(axes: Any) -> tuple[int, ...]:
     return (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
 
 
+@one_launch
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """`a` with one axis moved to stand before the axis `start`."""
     where = "numpy.rollaxis"
@@ -205,6 +216,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 # -- flips, rolls -------------------------------------------------------------------------------------------------
 
+@one_launch
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """`m` with the elements along the given axes (default: all) in reverse order."""
     where = "numpy.flip"
@@ -212,16 +224,19 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     return rev(m, canonical_axes(axis, m.ndim, where))
 
 
+@one_launch
 def fliplr(m: Any) -> Any:
     """`m` with columns reversed; it needs at least 2 axes."""
     return flip(m, 1)
 
 
+@one_launch
 def flipud(m: Any) -> Any:
     """`m` with rows reversed."""
     return flip(m, 0)
 
 
+@one_launch
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """`m` rotated k times by 90 degrees in the plane of two axes, from the first toward the second."""
     where = "numpy.rot90"
@@ -235,6 +250,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return flip(swapaxes(m, i, j), j) if k == 3 else m
 
 
+@one_launch
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """`a` shifted along axes (default: flattened); what leaves at one end comes back at the other.
 
@@ -272,6 +288,7 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 
 # -- repetition ---------------------------------------------------------------------------------------------------
 
+@one_launch
 def tile(A: Any, reps: Any) -> Any:
     """`A` repeated `reps[i]` times along axis i; missing axes are put in front."""
     where = "numpy.tile"

@@ -19,8 +19,10 @@ from xjax.ops.elementwise import add
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 from xjax.ops.slice import pad as lax_pad
+from xjax.runtime.one_launch import one_launch
 
 
+@one_launch
 def diag(v: Any, k: int = 0) -> Any:
     """The k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal.
 
@@ -42,11 +44,13 @@ def diag(v: Any, k: int = 0) -> Any:
     return choose(on_diagonal, expand_dims(column, (0,)), zero)
 
 
+@one_launch
 def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix with all elements of `v` on its k-th diagonal."""
     return diag(ravel(v), k)
 
 
+@one_launch
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal of two axes, as a new last axis.
 
@@ -77,11 +81,13 @@ def _triangle(where: str, m: Any, k: int, below: bool) -> Any:
     return select(lower, m, zeros) if below else select(lower, zeros, m)
 
 
+@one_launch
 def tril(m: Any, k: int = 0) -> Any:
     """`m` with zeros above the k-th diagonal of the last two axes."""
     return _triangle("numpy.tril", m, k, True)
 
 
+@one_launch
 def triu(m: Any, k: int = 0) -> Any:
     """`m` with zeros below the k-th diagonal of the last two axes."""
     return _triangle("numpy.triu", m, k, False)
@@ -102,6 +108,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     return tuple(asarray(i.astype(np.int32)) for i in np.triu_indices(n, k, m))
 
 
+@one_launch
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Matrix whose columns are the powers of a vector, the highest first unless `increasing`."""
     where = "numpy.vander"

@@ -24,8 +24,10 @@ from xjax.ops.elementwise import round as lax_round
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.slice import slice_in_dim
+from xjax.runtime.one_launch import one_launch
 
 
+@one_launch
 def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Any:
     """`array` with elements added before and after along each axis.
 

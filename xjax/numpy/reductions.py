@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduc
 from xjax.ops.shape import expand_dims, reduce_sum, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.transcendental import sqrt
-from xjax.runtime.jit import jit
+from xjax.runtime.one_launch import one_launch
 
 Axis = int | Sequence[int] | None
 
@@ -80,6 +79,7 @@ def _wide(dtype: Any) -> Any:
 def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
     where_ = f"numpy.{name}"
 
+    @one_launch
     def total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
               initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
         refuse_out(where_, out)
@@ -111,6 +111,7 @@ prod = _total("prod", reduce_prod, 1, multiply, "Product")
 def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) -> Callable:
     where_ = f"numpy.{name}"
 
+    @one_launch
     def extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
                  where: Any = None) -> Any:
         refuse_out(where_, out)
@@ -151,6 +152,7 @@ min = amin = _extremum("min", reduce_min, -1, minimum, "Minimum")
 def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable:
     where_ = f"numpy.{name}"
 
+    @one_launch
     def logical(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
         refuse_out(where_, out)
         a = to_array_like(where_, a)
@@ -170,6 +172,7 @@ any = _logical("any", reduce_or, False, bitwise_or, "some element over")
 def _arg(name: str, reduce: Callable, doc: str) -> Callable:
     where = f"numpy.{name}"
 
+    @one_launch
     def arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
         refuse_out(where, out)
         a = to_array_like(where, a)
@@ -196,6 +199,7 @@ argmin = _arg("argmin", lax_argmin, "smallest element")
 
 # -- moments ------------------------------------------------------------------------------------------------------
 
+@one_launch
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
          where: Any = None) -> Any:
     """Mean over `axis` (default: all axes), nan of nothing.
@@ -221,6 +225,7 @@ def _count(where_: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keep
     return sum(mask, axes, dtype=dtype, keepdims=keepdims)
 
 
+@one_launch
 def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
         where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
     """Mean squared distance from the mean over `axis` (default: all axes), computed in two passes.
@@ -246,7 +251,6 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     return convert_element_type(out_, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result)
 
 
-@functools.partial(jit, static_argnums=(3, 4, 5), inline=True)
 def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float, keepdims: bool) -> Any:
     where_ = "numpy.var"
     center = mean(x, axes, keepdims=True, where=mask) if center is None else center
@@ -260,6 +264,7 @@ def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float
     return choose(gt(divisor, 0), div(total, divisor), math.nan)
 
 
+@one_launch
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
         where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
     """Standard deviation: the root of `var`. Its gradient at constant data is nan, as in JAX."""
@@ -267,12 +272,14 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     return sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
+@one_launch
 def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Number of elements that are not 0 over `axis` (default: all axes), as a default integer."""
     a = operand("numpy.count_nonzero", a)
     return sum(convert_element_type(a, np.bool_), axis, dtype=default_int(), keepdims=keepdims)
 
 
+@one_launch
 def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
     """Largest minus smallest element over `axis` (default: all axes)."""
     refuse_out("numpy.ptp", out)
@@ -287,6 +294,7 @@ def _without_nan(where: str, a: Any, neutral: Any) -> Any:
 
 
 def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
+    @one_launch
     def nan_total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
                   initial: Any = None, where: Any = None) -> Any:
         return total(_without_nan(f"numpy.{name}", a, neutral), axis, dtype, out, keepdims, initial, where)
@@ -303,6 +311,7 @@ nanprod = _nan_total("nanprod", prod, 1)
 def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
     where_ = f"numpy.{name}"
 
+    @one_launch
     def nan_extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
                      where: Any = None) -> Any:
         a = to_array_like(where_, a)
@@ -325,6 +334,7 @@ nanmin = _nan_extremum("nanmin", min, -1)
 def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
     where = f"numpy.{name}"
 
+    @one_launch
     def nan_arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
         a = to_array_like(where, a)
         found = arg(_without_nan(where, a, _extreme(a.dtype, sign)), axis, out, keepdims)
@@ -347,6 +357,7 @@ def _numbers_only(where_: str, a: Any, mask: Any) -> Any:
     return valid if mask is None else bitwise_and(valid, expand_to(where_, operand(where_, mask), a.shape))
 
 
+@one_launch
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
             where: Any = None) -> Any:
     """`mean` of the elements that are not nan; nan where there is none."""
@@ -355,6 +366,7 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
 
+@one_launch
 def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
            where: Any = None) -> Any:
     """`var` of the elements that are not nan; nan where there are too few."""
@@ -363,6 +375,7 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof:
     return var(a, axis, dtype, out, ddof, keepdims, where=mask)
 
 
+@one_launch
 def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
            where: Any = None) -> Any:
     """`std` of the elements that are not nan; nan where there are too few."""
@@ -374,6 +387,7 @@ def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof:
 def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
     where = f"numpy.{name}"
 
+    @one_launch
     def running(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
         refuse_out(where, out)
         a = to_array_like(where, a)
@@ -399,11 +413,13 @@ nancumsum = _running("nancumsum", cumulative.cumsum, 0, "Running sum, nan counte
 nancumprod = _running("nancumprod", cumulative.cumprod, 1, "Running product, nan counted as 1,")
 
 
+@one_launch
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0."""
     return _cumulative("numpy.cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
+@one_launch
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """Running product along `axis`, which may be left out for vectors; with `include_initial` it starts with 1."""
     return _cumulative("numpy.cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)

@@ -24,9 +24,11 @@ from xjax.ops.elementwise import ceil as lax_ceil
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
+from xjax.runtime.one_launch import one_launch
 
 # -- rounding -----------------------------------------------------------------------------------------------------
 
+@one_launch
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`a` rounded to `decimals` places after the point, halves to even.
 
@@ -64,12 +66,14 @@ def _by_parts(f: Callable, x: Any) -> Any:
     return complex_numbers.complex(f(complex_numbers.real(x)), f(complex_numbers.imag(x)))
 
 
+@one_launch
 def rint(x: Any, /) -> Any:
     """Nearest integer as a float, element-wise, halves to even."""
     x, = operands("numpy.rint", x, to=to_inexact)
     return _by_parts(lambda part: lax_round(part, RoundingMethod.TO_NEAREST_EVEN), x)
 
 
+@one_launch
 def trunc(x: Any, /) -> Any:
     """x without its fractional part, element-wise, in the dtype of x."""
     x = to_array_like("numpy.trunc", x)
@@ -83,6 +87,7 @@ fix = trunc
 
 # -- signs --------------------------------------------------------------------------------------------------------
 
+@one_launch
 def fabs(x: Any, /) -> Any:
     """Absolute value, element-wise, as a float; complex numbers are refused."""
     where = "numpy.fabs"
@@ -91,6 +96,7 @@ def fabs(x: Any, /) -> Any:
     return lax_abs(x)
 
 
+@one_launch
 def signbit(x: Any, /) -> Any:
     """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
     where = "numpy.signbit"
@@ -107,6 +113,7 @@ def filled_bool(x: Any, value: bool) -> Any:
     return expand_to("numpy.full", np.bool_(value), aval_of("numpy.full", x).shape)
 
 
+@one_launch(arrays=2)
 def copysign(x1: Any, x2: Any, /) -> Any:
     """x1 with the sign of x2, element-wise, as a float."""
     where = "numpy.copysign"
@@ -117,12 +124,14 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 
 # -- nan, inf -----------------------------------------------------------------------------------------------------
 
+@one_launch
 def isnan(x: Any, /) -> Any:
     """Whether x is nan, element-wise."""
     x = operand("numpy.isnan", x)
     return ne(x, x) if dtypes.is_inexact(x.dtype) else filled_bool(x, False)
 
 
+@one_launch
 def isfinite(x: Any, /) -> Any:
     """Whether x is neither nan nor infinite, element-wise."""
     x = operand("numpy.isfinite", x)
@@ -131,6 +140,7 @@ def isfinite(x: Any, /) -> Any:
     return _on_parts(is_finite, bits.bitwise_and, x)
 
 
+@one_launch
 def isinf(x: Any, /) -> Any:
     """Whether x is infinite, element-wise."""
     x = operand("numpy.isinf", x)
@@ -162,12 +172,14 @@ isposinf = _is_infinity("isposinf", math.inf)
 isneginf = _is_infinity("isneginf", -math.inf)
 
 
+@one_launch(arrays=2)
 def fmax(x1: Any, x2: Any, /) -> Any:
     """The larger of x1 and x2, element-wise; a nan loses against a number."""
     x1, x2 = operands("numpy.fmax", x1, x2)
     return choose(bits.bitwise_or(greater(x1, x2), ne(x2, x2)), x1, x2)
 
 
+@one_launch(arrays=2)
 def fmin(x1: Any, x2: Any, /) -> Any:
     """The smaller of x1 and x2, element-wise; a nan loses against a number."""
     x1, x2 = operands("numpy.fmin", x1, x2)
@@ -196,6 +208,7 @@ logical_or = _logical("logical_or", bits.or_p, "``x or y``, element-wise; number
 logical_xor = _logical("logical_xor", bits.xor_p, "Whether exactly one of x and y is true, element-wise.")
 
 
+@one_launch
 def logical_not(x: Any, /) -> Any:
     """``not x``, element-wise; numbers are true where not 0."""
     return bits.bitwise_not(truth(operand("numpy.logical_not", x)))
@@ -203,6 +216,7 @@ def logical_not(x: Any, /) -> Any:
 
 # -- closeness ------------------------------------------------------------------------------------------------------
 
+@one_launch(arrays=4)
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
 

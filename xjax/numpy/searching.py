@@ -25,9 +25,11 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import index_in_dim
+from xjax.runtime.one_launch import one_launch
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 
+@one_launch(arrays=3)
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, `nonzero` of it.
 
@@ -119,6 +121,7 @@ def binary_search(a: Any, v: Any, side: str, n: int) -> Any:
     return low
 
 
+@one_launch(arrays=2)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
     """Positions at which the elements of `v` keep the sorted vector `a` sorted; nan counts as largest.
 
@@ -140,6 +143,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     return reshape(binary_search(a, reshape(v, (v.size,)), side, a.size), v.shape)
 
 
+@one_launch(arrays=2)
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
     """Index of the bin that each element of `x` falls into; bin i reaches from ``bins[i-1]`` to ``bins[i]``.
 
@@ -161,11 +165,13 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 
 # -- whole arrays -------------------------------------------------------------------------------------------------
 
+@one_launch(arrays=4)
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are close, see `isclose`."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
+@one_launch(arrays=2)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have the same shape and elements; with `equal_nan` nan equals nan."""
     where_ = "numpy.array_equal"
@@ -178,6 +184,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return all_true(same)
 
 
+@one_launch(arrays=2)
 def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays are equal after broadcasting; false if they do not broadcast."""
     where_ = "numpy.array_equiv"

@@ -17,6 +17,7 @@ from xjax.ops.complex_numbers import complex as complex_
 from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type_p
 from xjax.runtime.array import to_array
+from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -68,6 +69,7 @@ def choose(condition: Any, x: Any, y: Any, where: str = "numpy.where") -> Any:
     return select_n(condition, expand_to(where, y, shape), expand_to(where, x, shape))
 
 
+@one_launch(arrays=3)
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     """`arr` limited to the interval from `min` to `max`, either of which may be None; where they cross, `max` wins.
 
@@ -83,6 +85,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     return to_array_like(where, arr)
 
 
+@one_launch
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """`x` with numbers in place of nan and infinities: `nan`, and the largest and smallest finite number by default.
 

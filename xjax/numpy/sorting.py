@@ -28,6 +28,7 @@ from xjax.ops.elementwise import sub
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort as lax_sort
+from xjax.runtime.one_launch import one_launch
 
 
 def _along(where: str, a: Any, axis: int | None) -> tuple[Any, int]:
@@ -42,6 +43,7 @@ def _refuse_kind(where: str, kind: Any, order: Any) -> None:
         raise bad(where, "`kind` and `order` are not supported", fix="pass stable=True or False.", exc=ValueError)
 
 
+@one_launch
 def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
          descending: bool = False) -> Any:
     """Elements in increasing order along an axis (None: flattened), nan last; reversed with `descending`."""
@@ -51,6 +53,7 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
     return rev(out, (axis,)) if descending else out
 
 
+@one_launch
 def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
             descending: bool = False) -> Any:
     """Indices that sort along an axis (None: flattened), nan last; equal elements keep their order."""
@@ -78,6 +81,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return lax_sort((*keys[::-1], index), axis, True, len(keys))[-1]
 
 
+@one_launch
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
     """An order in which element `kth` stands where sorting would put it, smaller ones before it: here, sorted."""
     a = to_array_like("numpy.partition", a)
@@ -85,6 +89,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return sort(a, axis)
 
 
+@one_launch
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
     """Indices of `partition`."""
     a = to_array_like("numpy.argpartition", a)
@@ -92,6 +97,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
     return argsort(a, axis)
 
 
+@one_launch
 def sort_complex(a: Any) -> Any:
     """Elements sorted along the last axis, as complex numbers."""
     out = sort(a)
@@ -208,6 +214,7 @@ def setxor1d(ar1: Any, ar2: Any) -> Any:
     return asarray(np.setxor1d(*_host("numpy.setxor1d", ar1, ar2)))
 
 
+@one_launch(arrays=2)
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
     """Whether each element of the first array is one of the second."""
     where = "numpy.isin"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -44,10 +43,11 @@ from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.transcendental import sqrt
-from xjax.runtime.jit import jit
+from xjax.runtime.one_launch import one_launch
 
 # -- averages -----------------------------------------------------------------------------------------------------
 
+@one_launch
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """Weighted mean over `axis` (default: all axes).
 
@@ -84,6 +84,7 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     where = f"numpy.{name}"
 
+    @one_launch(arrays=2)
     def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                  method: str = "linear", keepdims: bool = False) -> Any:
         refuse_out(where, out)
@@ -108,7 +109,6 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     return quantile
 
 
-@functools.partial(jit, static_argnums=(2, 3, 4), inline=True)
 def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool) -> Any:
     """q[...] and a[...] of one float dtype to [*q.shape, *(shape of a without axes)]."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
@@ -158,6 +158,7 @@ def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool 
 
 # -- differences and integrals ------------------------------------------------------------------------------------
 
+@one_launch
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along an axis, n times; of bool, whether they differ."""
     where = "numpy.diff"
@@ -181,6 +182,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return a
 
 
+@one_launch
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbours in the flattened array, with further elements before and after."""
     ary = ravel(ary)
@@ -188,6 +190,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return concatenate([x for x in (parts[0], diff(ary), parts[1]) if x is not None])
 
 
+@one_launch(arrays=2)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integral of samples by the trapezoidal rule.
 
@@ -204,6 +207,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return mul(total(multiply(dx, add(after, before)), -1), scalar_like(y, 0.5))
 
 
+@one_launch(arrays=5)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear function through the points (xp, fp), evaluated at `x`.
 
@@ -236,6 +240,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 # -- counting -----------------------------------------------------------------------------------------------------
 
+@one_launch
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
     """How often each of 0, 1, ... occurs in an integer vector, or the sum of the weights of its occurrences.
 
@@ -309,6 +314,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
 
 # -- covariance ---------------------------------------------------------------------------------------------------
 
+@one_launch
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
         aweights: Any = None) -> Any:
     """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
@@ -347,6 +353,7 @@ def scale_of(value: float, like: Any) -> Any:
     return like.dtype.type(value)
 
 
+@one_launch
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
     """Correlation coefficients of variables, laid out as for `cov`."""
     c = cov(x, y, rowvar)
@@ -363,6 +370,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 def _sliding(name: str, flip: bool, doc: str) -> Callable:
     where = f"numpy.{name}"
 
+    @one_launch(arrays=2)
     def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
                 preferred_element_type: Any = None) -> Any:
         if mode not in ("full", "same", "valid"):

@@ -3,6 +3,7 @@ select, piecewise)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,56 +13,57 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray, typeof
-from xjax.numpy.index_parts import integers, wrapped
+from xjax.numpy.index_parts import integers, widened, wrapped
+from xjax.numpy.indexing import operands_beside
 from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, promote
 from xjax.numpy.selection import choose as choose_between
 from xjax.numpy.selection import operand, refuse_out
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import stack
 from xjax.ops.checks import canonical_axis
-from xjax.ops.compare import clamp, lt, ne, select_n
+from xjax.ops.compare import clamp, ne, select_n
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add
-from xjax.ops.gather import gather
+from xjax.ops.gather import fill_constant, gather
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from xjax.ops.piecewise import rem
 from xjax.ops.reduce import argmax
 from xjax.ops.scatter import scatter
 from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
+from xjax.ops.slice import modulo
 from xjax.ops.zeros import full_of, zeros_of
+from xjax.runtime.one_launch import one_launch
 
 # -- positions ----------------------------------------------------------------------------------------------------
 
 def _mode(where: str, mode: Any) -> Any:
     """The mode of a gather; "wrap" stays a word, because it is a matter of the positions alone."""
-    if mode == "raise":
+    if isinstance(mode, str) and mode == "raise":
         raise bad(where, "mode='raise' is not supported: a program cannot raise by the values it computes with",
                   fix="use mode='fill', which reads nan out of range, or 'clip', 'wrap'.", exc=NotImplementedError)
-    return "wrap" if mode == "wrap" else GatherScatterMode.from_any(mode)
+    return "wrap" if isinstance(mode, str) and mode == "wrap" else GatherScatterMode.from_any(mode)
 
 
-def _positions(where: str, indices: Any, size: int, mode: Any, wrap_negative: bool = True) -> tuple[Any, Any]:
-    """Integer positions along an axis of `size`, and the mode of the gather that reads them."""
+def _indices(where: str, indices: Any) -> Any:
+    """An integer array: NumPy's if it is known."""
     indices = array_like(where, indices)
     aval = typeof(indices)
     if not dtypes.is_int(aval.dtype):
         raise bad(where, "the indices must be integers", given={"indices": aval.str_short()},
                   fix="convert them with x.astype('int32'), or use a mask as x[mask].")
-    indices = integers(indices)
+    return integers(indices)
+
+
+def _positions(indices: Any, size: int, mode: Any, wraps: bool = True) -> tuple[Any, Any]:
+    """Positions along an axis of `size`, and the mode of the gather that reads them."""
     if mode == "wrap":
         return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
-    if mode is not GatherScatterMode.CLIP and wrap_negative:
-        indices = wrapped(indices, size, True)
-    return indices, mode
+    return wrapped(indices, size, wraps and mode is not GatherScatterMode.CLIP), mode
 
 
 def _modulo(indices: Any, size: int) -> Any:
     """Positions modulo `size`, counted as Python does."""
     if isinstance(indices, np.ndarray):
         return (indices % max(size, 1)).astype(indices.dtype)
-    dtype = indices.aval.dtype
-    remainder = rem(indices, dtype.type(max(size, 1)))
-    return select_n(lt(remainder, dtype.type(0)), remainder, add(remainder, dtype.type(size)))
+    return modulo(widened(indices), size)
 
 
 def _flat(x: Any) -> Any:
@@ -89,21 +91,34 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     refuse_out(where, out)
     a = operand(where, a)
     if axis is None:
-        a, axis = _flat(a), 0
-    shape = typeof(a).shape
+        a, axis = a if a.ndim == 1 else _flat(a), 0
+    shape = a.shape
     axis = canonical_axis(axis, len(shape), where)
-    positions, mode = _positions(where, indices, shape[axis], _mode(where, mode))
-    ndim = np.ndim(positions)
-    out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
-    if not np.prod(out_shape):
-        return zeros_of(typeof(a).update(shape=out_shape))
-    if not shape[axis]:
+    indices, mode = _indices(where, indices), _mode(where, mode)
+    if not shape[axis] and typeof(indices).size and typeof(a).update(shape=_dropped(shape, axis)).size:
         raise bad(where, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
                   exc=IndexError)
+    a, indices = operands_beside(a, a, indices)
+    return _take(a, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, a), flags=(
+        bool(unique_indices), bool(indices_are_sorted)))
+
+
+def _fill(fill_value: Any, mode: Any, a: Any) -> Any:
+    return fill_constant(fill_value, a.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
+
+
+@one_launch
+def _take(a: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, flags: tuple[bool, bool]) -> Any:
+    shape = a.shape
+    positions, mode = _positions(indices, shape[axis], mode)
+    ndim = np.ndim(positions)
+    out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
+    if not math.prod(out_shape):
+        return zeros_of(typeof(a).update(shape=out_shape))
     offsets = (*range(axis), *range(axis + ndim, len(out_shape)))
     return gather(a, broadcast_in_dim(positions, (*np.shape(positions), 1), range(ndim)),
                   GatherDimensionNumbers(offsets, (axis,), (axis,)), (*shape[:axis], 1, *shape[axis + 1:]), mode=mode,
-                  fill_value=fill_value, unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
+                  fill_value=fill_value, unique_indices=flags[0], indices_are_sorted=flags[1])
 
 
 # -- take_along_axis, put_along_axis ------------------------------------------------------------------------------
@@ -122,7 +137,14 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     where = "numpy.take_along_axis"
     arr, indices, axis = _along(where, arr, indices, axis)
     mode = _mode(where, mode)
-    positions, mode = _positions(where, indices, arr.shape[axis], mode, wrap_negative_indices)
+    arr, indices = operands_beside(arr, arr, _indices(where, indices))
+    return _take_along(arr, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, arr),
+                       wraps=bool(wrap_negative_indices))
+
+
+@one_launch
+def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, wraps: bool) -> Any:
+    positions, mode = _positions(indices, arr.shape[axis], mode, wraps)
     if not positions.size:
         return zeros_of(typeof(arr).update(shape=np.shape(positions)))
     others = tuple(d for d in range(arr.ndim) if d != axis)
@@ -185,7 +207,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
                   fix="add axes of size 1 to the indices.", exc=ValueError)
     indices = broadcast_to(indices, tuple(m if d == axis else n for d, (n, m) in
                                           enumerate(zip(arr.shape, given.shape, strict=True))))
-    positions, mode = _positions(where, indices, arr.shape[axis], _mode(where, mode))
+    positions, mode = _positions(_indices(where, indices), arr.shape[axis], _mode(where, mode))
     updates = broadcast_to(cast(where, array_like(where, values), arr.dtype), np.shape(positions))
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
@@ -200,7 +222,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     where = "numpy.put"
     refuse_inplace(where, inplace)
     a = to_array_like(where, a)
-    positions, mode = _positions(where, ind, typeof(a).size, _mode(where, mode))
+    positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode))
     values = _flat(cast(where, operand(where, v), a.dtype))
     count = int(np.prod(np.shape(positions), dtype=np.int64))
     if not count or not values.size:

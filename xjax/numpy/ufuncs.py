@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from xjax.core import dtypes
+from xjax.core.config import config
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import array_like, aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
 from xjax.ops import bitwise as bits
 from xjax.ops import compare, elementwise, piecewise, transcendental
 from xjax.ops.complex_numbers import imag_p, real_p
 from xjax.runtime.array import Array, to_array
+from xjax.runtime.dispatch import launched
 
 # ml_dtypes' narrow types are taken on the general path; what is here needs no promotion.
 _BITS = frozenset({dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
@@ -26,7 +28,9 @@ _NUMBERS = _INTS | _INEXACT
 _ANY = _NUMBERS | _BITS
 
 # (dtype of the array, type of the Python number beside it) -> the type as which the number is a literal of the dtype.
+# Only where the number alone would have that dtype too: with x64 a Python float is a float64.
 _LITERAL = {(dtypes.float32, float): float, (dtypes.float32, int): float, (dtypes.int32, int): int}
+_LITERAL_X64 = {(dtypes.float64, float): float, (dtypes.float64, int): float, (dtypes.int64, int): int}
 _SMALL = 2**24
 
 
@@ -67,7 +71,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
                 if aval is y.aval and aval.dtype in direct:
                     return p.bind(x, y)
             elif not aval.weak_type and aval.dtype in direct:
-                literal = _LITERAL.get((aval.dtype, type(y)))
+                literal = (_LITERAL_X64 if config.enable_x64 else _LITERAL).get((aval.dtype, type(y)))
                 if literal is not None and -_SMALL < y < _SMALL:
                     return p.bind(x, literal(y))
         x, y = promote_shapes(where, *promote(where, x, y, to=to))
@@ -92,15 +96,15 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
     where = f"numpy.{name}"
 
     def ufunc(x: Any, /) -> Any:
-        if type(x) is Array and x.aval.dtype in direct:
-            return p.bind(x)
         aval = aval_of(where, x)
+        if type(x) is Array and aval.dtype in direct:
+            return p.bind(x)
         if keep is not None and keep(aval.dtype):
             return to_array_like(where, x)
         x, = promote(where, x, to=to)
         return p.bind(x)
 
-    return _named(ufunc, name, doc)
+    return _named(launched(p, ufunc), name, doc)
 
 
 # -- one argument -------------------------------------------------------------------------------------------------

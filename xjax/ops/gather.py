@@ -19,6 +19,7 @@ from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import Jaxpr
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
+from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.arrange import batched_in_front
 from xjax.ops.checks import static_int
@@ -63,9 +64,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
     numbers = GatherDimensionNumbers(*map(as_ints, dimension_numbers))
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.FILL_OR_DROP:
-        fill_value = _default_fill(typeof(operand).dtype) if fill_value is None else fill_value
-        if isinstance(fill_value, (float, np.floating)) and math.isnan(fill_value):
-            fill_value = _NAN
+        fill_value = fill_constant(fill_value, typeof(operand).dtype)
     else:
         fill_value = None
     return gather_p.bind(
@@ -75,8 +74,14 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         fill_value=fill_value)
 
 
-def _default_fill(dtype: np.dtype) -> Any:
-    """What a gather gives outside: a value that is unlikely to go unnoticed."""
+def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
+    """What a gather of this dtype gives outside, as a number; None: a value that is unlikely to go unnoticed."""
+    if fill_value is not None:
+        if isinstance(fill_value, Tracer) or np.ndim(fill_value):
+            raise bad("gather", "`fill_value` must be a known number", given={"fill_value": fill_value},
+                      fix="read with mode='clip', then choose by numpy.where(inside, x, fill_value).")
+        known = fill_value if isinstance(fill_value, (int, float, complex, np.generic)) else np.asarray(fill_value)[()]
+        return _NAN if isinstance(known, (float, np.floating)) and math.isnan(known) else known
     if dtypes.is_inexact(dtype):
         return _NAN
     if dtypes.is_bool(dtype):

@@ -20,7 +20,7 @@ def _shape(shape: Any, where: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         shape = (shape,)
     found = tuple([n if type(n) is int else static_int(n, "shape", where) for n in shape])
-    if any(n < 0 for n in found):
+    if found and min(found) < 0:
         raise bad(where, "shapes must have sizes >= 0", given={"shape": str(found)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return found

@@ -13,13 +13,14 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.arrange import batched_in_front, concatenate, jointly_linear, slice_text
-from xjax.ops.checks import canonical_axis, check_same_dtype, static_int
+from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, sub
-from xjax.ops.gather import gather_p
+from xjax.ops.gather import gather, gather_p
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from xjax.ops.makers import match_scalars
+from xjax.ops.piecewise import rem
 from xjax.ops.scatter import scatter_p
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, squeeze
 from xjax.ops.zeros import full_of, instantiate, zeros_of
@@ -109,6 +110,37 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return part if keepdims else squeeze(part, (axis,))
 
 
+def modulo(positions: Any, size: int) -> Any:
+    """Positions along an axis of `size`, counted round and round as Python's % does."""
+    dtype = positions.aval.dtype
+    remainder = rem(positions, dtype.type(max(size, 1)))
+    return select_n(lt(remainder, dtype.type(0)), remainder, add(remainder, dtype.type(size)))
+
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+    """The slices of `src` at the positions `idxs[k][i]` of the axes `axes[k]`, for each i.
+
+    Args: src: any[...]; idxs: arrays int[n], one for each of `axes`. Positions are taken modulo the size of the axis.
+    Returns: any[n, *other axes of src].
+
+    >>> xjax.lax.index_take(np.arange(6).reshape(2, 3), (np.array([0, 1]), np.array([-1, 0])), (0, 1))
+    Array([2, 3], dtype=int32)
+    """
+    where, shape = "lax.index_take", typeof(src).shape
+    axes = canonical_axes(axes, len(shape), where)
+    given = [typeof(i) for i in idxs]
+    if len(given) != len(axes) or not axes or len({a.shape for a in given}) > 1 or given[0].ndim != 1 or not all(
+            dtypes.is_int(a.dtype) for a in given):
+        raise bad(where, "needs one integer vector for each axis, all of one length",
+                  given={"axes": str(axes), "idxs": ", ".join(a.str_short() for a in given)},
+                  fix="pass idxs=(i, j, ...) of type int32[n] and as many axes.")
+    columns = [modulo(convert_element_type(i, dtypes.canonicalize_dtype(np.int64)), shape[a])
+               for i, a in zip(idxs, axes, strict=True)]
+    sizes = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    numbers = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), tuple(sorted(axes)), tuple(axes))
+    return gather(src, concatenate([expand_dims(c, (1,)) for c in columns], 1), numbers, sizes)
+
+
 # -- pad ----------------------------------------------------------------------------------------------------------
 
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
@@ -191,7 +223,10 @@ def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequenc
         raise bad(where, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",
                   fix="pass 0 for the axes that are kept whole.")
     dtype = _start_dtype(indices, where)
-    return [_start(i, n, neg, dtype) for i, n, neg in zip(indices, shape, allowed, strict=True)]
+    if dtypes.iinfo(dtype).max < max(shape, default=0) and not dtypes.is_unsigned(dtype) and any(allowed):
+        dtype = np.dtype(np.int32)                  # counting from the end needs a type that holds the sizes
+        indices = [i if type(i) is int else convert_element_type(i, dtype) for i in indices]
+    return [_start(i, n, neg, dtype, where) for i, n, neg in zip(indices, shape, allowed, strict=True)]
 
 
 def _start_dtype(indices: Sequence[Any], where: str) -> np.dtype:
@@ -204,11 +239,14 @@ def _start_dtype(indices: Sequence[Any], where: str) -> np.dtype:
     return found.pop() if found else dtypes.canonicalize_dtype(int)
 
 
-def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype) -> Any:
+def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, where: str) -> Any:
     """A start of the dtype, not counted from the end any more."""
     if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
         index = int(index)
-        return dtype.type(max(index + size, 0) if index < 0 and allow_negative else max(index, 0))
+        if index < 0 and not allow_negative:
+            raise bad(where, f"the start {index} is negative", given={"size of the axis": str(size)},
+                      fix="pass allow_negative_indices=True to count from the end.", exc=ValueError)
+        return dtype.type(max(index + size, 0) if index < 0 else index)
     if not allow_negative or dtypes.is_unsigned(dtype):
         return index
     return select_n(lt(index, dtype.type(0)), index, add(_strong(index, dtype), dtype.type(size)))
