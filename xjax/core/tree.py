@@ -332,6 +332,12 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     return separator.join(map(_simple_key if simple else str, keys))
 
 
+def leaf_paths(name: str, treedef: PyTreeDef) -> list[str]:
+    """The path of each leaf of a structure behind a name: ``carry['h']``; the name itself for a lone leaf."""
+    tree = tree_unflatten(treedef, range(treedef.num_leaves))
+    return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
+
+
 def _simple_key(key: Any) -> str:
     for field in ("idx", "key", "name"):
         if isinstance(key, _KEY_CLASSES) and hasattr(key, field):

@@ -6,7 +6,7 @@ object, so caches compare them by identity and `a is b` means "same type".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,12 @@ class Zero:
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
+
+
+def with_zeros(flags: Iterable[bool], given: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
+    """Tangents (or cotangents) of values of these types: the given ones where flagged, Zero elsewhere."""
+    found = iter(given)
+    return [next(found) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
 
 
 class LinearInput:

@@ -7,9 +7,9 @@ from typing import Any
 
 from xjax.core.calls import function_name
 from xjax.core.errors import bad
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.lax.control import check_callable, flat_arrays, leaf_paths, same_type
+from xjax.lax.control import check_callable, flat_arrays, same_type
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import canonical_axis
 from xjax.ops.identity import copy

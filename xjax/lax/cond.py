@@ -24,8 +24,8 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.tree import tree_mismatch, tree_unflatten
-from xjax.core.types import ShapedArray, is_linear, typeof
+from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
+from xjax.core.types import ShapedArray, is_linear, typeof, with_zeros
 from xjax.lax.control import (
     Flags,
     check_callable,
@@ -34,13 +34,11 @@ from xjax.lax.control import (
     flat_arrays,
     front,
     is_known,
-    leaf_paths,
     merge,
     nonzero_flags,
     same_type,
     unflagged,
     with_all_residuals,
-    with_zeros,
 )
 from xjax.ops.compare import clamp, eq, select_n
 from xjax.ops.convert import convert_element_type

@@ -16,9 +16,9 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import (
     flatten,
     keystr,
+    leaf_paths,
     tree_flatten_with_path,
     tree_mismatch,
-    tree_unflatten,
     treedef_children,
 )
 from xjax.core.types import ShapedArray, Zero, typeof
@@ -60,12 +60,6 @@ def parameter_name(f: Callable, position: int, count: int, default: str) -> str:
     """How the user calls a parameter of `f`, for messages."""
     names = argument_names(f, (None,) * count, {})
     return names[position] if len(names) > position and not names[position].startswith("args[") else default
-
-
-def leaf_paths(name: str, treedef: Any) -> list[str]:
-    """``carry['h']`` for each leaf of a structure."""
-    tree = tree_unflatten(treedef, range(treedef.num_leaves))
-    return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
 
 
 # -- carries ------------------------------------------------------------------------------------------------------
@@ -181,12 +175,6 @@ def front(mapped: Iterable[bool]) -> tuple[int | None, ...]:
 
 def nonzero_flags(tangents: Iterable[Any]) -> Flags:
     return tuple(type(t) is not Zero for t in tangents)
-
-
-def with_zeros(flags: Iterable[bool], given: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
-    """Tangents of all results from those flagged; the others are Zero."""
-    found = iter(given)
-    return [next(found) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
 
 
 def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:

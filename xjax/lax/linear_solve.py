@@ -17,9 +17,9 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten, treedef_children
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten, treedef_children
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
-from xjax.lax.control import Flags, check_callable, fixpoint, flat_arrays, front, leaf_paths, same_type
+from xjax.lax.control import Flags, check_callable, fixpoint, flat_arrays, front, same_type
 from xjax.ops.elementwise import neg
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate

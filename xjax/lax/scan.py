@@ -19,7 +19,7 @@ from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.tree import flatten, tree_unflatten, treedef_children
+from xjax.core.tree import flatten, leaf_paths, tree_unflatten, treedef_children
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import (
     LoopWords,
@@ -27,7 +27,6 @@ from xjax.lax.control import (
     check_carry,
     check_carry_structure,
     flat_arrays,
-    leaf_paths,
     promote,
     promoted_dtypes,
 )

@@ -13,7 +13,7 @@ from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, pro
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.types import ShapedArray, is_linear
+from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import (
     Flags,
     cut_program,
@@ -26,7 +26,6 @@ from xjax.lax.control import (
     program_of,
     unflagged,
     with_all_residuals,
-    with_zeros,
 )
 from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate

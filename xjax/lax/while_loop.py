@@ -25,7 +25,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
     Flags,
     LoopWords,
@@ -44,7 +44,6 @@ from xjax.lax.control import (
     promote,
     promoted_dtypes,
     unflagged,
-    with_zeros,
 )
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program

@@ -346,6 +346,8 @@ def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
 
 def take_slices(a: Any, index: Any, axis: int) -> Any:
     """Slices of `a` at int32[n] positions along an axis, which are in range."""
+    if not index.shape[0]:
+        return slice_in_dim(a, 0, 0, axis=axis)         # an empty axis has no slice that a gather could take
     window = list(a.shape)
     window[axis] = 1
     offset = tuple(d for d in range(a.ndim) if d != axis)

@@ -13,7 +13,7 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.types import Zero, is_linear
+from xjax.core.types import Zero, is_linear, with_zeros
 from xjax.runtime.array import to_array
 from xjax.runtime.executable import program_executable
 from xjax.transforms.batching import batch_program
@@ -46,9 +46,7 @@ def _jit_jvp(primals, tangents, *, name, jaxpr):
     program, has_tangent = jvp_program(jaxpr, nonzero, (False,) * len(jaxpr.out_avals))
     out = bind_program(program, [*primals, *(dx for dx in tangents if type(dx) is not Zero)], name)
     n = len(jaxpr.out_avals)
-    given = iter(out[n:])
-    return out[:n], [next(given) if flag else Zero(a.tangent())
-                     for flag, a in zip(has_tangent, jaxpr.out_avals, strict=True)]
+    return out[:n], with_zeros(has_tangent, out[n:], jaxpr.out_avals)
 
 
 def _jit_linearize(trace, primals, tangents, *, name, jaxpr):
@@ -59,9 +57,8 @@ def _jit_linearize(trace, primals, tangents, *, name, jaxpr):
     computed = iter(out[n:])
     residuals = [next(computed) if k is None else primals[k] for k in lin.forwarded]
     with current_trace(trace.tangent):
-        given = iter(bind_program(lin.tangent, [*residuals, *(dx for dx in tangents if type(dx) is not Zero)], name))
-    return out[:n], [next(given) if flag else Zero(a.tangent())
-                     for flag, a in zip(lin.nonzero, jaxpr.out_avals, strict=True)]
+        douts = bind_program(lin.tangent, [*residuals, *(dx for dx in tangents if type(dx) is not Zero)], name)
+    return out[:n], with_zeros(lin.nonzero, douts, jaxpr.out_avals)
 
 
 def _jit_transpose(cts, *args, name, jaxpr):

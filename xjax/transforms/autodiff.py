@@ -20,7 +20,7 @@ from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
 from xjax.core.tree_nodes import Partial
-from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, typeof
+from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
@@ -288,6 +288,5 @@ class _LinearFunction(_Linear):
                       given=tree_mismatch("tangents", self.in_tree, tree), fix="pass one tangent for each primal.")
         dxs = [_check_tangent(self.where, "tangent", dx, a) for dx, a in zip(dxs, self.in_avals, strict=True)]
         dxs = [dx for dx, flag in zip(dxs, self.lin.active, strict=True) if flag]
-        dys = iter(eval_jaxpr(self.lin.program.jaxpr, residuals, *dxs))
-        return tree_unflatten(self.out_tree, [next(dys) if flag else instantiate(Zero(a.tangent()))
-                                              for a, flag in zip(self.out_avals, self.lin.nonzero, strict=True)])
+        dys = eval_jaxpr(self.lin.program.jaxpr, residuals, *dxs)
+        return tree_unflatten(self.out_tree, map(instantiate, with_zeros(self.lin.nonzero, dys, self.out_avals)))

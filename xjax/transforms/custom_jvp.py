@@ -17,7 +17,7 @@ from xjax.core.lowering import lower_call
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, tree_map, tree_mismatch, tree_unflatten
+from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_unflatten
 from xjax.core.types import Zero, typeof
 from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import accumulate
@@ -31,7 +31,6 @@ from xjax.transforms.rule_functions import (
     check_like,
     closed_over,
     positional_arguments,
-    result_paths,
     symbolic,
     unsymbolic,
 )
@@ -123,7 +122,7 @@ class _Rule:
             raise bad(where, "the rule's value and tangent have different structures",
                       given=tree_mismatch("tangent", tree, dtree), fix="return one tangent for each result.")
         self.flat.take_value(self.__name__, ys, tree)
-        check_like(where, "tangent", lambda: result_paths(tree), dys, [typeof(y).tangent() for y in ys],
+        check_like(where, "tangent", lambda: leaf_paths("", tree), dys, [typeof(y).tangent() for y in ys],
                    fix="return tangents with the shape and dtype of the value: astype where they differ.")
         dys = [unsymbolic(dy) for dy in dys]
         return ys, [dy if type(dy) is Zero or typeof(dy).dtype != float0 else Zero(typeof(dy)) for dy in dys]

@@ -21,15 +21,15 @@ from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, tree_mismatch, tree_structure, tree_unflatten
-from xjax.core.types import LinearInput, Zero, is_linear, typeof
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.types import LinearInput, Zero, is_linear, typeof, with_zeros
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import place_axis, with_axis
 from xjax.transforms.jvp import jvp_flat, jvp_program
 from xjax.transforms.linearize import linearize_flat
-from xjax.transforms.remat import two_passes, with_zeros
-from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments, result_paths
+from xjax.transforms.remat import two_passes
+from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments
 from xjax.transforms.trace_cache import trace_function
 from xjax.transforms.transpose import backward, transpose_program
 
@@ -102,7 +102,7 @@ class _UserRule:
                           fix="return trees like the function's result.", exc=ValueError)
         outs, flags = flatten(out[0])[0], [bool(flag) for flag in flatten(out[1])[0]]
         wanted = [with_axis(a, 0 if flag else None, size) for a, flag in zip(self.out_avals, flags, strict=True)]
-        check_like(self.where, "result", lambda: result_paths(self.out_tree), outs, wanted,
+        check_like(self.where, "result", lambda: leaf_paths("", self.out_tree), outs, wanted,
                    fix=f"put the mapped axis (size {size}) in front where out_batched is True, nowhere else.")
         return outs, flags
 

@@ -11,7 +11,7 @@ from xjax.core.jaxpr import ClosedJaxpr, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tag, Trace, Tracer
-from xjax.core.types import Zero, typeof
+from xjax.core.types import Zero, typeof, with_zeros
 from xjax.ops.zeros import instantiate
 
 
@@ -111,10 +111,7 @@ def jvp_program(closed: ClosedJaxpr, nonzero: tuple[bool, ...],
     def run(*args: Any) -> list[Any]:
         nonlocal has_tangent
         n = len(nonzero)
-        given = iter(args[n:])
-        tangents = [next(given) if flag else Zero(a.tangent())
-                    for flag, a in zip(nonzero, closed.in_avals, strict=True)]
-        outs, douts = jvp_flat(closed, args[:n], tangents)
+        outs, douts = jvp_flat(closed, args[:n], with_zeros(nonzero, args[n:], closed.in_avals))
         douts = [instantiate(d) if force else d for d, force in zip(douts, instantiated, strict=True)]
         has_tangent = tuple(type(d) is not Zero for d in douts)
         return [*outs, *(d for d in douts if type(d) is not Zero)]

@@ -11,11 +11,11 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.types import Zero, is_linear, typeof
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_axis
-from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis, result_paths
+from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis
 
 # (transposed program, what it captured), made when it is first asked for.
 Transpose = Callable[[], tuple[ClosedJaxpr, Sequence[Any]]]
@@ -62,7 +62,7 @@ def _check_transpose(where: str, tree: Any, avals: Sequence[Any], got: Any, got_
     if got != tree:
         raise bad(where, "`fun_transpose` must return a tree like the linear arguments",
                   given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")
-    check_like(where, "cotangent", lambda: result_paths(tree), got_avals, avals,
+    check_like(where, "cotangent", lambda: leaf_paths("", tree), got_avals, avals,
                fix="return cotangents with the shape and dtype of the linear arguments.")
 
 

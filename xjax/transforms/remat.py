@@ -22,7 +22,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import Zero, is_linear, typeof
+from xjax.core.types import Zero, is_linear, typeof, with_zeros
 from xjax.ops.identity import optimization_barrier_p
 from xjax.transforms.batching import batch_program
 from xjax.transforms.checkpoint_policies import Policy
@@ -129,11 +129,6 @@ def _jvp(primals, tangents, *, jaxpr, differentiated, **params):
     found = _bind(program, [*primals, *(dx for dx in tangents if type(dx) is not Zero)], params, differentiated)
     n = len(jaxpr.out_avals)
     return found[:n], with_zeros(has, found[n:], jaxpr.out_avals)
-
-
-def with_zeros(flags, given, avals):
-    given = iter(given)
-    return [next(given) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
 
 
 def _linearize(trace, primals, tangents, *, jaxpr, differentiated, **params):

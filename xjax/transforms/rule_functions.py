@@ -10,7 +10,7 @@ from typing import Any
 from xjax.core.calls import Flat, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
-from xjax.core.tree import keystr, tree_flatten_with_path, tree_map, tree_mismatch
+from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
@@ -91,15 +91,10 @@ class PrimalFunction(Flat):
         if tree != self.out_tree:
             raise bad(self.where, f"the value that `{rule}` returned has another structure than the function's result",
                       given=tree_mismatch("value", self.out_tree, tree), fix=_RETURN_THE_VALUE)
-        check_like(self.where, "value", lambda: result_paths(tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
+        check_like(self.where, "value", lambda: leaf_paths("", tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
 
 
 _RETURN_THE_VALUE = "return what the function returns: call it in the rule, on the primals."
-
-
-def result_paths(tree: Any) -> list[str]:
-    """The path of each leaf of a structure, ``['w'][0]``; empty for a lone leaf."""
-    return [keystr(path) for path, _ in tree_flatten_with_path(tree.unflatten(range(tree.num_leaves)))[0]]
 
 
 class SymbolicZero:

@@ -8,7 +8,7 @@ from typing import Any
 from xjax.core.context import context
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.types import LinearInput, Zero
+from xjax.core.types import LinearInput, Zero, with_zeros
 from xjax.ops.makers import accumulate_p
 from xjax.ops.zeros import instantiate
 
@@ -89,8 +89,7 @@ def transpose_program(closed: ClosedJaxpr, linear: tuple[bool, ...], nonzero_cts
         nonlocal has_ct
         given = iter(args)
         inputs = [LinearInput(a) if lin else next(given) for a, lin in zip(closed.in_avals, linear, strict=True)]
-        cts = [next(given) if flag else Zero(a.tangent())
-               for a, flag in zip(closed.out_avals, nonzero_cts, strict=True)]
+        cts = with_zeros(nonzero_cts, given, closed.out_avals)
         found = backward(closed.jaxpr, closed.consts, inputs, cts)
         found = [ct for ct, lin in zip(found, linear, strict=True) if lin]
         if instantiated:
