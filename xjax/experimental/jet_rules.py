@@ -124,16 +124,19 @@ def integer_power(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coe
     (u,), n = us, params["y"]
     if n == 0:
         return constant(p, us, params)
-    power, result = u, None
-    for bit in reversed(bin(abs(n))[2:]):
-        if bit == "1":
-            result = power if result is None else _product(result, power)
-        power = _product(power, power)
-    result[0] = p.bind(u[0], y=abs(n)) if n > 0 else result[0]
+    result = _positive_power(u, abs(n))
     if n > 0:
-        return result
+        return [p.bind(u[0], y=n), *result[1:]]
     one = scalar_like(u[0], 1)
     return quotient(p, [[one, *[Zero(typeof(u[0]).tangent())] * (len(u) - 1)], result], {})
+
+
+def _positive_power(u: Coefficients, n: int) -> Coefficients:
+    if n == 1:
+        return u
+    half = _positive_power(u, n // 2)
+    squared = _product(half, half)
+    return _product(squared, u) if n % 2 else squared
 
 
 def _product(u: Sequence[Any], w: Sequence[Any]) -> Coefficients:
