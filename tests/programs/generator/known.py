@@ -1,0 +1,34 @@
+"""Differences that are JAX's own faults or choices of xjax: each with a narrow condition and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.programs.generator.program import Program
+
+
+def _forward_over_reverse_rule(text: str, detail: str) -> bool:
+    return "forward-mode differentiation" in detail and ("custom_vjp" in text or "custom_gradient" in text)
+
+
+def _map_in_map(text: str, detail: str) -> bool:
+    return "a pmap or shard_map inside another one" in detail and text.count("jax.pmap") > 1
+
+
+def _empty_rows_in_batches(text: str, detail: str) -> bool:
+    return "ZeroDivisionError: integer modulo by zero" in detail and "batch_size=" in text
+
+
+# (condition on the program's text and on the text of the difference, reason)
+KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
+    (_forward_over_reverse_rule,
+     "forward mode of a custom_vjp function whose value is not used: JAX drops the call before it looks for a rule"),
+    (_empty_rows_in_batches, "lax.map with batch_size over a leaf without elements: JAX divides by zero"),
+    (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
+)
+
+
+def known_difference(p: Program, detail: str) -> str | None:
+    """The reason why this difference is expected, None if it is not."""
+    text = p.text()
+    return next((reason for holds, reason in KNOWN if holds(text, detail)), None)

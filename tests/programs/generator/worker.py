@@ -1,0 +1,30 @@
+"""A process that checks a range of seeds and prints a line of JSON for each: ``worker first last``.
+
+Both libraries read the environment at their import: `random_programs` sets it before it starts this.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import sys
+
+import jax
+
+from tests.programs.generator.draw import program
+from tests.programs.generator.run import check
+
+_TIME_LIMIT = 600                # seconds for one program, its minimisation included
+
+
+def main(first: int, last: int) -> None:
+    """Check the seeds one after the other; a program that hangs ends the process with its traceback."""
+    for seed in range(first, last):
+        faulthandler.dump_traceback_later(_TIME_LIMIT, exit=True)
+        found = check(jax, program(seed))
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps({"seed": seed, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,36 @@
+"""Random programs give in xjax what they give in real JAX; `random_programs` runs thousands, this a few hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.generator.coverage import Coverage
+from tests.programs.generator.draw import program
+from tests.programs.generator.run import check
+
+_CHUNK = 15
+
+
+@pytest.mark.parametrize("first", [
+    *range(0, 120, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(120, 600, _CHUNK))])
+def test_programs_agree_with_jax(first):
+    jax = pytest.importorskip("jax")
+    for seed in range(first, first + _CHUNK):
+        found = check(jax, program(seed))
+        assert "text" not in found, f"seed {seed}: {found['kind']}\n{found['text']}"
+
+
+def test_a_seed_is_a_program():
+    """The description is a function of the seed alone, and its text is Python."""
+    for seed in range(300):
+        text = program(seed).text()
+        assert text == program(seed).text()
+        compile(text, "<program>", "exec")
+
+
+def test_everything_is_drawn():
+    """Every operation, transform, pair of transforms and construct inside a transform, 20 times in 5,000 programs."""
+    coverage = Coverage()
+    for seed in range(1500):
+        coverage.add(program(seed), "drawn")
+    assert coverage.rare(6) == []
