@@ -8,11 +8,11 @@ from tests.programs.generator.coverage import Coverage
 from tests.programs.generator.draw import program
 from tests.programs.generator.run import check
 
-_CHUNK = 15
+_CHUNK = 20
 
 
 @pytest.mark.parametrize("first", [
-    *range(0, 120, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(120, 600, _CHUNK))])
+    *range(0, 200, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(200, 600, _CHUNK))])
 def test_programs_agree_with_jax(first):
     jax = pytest.importorskip("jax")
     for seed in range(first, first + _CHUNK):

@@ -19,11 +19,17 @@ def _empty_rows_in_batches(text: str, detail: str) -> bool:
     return "ZeroDivisionError: integer modulo by zero" in detail and "batch_size=" in text
 
 
+def _sign_of_nan(text: str, detail: str) -> bool:
+    return "lax.top_k" in text and "nan" in detail
+
+
 # (condition on the program's text and on the text of the difference, reason)
 KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_forward_over_reverse_rule,
      "forward mode of a custom_vjp function whose value is not used: JAX drops the call before it looks for a rule"),
     (_empty_rows_in_batches, "lax.map with batch_size over a leaf without elements: JAX divides by zero"),
+    (_sign_of_nan, "lax.top_k of NaN: JAX takes one with a sign bit (0 / 0 on x86) for the smallest, xjax any for the "
+     "largest, as sort does"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )
 
