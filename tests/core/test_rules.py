@@ -26,6 +26,8 @@ WITHOUT = {
     ("custom_lin", "lower"): "stands in tangent programs only, which are transposed, not run",
     ("custom_lin", "jvp"): "forward mode of custom_vjp",
     ("custom_lin", "batch"): "forward mode of custom_vjp",
+    **{(name, "jvp"): "no rule in JAX either" for name in (
+        "geqrf", "hessenberg", "householder_product", "ormqr", "schur", "tridiagonal")},
     ("nextafter", "jvp"): "no useful derivative",
     ("pmax", "jvp"): "no rule in JAX either",
     ("pmin", "jvp"): "no rule in JAX either",

@@ -178,7 +178,13 @@ rows("unique", I, (I, True, True, True), (I, {"size": 3}), (I, {"size": 12, "fil
      (I[:, :1] * 0, {"axis": 0}))
 rows("unique_values union1d", I[0], )
 rows("union1d intersect1d setdiff1d setxor1d", (I, I[0]))
-rows("isin", (I, I[0]), (I, I[0], {"invert": True}))
+rows("isin", (I, I[0]), (I, I[0], {"invert": True}), (I, X), (I, I[:0]), (NAN, NAN, {"method": "sort"}),
+     (I, I[0], {"method": "no"}))
+rows("intersect1d setdiff1d setxor1d", (I, I[0], {"size": 4}), (I[:0], I[0], {"size": 2}))
+rows("setxor1d", (I[0], I, {"size": 9, "fill_value": -7}))
+rows("setdiff1d", (NAN, X), (I[0], I[:0].astype(np.float32)))
+rows("intersect1d", (I, U, {"return_indices": True, "size": 9}))
+rows("unique_all unique_counts unique_inverse", I, (NAN[0],), (I, {"size": 12, "fill_value": 9}))
 rows("nonzero flatnonzero argwhere", I, (I, {"size": 4}), (I, {"size": 14, "fill_value": 7}))
 rows("searchsorted", (np.sort(V), X), (np.sort(V), X, "right"), (np.sort(EDGE[0]), NAN), (np.sort(V), 0.5))
 rows("digitize", (X, np.sort(V)), (X, np.sort(V)[::-1].copy(), True))
@@ -206,3 +212,48 @@ rows("issubdtype", ("float32", np.floating), ("int32", np.inexact))
 rows("isdtype", ("float32", "real floating"))
 rows("isscalar iscomplexobj isrealobj", 2.0, X)
 rows("float32 int32 bfloat16 complex64 bool_", 1, [1, 2], I)
+
+# -- bits, differences, windows, histograms of points --------------------------------------------------------------
+rows("gcd lcm", (12, 18), (I, 6), (I, I[::-1].copy()), (U, I), (U, U[0]), (X, 2), (True, 2))
+rows("packbits", I, (B, 1), (B, 0, "little"), X, (I, {"bitorder": "x"}), (B[:, :0], 1))
+rows("unpackbits", np.uint8(5), U[0], (U, 0, None, "little"), (U[0], {"count": 10}), (U[0], {"count": -3}),
+     (U, 1, 40), I)
+rows("frexp", X, I, (np.array([0, -0.0, np.inf, np.nan, 1, -3.5, 3e38], np.float32),), 3, H, C)
+rows("spacing", X, I, (np.array([0, -0.0, np.inf, np.nan, 1, -3.5, 3e38], np.float32),), H, C, 1e-38)
+rows("i0", X, 2, H)
+rows("bartlett blackman hamming hanning", 5, 4, 1, 0, -1)
+rows("kaiser", (5, 2.0), (4, 3), (1, 2.0), (0, 2.0))
+rows("gradient", V, I, (X, 2.0), (X, 2.0, 3.0), (X, 2.0, {"axis": 1}), (X, np.sort(V), {"axis": -1}), X3,
+     (X, {"axis": (0,)}), V[:1], (V, V[:3]), (X, 1.0, 2.0, 3.0), (V, X), V[:2], C)
+rows("unwrap", V * 9, (X * 9, {"axis": 0}), (I, {"period": 3}), (I, {"period": 4}), (X * 9, 4.0), C,
+     (U, {"period": 2.0}))
+rows("interp", (X, np.sort(V), POS[0], "extrapolate", "extrapolate"), (X, np.sort(V), POS[0], {"period": 1.5}),
+     (X, V, POS[0], 1.0, 2.0, 2), (X, V, POS[0], "no"))
+rows("histogramdd", X, (X[:, :2], 3), (X[:, :2], [2, 3]), (X[:, :2], 2, [(0, 4), None]), (X[:, :2], [2]), V,
+     (X[:, :2], 2, {"density": True}), (X[:, :2], 2, {"weights": POS[:, 0]}), (X[:, :2], 2, [(0, 4)]))
+rows("histogram2d", (V, POS[0]), (V, POS[0], 3), (V, POS[0], np.array([-1, 0, 2], np.float32)), (V, X[:, 0]))
+
+# -- polynomials --------------------------------------------------------------------------------------------------
+rows("poly", V, I[0], X[:, :3] * 0 + np.float32([[2, 1, 0], [1, 3, 1], [0, 1, 1]]), X, 2.0, C[0], V[:0])
+rows("polyval", (I[0], 2), (V, X), (V[:0], 2), (X, 2.0), (I[0], 2.5), (C[0], V), 2.0)
+rows("polyadd polysub", (I[0], V[:2]), (1, V), (C[0], I[0]))
+rows("polymul", (I[0], I[1]), (V, C[0]), (np.array([0, 0, 1, 2]), V, {"trim_leading_zeros": True}), (X, V),
+     (V[:2] * 0, V[:2] * 0, {"trim_leading_zeros": True}))
+rows("polydiv", (V, POS[0, :2]), (I[0], np.array([2, 1])), (V[:1], V), (V, V[:1]), (C[0], V[:2]),
+     (np.array([1.0, 5, 7], np.float32), np.array([1.0, 2], np.float32), {"trim_leading_zeros": True}))
+rows("polyder", V, (I[0], 2), (V, 5), (V, 0), (V, -1), 3.0)
+rows("polyint", V, (I[0], 2), (V, 2, 3.0), (V, 2, V[:2]), (V, 2, V[:3]), (V, -1), (V, 0), (C[0], 1, np.ones((1, 1))))
+
+# -- rarer keywords -----------------------------------------------------------------------------------------------
+rows("argsort", (X, {"dtype": "int8"}))
+rows("cov corrcoef", (X, {"dtype": "float16"}))
+rows("nanvar nanstd", (NAN, 0, {"mean": np.zeros((1, 4), np.float32)}))
+rows("trim_zeros", np.pad(X, 1), (np.pad(X, 1), "f", 1), np.zeros(3, np.float32))
+rows("empty_like", (X, {"device": None}))
+
+rows("polyfit", (V, POS[0], 1), (V, POS[0], 1, {"full": True}), (V, POS[0], 1, {"cov": True}), (V, POS.T, 1),
+     (V, POS[0], 1, {"cov": "unscaled", "w": POS[1]}), (V, POS.T, 1, {"cov": True, "w": POS[1]}), (V, POS[0], -1),
+     (V, POS[0, :3], 1), (X, V, 1), (V[:2], V[:2], 1, {"cov": True}), (V, V, 1, {"w": X}), (V[:0], V[:0], 1))
+
+# -- files and other libraries ------------------------------------------------------------------------------------
+rows("fromstring", ("1,2,3", int, {"sep": ","}), ("1 2.5", {"sep": " "}), ("1 2 3", "float32", 2, {"sep": " "}))

@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 
+import xjax
 import xjax.numpy as xnp
 from tests.numpy.rows import ROWS
 
+jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
 
 # Calls where we raise NumPy's class of error on purpose, and JAX another one (both are errors).
@@ -28,9 +30,10 @@ def to_arrays(module, x):
     return x
 
 
-def call(module, name, args, keywords):
-    args = [to_arrays(module, x) for x in args]
-    keywords = {k: to_arrays(module, v) for k, v in keywords.items()}
+def call(module, name, args, keywords, numpy=None):
+    """(result, error) of `module.name`; arrays are made by `numpy`, if that is another module."""
+    args = [to_arrays(numpy or module, x) for x in args]
+    keywords = {k: to_arrays(numpy or module, v) for k, v in keywords.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -62,6 +65,17 @@ def assert_same(ours, theirs, label):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_call(name):
+    check_rows(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_call_with_x64(name):
+    with xjax.enable_x64(True), jax.enable_x64(True):
+        check_rows(name)
+
+
+def check_rows(name):
     for row_name, args, keywords in ROWS:
         if row_name != name:
             continue
@@ -81,7 +95,10 @@ def test_every_function_has_a_row():
     functions = {n for n in xnp.__all__ if callable(getattr(xnp, n)) and not isinstance(getattr(xnp, n), type)}
     from_numpy = {n for n in functions if getattr(getattr(xnp, n), "__module__", "").startswith("numpy")}
     elsewhere = {"take", "take_along_axis", "put", "put_along_axis", "choose", "select", "piecewise", "compress",
-                 "extract", "place"}                                 # in test_indexing and test_at
+                 "extract", "place",                                 # in test_indexing and test_at
+                 "diag_indices_from", "fill_diagonal", "ix_", "mask_indices", "ravel_multi_index", "tril_indices_from",
+                 "triu_indices_from", "unravel_index", "vectorize", "apply_along_axis", "apply_over_axes", "frompyfunc",
+                 "roots", "load", "fromfile", "fromiter", "from_dlpack"}    # in files of their own
     assert functions - set(NAMES) - other - from_numpy - elsewhere == {"partition", "argpartition", "fix"}
 
 

@@ -41,6 +41,16 @@ FUNCTIONS = {
     "diag": lambda n, a: (n.diag(n.diagonal(a)) ** 2).sum(),
     "convolve": lambda n, a: (n.convolve(a[0], a[1]) ** 2).sum(),
     "tril": lambda n, a: (n.tril(a) ** 2).sum(),
+    "periodic interp": lambda n, a: n.interp(a, n.linspace(0, 2, 5), n.arange(5.0) ** 2, period=3).sum(),
+    "extrapolating interp": lambda n, a: n.interp(3 * a, n.arange(3.0), a[0, :3], "extrapolate", 2.0).sum(),
+    "gradient": lambda n, a: (n.gradient(a, n.cumsum(n.abs(a[0])), axis=1) ** 2).sum(),
+    "unwrap": lambda n, a: (n.unwrap(9 * a) ** 2).sum(),
+    "i0": lambda n, a: n.i0(a).sum(),
+    "kaiser": lambda n, a: (n.kaiser(5, 3 + a[0, 0]) * n.arange(5)).sum(),
+    "poly": lambda n, a: (n.poly(a[0]) ** 2).sum(),
+    "polyfit": lambda n, a: (n.polyfit(n.arange(4.0), a[0], 1, w=n.abs(a[1])) ** 2).sum(),
+    "polydiv": lambda n, a: (n.polydiv(a[0], 2 + a[1, :2])[0] ** 2).sum(),
+    "fill_diagonal": lambda n, a: (n.fill_diagonal(a, a[0, :3], inplace=False) ** 2).sum(),
 }
 
 

@@ -149,6 +149,20 @@ SPECIAL = [
     # jax has no derivative of zeta.
     Op("zeta", lambda lax, q: lax.zeta(3.0, q), lambda q: special.zeta(3, q), dtypes=("float32",),
        domain=POSITIVE, tol=4, same_programs=False),
+    unary("bessel_i0e", special.i0e, FLOATS, tol=4),
+    unary("bessel_i1e", special.i1e, FLOATS, domain=POSITIVE, tol=4),
+    # Loops: jax writes its density in another order. Wide grids are compared in tests/scipy.
+    Op("igamma", oracle=special.gammainc, shapes=BINARY[:2], dtypes=FLOATS, domain=(0.5, 4), grads=0, tol=8),
+    Op("igamma", lambda lax, x: lax.igamma(lax.full_like(x, 1.5), x), lambda x: special.gammainc(1.5, x),
+       shapes=UNARY[1:], dtypes=("float32",), domain=(0.5, 4), tol=8, id="igamma_of_x", same_programs=False),
+    Op("igammac", oracle=special.gammaincc, shapes=BINARY[1:3], dtypes=("float32",), domain=(0.5, 4), grads=1, tol=8,
+       same_programs=False),
+    Op("igamma_grad_a", shapes=BINARY[1:3], dtypes=("float32",), domain=(0.5, 4), grads=0, tol=20),
+    Op("betainc", oracle=special.betainc, shapes=TERNARY[1:], dtypes=("float32",), grads=0, tol=20,
+       domain=((0.5, 4), (0.5, 4), (0.1, 0.9))),
+    Op("betainc", lambda lax, x: lax.betainc(lax.full_like(x, 1.5), lax.full_like(x, 0.7), x),
+       lambda x: special.betainc(1.5, 0.7, x), shapes=UNARY[1:], dtypes=("float32",), domain=(0.1, 0.9), tol=20,
+       id="betainc_of_x", same_programs=False),
 ]
 
 CONVERSIONS = [

@@ -20,6 +20,7 @@ from xjax.ops import (
     cumulative,
     dot,
     elementwise,
+    fft,
     gather,
     index_numbers,
     prng,
@@ -33,8 +34,8 @@ from xjax.ops import (
     window_select,
 )
 
-_MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, reduce, gather, scatter, cumulative, sort, prng,
-            conv_numbers, conv, conv_forms, window, window_reduce, window_select, reductions)
+_MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, fft, reduce, gather, scatter, cumulative, sort,
+            prng, conv_numbers, conv, conv_forms, window, window_reduce, window_select, reductions)
 OURS = SimpleNamespace(**{name: value for module in _MODULES for name, value in vars(module).items()
                           if not name.startswith("_")})
 
@@ -289,6 +290,17 @@ SORTS = [
     Row("top_k bools", lambda lax, x: lax.top_k(x, 2), (BOOLS,)),
 ]
 
+TRANSFORMS = [
+    Row("fft", lambda lax, x: lax.fft(x, "FFT", (3, 4)), (c(2, 3, 4),), (0,)),
+    Row("fft real", lambda lax, x: lax.fft(x, lax.FftType.FFT, (5,)), (f(2, 5),), (0,)),
+    Row("fft inverse", lambda lax, x: lax.fft(x, "IFFT", (4,)), (c(2, 4),), (0,)),
+    Row("rfft", lambda lax, x: lax.fft(x, "RFFT", (2, 3, 4)), (f(2, 3, 4),), (0,)),
+    Row("rfft odd", lambda lax, x: lax.fft(x, "RFFT", (5,)), (f(2, 5),), (0,)),
+    Row("irfft", lambda lax, x: lax.fft(x, "IRFFT", (2, 6)), (c(2, 4),), (0,)),
+    Row("irfft odd", lambda lax, x: lax.fft(x, "IRFFT", (5,)), (c(3, 3),), (0,)),
+    Row("fft of one", lambda lax, x: lax.fft(lax.fft(x, "RFFT", (1,)), "IRFFT", (1,)), (f(2, 1),), (0,)),
+]
+
 NHWC = ("NHWC", "HWIO", "NHWC")
 
 
@@ -344,4 +356,5 @@ WINDOWS = [
         (f(0, 2),), (0,)),
 ]
 
-TABLE = [*ARRANGE, *SLICES, *DOTS, *REDUCTIONS, *GATHERS, *SCATTERS, *CUMULATIVE, *SORTS, *CONVOLUTIONS, *WINDOWS]
+TABLE = [*ARRANGE, *SLICES, *DOTS, *REDUCTIONS, *GATHERS, *SCATTERS, *CUMULATIVE, *SORTS, *TRANSFORMS, *CONVOLUTIONS,
+         *WINDOWS]

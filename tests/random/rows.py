@@ -5,6 +5,8 @@ The same rows are compared with real JAX (`test_as_jax.py`) and with its recorde
 
 import numpy as np
 
+SIZES = np.array([0.05, 0.7, 1.0, 3.5, 40.0], np.float32)      # parameters of shape, mean, rate ...
+COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]], np.float32)
 LOGITS = np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5)
 WEIGHTS = np.linspace(0.1, 1, 50, dtype=np.float32)
 
@@ -62,6 +64,37 @@ ROWS = {
     "choice once": lambda random, key: random.choice(key, LOGITS, (3,), axis=1, replace=False),
     "choice p": lambda random, key: random.choice(key, 50, (300,), p=WEIGHTS),
     "choice p once": lambda random, key: random.choice(key, 50, (5, 2), p=WEIGHTS, replace=False),
+    "gamma": lambda random, key: random.gamma(key, SIZES, (60, 5)),
+    "gamma number": lambda random, key: random.gamma(key, 2.5, (301,)),
+    "gamma float16": lambda random, key: random.gamma(key, 2.5, (31,), "float16"),
+    "loggamma": lambda random, key: random.loggamma(key, SIZES),
+    "beta": lambda random, key: random.beta(key, SIZES, 0.6, (60, 5)),
+    "dirichlet": lambda random, key: random.dirichlet(key, SIZES, (7,)),
+    "dirichlet rows": lambda random, key: random.dirichlet(key, np.exp(LOGITS)),
+    "chisquare": lambda random, key: random.chisquare(key, SIZES),
+    "f": lambda random, key: random.f(key, SIZES, 3),
+    "t": lambda random, key: random.t(key, SIZES, (6, 5)),
+    "generalized_normal": lambda random, key: random.generalized_normal(key, 1.3, (31,)),
+    "ball": lambda random, key: random.ball(key, 3, 1.5, (7,)),
+    "lognormal": lambda random, key: random.lognormal(key, SIZES, (3, 5)),
+    "lognormal complex": lambda random, key: random.lognormal(key, 0.5, (7,), complex),
+    "pareto": lambda random, key: random.pareto(key, SIZES, (6, 5)),
+    "rayleigh": lambda random, key: random.rayleigh(key, SIZES, (6, 5)),
+    "wald": lambda random, key: random.wald(key, SIZES, (6, 5)),
+    "triangular": lambda random, key: random.triangular(key, -SIZES, 0.5, 50, (6, 5)),
+    "weibull_min": lambda random, key: random.weibull_min(key, SIZES, 1.7, (6, 5)),
+    "maxwell": _sampler("maxwell", (31,)),
+    "double_sided_maxwell": lambda random, key: random.double_sided_maxwell(key, 2.0, SIZES, (4,)),
+    "geometric": lambda random, key: random.geometric(key, np.array([1e-3, 0.3, 1.0], np.float32), (9, 3)),
+    "poisson": lambda random, key: random.poisson(key, np.array([0, 0.5, 9, 11, 400, np.nan], np.float32), (40, 6)),
+    "poisson int8": lambda random, key: random.poisson(key, 4, (31,), "int8"),
+    "binomial": lambda random, key: random.binomial(key, np.array([0, 5, 100, 9000, -1], np.float32),
+                                                    np.array([[0.1], [0.7], [np.nan], [0.0]], np.float32), (20, 4, 5)),
+    "multinomial": lambda random, key: random.multinomial(key, 90, np.array([0.1, 0.0, 0.6, 0.3], np.float32),
+                                                          shape=(5, 4)),
+    **{f"multivariate_normal {method}": (lambda random, key, method=method: random.multivariate_normal(
+        key, SIZES[:2], COVARIANCE, (6,), method=method)) for method in ("cholesky", "svd", "eigh")},
+    "orthogonal": lambda random, key: random.orthogonal(key, 3, (2,), m=4),
 }
 
 # Rows whose result depends on threefry_partitionable in another way than through the bits of `uniform`.
@@ -69,7 +102,7 @@ BOTH_MODES = [name for name in ROWS if name.startswith(("bits", "split", "unifor
 # Rows whose default dtypes are 64-bit under jax_enable_x64, or that draw 64 bits.
 BOTH_WIDTHS = ["uniform", "normal", "bits uint64(7,)", "bits uint64(3, 5)", "randint int64", "randint uint64",
                "randint all", "randint limits", "normal complex", "truncated_normal", "choice", "rademacher",
-               "permutation"]
+               "permutation", "gamma number", "poisson", "geometric", "t"]
 
 NARROW = [name for name in ROWS if "int64" not in name]
 CASES = ([(name, False, True) for name in NARROW] + [(name, False, False) for name in BOTH_MODES if name in NARROW]

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import special
 
 import xjax
 from xjax import random
@@ -79,3 +80,75 @@ def test_negative_sizes_are_refused():
     for call in (lambda: random.normal(random.PRNGKey(0), (-1,)), lambda: random.split(random.PRNGKey(0), -1)):
         with pytest.raises(ValueError, match="fix: pass "):
             call()
+
+
+CDFS = {
+    "gamma": (lambda k, n: random.gamma(k, 0.6, n), lambda x: special.gammainc(0.6, x)),
+    "gamma 7": (lambda k, n: random.gamma(k, 7.0, n), lambda x: special.gammainc(7.0, x)),
+    "beta": (lambda k, n: random.beta(k, 0.5, 3.0, n), lambda x: special.betainc(0.5, 3.0, x)),
+    "t": (lambda k, n: random.t(k, 4.0, n), lambda x: special.stdtr(4.0, x)),
+    "f": (lambda k, n: random.f(k, 5.0, 8.0, n), lambda x: special.fdtr(5.0, 8.0, x)),
+    "wald": (lambda k, n: random.wald(k, 2.0, n), lambda x: special.ndtr((x / 2 - 1) / np.sqrt(x))
+             + np.exp(1.0) * special.ndtr(-(x / 2 + 1) / np.sqrt(x))),
+    "pareto": (lambda k, n: random.pareto(k, 3.0, n), lambda x: 1 - x ** -3),
+    "rayleigh": (lambda k, n: random.rayleigh(k, 2.0, n), lambda x: 1 - np.exp(-x * x / 8)),
+    "maxwell": (lambda k, n: random.maxwell(k, n), lambda x: special.gammainc(1.5, x * x / 2)),
+    "triangular": (lambda k, n: random.triangular(k, 0.0, 1.0, 1.0, n), lambda x: x * x),
+    "weibull_min": (lambda k, n: random.weibull_min(k, 2.0, 1.5, n), lambda x: 1 - np.exp(-((x / 2) ** 1.5))),
+    "generalized_normal": (lambda k, n: abs(random.generalized_normal(k, 3.0, n)),
+                           lambda x: special.gammainc(1 / 3, x ** 3)),
+    "lognormal": (lambda k, n: random.lognormal(k, 0.5, n), lambda x: special.ndtr(np.log(x) / 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", CDFS)
+def test_distribution_with_parameters(name):
+    n = 4000
+    draw, cdf = CDFS[name]
+    x = np.sort(np.asarray(draw(random.PRNGKey(5), (n,)), np.float64))
+    assert np.abs(cdf(x) - (np.arange(n) + 0.5) / n).max() < 1.95 / math.sqrt(n)
+
+
+COUNTS = {
+    "poisson 3": (lambda k, n: random.poisson(k, 3.0, n), lambda i: special.pdtr(i, 3.0)),
+    "poisson 50": (lambda k, n: random.poisson(k, 50.0, n), lambda i: special.pdtr(i, 50.0)),
+    "binomial 9": (lambda k, n: random.binomial(k, 9, 0.7, n), lambda i: special.bdtr(i, 9, 0.7)),
+    "binomial 900": (lambda k, n: random.binomial(k, 900, 0.1, n), lambda i: special.bdtr(i, 900, 0.1)),
+    "geometric": (lambda k, n: random.geometric(k, 0.2, n), lambda i: 1 - 0.8 ** i),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(name):
+    n = 4000
+    draw, cdf = COUNTS[name]
+    x = np.asarray(draw(random.PRNGKey(5), (n,)), np.float64)
+    for i in np.unique(x)[:-1]:
+        assert abs(np.mean(x <= i) - cdf(i)) < 1.95 / math.sqrt(n)
+
+
+def test_vectors():
+    key = random.PRNGKey(3)
+    counts = np.asarray(random.multinomial(key, 50, np.float32([0.2, 0.5, 0.3]), shape=(9, 3)))
+    assert (counts.sum(-1) == 50).all() and (counts >= 0).all()
+    np.testing.assert_allclose(np.sum(random.dirichlet(key, np.float32([0.1, 1, 9]), (5,)), -1), 1, rtol=1e-6)
+    assert (np.linalg.norm(random.ball(key, 4, 2, (500,)), axis=-1) <= 1 + 1e-6).all()
+    for shape in ((3, 3), (2, 4), (4, 2)):
+        q = np.asarray(random.orthogonal(key, shape[0], m=shape[1]))
+        square = q @ q.T if shape[0] < shape[1] else q.T @ q
+        np.testing.assert_allclose(square, np.eye(min(shape)), atol=1e-6)
+    cov = np.float32([[2, 0.5], [0.5, 1]])
+    x = np.asarray(random.multivariate_normal(key, np.float32([1, -1]), cov, (20_000,)))
+    np.testing.assert_allclose(x.mean(0), [1, -1], atol=0.05)
+    np.testing.assert_allclose(np.cov(x.T), cov, atol=0.08)
+
+
+def test_endless_trials():
+    """Infinitely many trials give infinitely many successes; with p = 0 too, where JAX never returns."""
+    n = np.float32([np.inf, np.inf, 5])
+    np.testing.assert_array_equal(random.binomial(random.PRNGKey(0), n, np.float32([0.5, 0, 1])), [np.inf, np.inf, 5])
+
+
+def test_wider_parameters_are_refused():
+    with pytest.raises(ValueError, match="fix: pass dtype='float32'"):
+        random.beta(random.PRNGKey(0), np.ones(3, np.float32), 1.0, dtype="float16")

@@ -10,17 +10,23 @@ from types import ModuleType as _Module
 from numpy import array_repr as array_repr
 from numpy import array_str as array_str
 from numpy import get_printoptions as get_printoptions
+from numpy import index_exp as index_exp
 from numpy import iterable as iterable
 from numpy import ndim as ndim
 from numpy import printoptions as printoptions
+from numpy import s_ as s_
 from numpy import save as save
 from numpy import savez as savez
 from numpy import set_printoptions as set_printoptions
 from numpy import shape as shape
 from numpy import size as size
+from numpy.exceptions import ComplexWarning as ComplexWarning
 
 from xjax.numpy import dtypes_api as _dtypes_api
+from xjax.numpy import fft as fft
+from xjax.numpy import linalg as linalg
 from xjax.numpy import methods as _methods
+from xjax.numpy.bits import frexp, gcd, lcm, packbits, spacing, unpackbits
 from xjax.numpy.composed import (
     angle,
     bitwise_count,
@@ -96,7 +102,12 @@ from xjax.numpy.creation import (
     zeros,
     zeros_like,
 )
+from xjax.numpy.differences import gradient, unwrap
 from xjax.numpy.dtypes_api import *  # noqa: F403
+from xjax.numpy.files import from_dlpack, fromfile, fromiter, fromstring, load
+from xjax.numpy.fitting import polyfit
+from xjax.numpy.grids import c_, mgrid, ogrid, r_
+from xjax.numpy.histograms import histogram2d, histogramdd
 from xjax.numpy.joining import (
     append,
     array_split,
@@ -143,6 +154,17 @@ from xjax.numpy.manipulate import (
 from xjax.numpy.masked import compress, extract, place
 from xjax.numpy.matrices import diag, diag_indices, diagflat, diagonal, tril, tril_indices, triu, triu_indices, vander
 from xjax.numpy.padding import pad
+from xjax.numpy.poly import poly, polyadd, polyder, polydiv, polyint, polymul, polysub, polyval, roots
+from xjax.numpy.positions import (
+    diag_indices_from,
+    fill_diagonal,
+    ix_,
+    mask_indices,
+    ravel_multi_index,
+    tril_indices_from,
+    triu_indices_from,
+    unravel_index,
+)
 from xjax.numpy.promote import broadcast_arrays, broadcast_shapes, broadcast_to
 from xjax.numpy.reductions import (
     all,
@@ -210,21 +232,19 @@ from xjax.numpy.searching import (
     where,
 )
 from xjax.numpy.selection import clip, nan_to_num
-from xjax.numpy.sorting import (
-    argpartition,
-    argsort,
+from xjax.numpy.sets import (
     intersect1d,
     isin,
-    lexsort,
-    partition,
     setdiff1d,
     setxor1d,
-    sort,
-    sort_complex,
     union1d,
     unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
     unique_values,
 )
+from xjax.numpy.sorting import argpartition, argsort, lexsort, partition, sort, sort_complex
 from xjax.numpy.stats import (
     average,
     bincount,
@@ -246,6 +266,7 @@ from xjax.numpy.stats import (
     trapezoid,
 )
 from xjax.numpy.take import choose, piecewise, put, put_along_axis, select, take, take_along_axis
+from xjax.numpy.ufunc_class import frompyfunc, ufunc
 from xjax.numpy.ufuncs import (
     abs,
     absolute,
@@ -306,6 +327,8 @@ from xjax.numpy.ufuncs import (
     tanh,
     true_divide,
 )
+from xjax.numpy.vectorize import apply_along_axis, apply_over_axes, vectorize
+from xjax.numpy.windows import bartlett, blackman, hamming, hanning, i0, kaiser
 from xjax.runtime.array_type import Array as ndarray
 
 bool = _dtypes_api.bool_

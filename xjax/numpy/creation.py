@@ -263,7 +263,12 @@ def _described(where: str, a: Any) -> ShapedArray:
     return aval_of(where, a)
 
 
-zeros_like, ones_like, empty_like = _like("zeros_like", 0), _like("ones_like", 1), _like("empty_like", 0)
+zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Array to be filled, of zeros, with the shape and dtype of `prototype`, unless others are given."""
+    return _filled_like("numpy.empty_like", prototype, 0, dtype, shape, device)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
@@ -340,7 +345,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     if num < 0:
         raise bad(where, "`num` must not be negative", given={"num": num}, fix="pass num >= 0.", exc=ValueError)
     start, stop = array_like(where, start), array_like(where, stop)
-    common = lattice_join(*[(a.dtype, False) for a in (aval_of(where, start), aval_of(where, stop))])[0]
+    common = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, start), aval_of(where, stop))])[0]
     computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(common))
     start, stop = (asarray(cast(where, v, computed)) for v in (start, stop))
     shape = np.broadcast_shapes(start.shape, stop.shape)
@@ -427,7 +432,7 @@ def identity(n: int, dtype: Any = None) -> Any:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Matrix [N, M] with ones on and below the k-th diagonal."""
     shape = as_shape((N, N if M is None else M), "numpy.tri")
-    dtype = as_dtype(float if dtype is None else dtype, "numpy.tri")
+    dtype = as_dtype(np.float32 if dtype is None else dtype, "numpy.tri")       # with x64 too, as in JAX
     return convert_element_type(below_diagonal(shape, k), dtype)
 
 

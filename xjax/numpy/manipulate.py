@@ -364,14 +364,21 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(lax_unstack(x, axis))
 
 
-def trim_zeros(filt: Any, trim: str = "fb") -> Any:
-    """A vector without zeros at its front ("f") and back ("b"); not under jit, since the size depends on values."""
+def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
+    """`filt` without the zeros at the front ("f") and back ("b") of each axis, by default of all axes.
+
+    Not under jit, since the size depends on values.
+    """
     where = "numpy.trim_zeros"
     filt = to_array_like(where, filt)
     if isinstance(filt, Tracer):
         raise bad(where, "the size of the result depends on traced values", given={"filt": filt.aval},
                   fix="call it outside the transformed function.", exc=ConcretizationTypeError)
-    found = np.flatnonzero(np.asarray(filt))
-    start = (found[0] if found.size else filt.size) if "f" in trim.lower() else 0
-    stop = (found[-1] + 1 if found.size else start) if "b" in trim.lower() else filt.size
-    return slice_in_dim(filt, int(start), int(stop))
+    found, trim = np.nonzero(np.asarray(filt)), trim.lower()
+    out = filt
+    for d in canonical_axes(axis, filt.ndim, where):
+        n, places = filt.shape[d], found[d]
+        start = (int(places.min()) if places.size else n) if "f" in trim else 0
+        stop = (int(places.max()) + 1 if places.size else start) if "b" in trim else n
+        out = slice_in_dim(out, start, stop, axis=d)
+    return out

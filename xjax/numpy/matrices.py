@@ -10,6 +10,7 @@ from xjax.core.errors import bad
 from xjax.numpy.composed import power
 from xjax.numpy.creation import asarray, below_diagonal, tri
 from xjax.numpy.manipulate import moveaxis, ravel, take_slices
+from xjax.numpy.promote import default_int
 from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import broadcasted_iota
@@ -95,17 +96,17 @@ def triu(m: Any, k: int = 0) -> Any:
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     """Indices of the diagonal of an array with `ndim` axes of size n."""
-    return (asarray(np.arange(static_int(n, "n", "numpy.diag_indices"), dtype=np.int32)),) * ndim
+    return (asarray(np.arange(static_int(n, "n", "numpy.diag_indices"), dtype=default_int())),) * ndim
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     """Indices of the elements on and below the k-th diagonal of a matrix [n, m]."""
-    return tuple(asarray(i.astype(np.int32)) for i in np.tril_indices(n, k, m))
+    return tuple(asarray(i.astype(default_int())) for i in np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     """Indices of the elements on and above the k-th diagonal of a matrix [n, m]."""
-    return tuple(asarray(i.astype(np.int32)) for i in np.triu_indices(n, k, m))
+    return tuple(asarray(i.astype(default_int())) for i in np.triu_indices(n, k, m))
 
 
 @one_launch

@@ -368,18 +368,18 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
 
 @one_launch
 def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-           where: Any = None) -> Any:
+           where: Any = None, mean: Any = None) -> Any:
     """`var` of the elements that are not nan; nan where there are too few."""
     a = to_array_like("numpy.nanvar", a)
     mask = _numbers_only("numpy.nanvar", a, where) if dtypes.is_inexact(a.dtype) else where
-    return var(a, axis, dtype, out, ddof, keepdims, where=mask)
+    return var(a, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
 
 
 @one_launch
 def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-           where: Any = None) -> Any:
+           where: Any = None, mean: Any = None) -> Any:
     """`std` of the elements that are not nan; nan where there are too few."""
-    return sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+    return sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
 # -- running ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
-from xjax.numpy.promote import aval_of, expand_to, to_inexact
+from xjax.numpy.promote import aval_of, default_float, expand_to, to_inexact
 from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
 from xjax.numpy.ufuncs import greater, less, to_array_like
 from xjax.ops import bitwise as bits
@@ -69,7 +69,7 @@ def _by_parts(f: Callable, x: Any) -> Any:
 @one_launch
 def rint(x: Any, /) -> Any:
     """Nearest integer as a float, element-wise, halves to even."""
-    x, = operands("numpy.rint", x, to=to_inexact)
+    x, = operands("numpy.rint", x, to=lambda dtype: dtype if dtypes.is_inexact(dtype) else default_float())
     return _by_parts(lambda part: lax_round(part, RoundingMethod.TO_NEAREST_EVEN), x)
 
 

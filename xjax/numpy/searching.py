@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import floor_divide, remainder
@@ -105,9 +106,12 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 
 # -- sorted arrays ------------------------------------------------------------------------------------------------
 
-def binary_search(a: Any, v: Any, side: str, n: int) -> Any:
-    """Where each of v[k] would be inserted into the sorted a[n], nan last: binary search, all queries in step."""
-    dtype = default_int()
+def binary_search(a: Any, v: Any, side: str, n: int, dtype: Any = None) -> Any:
+    """Where each of v[k] would be inserted into the sorted a[n], nan last: binary search, all queries in step.
+
+    Positions have the given dtype, or the default integer.
+    """
+    dtype = default_int() if dtype is None else dtype
     low, high = broadcast_in_dim(dtype.type(0), v.shape, ()), broadcast_in_dim(dtype.type(n), v.shape, ())
     for _ in range(n.bit_length()):
         middle = shift_right_logical(add(low, high), dtype.type(1))
@@ -119,6 +123,11 @@ def binary_search(a: Any, v: Any, side: str, n: int) -> Any:
         before = bitwise_and(before, lt(low, high))
         low, high = select(before, add(middle, dtype.type(1)), low), select(before, high, middle)
     return low
+
+
+def _position_dtype(n: int) -> np.dtype:
+    """Positions in n elements are int32 where they fit, with x64 too, as in JAX."""
+    return dtypes.canonicalize_dtype(np.int32 if n < 2**31 else np.int64)
 
 
 @one_launch(arrays=2)
@@ -139,8 +148,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if sorter is not None:
         a = take_slices(a, convert_element_type(to_array_like(where_, sorter), np.int32), 0)
     if not a.size:
-        return full(v.shape, 0, default_int())
-    return reshape(binary_search(a, reshape(v, (v.size,)), side, a.size), v.shape)
+        return full(v.shape, 0, _position_dtype(0))
+    return reshape(binary_search(a, reshape(v, (v.size,)), side, a.size, _position_dtype(a.size)), v.shape)
 
 
 @one_launch(arrays=2)
@@ -156,9 +165,9 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
                   exc=ValueError)
     side = "left" if right else "right"
     if bins.size == 0:
-        return full(shape_of(x), 0, default_int())
+        return full(shape_of(x), 0, _position_dtype(0))
     upward = searchsorted(bins, x, side)
-    downward = sub(default_int().type(bins.size), searchsorted(rev(bins, (0,)), x, side))
+    downward = sub(_position_dtype(bins.size).type(bins.size), searchsorted(rev(bins, (0,)), x, side))
     rising = ge(index_in_dim(bins, bins.size - 1, 0, keepdims=False), index_in_dim(bins, 0, 0, keepdims=False))
     return choose(rising, upward, downward)
 

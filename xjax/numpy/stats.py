@@ -11,12 +11,12 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
 from xjax.core.trace import Tracer
-from xjax.numpy.composed import conjugate
+from xjax.numpy.composed import conjugate, remainder
 from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import array, asarray, linspace, zeros
 from xjax.numpy.joining import concatenate
 from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
-from xjax.numpy.promote import broadcast_to, cast, default_int, expand_to, promote, promote_inexact
+from xjax.numpy.promote import as_dtype, broadcast_to, cast, default_int, expand_to, promote, promote_inexact
 from xjax.numpy.reductions import max as amax
 from xjax.numpy.reductions import mean
 from xjax.numpy.reductions import min as amin
@@ -24,7 +24,8 @@ from xjax.numpy.reductions import sum as total
 from xjax.numpy.rounding import isnan
 from xjax.numpy.searching import searchsorted
 from xjax.numpy.selection import choose, refuse_complex, refuse_out
-from xjax.numpy.ufuncs import multiply, to_array_like, true_divide
+from xjax.numpy.ufuncs import add as plus
+from xjax.numpy.ufuncs import multiply, subtract, to_array_like, true_divide
 from xjax.ops.arrange import iota, rev
 from xjax.ops.bitwise import bitwise_not
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
@@ -211,31 +212,47 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear function through the points (xp, fp), evaluated at `x`.
 
-    Args: xp: real[n], increasing; fp: number[n]; left, right: values outside (default: those at the ends);
-      period: of x, if the function is periodic.
+    Args: xp: real[n], increasing (with `period`, in any order); fp: number[n]; left, right: values outside (default:
+      those at the ends), or "extrapolate": the outermost pieces go on; period: of x, if the function is periodic, in
+      which case nothing is outside.
     """
     where = "numpy.interp"
-    if period is not None:
-        raise bad(where, "`period` is not supported", fix="repeat the points by hand over three periods.",
-                  exc=NotImplementedError)
+    for name, side in (("left", left), ("right", right)):
+        if isinstance(side, str) and side != "extrapolate":
+            raise bad(where, f"`{name}` is {side!r}", fix="pass a number or 'extrapolate'.", exc=ValueError)
     x, xp = (to_array_like(where, v) for v in promote_inexact(where, x, xp))
     fp = to_array_like(where, promote_inexact(where, fp, xp)[0])
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise bad(where, "`xp` and `fp` must be vectors of one size, at least 1", given={"xp": xp.aval, "fp": fp.aval},
                   fix="pass the points as two vectors.", exc=ValueError)
+    if period is not None:
+        left = right = "extrapolate"
+        x, xp, fp = _around_period(x, xp, fp, cast(where, period, xp.dtype))
     n = xp.size
     flat = ravel(x)
     i = clamp(np.int32(min(1, n - 1)), convert_element_type(searchsorted(xp, flat, "right"), np.int32), np.int32(n - 1))
     before = lax_max(sub(i, np.int32(1)), np.int32(0))
     x0, x1, f0, f1 = (take_slices(v, k, 0) for v in (xp, fp) for k in (before, i))
     width = sub(x1, x0)
-    flat_piece = le(lax_abs(width), np.spacing(np.finfo(np.float32).eps))
+    flat_piece = le(lax_abs(width), width.dtype.type(np.spacing(dtypes.finfo(width.dtype).eps)))
     slope = div(sub(flat, x0), choose(flat_piece, scalar_like(width, 1), width))
     out = choose(flat_piece, f0, add(f0, multiply(slope, sub(f1, f0))))
     ends = [index_in_dim(v, k, 0, keepdims=False) for v in (xp, fp) for k in (0, n - 1)]
-    out = choose(lt(flat, ends[0]), ends[2] if left is None else cast(where, left, fp.dtype), out)
-    out = choose(gt(flat, ends[1]), ends[3] if right is None else cast(where, right, fp.dtype), out)
+    if not isinstance(left, str):
+        out = choose(lt(flat, ends[0]), ends[2] if left is None else cast(where, left, fp.dtype), out)
+    if not isinstance(right, str):
+        out = choose(gt(flat, ends[1]), ends[3] if right is None else cast(where, right, fp.dtype), out)
     return reshape(out, x.shape)
+
+
+def _around_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    """Arguments of `interp` in one period; the points are sorted, with a further one on either side."""
+    n = xp.size
+    x, xp = remainder(x, period), remainder(xp, period)
+    xp, fp = lax_sort((xp, fp), 0, True, 1)
+    first, last = [slice_in_dim(v, 0, 1) for v in (xp, fp)], [slice_in_dim(v, n - 1, n) for v in (xp, fp)]
+    xp = concatenate([subtract(last[0], period), xp, plus(first[0], period)])
+    return x, xp, concatenate([last[1], fp, first[1]])
 
 
 # -- counting -----------------------------------------------------------------------------------------------------
@@ -316,13 +333,16 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
 
 @one_launch
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None) -> Any:
+        aweights: Any = None, dtype: Any = None) -> Any:
     """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
 
     Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: how often each observation
-      counts; aweights: how much.
+      counts; aweights: how much; dtype: of the computation and the result.
     """
     where = "numpy.cov"
+    if dtype is not None:
+        dtype = as_dtype(dtype, where)
+        m, y = (None if v is None else cast(where, to_array_like(where, v), dtype) for v in (m, y))
     xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
     if any(x.ndim > 2 for x in xs):
         raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
@@ -354,9 +374,9 @@ def scale_of(value: float, like: Any) -> Any:
 
 
 @one_launch
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
     """Correlation coefficients of variables, laid out as for `cov`."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return div(c, c)
     n = c.shape[0]

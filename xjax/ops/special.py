@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import FLOAT
-from xjax.ops.elementwise import add, mul, neg, square
-from xjax.ops.makers import binary_function, chlo, nary, scalar_like, unary, unary_function
+from xjax.ops.compare import gt, select
+from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
+from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
+from xjax.ops.piecewise import abs as absolute
+from xjax.ops.piecewise import sign
 from xjax.ops.transcendental import exp
 
 # -- error function -----------------------------------------------------------------------------------------------
@@ -34,18 +43,84 @@ digamma_p = unary("digamma", FLOAT, chlo("digamma"), lambda dx, y, x: mul(dx, po
 digamma = unary_function(digamma_p, "Derivative of lgamma, element-wise: nan at 0, -1, -2 ...")
 
 
-def _no_derivative(function: str, argument: str):
+def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplementedError) -> Callable:
+    """Derivative rule of an argument in which a function cannot be differentiated."""
     def rule(*_: Any) -> Any:
         raise bad(f"lax.{function}", f"there is no derivative with respect to `{argument}`",
-                  fix=f"pass `{argument}` as a constant, or through lax.stop_gradient.", exc=NotImplementedError)
+                  fix=f"pass `{argument}` as a constant, or through lax.stop_gradient.", exc=exc)
     return rule
 
 
 polygamma_p = nary("polygamma", FLOAT, chlo("polygamma"),
-                   (_no_derivative("polygamma", "m"),
+                   (no_derivative("polygamma", "m"),
                     lambda dx, y, m, x: mul(dx, polygamma(add(m, scalar_like(m, 1)), x))))
 polygamma = binary_function(polygamma_p, "Derivative of order m of digamma at x, element-wise; m: whole numbers >= 0.")
 zeta_p = nary("zeta", FLOAT, chlo("zeta"),
-              (_no_derivative("zeta", "x"),
+              (no_derivative("zeta", "x"),
                lambda dq, y, x, q: mul(dq, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))))
 zeta = binary_function(zeta_p, "Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; x > 1.")
+
+
+# -- modified Bessel functions --------------------------------------------------------------------------------------
+
+# Chebyshev coefficients of ``exp(-x) i0(x)`` in t = x / 4 - 1, and of that times ``sqrt(x)`` in t = 16 / x - 1, from
+# its integral ``mean of exp(x (cos(u) - 1))`` over a period in extended precision.
+_I0E_TO_8 = (
+    0.67679527440947607, -0.3046826723431984, 0.17162090152220877, -0.094901097048047639, 0.049305284239670712,
+    -0.023737414805899467, 0.010546460394594998, -0.0043243099950505759, 0.0016394756169413357,
+    -0.00057637557453858236, 0.00018850288509584159, -5.7541950100821013e-05, 1.644844807072894e-05,
+    -4.4167383584587852e-06, 1.1173875391200876e-06, -2.6707938539421636e-07, 6.04699502254998e-08,
+    -1.3000250099936736e-08, 2.6598237248302782e-09, -5.1897956020023096e-10, 9.6758090299323531e-11,
+    -1.7268262859270129e-11, 2.9550525133153257e-12, -4.8564472416938974e-13, 7.67618882005364e-14,
+    -1.1685437841424569e-14, 1.7153738553297299e-15, -2.431984057497602e-16, 3.3229102520786202e-17,
+    -4.4384526436125338e-18)
+_I0E_FROM_8 = (
+    0.80449041101410879, 0.003369116478255693, 6.8897583469169248e-05, 2.8913705208337694e-06,
+    2.0489185894782433e-07, 2.2666689904127892e-08, 3.3962320265903389e-09, 4.9406023800639513e-10,
+    1.1889147945844241e-11, -3.1499166077486478e-11, -1.3215811038891524e-11, -1.7941793161122914e-12,
+    7.1801315074405036e-13, 3.8527715089456405e-13, 1.5401474154360117e-14, -4.1506281376300913e-14,
+    -9.5542152076366289e-15, 3.8111264903488429e-15, 1.7730666810887991e-15, -3.4300881543378642e-16,
+    -2.8227951773096848e-16, 3.4154627187819399e-17, 4.4973002576230263e-17, -5.0686451563697332e-18,
+    -7.1647693565083746e-18)
+
+
+def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
+    """The series at t, by Clenshaw's recurrence; terms below the precision of t are left out."""
+    smallest = float(dtypes.finfo(t.aval.dtype).eps) / 16
+    double = b.binary("stablehlo.add", t, t)
+    last = before = b.constant(0, t.aval)
+    kept = [c for c in coefficients if abs(c) > smallest]
+    for c in reversed(kept[1:]):
+        product = b.binary("stablehlo.subtract", b.binary("stablehlo.multiply", double, last), before)
+        last, before = b.binary("stablehlo.add", product, b.constant(c, t.aval)), last
+    product = b.binary("stablehlo.subtract", b.binary("stablehlo.multiply", t, last), before)
+    return b.binary("stablehlo.add", product, b.constant(kept[0] / 2, t.aval))
+
+
+def _i0e_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    # Halves are computed in single precision.
+    wide = np.dtype(np.float32) if out.dtype.itemsize < 4 else out.dtype
+    size = b.unary("stablehlo.abs", b.convert(x, wide))
+
+    def line(scaled: Value) -> Value:
+        return b.binary("stablehlo.subtract", scaled, b.constant(1, scaled.aval))
+
+    near = _chebyshev(b, line(b.binary("stablehlo.multiply", size, b.constant(1 / 4, size.aval))), _I0E_TO_8)
+    far = _chebyshev(b, line(b.binary("stablehlo.divide", b.constant(16, size.aval), size)), _I0E_FROM_8)
+    far = b.binary("stablehlo.multiply", far, b.unary("stablehlo.rsqrt", size))
+    return b.convert(b.select(b.compare("LE", size, b.constant(8, size.aval)), near, far), out.dtype)
+
+
+def _i1e_jvp(dx: Any, y: Any, x: Any) -> Any:
+    """``i0e(x) - y (sign(x) + 1 / x)``, whose limit at 0 is 1/2."""
+    eps = scalar_like(x, float(dtypes.finfo(typeof(x).dtype).eps))
+    away = gt(absolute(x), eps)
+    x = select(away, x, filled_like(x, eps))
+    slope = sub(bessel_i0e(x), mul(y, add(sign(x), reciprocal(x))))
+    return mul(dx, select(away, slope, filled_like(x, 0.5)))
+
+
+bessel_i0e_p = unary("bessel_i0e", FLOAT, _i0e_lower, lambda dx, y, x: mul(dx, sub(bessel_i1e(x), mul(sign(x), y))))
+bessel_i0e = unary_function(bessel_i0e_p, "Modified Bessel function of order 0 times ``exp(-abs(x))``, element-wise.")
+bessel_i1e_p = unary("bessel_i1e", FLOAT, chlo("bessel_i1e"), _i1e_jvp)
+bessel_i1e = unary_function(bessel_i1e_p, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import bad
+from xjax.core.errors import TypePromotionError, bad
+from xjax.core.promotion import result_type
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.shapes import broadcast_shapes
 from xjax.ops.checks import static_int
@@ -93,6 +94,25 @@ def _fits(parameter: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an array of one shape broadcasts to exactly the other."""
     last = shape[len(shape) - len(parameter):]
     return len(parameter) <= len(shape) and all(n in (1, m) for n, m in zip(parameter, last, strict=True))
+
+
+def check_parameters(where: str, dtype: np.dtype, *parameters: Any) -> None:
+    """Raise TypePromotionError unless each parameter converts to `dtype` without loss by JAX's promotion."""
+    for x in parameters:
+        if result_type(x, dtype) != dtype:
+            raise bad(f"random.{where}", f"a parameter is wider than the numbers drawn, {dtype.name}",
+                      given={"parameter": typeof(x).str_short()},
+                      fix=f"pass dtype={typeof(x).dtype.name!r}, or convert it with x.astype({dtype.name!r}).",
+                      exc=TypePromotionError)
+
+
+def draw(where: str, sampler: Callable, key: Any, shape: Any, dtype: Any, *parameters: Any, kinds: str = "f") -> Any:
+    """Run ``sampler(shape, dtype, key, *parameters)``; the parameters broadcast to `shape` (None: their own shape)."""
+    key = check_key(where, key)
+    dtype = check_dtype(where, dtype, kinds)
+    shape = common_shape(where, shape, *parameters)
+    check_parameters(where, dtype, *parameters)
+    return compiled(sampler, shape, dtype)(key, *parameters)
 
 
 _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "floating-point or complex"),

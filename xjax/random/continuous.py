@@ -92,11 +92,12 @@ def normal_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 
 def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
     part = np.empty(0, dtype).real.dtype
-    re, im = (lax.convert_element_type(normal_floats(shape, part, k), dtype) for k in _two_keys(key))
+    re, im = (lax.convert_element_type(normal_floats(shape, part, k), dtype) for k in two_keys(key))
     return lax.div(lax.add(re, lax.mul(dtype.type(1j), im)), dtype.type(np.sqrt(2)))
 
 
-def _two_keys(key: Any) -> tuple[Any, Any]:
+def two_keys(key: Any) -> tuple[Any, Any]:
+    """A key split in two, each uint32[2]."""
     keys = split_key((2,), key)
     return tuple(lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
 
@@ -136,10 +137,11 @@ def _by_formula(where: str, formula: Any, key: Any, shape: Any, dtype: Any) -> A
 
 def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     """Numbers of the exponential distribution with mean 1."""
-    return _by_formula("exponential", _exponential, key, shape, dtype)
+    return _by_formula("exponential", exponential_floats, key, shape, dtype)
 
 
-def _exponential(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def exponential_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+    """Exponential numbers: the logarithm of uniform ones."""
     return lax.neg(lax.log1p(lax.neg(unit_floats(shape, dtype, key))))
 
 

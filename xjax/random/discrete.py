@@ -60,10 +60,11 @@ def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     """Signs: -1 or 1, each with probability 1/2, as numbers of `dtype` (default int)."""
     key = check_key("rademacher", key)
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else dtypes.user_dtype(dtype, "random.rademacher")
-    return compiled(_rademacher, check_shape("rademacher", shape), dtype)(key)
+    return compiled(signs, check_shape("rademacher", shape), dtype)(key)
 
 
-def _rademacher(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def signs(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+    """-1 or 1, as numbers of any dtype."""
     coin = unit_floats(shape, dtypes.canonicalize_dtype(float), key)
     ones = lax.convert_element_type(lax.lt(coin, coin.dtype.type(0.5)), dtype)
     if dtypes.is_bool(dtype):                   # -1 is true as well

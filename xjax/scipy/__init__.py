@@ -1,5 +1,5 @@
 """Functions named as in SciPy: the public namespace `xjax.scipy`."""
 
-from xjax.scipy import special
+from xjax.scipy import linalg, special
 
-__all__ = ["special"]
+__all__ = ["linalg", "special"]

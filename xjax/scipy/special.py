@@ -15,12 +15,36 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
+from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.runtime.jit import jit
+from xjax.runtime.one_launch import one_launch
+from xjax.scipy.gamma_functions import (
+    bernoulli,
+    beta,
+    betainc,
+    betaln,
+    comb,
+    factorial,
+    gamma,
+    gammainc,
+    gammaincc,
+    gammasgn,
+    loggamma,
+    multigammaln,
+    poch,
+    polygamma,
+    zeta,
+)
+from xjax.scipy.normal_distribution import erfcx, log_ndtr, ndtr, ndtri
 from xjax.transforms.custom_jvp import custom_jvp
 
-__all__ = ["digamma", "entr", "erf", "erfc", "erfinv", "expit", "gammaln", "logit", "logsumexp", "xlog1py", "xlogy"]
+__all__ = [
+    "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfcx",
+    "erfinv", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e",
+    "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch",
+    "polygamma", "rel_entr", "softmax", "xlog1py", "xlogy", "zeta"]
 
 
 # -- one operation ------------------------------------------------------------------------------------------------
@@ -41,6 +65,22 @@ erfinv = _function("erfinv", lax.erf_inv, "Inverse of the error function, elemen
 expit = _function("expit", lax.logistic, "``1 / (1 + exp(-x))``, element-wise.")
 gammaln = _function("gammaln", lax.lgamma, "Logarithm of the absolute value of the gamma function, element-wise.")
 digamma = _function("digamma", lax.digamma, "Derivative of `gammaln`, element-wise.")
+i0e = _function("i0e", lax.bessel_i0e, "Modified Bessel function of order 0 times ``exp(-abs(x))``, element-wise.")
+i1e = _function("i1e", lax.bessel_i1e, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")
+
+
+@one_launch
+def i0(x: Any) -> Any:
+    """Modified Bessel function of order 0, element-wise; `i0e` does not overflow."""
+    x, = promote_inexact("scipy.special.i0", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+
+
+@one_launch
+def i1(x: Any) -> Any:
+    """Modified Bessel function of order 1, element-wise; `i1e` does not overflow."""
+    x, = promote_inexact("scipy.special.i1", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
 
 
 # -- with a derivative of their own ---------------------------------------------------------------------------------
@@ -109,3 +149,61 @@ def entr(x: Any) -> Any:
         raise bad("scipy.special.entr", "complex numbers are not accepted", given={"x": typeof(x)},
                   fix="use the real parts: x.real.", exc=ValueError)
     return jnp.where(x < 0, -np.inf, -_xlogx(x))
+
+
+@one_launch(arrays=2)
+def rel_entr(p: Any, q: Any) -> Any:
+    """``p * log(p / q)``, element-wise: 0 where p is 0 and q >= 0, inf where one is negative or only q is 0.
+
+    Raises: ValueError for complex numbers.
+    """
+    return _relative_entropy("rel_entr", p, q)[0]
+
+
+@one_launch(arrays=2)
+def kl_div(p: Any, q: Any) -> Any:
+    """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
+    entropy, p, q = _relative_entropy("kl_div", p, q)
+    return entropy - p + q
+
+
+def _relative_entropy(name: str, p: Any, q: Any) -> tuple[Any, Any, Any]:
+    where = f"scipy.special.{name}"
+    p, q = promote_shapes(where, *promote_inexact(where, p, q))
+    if dtypes.is_complex(typeof(p).dtype):
+        raise bad(where, "complex numbers are not accepted", given={"p": typeof(p), "q": typeof(q)},
+                  fix="use the real parts: x.real.", exc=ValueError)
+    positive = (p > 0) & (q > 0)
+    inside, beside = jnp.where(positive, p, 1), jnp.where(positive, q, 1)
+    entropy = jnp.where(positive, _xlogx(inside) - xlogy(inside, beside),
+                        jnp.where((p == 0) & (q >= 0), 0, np.inf))
+    return jnp.where((p != p) | (q != q), np.nan, entropy), p, q
+
+
+@one_launch(arrays=2)
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """``(x ** lmbda - 1) / lmbda``, element-wise; ``log(x)`` where lmbda is 0."""
+    return _box_cox("boxcox", jnp.log, x, lmbda)
+
+
+@one_launch(arrays=2)
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """``((1 + x) ** lmbda - 1) / lmbda``, element-wise; ``log(1 + x)`` where lmbda is 0."""
+    return _box_cox("boxcox1p", jnp.log1p, x, lmbda)
+
+
+def _box_cox(name: str, logarithm: Callable, x: Any, power: Any) -> Any:
+    x, power = promote_inexact(f"scipy.special.{name}", x, power)
+    plain, log_x = power == 0, logarithm(x)
+    safe = jnp.where(plain, 1, power)
+    return jnp.where(plain, log_x, jnp.expm1(safe * log_x) / safe)
+
+
+def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
+    """``exp(x) / sum(exp(x))`` along `axis`; None: over all elements."""
+    return normalize.softmax(x, axis)
+
+
+def log_softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
+    """Logarithm of `softmax`, exact where that is 0."""
+    return normalize.log_softmax(x, axis)

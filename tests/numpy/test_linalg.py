@@ -1,0 +1,149 @@
+"""`numpy.linalg` against real JAX: values, batches, derivatives; and what is ours alone: gradients at the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from tests.ops.linalg_harness import Row, c, check_as_jax, hermitian, r
+
+jax = pytest.importorskip("jax")
+
+M33, M44, M43, M24 = r(2, 3, 3), r(4, 4), r(4, 3), r(2, 4)
+SPD = hermitian(r(3, 3), 8)
+
+
+def called(name: str, *args: np.ndarray, grads: tuple[int, ...] = (), **keywords: object) -> Row:
+    text = ", ".join([str(x.shape) for x in args] + [f"{k}={v}" for k, v in keywords.items()])
+    return Row(f"{name} {text}", lambda L, *xs: getattr(L, name)(*xs, **keywords), args, grads)
+
+
+def each(name: str, *args: np.ndarray, grads: tuple[int, ...] = (), **choices: Sequence[object]) -> Row:
+    """The function with one keyword at each of several values, in one program."""
+    (key, values), = choices.items()
+    return Row(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args, grads)
+
+
+TABLE = [
+    called("cholesky", SPD, grads=(0,)), called("cholesky", hermitian(c(3, 3), 8), upper=True),
+    called("qr", M43, grads=(0,)), each("qr", M43, mode=("complete", "r", "raw")),
+    called("svd", M43, full_matrices=False, grads=(0,)), called("svd", SPD, hermitian=True, grads=(0,)),
+    called("svd", hermitian(c(3, 3)), hermitian=True, compute_uv=False),
+    called("svdvals", M33, grads=(0,)), called("eigh", SPD), each("eigvalsh", hermitian(c(3, 3)), UPLO=("L", "U"),
+                                                                  grads=(0,)),
+    called("eig", M33), called("eigvals", M33),
+    called("det", M33, grads=(0,)), called("det", r(2, 2)), called("det", c(4, 4), grads=(0,)),
+    called("slogdet", c(3, 3), grads=(0,)), each("slogdet", r(4, 4), method=("lu", "qr"), grads=(0,)),
+    called("slogdet", np.zeros((2, 2))),
+    called("solve", M33, r(2, 3, 2), grads=(0, 1)), called("solve", M44, r(4)), called("solve", c(3, 3), c(2, 3, 1)),
+    called("inv", M33, grads=(0,)),
+    called("lstsq", M43, r(4, 2), grads=(0, 1)), called("lstsq", M24, r(2), rcond=0.1),
+    called("pinv", M43, grads=(0,)), called("pinv", SPD, hermitian=True, grads=(0,)),
+    called("pinv", c(2, 3, 2), rtol=0.5),
+    called("matrix_rank", np.diag([1.0, 2.0, 0.0])), called("matrix_rank", M43, rtol=1.0), called("matrix_rank", r(3)),
+    each("cond", M33, p=(None, -2, 1, "fro", np.inf)), each("matrix_power", M33, n=(0, 1, 3, 6, -2), grads=(0,)),
+    each("norm", M43, ord=(None, 1, -1, 2, -2, np.inf, -np.inf, "nuc", "fro")),
+    Row("norm over axes", lambda L, x: [L.norm(x, ord, (0, 2), keep) for ord in (1, np.inf, 2, "nuc")
+                                        for keep in (False, True)], (M33,)),
+    Row("norm of columns", lambda L, x: [L.norm(x, ord, 0) for ord in (None, 3, 0.5, -1)], (M43,), (0,)),
+    each("vector_norm", c(3, 2), ord=(0, 1, 2, 2.5, np.inf, -np.inf, -1)),
+    Row("vector_norm", lambda L, x: L.vector_norm(x, axis=(0, 2), keepdims=True), (M33,)),
+    each("matrix_norm", c(2, 3, 2), ord=("fro", "nuc"), grads=(0,)),
+    called("tensorinv", r(2, 3, 6), ind=2), called("tensorsolve", r(2, 3, 6), r(2, 3), grads=(0, 1)),
+    called("tensorsolve", r(6, 2, 3), r(6), axes=(1, 2)),
+    Row("multi_dot", lambda L, *xs: L.multi_dot(xs), (r(4), M43, r(3, 2), r(2, 2)), (1,)),
+    Row("on the last axes", lambda L, x: [L.trace(x, offset=1), L.diagonal(x, offset=-1), L.matrix_transpose(x),
+                                          L.matmul(x, x), L.vecdot(x, x), L.tensordot(x, x[0], axes=1),
+                                          L.cross(x, x[::-1]), L.cross(x, x + 1, axis=1), L.outer(x[0, 0], x[0, 1])],
+        (M33,)),
+]
+
+
+# Longer to compile, and beside a row of the same function.
+SLOW = {"svd (3, 3), hermitian=True", "svd (3, 3), hermitian=True, compute_uv=False", "slogdet (3, 3)", "det (4, 4)",
+        "lstsq (2, 4), (2,), rcond=0.1", "pinv (3, 3), hermitian=True", "pinv (2, 3, 2), rtol=0.5",
+        "solve (3, 3), (2, 3, 1)", "tensorsolve (6, 2, 3), (6,), axes=(1, 2)"}
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * (row.name in SLOW))
+                                 for row in TABLE])
+def test_as_jax(row: Row) -> None:
+    check_as_jax(row, jax, jnp.linalg, jax.numpy.linalg)
+
+
+def test_every_name_of_jax_has_a_row():
+    names = {name for name in dir(jax.numpy.linalg) if not name.startswith("_")}
+    assert set(jnp.linalg.__all__) == names
+    assert {row.name for row in TABLE} > SLOW
+    on_the_last_axes = {"trace", "diagonal", "matrix_transpose", "matmul", "vecdot", "tensordot", "cross", "outer"}
+    assert names - on_the_last_axes <= {row.name.split()[0] for row in TABLE}
+
+
+def test_the_gradient_of_a_norm_at_zero_is_no_nan():
+    x = np.zeros((2, 2), np.float32)
+    smooth = [(None, None), (2, 0), (3, 0), (0.5, 0), ("fro", (0, 1)), (1, 0)]
+    norms = [*smooth, (np.inf, 0), ("nuc", (0, 1)), (2, (0, 1)), (1, (0, 1))]
+    found = xjax.jit(lambda x: [xjax.value_and_grad(lambda x, n=n: jnp.sum(jnp.linalg.norm(x, *n)))(x)
+                                for n in norms])(x)
+    for value, gradient in found:
+        assert float(value) == 0 and np.isfinite(gradient).all()
+    for _, gradient in found[:len(smooth)]:
+        np.testing.assert_array_equal(gradient, x)
+    second = xjax.hessian(lambda x: jnp.linalg.norm(x) ** 2)(np.array([0.0, 3.0, 4.0], np.float32))
+    np.testing.assert_allclose(second, 2 * np.eye(3), atol=1e-5)
+
+
+def test_the_gradient_of_det_of_a_singular_matrix():
+    """It is the matrix of cofactors, of any rank and wherever the pivots vanish."""
+    xs = np.stack([r(4, rank) @ r(rank, 4) for rank in (4, 3, 2, 1, 3)] + [np.zeros((4, 4))])
+    xs[-2, :, 0] = 0
+    cofactors = [[[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)]
+                  for i in range(4)] for x in xs]
+    with xjax.enable_x64(True):
+        np.testing.assert_allclose(xjax.jit(xjax.vmap(xjax.grad(jnp.linalg.det)))(xs), cofactors, atol=1e-11)
+
+
+def test_failure_is_nan():
+    broken = np.full((2, 2), np.nan, np.float32)
+    for f in (jnp.linalg.eigvalsh, jnp.linalg.svdvals, jnp.linalg.inv, jnp.linalg.eigvals):
+        assert np.isnan(f(broken)).all()
+    assert np.isnan(jnp.linalg.cholesky(-np.eye(2))[1, 1])
+    assert not np.isfinite(jnp.linalg.solve(np.zeros((2, 2)), np.ones(2))).any()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+def test_empty_matrices(shape):
+    x = np.zeros(shape, np.float32)
+    assert jnp.linalg.det(x).shape == shape[:-2] and jnp.linalg.inv(x).shape == shape
+    assert jnp.linalg.cholesky(x).shape == shape and jnp.linalg.eigvalsh(x).shape == shape[:-1]
+    q, r_ = jnp.linalg.qr(np.zeros((3, 0), np.float32), "complete")
+    np.testing.assert_array_equal(q, np.eye(3))
+    assert r_.shape == (3, 0)
+
+
+def test_integers_and_half_precision():
+    assert jnp.linalg.inv(np.array([[2, 0], [0, 4]])).tolist() == [[0.5, 0], [0, 0.25]]
+    with pytest.raises(TypeError, match=r"does not accept dtype float16(.|\n)*fix:"):
+        jnp.linalg.svd(np.ones((2, 2), np.float16))
+
+
+@pytest.mark.parametrize("f, error", [
+    (lambda: jnp.linalg.inv(np.ones((2, 3))), ValueError), (lambda: jnp.linalg.det(np.ones(3)), ValueError),
+    (lambda: jnp.linalg.solve(np.ones((2, 2)), np.ones(3)), ValueError),
+    (lambda: jnp.linalg.norm(np.ones((2, 2)), "max"), ValueError),
+    (lambda: jnp.linalg.norm(np.ones((2, 2, 2)), 2), ValueError),
+    (lambda: jnp.linalg.qr(np.ones((2, 2)), "economic"), ValueError),
+    (lambda: jnp.linalg.matrix_power(np.ones((2, 2)), 1.5), TypeError),
+    (lambda: jnp.linalg.matrix_rank(np.ones((2, 2)), 1.0, tol=1.0), ValueError),
+    (lambda: jnp.linalg.lstsq(np.ones((2, 2)), np.ones(3)), ValueError),
+    (lambda: jnp.linalg.multi_dot([np.ones((2, 2)), np.ones(3)]), ValueError),
+    (lambda: xjax.jacfwd(jnp.linalg.eig)(np.eye(2, dtype=np.float32)), NotImplementedError),
+    (lambda: xjax.jacfwd(jnp.linalg.qr)(np.ones((2, 3), np.float32)), NotImplementedError),
+])
+def test_errors_say_what_to_do(f, error):
+    with pytest.raises(error, match="fix: "):
+        f()

@@ -1,0 +1,107 @@
+"""Grids by indexing, joined arrays, and positions in arrays, against JAX and NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as xnp
+from tests.numpy.rows import X3, B, I, V, X
+from tests.numpy.test_as_jax import assert_same, call, to_arrays
+
+jnp = pytest.importorskip("jax.numpy")
+
+GRIDS = [np.s_[0:3], np.s_[0:3, 0:2], np.s_[0:1:3j, 0:2], np.s_[:3, 1:2:.5], ()]
+JOINS = [np.s_[1:3, 4, 5.], np.s_[V, 0, 2:4], ("0,2", V, V), ("1,2,0", V, V), ("c", slice(1, 3)), ("r", slice(1, 3)),
+         ("-1", X, X[:, :1]), np.s_[0:1:3j], 1, np.s_[[1, 2], 3], ("0,3,-1", V), np.s_[1, 2, 3], ("1,2", V, V),
+         ("0,2,0", slice(1, 4), X[:, :1]), ("a,b", 1), ("0",)]
+ROWS = [
+    *[("unravel_index", args, {}) for args in (
+        (np.array([5, -1, 100, -100]), (2, 3)), (5, (2, 3)), (np.uint8([5, 2]), (2, 3)), (1, 6), (I, ()),
+        (I, (2, 3, 4)))],
+    *[("ravel_multi_index", ((1, 5), (2, 3)), {"mode": mode}) for mode in ("raise", "wrap", "clip", "ignore", "x")],
+    *[("ravel_multi_index", args, keywords) for args, keywords in (
+        (((1, 2), (2, 3)), {"order": "F"}), (((1, 2), (2, 3)), {"dtype": "int16"}), (((1., 2), (2, 3)), {}),
+        (((1, 2), (2, 3)), {"order": "Q"}))],
+    ("ix_", (V, I[0]), {}), ("ix_", (), {}), ("ix_", (X,), {}), ("ix_", (V[:0], V), {}), ("ix_", ([1, 2],), {}),
+    ("tril_indices_from", (X,), {}), ("tril_indices_from", (X3,), {}), ("triu_indices_from", (X, 1), {}),
+    ("diag_indices_from", (X[:, :3],), {}), ("diag_indices_from", (X,), {}), ("diag_indices_from", (V,), {}),
+    ("fill_diagonal", (X, 2), {}), ("fill_diagonal", (V, 2), {"inplace": False}),
+    ("fill_diagonal", (X3, 2), {"inplace": False}),
+    *[("fill_diagonal", args, {"inplace": False}) for args in (
+        (X, 2), (X, V[:2]), (X.T, 2.5), (I, V), (X3[:, :2, :2], 7))],
+]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in ROWS}))
+def test_call(name):
+    for row_name, args, keywords in ROWS:
+        if row_name != name:
+            continue
+        (ours, our_error), (theirs, their_error) = (call(m, name, args, keywords) for m in (xnp, jnp))
+        assert (our_error is None) == (their_error is None), (args, keywords, our_error, their_error)
+        if their_error is None:
+            assert_same(ours, theirs, (name, args, keywords))
+        else:
+            assert isinstance(our_error, type(their_error)), (args, keywords, our_error, their_error)
+
+
+@pytest.mark.parametrize("name", ["mgrid", "ogrid"])
+def test_grids(name):
+    for key in GRIDS:
+        assert_same(getattr(xnp, name)[key], getattr(jnp, name)[key], key)
+    for key in (2, slice(None), (slice(2), 1)):
+        with pytest.raises(TypeError, match="takes slices with an end"):
+            getattr(xnp, name)[key]
+
+
+@pytest.mark.parametrize("name", ["r_", "c_"])
+def test_joined(name):
+    for key in JOINS:
+        parts = key if isinstance(key, tuple) else (key,)
+        results = []
+        for module in (xnp, jnp):
+            try:
+                results.append(getattr(module, name)[tuple(to_arrays(module, p) for p in parts)])
+            except (ValueError, TypeError) as error:
+                results.append(type(error))
+        if isinstance(results[1], type):
+            assert results[0] == results[1], key
+        else:
+            assert_same(*results, key)
+
+
+def test_joined_as_numpy():
+    """Parts of two axes and more, where JAX puts them elsewhere than NumPy does."""
+    for key in (("0,4,1", X, X), ("1,3,0", X, X), ("0,3,-1", X, X)):
+        np.testing.assert_array_equal(xnp.r_[key], np.r_[key])
+
+
+def test_slices_are_made_by_index():
+    assert xnp.s_[1:2] == slice(1, 2) and xnp.index_exp[1:2] == (slice(1, 2),)
+
+
+def test_masks_of_ix():
+    rows, columns = xnp.ix_(xnp.asarray(B[:, 0]), xnp.asarray([0, 2]))
+    np.testing.assert_array_equal(xnp.asarray(X)[rows, columns], X[np.ix_(B[:, 0], [0, 2])])
+
+
+def test_wrapped_diagonal():
+    for shape in ((7, 2), (5, 3), (2, 4)):
+        want = np.zeros(shape, np.float32)
+        np.fill_diagonal(want, 5, wrap=True)
+        np.testing.assert_array_equal(xnp.fill_diagonal(np.zeros(shape, np.float32), 5, True, inplace=False), want)
+
+
+def test_mask_indices():
+    for size in (None, 4):
+        ours, theirs = (m.mask_indices(3, m.triu, 1, size=size) for m in (xnp, jnp))
+        assert_same(list(ours), list(theirs), size)
+
+
+def test_traced_positions():
+    back = xjax.jit(lambda i: xnp.ravel_multi_index(xnp.unravel_index(i, (2, 3)), (2, 3), mode="clip"))
+    assert [int(back(i)) for i in range(6)] == list(range(6))
+    with pytest.raises(xjax.errors.ConcretizationTypeError, match="mode='clip'"):
+        xjax.jit(lambda i: xnp.ravel_multi_index((i, 1), (2, 3)))(1)

@@ -1,0 +1,202 @@
+"""Eigenvalues and eigenvectors: of Hermitian matrices (eigh) and of all others (eig)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.lax.linalg import lapack
+from xjax.lax.linalg.matrices import (
+    adjoint,
+    as_column,
+    as_row,
+    check_matrix,
+    conjugate,
+    diagonal,
+    identity_like,
+    matrix_primitive,
+    product,
+    real_dtype,
+    real_part,
+    symmetrized,
+)
+from xjax.lax.linalg.solve import solve
+from xjax.ops.arrange import broadcasted_iota
+from xjax.ops.compare import eq
+from xjax.ops.complex_numbers import complex, imag, real
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, div, mul, neg, reciprocal, sub
+from xjax.ops.piecewise import abs
+from xjax.ops.reduce import argmax
+from xjax.ops.shape import reduce_sum
+
+
+class EighImplementation(enum.Enum):
+    """How `eigh` computes; QR is what LAPACK does, the others are for other devices."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class EigImplementation(enum.Enum):
+    """How `eig` computes; the CPU has LAPACK only."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+def _gaps(values: Any, dtype: np.dtype) -> Any:
+    """``1 / (w_j - w_i)`` in row i and column j, 0 on the diagonal."""
+    ones = identity_like(mul(as_row(values), as_column(values)))
+    differences = add(ones, sub(as_row(values), as_column(values)))
+    return convert_element_type(sub(reciprocal(differences), ones), dtype)
+
+
+# -- eigh -----------------------------------------------------------------------------------------------------------
+
+def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
+         subset_by_index: tuple[int, int] | None = None,
+         implementation: EighImplementation | None = None) -> tuple[Any, Any]:
+    """Eigenvectors and eigenvalues of Hermitian matrices: ``x @ v = v * w``.
+
+    Args:
+      x: float or complex[..., n, n].
+      symmetrize_input: take half the sum of `x` and its adjoint; else only the triangle that `lower` names is read.
+      sort_eigenvalues: whether their order matters; they ascend in any case.
+      subset_by_index: None or (0, n). implementation: None or QR.
+    Returns: (v [..., n, n], w real[..., n]); NaN where LAPACK does not converge.
+    """
+    implementation = None if implementation is None else EighImplementation(implementation)
+    check_matrix("eigh", typeof(x), square=True)
+    if subset_by_index not in (None, (0, typeof(x).shape[-1])):
+        raise bad("lax.linalg.eigh", "a part of the eigenvalues cannot be asked for on this platform",
+                  given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
+                  exc=NotImplementedError)
+    if implementation not in (None, EighImplementation.QR):
+        raise bad("lax.linalg.eigh", f"the implementation {implementation.name} is not available on this platform",
+                  fix="pass EighImplementation.QR, or nothing.", exc=NotImplementedError)
+    x = symmetrized(x) if symmetrize_input else x
+    return tuple(eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues),
+                             subset_by_index=subset_by_index, algorithm=implementation))
+
+
+def _eigh_type(x, **_):
+    check_matrix("eigh", x, square=True)
+    return x.strong(), ShapedArray(x.shape[:-1], real_dtype(x.dtype))
+
+
+def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, **_) -> list[Value]:
+    vectors, values = outs
+    if not vectors.size:
+        return [b.constant(0, out) for out in outs]
+    name = lapack.routine("syevd", "heevd", vectors.dtype)
+    v, w, info = lapack.call(b, name, [x], [vectors, values, lapack.info_type(vectors)], lapack.letter("mode", "V"),
+                             lapack.letter("uplo", "L" if lower else "U"), in_place=[(0, 0)])
+    return lapack.nan_where_failed(b, info, v, w)
+
+
+def _eigh_jvp(primals, tangents, **params):
+    """Perturbation of distinct eigenvalues: dw = diag(v^H dx v), dv = v (v^H dx v / gaps)."""
+    (x,), (dx,) = primals, tangents
+    v, w = eigh_p.bind(symmetrized(x), **params)
+    if type(dx) is Zero:
+        return [v, w], [Zero(typeof(v).tangent()), Zero(typeof(w).tangent())]
+    inner = product(adjoint(v), product(dx, v))
+    dv = product(v, mul(_gaps(w, typeof(v).dtype), inner))
+    return [v, w], [dv, real_part(diagonal(inner))]
+
+
+eigh_p = matrix_primitive("eigh", type_rule=_eigh_type, lower=_eigh_lower, jvp=_eigh_jvp)
+
+
+# -- eig ------------------------------------------------------------------------------------------------------------
+
+def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None,
+        use_magma: bool | None = None) -> list[Any]:
+    """Eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``, on the CPU.
+
+    Args:
+      x: float or complex[..., n, n].
+      enable_eigvec_derivs: give eigenvectors a derivative: that of vectors of norm 1 whose largest element is real,
+        which is right for matrices with distinct eigenvalues only.
+      implementation: None or LAPACK. use_magma: accepted for calls written for GPUs.
+    Returns: [w, left vectors, right vectors], complex, those that are asked for; column i belongs to w[i]. NaN where
+      LAPACK does not converge.
+    """
+    implementation = None if implementation is None else EigImplementation(implementation)
+    if implementation not in (None, EigImplementation.LAPACK):
+        raise bad("lax.linalg.eig", f"the implementation {implementation.name} is not available on this platform",
+                  fix="pass EigImplementation.LAPACK, or nothing.", exc=NotImplementedError)
+    return list(eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
+                           compute_right_eigenvectors=bool(compute_right_eigenvectors),
+                           enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=implementation))
+
+
+def _eig_type(x, *, compute_left_eigenvectors, compute_right_eigenvectors, **_):
+    check_matrix("eig", x, square=True)
+    dtype = dtypes.to_complex_dtype(x.dtype)
+    vectors = ShapedArray(x.shape, dtype)
+    return (ShapedArray(x.shape[:-1], dtype), *[vectors] * (compute_left_eigenvectors + compute_right_eigenvectors))
+
+
+def _eig_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_left_eigenvectors,
+               compute_right_eigenvectors, **_) -> list[Value]:
+    if not x.aval.size:
+        return [b.constant(0, out) for out in outs]
+    values, vectors = outs[0], ShapedArray(x.aval.shape, outs[0].dtype)
+    is_complex = dtypes.is_complex(x.aval.dtype)
+    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
+    flags = [lapack.letter(name, "V" if flag else "N") for name, flag in (
+        ("compute_left", compute_left_eigenvectors), ("compute_right", compute_right_eigenvectors))]
+    *w, left, right, info = lapack.call(b, "geev", [x], [*parts, vectors, vectors, lapack.info_type(x.aval)], *flags)
+    w, = w if is_complex else [b.op(f"stablehlo.complex {w[0]}, {w[1]} : {tensor_type(values)}", values)]
+    wanted = [v for v, flag in ((left, compute_left_eigenvectors), (right, compute_right_eigenvectors)) if flag]
+    return lapack.nan_where_failed(b, info, w, *wanted)
+
+
+def _eig_jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs,
+             implementation):
+    (x,), (dx,) = primals, tangents
+    wants_vectors = compute_left_eigenvectors or compute_right_eigenvectors
+    if type(dx) is not Zero and wants_vectors and not enable_eigvec_derivs:
+        raise bad("lax.linalg.eig", "the derivative of eigenvectors is not defined without assumptions on the matrix",
+                  fix="use numpy.linalg.eigvals for the eigenvalues alone, eigh for Hermitian matrices, or pass "
+                      "enable_eigvec_derivs=True if the eigenvalues are distinct.", exc=NotImplementedError)
+    # Second derivatives of the eigenvalues need first ones of the vectors, under the same assumption.
+    rest = {"enable_eigvec_derivs": enable_eigvec_derivs or not wants_vectors, "implementation": implementation}
+    w, *left, v = eig_p.bind(x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=True,
+                             **rest)
+    outs = [w, *left, *[v] * compute_right_eigenvectors]
+    if type(dx) is Zero:
+        return outs, [Zero(typeof(y).tangent()) for y in outs]
+    dx = convert_element_type(dx, typeof(v).dtype)
+    dw, dv = _vector_change(w, v, dx)
+    dleft = [_vector_change(conjugate(w), u, adjoint(dx))[1] for u in left]
+    return outs, [dw, *dleft, *[dv] * compute_right_eigenvectors]
+
+
+def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
+    """dw, and dv = u + v c: u from perturbation of distinct eigenvalues; c keeps the norm 1 and the largest element
+    real, as LAPACK scales the vectors."""
+    inner = product(solve(v, dx), v)
+    u = product(v, mul(_gaps(w, typeof(v).dtype), inner))
+    rows = typeof(v).ndim - 2
+    largest = as_row(argmax(abs(v), rows, np.int32))
+    places = broadcasted_iota(np.int32, typeof(v).shape, rows)
+    mask = convert_element_type(eq(places, largest), typeof(v).dtype)
+    shrink = neg(real(reduce_sum(mul(conjugate(v), u), (rows,))))
+    turn = neg(div(imag(reduce_sum(mul(mask, u), (rows,))), real(reduce_sum(mul(mask, v), (rows,)))))
+    return diagonal(inner), add(u, mul(v, as_row(complex(shrink, turn))))
+
+
+eig_p = matrix_primitive("eig", type_rule=_eig_type, lower=_eig_lower, jvp=_eig_jvp)

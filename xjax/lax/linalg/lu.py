@@ -1,0 +1,149 @@
+"""LU decomposition with row exchanges, and the exchanges as a permutation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.primitive import ZERO
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.lax.linalg import lapack
+from xjax.lax.linalg.matrices import (
+    check_matrix,
+    identity_like,
+    lower_by,
+    lower_triangle,
+    matrix_primitive,
+    product,
+    take_rows,
+    upper_triangle,
+)
+from xjax.lax.linalg.triangular import triangular_solve
+from xjax.lax.loops import fori_loop
+from xjax.ops.arrange import broadcasted_iota
+from xjax.ops.checks import static_int
+from xjax.ops.compare import eq, select
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add
+from xjax.ops.makers import filled_like
+from xjax.ops.shape import broadcast_in_dim, reduce_sum, squeeze
+from xjax.ops.slice import dynamic_slice_in_dim, pad, slice_in_dim
+
+# -- lu_pivots_to_permutation ---------------------------------------------------------------------------------------
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+    """The order of the rows after exchanges: row i with row ``pivots[i]``, for i = 0, 1, ...
+
+    Args: pivots: int32[..., k]; permutation_size: the number n of rows, at least k.
+    Returns: int32[..., n].
+    """
+    size = static_int(permutation_size, "permutation_size", "lax.linalg.lu_pivots_to_permutation")
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=size)[0]
+
+
+def _order_type(pivots, *, permutation_size):
+    if pivots.dtype.name not in ("int32", "int64", "uint32", "uint64") or not pivots.ndim \
+            or pivots.shape[-1] > permutation_size:
+        raise bad("lax.linalg.lu_pivots_to_permutation", "takes at most `permutation_size` pivots, as integers",
+                  given={"pivots": pivots.str_short(), "permutation_size": permutation_size},
+                  fix="pass the second result of lu, and the number of rows.", exc=ValueError)
+    return (ShapedArray((*pivots.shape[:-1], permutation_size), lapack.INT32),)
+
+
+def _order(pivots: Any, *, permutation_size: int) -> Sequence[Any]:
+    *batch, k = typeof(pivots).shape
+    shape = (*batch, permutation_size)
+    places = broadcasted_iota(np.int32, shape, len(batch))
+
+    def exchange(i: Any, order: Any) -> Any:
+        j = broadcast_in_dim(squeeze(dynamic_slice_in_dim(pivots, i, 1, len(batch)), (len(batch),)), shape,
+                             range(len(batch)))
+        i = broadcast_in_dim(convert_element_type(i, np.int32), shape, ())
+        at_i, at_j = eq(places, i), eq(places, convert_element_type(j, np.int32))
+        return select(at_i, _value_at(order, at_j), select(at_j, _value_at(order, at_i), order))
+
+    return [fori_loop(np.int32(0), np.int32(k), exchange, places) if k else places]
+
+
+def _value_at(order: Any, place: Any) -> Any:
+    """The one value where `place` holds, for the whole row."""
+    shape = typeof(order).shape
+    value = reduce_sum(select(place, order, filled_like(order, 0)), (len(shape) - 1,))
+    return broadcast_in_dim(value, shape, range(len(shape) - 1))
+
+
+lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_rule=_order_type,
+                                              lower=lower_by(_order), jvp=ZERO)
+
+
+# -- lu -------------------------------------------------------------------------------------------------------------
+
+def lu(x: Any) -> tuple[Any, Any, Any]:
+    """Decompose matrices as ``x[permutation] = L @ U``.
+
+    Args: x: float or complex[..., m, n].
+    Returns:
+      (lu, pivots, permutation): L below the diagonal of the first, with ones on it, and U above, [..., m, n]; the row
+      exchanged with each row, int32[..., min(m, n)]; the order of the rows that they make, int32[..., m].
+    """
+    return tuple(lu_p.bind(x))
+
+
+def _lu_type(x):
+    check_matrix("lu", x)
+    *batch, m, n = x.shape
+    return x.strong(), ShapedArray((*batch, min(m, n)), lapack.INT32), ShapedArray((*batch, m), lapack.INT32)
+
+
+def _lu_lower(b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
+    factors, pivots, order = outs
+    if not factors.size:
+        rows = np.broadcast_to(np.arange(order.shape[-1], dtype=np.int32), order.shape)
+        return [b.constant(0, factors), b.constant(0, pivots), b.constant(rows, order)]
+    found, exchanges, info = lapack.call(b, "getrf", [x], [factors, pivots, lapack.info_type(factors)],
+                                         in_place=[(0, 0)])
+    found, = lapack.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
+    exchanges = b.binary("stablehlo.subtract", exchanges, b.constant(1, pivots))
+    return [found, exchanges, *lower_by(_order)(b, None, exchanges, permutation_size=order.shape[-1])]
+
+
+def _lu_jvp(primals, tangents):
+    """With F = L^-1 (P dx) U^-1: dL = L strictly_lower(F) and dU = upper(F) U, the factors padded to square ones."""
+    (x,), (dx,) = primals, tangents
+    found, pivots, order = lu_p.bind(x)
+    rest = [Zero(typeof(pivots).tangent()), Zero(typeof(order).tangent())]
+    if type(dx) is Zero:
+        return [found, pivots, order], [Zero(typeof(found).tangent()), *rest]
+    m, n = typeof(found).shape[-2:]
+    k = min(m, n)
+    below = lower_triangle(slice_in_dim(found, 0, k, axis=-1), -1)
+    left = _padded(below, 0, m - k)
+    left = add(left, identity_like(left))
+    right = _padded(upper_triangle(slice_in_dim(found, 0, k, axis=-2)), n - k, 0)
+    if n > k:                                           # ones on the diagonal that the padding added
+        right = add(right, _corner(right, k))
+    inner = triangular_solve(left, take_rows(dx, order), left_side=True, lower=True, unit_diagonal=True)
+    inner = triangular_solve(right, inner)
+    change = add(product(left, lower_triangle(inner, -1)), product(upper_triangle(inner), right))
+    return [found, pivots, order], [change, *rest]
+
+
+def _padded(x: Any, rows: int, columns: int) -> Any:
+    """The matrices with rows and columns of zeros at the end."""
+    widths = [(0, 0, 0)] * (typeof(x).ndim - 2) + [(0, rows, 0), (0, columns, 0)]
+    return pad(x, typeof(x).dtype.type(0), widths) if rows or columns else x
+
+
+def _corner(x: Any, k: int) -> Any:
+    """The identity with zeros in the first k rows."""
+    ones = identity_like(x)
+    kept = slice_in_dim(ones, k, typeof(x).shape[-2], axis=-2)
+    return pad(kept, typeof(x).dtype.type(0), [(0, 0, 0)] * (typeof(x).ndim - 2) + [(k, 0, 0), (0, 0, 0)])
+
+
+lu_p = matrix_primitive("lu", type_rule=_lu_type, lower=_lu_lower, jvp=_lu_jvp)

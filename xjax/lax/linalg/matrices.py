@@ -1,0 +1,152 @@
+"""What the operations on matrices share: products, adjoints, triangles, diagonals, and checks of their types.
+
+All take arrays [..., m, n]: the axes before the last two count matrices, which is all that vmap has to add to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_closed
+from xjax.core.primitive import Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.arrange import batched_in_front, broadcasted_iota
+from xjax.ops.checks import NOT_LINEAR
+from xjax.ops.compare import eq, ge, select
+from xjax.ops.complex_numbers import conj, part_dtype, real
+from xjax.ops.convert import convert_element_type
+from xjax.ops.dot import Precision, batch_matmul
+from xjax.ops.elementwise import add, mul
+from xjax.ops.gather import gather
+from xjax.ops.index_numbers import GatherDimensionNumbers
+from xjax.ops.makers import filled_like
+from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, transpose
+
+_ACCEPTED = ("float32", "float64", "complex64", "complex128")
+
+
+# -- checks -------------------------------------------------------------------------------------------------------
+
+def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
+    """Raise unless the type is that of matrices of a dtype that LAPACK has."""
+    if x.dtype.name not in _ACCEPTED:
+        raise bad(f"lax.linalg.{name}", f"does not accept dtype {x.dtype.name}",
+                  given={"accepted": ", ".join(_ACCEPTED)}, fix="convert with x.astype(numpy.float32).")
+    if x.ndim < 2:
+        raise bad(f"lax.linalg.{name}", "takes matrices: at least 2 axes are needed", given={"x": x.str_short()},
+                  fix="add axes: x[None, :].", exc=ValueError)
+    if square and x.shape[-1] != x.shape[-2]:
+        raise bad(f"lax.linalg.{name}", "takes square matrices", given={"x": x.str_short()},
+                  fix="the last two axes must have equal sizes.", exc=ValueError)
+
+
+def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable, jvp: Any, transpose: Any = NOT_LINEAR,
+                     batch: Callable | None = None, multiple_results: bool = True) -> Primitive:
+    """A primitive on arrays with any number of batch axes in front."""
+    def in_front(axis, args, bdims, **params):
+        found = p.bind(*batched_in_front(axis, args, bdims), **params)
+        return (found, [0] * len(found)) if multiple_results else (found, 0)
+
+    p = Primitive(name, type_rule=type_rule, lower=lower, jvp=jvp, transpose=transpose, batch=batch or in_front,
+                  multiple_results=multiple_results)
+    return p
+
+
+def lower_by(function: Callable[..., Sequence[Any]]) -> Callable:
+    """Lowering of a primitive with several results as the program of ``function(*arrays, **params)``."""
+    def lower(b: Builder, outs: Any, *xs: Value, **params: Any) -> list[Value]:
+        closed = trace_to_jaxpr(lambda *arrays: function(*arrays, **params), [x.aval for x in xs])
+        return lower_closed(b, closed, xs)
+    return lower
+
+
+# -- functions of matrices ------------------------------------------------------------------------------------------
+
+def swapped(x: Any) -> Any:
+    """Transposed matrices."""
+    n = typeof(x).ndim
+    return transpose(x, (*range(n - 2), n - 1, n - 2))
+
+
+def adjoint(x: Any) -> Any:
+    """Transposed and conjugated matrices."""
+    return swapped(conjugate(x))
+
+
+def conjugate(x: Any) -> Any:
+    return conj(x) if dtypes.is_complex(typeof(x).dtype) else x
+
+
+def real_part(x: Any) -> Any:
+    return real(x) if dtypes.is_complex(typeof(x).dtype) else x
+
+
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of absolute values."""
+    return part_dtype(dtype) if dtypes.is_complex(dtype) else dtype
+
+
+def product(x: Any, y: Any) -> Any:
+    """Matrix products in full precision."""
+    return batch_matmul(x, y, Precision.HIGHEST)
+
+
+def symmetrized(x: Any) -> Any:
+    """Half the sum of the matrices and their adjoints."""
+    return mul(add(x, adjoint(x)), typeof(x).dtype.type(0.5))
+
+
+def mask_of(x: Any, test: Callable, k: int = 0) -> Any:
+    """Where ``test(row + k, column)`` holds: bool, of the shape of `x`."""
+    aval = typeof(x)
+    shape = aval.shape[-2:]
+    rows = add(broadcasted_iota(np.int32, shape, 0), np.int32(k))
+    found = test(rows, broadcasted_iota(np.int32, shape, 1))
+    return broadcast_in_dim(found, aval.shape, (aval.ndim - 2, aval.ndim - 1))
+
+
+def lower_triangle(x: Any, k: int = 0) -> Any:
+    """The matrices with zeros above the k-th diagonal."""
+    return select(mask_of(x, ge, k), x, filled_like(x, 0))
+
+
+def upper_triangle(x: Any, k: int = 0) -> Any:
+    """The matrices with zeros below the k-th diagonal."""
+    return select(mask_of(x, ge, k - 1), filled_like(x, 0), x)
+
+
+def identity_like(x: Any) -> Any:
+    """The identity for each matrix: of the shape and dtype of `x`."""
+    return convert_element_type(mask_of(x, eq), typeof(x).dtype)
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonals: [..., n, n] -> [..., n]."""
+    return reduce_sum(select(mask_of(x, eq), x, filled_like(x, 0)), (typeof(x).ndim - 1,))
+
+
+def as_row(x: Any) -> Any:
+    """[..., n] -> [..., 1, n]."""
+    return expand_dims(x, (typeof(x).ndim - 1,))
+
+
+def as_column(x: Any) -> Any:
+    """[..., n] -> [..., n, 1]."""
+    return expand_dims(x, (typeof(x).ndim,))
+
+
+def take_rows(x: Any, order: Any) -> Any:
+    """The rows of each matrix in another order.  x: any[..., m, n]; order: int[..., k] -> any[..., k, n]."""
+    aval, rows = typeof(x), typeof(order)
+    if not aval.size:
+        return broadcast_in_dim(np.zeros((), aval.dtype), (*rows.shape, aval.shape[-1]), ())
+    outer, axis = tuple(range(aval.ndim - 2)), aval.ndim - 2
+    numbers = GatherDimensionNumbers((axis + 1,), (axis,), (axis,), outer, outer)
+    return gather(x, reshape(order, (*rows.shape, 1)), numbers, (1,) * (axis + 1) + aval.shape[-1:])

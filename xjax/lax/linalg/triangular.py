@@ -1,0 +1,191 @@
+"""Triangular systems of equations and the Cholesky factor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.lax.linalg import lapack
+from xjax.lax.linalg.matrices import (
+    as_column,
+    as_row,
+    check_matrix,
+    conjugate,
+    identity_like,
+    lower_by,
+    lower_triangle,
+    matrix_primitive,
+    product,
+    swapped,
+    symmetrized,
+    upper_triangle,
+)
+from xjax.ops.arrange import batched_in_front
+from xjax.ops.elementwise import add, div, mul, neg
+from xjax.ops.makers import accumulate
+from xjax.ops.shape import move_axis, reshape, squeeze
+
+# -- triangular_solve -----------------------------------------------------------------------------------------------
+
+
+def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
+                     conjugate_a: bool = False, unit_diagonal: bool = False) -> Any:
+    """The x with ``x @ op(a) = b``, or ``op(a) @ x = b`` with `left_side`, for a triangular matrix.
+
+    Args:
+      a: float or complex[..., n, n]; only the triangle that `lower` names is read.
+      b: the same dtype [..., m, n], with `left_side` [..., n, m], or one axis less for a single vector.
+      transpose_a, conjugate_a: what op does. unit_diagonal: take the diagonal of `a` as ones.
+    Returns: array of the shape of `b`; inf or NaN where the diagonal has zeros.
+    """
+    vector = typeof(b).ndim == typeof(a).ndim - 1
+    if vector:
+        b = as_column(b) if left_side else as_row(b)
+    conjugate_a = bool(conjugate_a) and dtypes.is_complex(typeof(a).dtype)
+    x = triangular_solve_p.bind(a, b, left_side=bool(left_side), lower=bool(lower), transpose_a=bool(transpose_a),
+                                conjugate_a=conjugate_a, unit_diagonal=bool(unit_diagonal))
+    return squeeze(x, (-1 if left_side else -2,)) if vector else x
+
+
+def _solve_type(a, b, *, left_side, **_):
+    check_matrix("triangular_solve", a, square=True)
+    axis = -2 if left_side else -1
+    if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or b.ndim != a.ndim or a.shape[-1] != b.shape[axis]:
+        raise bad("lax.linalg.triangular_solve", "`a` and `b` do not go together",
+                  given={"a": a.str_short(), "b": b.str_short(), "left_side": left_side},
+                  fix=f"dtypes and batch axes must be equal, and axis {axis} of b as long as the axes of a.",
+                  exc=ValueError)
+    return b.strong()
+
+
+def _solve_lower(b: Builder, out: ShapedArray, a: Value, rhs: Value, *, left_side, lower, transpose_a, conjugate_a,
+                 unit_diagonal) -> Value:
+    if not out.size:
+        return b.constant(0, out)
+    if conjugate_a and not transpose_a:                 # an operation that neither of the two forms has
+        a, = lower_by(lambda x: [conjugate(x)])(b, None, a)
+    if b.module.platform == "cpu":
+        op = ("C" if conjugate_a else "T") if transpose_a else "N"
+        letters = {"side": "L" if left_side else "R", "uplo": "L" if lower else "U", "trans_x": op,
+                   "diag": "U" if unit_diagonal else "N"}
+        return lapack.call(b, "trsm", [a, rhs], [out], *[lapack.letter(*kv) for kv in letters.items()],
+                           in_place=[(1, 0)])[0]
+    op = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
+    flags = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in (
+        ("left_side", left_side), ("lower", lower), ("unit_diagonal", unit_diagonal)))
+    return b.generic("stablehlo.triangular_solve", [a, rhs], [out], f"{flags}, transpose_a = #stablehlo<transpose {op}>"
+                     )[0]
+
+
+def _solve_jvp(primals, tangents, **params):
+    """From op(a) x = b follows op(a) dx = db - op(da) x."""
+    (a, b), (da, db) = primals, tangents
+    x = triangular_solve_p.bind(a, b, **params)
+    dx: Any = Zero(typeof(x).tangent())
+    if type(db) is not Zero:
+        dx = triangular_solve_p.bind(a, db, **params)
+    if type(da) is not Zero:
+        k = 1 if params["unit_diagonal"] else 0
+        da = lower_triangle(da, -k) if params["lower"] else upper_triangle(da, k)
+        da = swapped(da) if params["transpose_a"] else da
+        da = conjugate(da) if params["conjugate_a"] else da
+        change = product(da, x) if params["left_side"] else product(x, da)
+        dx = accumulate(dx, triangular_solve_p.bind(a, neg(change), **params))
+    return x, dx
+
+
+def _solve_transpose(ct, a, b, *, transpose_a, **params):
+    assert is_linear(b) and not is_linear(a)
+    return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
+
+
+def _solve_batch(axis, args, bdims, **params):
+    (a, b), (a_bdim, b_bdim) = args, bdims
+    if a_bdim is not None or typeof(b).ndim < 3:
+        return triangular_solve_p.bind(*batched_in_front(axis, args, bdims), **params), 0
+    # One matrix for all right-hand sides: they are further columns (or rows) of one.
+    last = typeof(b).ndim - 1
+    if params["left_side"]:
+        b = move_axis(b, b_bdim, last)
+        shape = typeof(b).shape
+        flat = reshape(b, (*shape[:-2], shape[-2] * shape[-1]))
+        return reshape(triangular_solve_p.bind(a, flat, **params), shape), last
+    b = move_axis(b, b_bdim, last - 2)
+    shape = typeof(b).shape
+    flat = reshape(b, (*shape[:-3], shape[-3] * shape[-2], shape[-1]))
+    return reshape(triangular_solve_p.bind(a, flat, **params), shape), last - 2
+
+
+triangular_solve_p = matrix_primitive(
+    "triangular_solve", type_rule=_solve_type, lower=_solve_lower, jvp=_solve_jvp, transpose=_solve_transpose,
+    batch=_solve_batch, multiple_results=False)
+
+
+# -- cholesky -------------------------------------------------------------------------------------------------------
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+    """The lower triangular L with ``L @ L^H = x``.
+
+    Args:
+      x: float or complex[..., n, n], Hermitian and positive definite.
+      symmetrize_input: take half the sum of `x` and its adjoint; else only the lower triangle is read.
+    Returns: array like `x`, zero above the diagonal; NaN elsewhere if a matrix is not positive definite.
+    """
+    check_matrix("cholesky", typeof(x), square=True)
+    return lower_triangle(cholesky_p.bind(symmetrized(x) if symmetrize_input else x))
+
+
+def _cholesky_type(x):
+    check_matrix("cholesky", x, square=True)
+    return x.strong()
+
+
+def _cholesky_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    if not out.size:
+        return b.constant(0, out)
+    if b.module.platform != "cpu":
+        return b.op(f"stablehlo.cholesky {x}, lower = true : {x.type}", out)
+    factor, info = lapack.call(b, "potrf", [x], [out, lapack.info_type(out)], lapack.letter("uplo", "L"),
+                               in_place=[(0, 0)])
+    return lapack.nan_where_failed(b, info, factor)[0]
+
+
+def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
+    """dL = L phi(L^-1 dx L^-H), where phi takes the lower triangle and half the diagonal (Murray 2016, eq. 8)."""
+    (x,), (dx,) = primals, tangents
+    factor = lower_triangle(cholesky_p.bind(x))
+    if type(dx) is Zero:
+        return factor, Zero(typeof(factor).tangent())
+    inner = triangular_solve(factor, dx, lower=True, transpose_a=True, conjugate_a=True)
+    inner = triangular_solve(factor, inner, left_side=True, lower=True)
+    half = div(lower_triangle(inner), add(identity_like(inner), typeof(inner).dtype.type(1)))
+    return factor, product(factor, half)
+
+
+cholesky_p = matrix_primitive("cholesky", type_rule=_cholesky_type, lower=_cholesky_lower, jvp=_cholesky_jvp,
+                              multiple_results=False)
+
+
+# -- symmetric_product ----------------------------------------------------------------------------------------------
+
+def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
+                      symmetrize_output: bool = False) -> Any:
+    """``alpha * a @ a^T + beta * c``.
+
+    Args:
+      a_matrix: float[..., n, m]; c_matrix: float[..., n, n], symmetric.
+      symmetrize_output: copy the lower triangle of the result to the upper one.
+    """
+    a, c = typeof(a_matrix), typeof(c_matrix)
+    for aval in (a, c):
+        check_matrix("symmetric_product", aval)
+    if a.dtype != c.dtype or (*a.shape[:-1], a.shape[-2]) != c.shape or dtypes.is_complex(a.dtype):
+        raise bad("lax.linalg.symmetric_product", "takes real matrices [..., n, m] and [..., n, n]",
+                  given={"a_matrix": a, "c_matrix": c}, fix="make dtypes and sizes agree.", exc=ValueError)
+    number = a.dtype.type
+    found = add(mul(product(a_matrix, swapped(a_matrix)), number(alpha)), mul(c_matrix, number(beta)))
+    return add(lower_triangle(found), swapped(lower_triangle(found, -1))) if symmetrize_output else found

@@ -1,0 +1,217 @@
+"""Bits of integers and floats: gcd and lcm, packed bits, and the parts of a floating-point number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.lax.while_loop import while_loop
+from xjax.numpy.composed import remainder
+from xjax.numpy.manipulate import moveaxis, ravel, reshape
+from xjax.numpy.promote import broadcast, to_inexact, to_numeric
+from xjax.numpy.reductions import any as any_true
+from xjax.numpy.rounding import truth
+from xjax.numpy.selection import choose, operands, refuse_complex
+from xjax.numpy.ufuncs import to_array_like
+from xjax.ops.arrange import broadcasted_iota
+from xjax.ops.bitwise import bitwise_and, bitwise_or, clz, shift_left, shift_right_logical
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.compare import eq, gt, ne, select
+from xjax.ops.convert import bitcast_convert_type, convert_element_type
+from xjax.ops.elementwise import div, is_finite, mul, sub
+from xjax.ops.makers import scalar_like
+from xjax.ops.piecewise import abs as lax_abs
+from xjax.ops.piecewise import max as lax_max
+from xjax.ops.piecewise import min as lax_min
+from xjax.ops.shape import expand_dims, reduce_sum
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.runtime.one_launch import one_launch
+
+# -- divisors -----------------------------------------------------------------------------------------------------
+
+def _integers(where: str, x1: Any, x2: Any) -> list[Any]:
+    x1, x2 = operands(where, x1, x2, to=to_numeric)
+    if not dtypes.is_int(x1.dtype):
+        raise bad(where, "takes integers", given={"dtype in which the arguments meet": x1.dtype.name},
+                  fix="convert with x.astype(int).", exc=ValueError)
+    return broadcast(where, *(x if dtypes.is_unsigned(x.dtype) else lax_abs(x) for x in (x1, x2)))
+
+
+@one_launch(arrays=2)
+def gcd(x1: Any, x2: Any) -> Any:
+    """Greatest common divisor, element-wise, by Euclid's algorithm; that of 0 and n is n.
+
+    Args: x1, x2: int[...], of any sign, that broadcast together.
+    Raises: ValueError for other dtypes.
+
+    >>> gcd(np.array([12, -9, 0]), 6)
+    Array([6, 3, 6], dtype=int32)
+    """
+    x1, x2 = _integers("numpy.gcd", x1, x2)
+    zero = scalar_like(x1, 0)
+
+    def step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        x, y = pair
+        done = eq(y, zero)
+        return choose(done, x, y), choose(done, zero, remainder(x, choose(done, scalar_like(y, 1), y)))
+
+    return while_loop(lambda pair: any_true(ne(pair[1], zero)), step, (x1, x2))[0]
+
+
+@one_launch(arrays=2)
+def lcm(x1: Any, x2: Any) -> Any:
+    """Least common multiple, element-wise; 0 where either is 0.
+
+    Args: x1, x2: int[...], of any sign, that broadcast together.
+    """
+    x1, x2 = _integers("numpy.lcm", x1, x2)
+    divisor = gcd(x1, x2)
+    return mul(x1, div(x2, choose(eq(divisor, scalar_like(divisor, 0)), scalar_like(divisor, 1), divisor)))
+
+
+# -- packed bits --------------------------------------------------------------------------------------------------
+
+_BYTE = 8
+
+
+def _weights(where: str, shape: tuple[int, ...], bitorder: str) -> Any:
+    """uint8[..., 8]: how far each bit of a byte is shifted."""
+    if bitorder not in ("big", "little"):
+        raise bad(where, f"`bitorder` is {bitorder!r}", fix="pass 'big' or 'little'.", exc=ValueError)
+    shift = broadcasted_iota(np.uint8, (*shape, _BYTE), len(shape))
+    return sub(np.uint8(_BYTE - 1), shift) if bitorder == "big" else shift
+
+
+@one_launch
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+    """Eight elements along an axis (None: flattened) in one uint8, of which what is not 0 sets a bit.
+
+    Args: a: int or bool[..., n, ...]; bitorder: whether the first element is the highest bit ("big") or the lowest.
+    Returns: uint8[..., ceil(n / 8), ...]; missing elements count as 0.
+
+    >>> packbits(np.array([1, 0, 1]))
+    Array([160], dtype=uint8)
+    """
+    where = "numpy.packbits"
+    a = to_array_like(where, a)
+    if not (dtypes.is_int(a.dtype) or dtypes.is_bool(a.dtype)):
+        raise bad(where, "takes integers or bool", given={"a": a.aval}, fix="compare first: packbits(a != 0).")
+    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, where))
+    found = convert_element_type(moveaxis(truth(a), axis, -1), np.uint8)
+    missing = -found.shape[-1] % _BYTE
+    found = pad(found, np.uint8(0), [(0, missing if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
+    found = reshape(found, (*found.shape[:-1], found.shape[-1] // _BYTE, _BYTE))
+    packed = reduce_sum(shift_left(found, _weights(where, found.shape[:-1], bitorder)), (a.ndim,))
+    return moveaxis(packed, -1, axis)
+
+
+@one_launch
+def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
+    """The bits of bytes, as uint8 numbers 0 and 1: the inverse of `packbits`.
+
+    Args: a: uint8[..., n, ...]; count: how many bits to return along the axis (more than there are: 0 follows;
+      negative: so many fewer than there are).
+    """
+    where = "numpy.unpackbits"
+    a = to_array_like(where, a)
+    if a.dtype != np.uint8:
+        raise bad(where, "takes bytes", given={"a": a.aval}, fix="convert with a.astype(uint8).")
+    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, where))
+    found = expand_dims(moveaxis(a, axis, -1), (a.ndim,))
+    shift = _weights(where, found.shape[:-1], bitorder)
+    bits = bitwise_and(shift_right_logical(_repeated(found, shift.shape), shift), np.uint8(1))
+    bits = reshape(bits, (*found.shape[:-2], found.shape[-2] * _BYTE))
+    size = bits.shape[-1]
+    count = size if count is None else static_int(count, "count", where)
+    stop = min(count, size) if count >= 0 else max(0, size + count)
+    bits = slice_in_dim(bits, 0, stop, axis=a.ndim - 1)
+    bits = pad(bits, np.uint8(0), [(0, max(0, count - size) if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
+    return moveaxis(bits, -1, axis)
+
+
+def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+    return broadcast("numpy.unpackbits", x, np.zeros(shape, np.uint8))[0]
+
+
+# -- parts of floating-point numbers ------------------------------------------------------------------------------
+
+class _Format:
+    """Bits of a float dtype: the unsigned dtype of its size, and where sign, exponent and fraction stand."""
+
+    def __init__(self, dtype: np.dtype):
+        info = dtypes.finfo(dtype)
+        self.uint = np.dtype(f"uint{info.bits}")
+        self.fraction_bits = info.nmant
+        self.exponent_mask = self.uint.type((1 << info.bits - info.nmant - 1) - 1)
+        self.fraction_mask = self.uint.type((1 << info.nmant) - 1)
+        self.sign_mask = self.uint.type(1 << info.bits - 1)
+        self.bias = int(self.exponent_mask) // 2
+
+    def number(self, value: int) -> np.generic:
+        return self.uint.type(value)
+
+
+def _parts(x: Any) -> tuple[_Format, Any, Any]:
+    """(format, bits, exponent field) of a float array."""
+    form = _Format(x.dtype)
+    bits = bitcast_convert_type(x, form.uint)
+    return form, bits, bitwise_and(shift_right_logical(bits, form.number(form.fraction_bits)), form.exponent_mask)
+
+
+@one_launch
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """(m, e) with ``x = m * 2**e`` and ``0.5 <= |m| < 1``, element-wise; exact for subnormal numbers too.
+
+    Args: x: real[...]; integers become floats.
+    Returns: m: float[...], e: int32[...]; 0, nan and infinities are their own m, with e = 0.
+
+    >>> frexp(np.float32(-3.5))
+    (Array(-0.875, dtype=float32), Array(2, dtype=int32))
+    """
+    where = "numpy.frexp"
+    refuse_complex(where, x)
+    x, = operands(where, x, to=to_inexact, strong=True)
+    form, bits, exponent = _parts(x)
+    fraction = bitwise_and(bits, form.fraction_mask)
+    # A subnormal number is its fraction alone: it is shifted until the bit that others leave out is set.
+    is_subnormal = eq(exponent, form.number(0))
+    width = form.uint.itemsize * 8
+    shift = sub(clz(lax_max(fraction, form.number(1))), form.number(width - 1 - form.fraction_bits))
+    fraction = select(is_subnormal, bitwise_and(shift_left(fraction, shift), form.fraction_mask), fraction)
+    field = sub(convert_element_type(exponent, np.int32), np.int32(form.bias - 1))
+    small = sub(np.int32(2 - form.bias), convert_element_type(shift, np.int32))
+    half = form.number((form.bias - 1) << form.fraction_bits)
+    sign = bitwise_and(bits, form.sign_mask)
+    mantissa = bitcast_convert_type(bitwise_or(bitwise_or(sign, half), fraction), x.dtype)
+    magnitude = bitwise_and(bits, form.number(~int(form.sign_mask) & (1 << width) - 1))
+    plain = bitwise_and(is_finite(x), ne(magnitude, form.number(0)))
+    return choose(plain, mantissa, x), choose(plain, select(is_subnormal, small, field), np.int32(0))
+
+
+@one_launch
+def spacing(x: Any, /) -> Any:
+    """Distance from x to the next number of its dtype away from 0, with the sign of x, element-wise.
+
+    Args: x: real[...]; integers become floats. The result is nan for infinities and nan.
+    """
+    where = "numpy.spacing"
+    refuse_complex(where, x, exc=ValueError)
+    x, = operands(where, x, to=to_inexact, strong=True)
+    form, bits, exponent = _parts(x)
+    width = form.number(form.fraction_bits)
+    # 2**(exponent - fraction_bits), which is subnormal if that exponent is below 1.
+    normal = shift_left(sub(exponent, lax_min(exponent, width)), width)
+    subnormal = shift_left(form.number(1), sub(lax_min(lax_max(exponent, form.number(1)), width), form.number(1)))
+    size = select(gt(exponent, width), normal, _repeated_like(subnormal, normal))
+    out = bitcast_convert_type(bitwise_or(size, bitwise_and(bits, form.sign_mask)), x.dtype)
+    return choose(is_finite(x), out, scalar_like(x, np.nan))
+
+
+def _repeated_like(x: Any, like: Any) -> Any:
+    return broadcast("numpy.spacing", x, like)[0]
+
+
+__all__ = ["frexp", "gcd", "lcm", "packbits", "spacing", "unpackbits"]

@@ -1,0 +1,226 @@
+"""Discrete Fourier transforms with NumPy's signatures: `xjax.numpy.fft`.
+
+All are one function: bring the axes to the end, cut or pad them, transform up to three at a time, scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.numpy.composed import conjugate
+from xjax.numpy.creation import asarray
+from xjax.numpy.manipulate import moveaxis, roll
+from xjax.numpy.promote import as_dtype, cast, default_float, promote_inexact
+from xjax.numpy.selection import refuse_complex
+from xjax.numpy.ufuncs import to_array_like, true_divide
+from xjax.ops.checks import canonical_axes, canonical_axis, static_int
+from xjax.ops.elementwise import mul
+from xjax.ops.fft import FftType
+from xjax.ops.fft import fft as lax_fft
+from xjax.ops.makers import scalar_like
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.runtime.one_launch import one_launch
+
+_NORMS = (None, "backward", "ortho", "forward")
+_MOST_AXES = 3                  # that XLA transforms at once
+
+
+# -- all transforms -----------------------------------------------------------------------------------------------
+
+def _transform(where: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...], norm: Any) -> Any:
+    """The transform of distinct axes with sizes `s` in the time domain (of complex numbers, any number of axes)."""
+    _check_norm(where, norm)
+    if kind is FftType.RFFT:
+        refuse_complex(where, a, exc=ValueError)
+    a = to_array_like(where, promote_inexact(where, a)[0])
+    if kind is not FftType.RFFT:
+        a = cast(where, a, dtypes.to_complex_dtype(a.dtype))
+    if not axes:
+        return a
+    sizes = _time_sizes(where, kind, a, s, axes)
+    last = tuple(range(a.ndim - len(axes), a.ndim))
+    x = moveaxis(a, axes, last)
+    kept = (*sizes[:-1], sizes[-1] // 2 + 1) if kind is FftType.IRFFT else sizes
+    for d, n in zip(last, kept, strict=True):
+        x = _fit(x, d, n)
+    x = _by_parts(kind, x, sizes)
+    power = {"ortho": 0.5, "forward": 1.0}.get(norm, 0.0)
+    if power:
+        inverse = kind in (FftType.IFFT, FftType.IRFFT)
+        factor = max(1, math.prod(sizes)) ** (power if inverse else -power)
+        x = mul(x, scalar_like(x, factor))
+    return moveaxis(x, last, axes)
+
+
+def _check_norm(where: str, norm: Any) -> None:
+    if norm not in _NORMS:
+        raise bad(where, f"unknown norm {norm!r}", fix="pass 'backward', 'ortho' or 'forward'.", exc=ValueError)
+
+
+def _time_sizes(where: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...]) -> tuple[int, ...]:
+    if s is not None:
+        sizes = tuple(static_int(n, "s", where) for n in s)
+        if min(sizes) < 1:
+            raise bad(where, "a transform needs at least one element", given={"a": a.aval, "sizes": str(sizes)},
+                      fix="pass sizes >= 1.", exc=ValueError)
+        return sizes
+    sizes = tuple(a.shape[d] for d in axes)
+    return (*sizes[:-1], max(0, 2 * (sizes[-1] - 1))) if kind is FftType.IRFFT else sizes
+
+
+def _fit(x: Any, axis: int, n: int) -> Any:
+    """`x` cut to n elements on an axis, or filled up with zeros."""
+    size = x.shape[axis]
+    if n < size:
+        return slice_in_dim(x, 0, n, axis=axis)
+    return pad(x, scalar_like(x, 0), [(0, n - size if d == axis else 0, 0) for d in range(x.ndim)]) if n > size else x
+
+
+def _by_parts(kind: FftType, x: Any, sizes: tuple[int, ...]) -> Any:
+    """The transform of the last len(sizes) axes; that of real numbers is theirs on the last axes only."""
+    split = max(0, len(sizes) - _MOST_AXES)
+    complex_kind = FftType.IFFT if kind in (FftType.IFFT, FftType.IRFFT) else FftType.FFT
+    if kind is not FftType.IRFFT:
+        x = lax_fft(x, kind, sizes[split:])
+    first = x.ndim - len(sizes)
+    for start in range(0, split, _MOST_AXES):
+        stop = min(start + _MOST_AXES, split)
+        here, there = range(first + start, first + stop), range(x.ndim - stop + start, x.ndim)
+        x = moveaxis(lax_fft(moveaxis(x, here, there), complex_kind, sizes[start:stop]), there, here)
+    return lax_fft(x, kind, sizes[split:]) if kind is FftType.IRFFT else x
+
+
+# -- one axis -----------------------------------------------------------------------------------------------------
+
+def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Callable:
+    where = f"numpy.fft.{name}"
+
+    @one_launch
+    def transform(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        axes = (canonical_axis(axis, np.ndim(a), where),)
+        s = None if n is None else (n,)
+        if not hermitian:
+            return _transform(where, kind, a, s, axes, norm)
+        _check_norm(where, norm)
+        norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
+        a = conjugate(a) if kind is FftType.IRFFT else a
+        out = _transform(where, kind, a, s, axes, norm)
+        return conjugate(out) if kind is FftType.RFFT else out
+
+    return _described(transform, name, f"""{doc}
+
+    Args: a: number[..., n, ...]; n: elements to cut or pad to (default: all); axis: the axis to transform;
+      norm: where the factor 1/n stands: "backward" (the default: in the inverse), "forward", or "ortho" (its root in
+      both).
+    """)
+
+
+def _described(f: Callable, name: str, doc: str) -> Callable:
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = doc
+    return f
+
+
+fft = _one_axis("fft", FftType.FFT, "Discrete Fourier transform along an axis: ``sum(a[j] exp(-2 pi i j k / n))``.")
+ifft = _one_axis("ifft", FftType.IFFT, "Inverse of `fft`.")
+rfft = _one_axis("rfft", FftType.RFFT, "The first n // 2 + 1 elements of `fft` of real numbers: they decide the rest.")
+irfft = _one_axis("irfft", FftType.IRFFT, "Inverse of `rfft`: real; n is by default twice the size less 2.")
+hfft = _one_axis("hfft", FftType.IRFFT, "`fft` of a signal given by its first n // 2 + 1 elements, the others being "
+                 "their conjugates: real.", hermitian=True)
+ihfft = _one_axis("ihfft", FftType.RFFT, "Inverse of `hfft`.", hermitian=True)
+
+
+# -- several axes -------------------------------------------------------------------------------------------------
+
+def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc: str) -> Callable:
+    where = f"numpy.fft.{name}"
+
+    @one_launch
+    def transform(a: Any, s: Sequence[int] | None = None, axes: Any = default, norm: str | None = None) -> Any:
+        ndim = np.ndim(a)
+        if axes is None:
+            axes = range(ndim) if s is None else range(ndim - len(s), ndim)
+        if default is not None and len(axes) != len(default):
+            raise bad(where, "transforms two axes", given={"axes": str(axes)}, fix="use the function with n.",
+                      exc=ValueError)
+        axes = canonical_axes(axes, ndim, where, "axes")
+        if s is not None and len(s) != len(axes):
+            raise bad(where, f"{len(s)} sizes for {len(axes)} axes", given={"s": str(s), "axes": str(axes)},
+                      fix="pass one size for each axis.", exc=ValueError)
+        return _transform(where, kind, a, s, axes, norm)
+
+    return _described(transform, name, f"""{doc}
+
+    Args: a: number[...]; s: sizes to cut or pad the axes to; axes: the axes to transform, the last of them last;
+      norm: as for `fft`.
+    """)
+
+
+fftn = _several_axes("fftn", FftType.FFT, None, "Discrete Fourier transform along several axes, by default all.")
+ifftn = _several_axes("ifftn", FftType.IFFT, None, "Inverse of `fftn`.")
+rfftn = _several_axes("rfftn", FftType.RFFT, None, "`rfft` of the last of the axes, then `fft` of the others.")
+irfftn = _several_axes("irfftn", FftType.IRFFT, None, "Inverse of `rfftn`.")
+fft2 = _several_axes("fft2", FftType.FFT, (-2, -1), "Discrete Fourier transform along two axes.")
+ifft2 = _several_axes("ifft2", FftType.IFFT, (-2, -1), "Inverse of `fft2`.")
+rfft2 = _several_axes("rfft2", FftType.RFFT, (-2, -1), "`rfft` of the second of two axes, then `fft` of the first.")
+irfft2 = _several_axes("irfft2", FftType.IRFFT, (-2, -1), "Inverse of `rfft2`.")
+
+
+# -- frequencies --------------------------------------------------------------------------------------------------
+
+def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, steps: Callable[[int], np.ndarray]) -> Any:
+    where = f"numpy.fft.{name}"
+    if isinstance(n, (list, tuple)) or np.ndim(n):
+        raise bad(where, "`n` must be an integer", given={"n": repr(n)[:80]}, fix="pass one integer.", exc=ValueError)
+    n = static_int(n, "n", where)
+    if n < 0:
+        raise bad(where, "`n` must not be negative", fix="pass the number of samples.", exc=ValueError)
+    if isinstance(d, (list, tuple)) or np.ndim(d):
+        raise bad(where, "`d` must be a number", given={"d": repr(d)[:80]}, fix="pass one number.", exc=ValueError)
+    dtype = default_float() if dtype is None else as_dtype(dtype, where)
+    steps = asarray((steps(n) / max(n, 1)).astype(dtype))
+    return asarray(true_divide(steps, cast(where, d, dtype)), dtype, device=device)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the elements of `fft`, in cycles for each unit of the sample distance `d`.
+
+    >>> fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    return _frequencies("fftfreq", n, d, dtype, device, lambda n: (np.arange(n) + n // 2) % max(n, 1) - n // 2)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the elements of `rfft`, in cycles for each unit of the sample distance `d`."""
+    return _frequencies("rfftfreq", n, d, dtype, device, lambda n: np.arange(n // 2 + 1))
+
+
+def _shifted(where: str, x: Any, axes: Any, sign: int) -> Any:
+    x = to_array_like(where, x)
+    axes = canonical_axes(axes, x.ndim, where, "axes")
+    return roll(x, tuple(sign * (x.shape[d] // 2) for d in axes), axes)
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Elements of the axes (default: all) rotated such that frequency 0 stands in the middle.
+
+    >>> fftshift(np.arange(5))
+    Array([3, 4, 0, 1, 2], dtype=int32)
+    """
+    return _shifted("numpy.fft.fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """Inverse of `fftshift`."""
+    return _shifted("numpy.fft.ifftshift", x, axes, -1)
+
+
+__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
+           "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]

@@ -1,0 +1,80 @@
+"""Fitting polynomials to points: `polyfit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.numpy.contract import dot, outer
+from xjax.numpy.linalg.systems import inv, lstsq
+from xjax.numpy.manipulate import expand_dims, matrix_transpose
+from xjax.numpy.matrices import vander
+from xjax.numpy.promote import cast, promote_inexact
+from xjax.numpy.reductions import sum as total
+from xjax.numpy.selection import operand
+from xjax.numpy.ufuncs import divide, multiply, sqrt, square
+from xjax.ops.checks import static_int
+
+
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
+            cov: bool | str = False) -> Any:
+    """Coefficients, the highest power first, of the polynomial of degree `deg` that fits points best in least squares.
+
+    Args:
+      x: real[n]; y: number[n] or number[n, k]: k polynomials.
+      rcond: singular values below ``rcond * largest`` count as 0; None: n * eps.
+      full: also residuals, rank, singular values and rcond, as from `linalg.lstsq`.
+      w: real[n], weights of the residuals ``y - p(x)`` before they are squared.
+      cov: also the covariance matrix of the coefficients, scaled by the residuals, unless "unscaled".
+    Returns: number[deg + 1] or number[deg + 1, k]; with `full` or `cov` a tuple that begins with it.
+    Raises: TypeError for arrays that do not fit; ValueError for a negative degree, or `cov` of too few points.
+
+    >>> x = np.arange(4.0)
+    >>> [round(float(c), 3) for c in polyfit(x, 2 * x + 1, 1)]
+    [2.0, 1.0]
+    """
+    where = "numpy.polyfit"
+    terms = static_int(deg, "deg", where) + 1
+    x, y = (operand(where, a) for a in promote_inexact(where, x, y))
+    _check(where, x, y, terms)
+    rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps) if rcond is None else rcond
+    powers = vander(x, terms)
+    if w is not None:
+        w = _weights(where, w, y)
+        powers, y = multiply(powers, expand_dims(w, 1)), multiply(y, w if y.ndim == 1 else expand_dims(w, 1))
+    scale = sqrt(total(square(powers), axis=0))             # columns of one length make the system well conditioned
+    powers = divide(powers, scale)
+    found, residuals, rank, s = lstsq(powers, y, rcond)
+    found = divide(found, scale if y.ndim == 1 else expand_dims(scale, 1))
+    if full:
+        return found, residuals, rank, s, operand(where, rcond)
+    if not cov:
+        return found
+    covariance = divide(inv(dot(matrix_transpose(powers), powers)), outer(scale, scale))
+    if isinstance(cov, str) and cov == "unscaled":
+        return found, covariance
+    if x.shape[0] <= terms:
+        raise bad(where, f"{x.shape[0]} points leave nothing to scale the covariance matrix by",
+                  given={"coefficients": terms}, fix="pass more points, or cov='unscaled'.", exc=ValueError)
+    factor = divide(residuals, x.shape[0] - terms)
+    return found, multiply(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
+
+
+def _check(where: str, x: Any, y: Any, terms: int) -> None:
+    if terms < 1:
+        raise bad(where, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
+    if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
+        raise bad(where, "`x` and `y` do not fit", given={"x": x.aval, "y": y.aval},
+                  fix="pass x[n], not empty, and y[n] or y[n, k].")
+
+
+def _weights(where: str, w: Any, y: Any) -> Any:
+    w = operand(where, promote_inexact(where, w)[0])
+    if w.shape != y.shape[:1]:
+        raise bad(where, "`w` must be a vector with a weight for each point", given={"w": w.aval, "y": y.aval},
+                  fix="pass w[n].")
+    return cast(where, w, y.dtype) if dtypes.is_float(y.dtype) else w
+
+
+__all__ = ["polyfit"]

@@ -1,0 +1,168 @@
+"""Decompositions under NumPy's names: cholesky, qr, svd, eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.lax import linalg as lax_linalg
+from xjax.lax.linalg.matrices import adjoint
+from xjax.lax.linalg.qr import geqrf
+from xjax.numpy.linalg.arguments import matrices
+from xjax.numpy.manipulate import matrix_transpose
+from xjax.numpy.take import take_along_axis
+from xjax.ops.arrange import broadcasted_iota, rev
+from xjax.ops.piecewise import abs, sign
+from xjax.ops.shape import expand_dims
+from xjax.ops.sort import sort
+from xjax.runtime.one_launch import one_launch
+
+
+class EigResult(NamedTuple):
+    """eigenvalues: complex[..., n]; eigenvectors: complex[..., n, n], one in each column."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighResult(NamedTuple):
+    """eigenvalues: real[..., n], ascending; eigenvectors: [..., n, n], one in each column."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    """Q: orthonormal columns; R: upper triangular."""
+
+    Q: Any
+    R: Any
+
+
+class SVDResult(NamedTuple):
+    """U: orthonormal columns; S: real, descending; Vh: orthonormal rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+@one_launch
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+    """The lower triangular L with ``L @ L^H = a``, or its adjoint with `upper`.
+
+    Args:
+      a: [..., n, n], Hermitian and positive definite. symmetrize_input: take half the sum of `a` and its adjoint.
+    Returns: array like `a`; NaN where a matrix is not positive definite.
+
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    a = matrices("numpy.linalg.cholesky", a, square=True)
+    found = lax_linalg.cholesky(a, symmetrize_input=symmetrize_input)
+    return adjoint(found) if upper else found
+
+
+@one_launch
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Decompose ``a = Q @ R``.
+
+    Args:
+      a: [..., m, n].
+      mode: "reduced": Q is [..., m, k] with k = min(m, n); "complete": [..., m, m]; "r": R alone; "raw": the packed
+        result of LAPACK, transposed, and the factors of its reflections.
+    Returns: `QRResult`, or R.
+
+    >>> q, r = qr(np.array([[3.0], [4.0]]))
+    >>> round(float(r[0, 0]) ** 2, 3)
+    25.0
+    """
+    where = "numpy.linalg.qr"
+    a = matrices(where, a)
+    if mode == "raw":
+        packed, taus = geqrf(a)
+        return QRResult(matrix_transpose(packed), taus)
+    if mode not in ("reduced", "r", "full", "complete"):
+        raise bad(where, f"unknown mode {mode!r}", fix="use 'reduced', 'complete', 'r' or 'raw'.", exc=ValueError)
+    q, r = lax_linalg.qr(a, full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+@one_launch
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+        subset_by_index: tuple[int, int] | None = None) -> Any:
+    """Decompose ``a = U @ diag(S) @ Vh``.
+
+    Args:
+      a: [..., m, n]. full_matrices: U and Vh are square. compute_uv: else only S is returned.
+      hermitian: `a` is Hermitian, which is faster. subset_by_index: None, or all of them.
+    Returns: `SVDResult`, or S real[..., min(m, n)]. The derivative of U and Vh needs full_matrices=False and distinct
+      singular values.
+
+    >>> svd(np.diag(np.array([1.0, 3.0])), compute_uv=False).tolist()
+    [3.0, 1.0]
+    """
+    where = "numpy.linalg.svd"
+    a = matrices(where, a, square=hermitian)
+    if hermitian:
+        return _hermitian_svd(a, compute_uv, subset_by_index)
+    found = lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    return SVDResult(*found) if compute_uv else found
+
+
+def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> Any:
+    """Singular values are the sizes of the eigenvalues; a negative sign goes into V."""
+    v, w = lax_linalg.eigh(a, subset_by_index=subset)
+    last = w.ndim - 1
+    if not compute_uv:
+        return rev(sort(abs(w)), (last,))
+    columns = broadcasted_iota(np.int32, w.shape, last)
+    s, order, signs = (rev(x, (last,)) for x in sort((abs(w), columns, sign(w)), num_keys=1))
+    u = take_along_axis(v, expand_dims(order, (last,)), -1)
+    return SVDResult(u, s, adjoint(u * expand_dims(signs, (last,)).astype(u.dtype)))
+
+
+@one_launch
+def svdvals(x: Any, /) -> Any:
+    """The singular values of [..., m, n], descending: real[..., min(m, n)]."""
+    return lax_linalg.svd(matrices("numpy.linalg.svdvals", x), compute_uv=False)
+
+
+@one_launch
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
+
+    Args:
+      symmetrize_input: take half the sum of `a` and its adjoint; else the triangle that `UPLO` ("L" or "U") names.
+    """
+    where = "numpy.linalg.eigh"
+    if UPLO not in (None, "L", "U"):
+        raise bad(where, f"`UPLO` is {UPLO!r}", fix="pass 'L' or 'U'.", exc=ValueError)
+    v, w = lax_linalg.eigh(matrices(where, a, square=True), lower=UPLO != "U", symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
+
+
+@one_launch
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+    """Eigenvalues of Hermitian matrices, ascending: see `eigh`.
+
+    >>> eigvalsh(np.array([[0.0, 1.0], [1.0, 0.0]])).round(3).tolist()
+    [-1.0, 1.0]
+    """
+    return eigh(a, UPLO, symmetrize_input).eigenvalues
+
+
+@one_launch
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and eigenvectors of square matrices [..., n, n], complex; on the CPU, in no order."""
+    w, v = lax_linalg.eig(matrices("numpy.linalg.eig", a, square=True), compute_left_eigenvectors=False)
+    return EigResult(w, v)
+
+
+@one_launch
+def eigvals(a: Any) -> Any:
+    """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no order."""
+    return lax_linalg.eig(matrices("numpy.linalg.eigvals", a, square=True), compute_left_eigenvectors=False,
+                          compute_right_eigenvectors=False)[0]

@@ -1,0 +1,157 @@
+"""Determinants, and their logarithms, with derivatives that hold for singular matrices too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.lax import linalg as lax_linalg
+from xjax.lax.linalg.matrices import adjoint, identity_like, product, take_rows
+from xjax.lax.linalg.solve import inverse_order, solve
+from xjax.numpy.composed import real
+from xjax.numpy.contract import trace
+from xjax.numpy.linalg.arguments import matrices
+from xjax.numpy.manipulate import expand_dims
+from xjax.numpy.matrices import diagonal
+from xjax.numpy.reductions import any, prod, sum
+from xjax.numpy.selection import choose
+from xjax.numpy.ufuncs import log
+from xjax.ops.arrange import broadcasted_iota, concatenate
+from xjax.ops.compare import ne
+from xjax.ops.piecewise import abs
+from xjax.runtime.one_launch import one_launch
+from xjax.transforms.custom_jvp import custom_jvp
+
+
+class SlogdetResult(NamedTuple):
+    """sign: of the determinant, or its phase; logabsdet: logarithm of its absolute value; both [...]."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def _odd(pivots: Any) -> Any:
+    """-1 for an odd number of row exchanges, else 1: int32[...]."""
+    moved = ne(pivots, broadcasted_iota(np.int32, pivots.shape, pivots.ndim - 1))
+    return 1 - 2 * (sum(moved, -1, dtype=np.int32) % 2)
+
+
+# -- det ------------------------------------------------------------------------------------------------------------
+
+@one_launch
+def det(a: Any) -> Any:
+    """Determinants of matrices [..., n, n]: [...]. The derivative is that of the polynomial, for singular ones too.
+
+    >>> float(det(np.array([[1.0, 2.0], [3.0, 4.0]])))
+    -2.0
+    """
+    a = matrices("numpy.linalg.det", a, square=True)
+    n = a.shape[-1]
+    return _small_det(a, n) if n in (2, 3) else _det(a)
+
+
+def _small_det(a: Any, n: int) -> Any:
+    """Sum over the permutations of 2 or 3 columns."""
+    def term(*columns: int) -> Any:
+        return functools.reduce(lambda x, y: x * y, (a[..., i, j] for i, j in enumerate(columns)))
+    if n == 2:
+        return term(0, 1) - term(1, 0)
+    return term(0, 1, 2) + term(1, 2, 0) + term(2, 0, 1) - term(2, 1, 0) - term(0, 2, 1) - term(1, 0, 2)
+
+
+@custom_jvp
+def _det(a: Any) -> Any:
+    factors, pivots, _ = lax_linalg.lu(a)
+    return prod(diagonal(factors, 0, -2, -1), -1) * _odd(pivots).astype(a.dtype)
+
+
+@_det.defjvp
+def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Jacobi's formula: the trace of the adjugate times da."""
+    (a,), (da,) = primals, tangents
+    return _det(a), trace(_adjugate_times(a, da), 0, -2, -1)
+
+
+def _adjugate_times(a: Any, b: Any) -> Any:
+    """``adj(a) @ b``, by a = Q R P^T with falling diagonal of R: det(R) R^-1 exists where only its last element is 0.
+
+    With p the product of the other elements, adj(R) y has the last component p y_n, and the others solve R with
+    det(R) y as the right-hand side: so 1 / p takes the place of the last element. p = 0 means adj(a) = 0.
+    """
+    q, r, columns = lax_linalg.qr(a, pivoting=True)
+    turn = _det(take_rows(q, inverse_order(columns)))          # of Q P^T, 1 or -1 (complex: a phase)
+    elements = diagonal(r, 0, -2, -1)
+    p = expand_dims(prod(elements[..., :-1], -1), (-2, -1))
+    vanishes = p == 0
+    p = choose(vanishes, p.dtype.type(1), p)
+    n = a.shape[-1]
+    last = np.arange(n) == n - 1
+    corner = last[:, None] & last[None, :]
+    r = choose(vanishes, identity_like(r), choose(corner, 1 / p, r))
+    y = product(adjoint(q), b)
+    y = concatenate([y[..., :-1, :] * (p * expand_dims(elements[..., -1], (-2, -1))), y[..., -1:, :]], y.ndim - 2)
+    x = lax_linalg.triangular_solve(r, y, left_side=True)
+    x = take_rows(x, inverse_order(columns)) * expand_dims(turn, (-2, -1))
+    return choose(vanishes, x.dtype.type(0), x)
+
+
+# -- slogdet --------------------------------------------------------------------------------------------------------
+
+@one_launch
+def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+    """Sign and logarithm of the absolute value of determinants: for those that would overflow.
+
+    Args: a: [..., n, n]. method: how to compute, None or "lu" by LU, "qr" by QR.
+    Returns: `SlogdetResult`; of a singular matrix 0 and -inf.
+
+    >>> sign, logarithm = slogdet(np.array([[0.0, 2.0], [0.5, 0.0]]))
+    >>> float(sign), float(logarithm)
+    (-1.0, 0.0)
+    """
+    where = "numpy.linalg.slogdet"
+    a = matrices(where, a, square=True)
+    if method not in (None, "lu", "qr"):
+        raise bad(where, f"unknown method {method!r}", fix="pass 'lu' or 'qr'.", exc=ValueError)
+    return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet)(a))
+
+
+def _sign_and_log(elements: Any, sign: Any) -> tuple[Any, Any]:
+    """Of the product of the elements, times a sign."""
+    size = abs(elements)
+    singular = any(size == 0, -1)
+    signs = prod(elements / size.astype(elements.dtype), -1) * sign
+    logarithm = choose(singular, size.dtype.type(-np.inf), sum(log(size), -1))
+    return choose(singular, elements.dtype.type(0), signs), logarithm
+
+
+@custom_jvp
+def _slogdet(a: Any) -> tuple[Any, Any]:
+    factors, pivots, _ = lax_linalg.lu(a)
+    return _sign_and_log(diagonal(factors, 0, -2, -1), _odd(pivots).astype(a.dtype))
+
+
+@custom_jvp
+def _slogdet_by_qr(a: Any) -> tuple[Any, Any]:
+    q, r = lax_linalg.qr(a)
+    return _sign_and_log(diagonal(r, 0, -2, -1), _det(q))
+
+
+def _slogdet_jvp(function: custom_jvp) -> None:
+    @function.defjvp
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """The logarithm moves by trace(a^-1 da): its real part is the size's, the rest turns the phase."""
+        (a,), (da,) = primals, tangents
+        sign, logarithm = function(a)
+        move = trace(solve(a, da), 0, -2, -1)
+        if not dtypes.is_complex(a.dtype):
+            return (sign, logarithm), (sign * 0, move)
+        return (sign, logarithm), (sign * (move - real(move).astype(move.dtype)), real(move))
+
+
+_slogdet_jvp(_slogdet)
+_slogdet_jvp(_slogdet_by_qr)

@@ -1,0 +1,137 @@
+"""Norms of vectors and matrices. Their gradient at 0 is 0, not NaN: the one subgradient that does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.lax import linalg as lax_linalg
+from xjax.numpy.composed import conjugate, power, real
+from xjax.numpy.linalg.arguments import inexact
+from xjax.numpy.manipulate import expand_dims, moveaxis
+from xjax.numpy.reductions import max, min, sum
+from xjax.numpy.selection import choose
+from xjax.numpy.ufuncs import sqrt
+from xjax.ops.checks import canonical_axes
+from xjax.ops.piecewise import abs
+from xjax.runtime.one_launch import one_launch
+
+Axis = int | tuple[int, ...] | None
+
+
+def _away_from_zero(f: Callable, s: Any) -> Any:
+    """``f(s)``, with value and gradient 0 at 0."""
+    zero = s == 0
+    found = f(choose(zero, s.dtype.type(1), s))
+    return choose(zero, found.dtype.type(0), found)
+
+
+def _length(x: Any, axes: Axis, keepdims: bool) -> Any:
+    """Root of the sum of squares."""
+    return _away_from_zero(sqrt, sum(real(x * conjugate(x)), axes, keepdims=keepdims))
+
+
+@one_launch
+def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Norm of vectors or matrices.
+
+    Args:
+      x: number[...].
+      ord: None: root of the sum of squares. Of vectors see `vector_norm`, of matrices `matrix_norm`.
+      axis: one axis for vectors, two for matrices; None: all axes (with `ord`, the array must have one or two).
+    Returns: real array, without the axes unless `keepdims`. The gradient at 0 is 0.
+    Raises: ValueError for an unknown order or number of axes.
+
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    where = "numpy.linalg.norm"
+    x, = inexact(where, x)
+    if axis is None and ord is None:
+        return _length(x, None, keepdims)
+    axes = canonical_axes(axis, x.ndim, where)
+    if len(axes) == 1:
+        return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord)
+    if len(axes) == 2:
+        return _matrix_norm(where, x, axes, keepdims, ord)
+    raise bad(where, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
+              fix="pass one axis for vectors, two for matrices.", exc=ValueError)
+
+
+@one_launch
+def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: int | str = 2) -> Any:
+    """Norm of vectors: ``sum(abs(x) ** ord) ** (1 / ord)``.
+
+    Args:
+      x: number[...]. axis: one or more axes; None: all.
+      ord: a number; inf and -inf: the largest and the smallest size; 0: how many elements are not 0.
+
+    >>> float(vector_norm(np.array([1.0, -2.0]), ord=1))
+    3.0
+    """
+    where = "numpy.linalg.vector_norm"
+    x, = inexact(where, x)
+    return _vector_norm(where, x, axis, keepdims, ord)
+
+
+def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any) -> Any:
+    if ord is None or ord == 2:
+        return _length(x, axes, keepdims)
+    if isinstance(ord, str):
+        raise _unknown(where, ord, "a number, numpy.inf or -numpy.inf")
+    size = _away_from_zero(abs, x)
+    if ord == np.inf:
+        return max(size, axes, keepdims=keepdims, initial=0)
+    if ord == -np.inf:
+        return min(size, axes, keepdims=keepdims)
+    if ord == 0:
+        return sum(x != 0, axes, dtype=size.dtype, keepdims=keepdims)
+    if ord == 1:
+        return sum(size, axes, keepdims=keepdims)
+
+    def powered(s: Any) -> Any:
+        return power(s, size.dtype.type(ord))
+    total = sum(_away_from_zero(powered, size) if ord > 0 else powered(size), axes, keepdims=keepdims)
+    return _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+
+
+@one_launch
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") -> Any:
+    """Norm of matrices [..., m, n].
+
+    Args:
+      ord: "fro": root of the sum of squares; "nuc": sum of the singular values; 2, -2: the largest, the smallest of
+        them; 1, -1: largest, smallest sum over a column; inf, -inf: over a row.
+
+    >>> float(matrix_norm(np.array([[1.0, -2.0], [3.0, 4.0]]), ord=np.inf))
+    7.0
+    """
+    where = "numpy.linalg.matrix_norm"
+    x, = inexact(where, x)
+    return _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims, ord)
+
+
+def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any:
+    if ord is None or ord in ("f", "fro"):
+        return _length(x, axes, keepdims)
+    rows, columns = axes
+    if ord in (1, -1, np.inf, -np.inf):
+        summed, kept = (rows, columns) if ord in (1, -1) else (columns, rows)
+        found = sum(_away_from_zero(abs, x), summed, keepdims=True)
+        found = max(found, kept, keepdims=True, initial=0) if ord > 0 else min(found, kept, keepdims=True)
+        return found if keepdims else found.squeeze(axes)
+    if ord not in ("nuc", 2, -2):
+        raise _unknown(where, ord, "'fro', 'nuc', 1, -1, 2, -2, numpy.inf or -numpy.inf")
+    values = lax_linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
+    if ord == "nuc":
+        found = sum(values, -1)
+    else:
+        found = max(values, -1, initial=0) if ord == 2 else min(values, -1)
+    return expand_dims(found, axes) if keepdims else found
+
+
+def _unknown(where: str, ord: Any, known: str) -> Exception:
+    return bad(where, f"unknown order {ord!r}", fix=f"pass {known}.", exc=ValueError)

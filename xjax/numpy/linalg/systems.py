@@ -1,0 +1,307 @@
+"""Systems of equations, inverses and what is built on them: solve, lstsq, pinv, rank, powers, tensors."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
+from xjax.lax.linalg.solve import solve as solve_matrices
+from xjax.numpy.contract import cross as any_cross
+from xjax.numpy.contract import einsum, matmul
+from xjax.numpy.contract import trace as any_trace
+from xjax.numpy.creation import eye
+from xjax.numpy.linalg.arguments import inexact, matrices, system
+from xjax.numpy.linalg.decompositions import svd, svdvals
+from xjax.numpy.linalg.norms import norm
+from xjax.numpy.manipulate import moveaxis
+from xjax.numpy.matrices import diagonal as any_diagonal
+from xjax.numpy.promote import array_likes, broadcast_to
+from xjax.numpy.reductions import any, max, sum
+from xjax.numpy.rounding import isnan
+from xjax.numpy.selection import choose, operand
+from xjax.ops.checks import static_int
+from xjax.runtime.one_launch import one_launch
+from xjax.transforms.custom_jvp import custom_jvp
+
+
+@one_launch(arrays=2)
+def solve(a: Any, b: Any) -> Any:
+    """The x with ``a @ x = b``.
+
+    Args: a: [..., n, n]; b: [n] or [..., n, k]; the batch axes broadcast.
+    Returns: like `b`; inf or NaN where a matrix is singular.
+    Raises: ValueError if the shapes do not fit.
+
+    >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0])).tolist()
+    [1.0, 0.5]
+    """
+    a, b, vector = system("numpy.linalg.solve", a, b)
+    x = solve_matrices(a, b)
+    return x[..., 0] if vector else x
+
+
+@one_launch
+def inv(a: Any) -> Any:
+    """Inverses of matrices [..., n, n]; inf or NaN where a matrix is singular.
+
+    >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    a = matrices("numpy.linalg.inv", a, square=True)
+    return solve_matrices(a, identity_like(a))
+
+
+# -- least squares --------------------------------------------------------------------------------------------------
+
+def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
+    """The x of least norm for which ``norm(b - a @ x)`` is smallest.
+
+    Args:
+      a: [m, n]; b: [m] or [m, k].
+      rcond: singular values below ``rcond * largest`` count as 0; None: eps * max(m, n).
+      numpy_resid: as NumPy, give no residuals where the rank is below n or m <= n; not under jit.
+    Returns: (x, sums of squared residuals [k], rank of a, singular values of a).
+
+    >>> x, residuals, rank, s = lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
+    >>> round(float(x[0]), 5), int(rank)
+    (2.0, 1)
+    """
+    x, residuals, rank, s = _lstsq(a, b, rcond)
+    m, n = np.shape(a)
+    if numpy_resid and (m <= n or int(rank) < n):
+        residuals = residuals[:0]
+    return x, residuals, rank, s
+
+
+@one_launch(arrays=3)
+def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    where = "numpy.linalg.lstsq"
+    a, b = inexact(where, a, b)
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        raise bad(where, "takes a[m, n] and b[m] or b[m, k]", given={"a": a.aval, "b": b.aval},
+                  fix="use vmap for batches.")
+    if a.shape[0] != b.shape[0]:
+        raise bad(where, "`a` and `b` differ in their number of rows", given={"a": a.aval, "b": b.aval},
+                  fix="make them equal.", exc=ValueError)
+    column = b if b.ndim == 2 else b[:, None]
+    u, s, vh = svd(a, full_matrices=False)
+    eps = s.dtype.type(np.finfo(s.dtype).eps)
+    rcond = operand(where, eps * builtins.max(a.shape) if rcond is None else rcond).astype(s.dtype)
+    kept = (s > 0) & (s >= choose(rcond < 0, eps, rcond) * s[:1])
+    inverse = choose(kept, 1 / choose(kept, s, s.dtype.type(1)), s.dtype.type(0)).astype(a.dtype)
+    x = product(adjoint(vh), inverse[:, None] * product(adjoint(u), column))
+    residuals = norm(column - product(a, x), axis=0) ** 2
+    return (x if b.ndim == 2 else x[:, 0]), residuals, sum(kept), s
+
+
+@one_launch
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+    """Pseudo-inverses of matrices: [..., m, n] -> [..., n, m].
+
+    Args:
+      rtol (or rcond): singular values up to ``rtol * largest`` count as 0; None: 10 * max(m, n) * eps.
+      hermitian: the matrices are Hermitian, which is faster.
+
+    >>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    where = "numpy.linalg.pinv"
+    a = matrices(where, a, square=hermitian)
+    rtol = _one_tolerance(where, rtol, rcond, "rcond")
+    if rtol is None:
+        rtol = 10.0 * builtins.max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+    return _pinv(a, rtol, hermitian)
+
+
+def _one_tolerance(where: str, rtol: Any, other: Any, name: str) -> Any:
+    if rtol is not None and other is not None:
+        raise bad(where, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
+    return other if rtol is None else rtol
+
+
+def _pinv_plain(a: Any, rtol: Any, hermitian: bool) -> Any:
+    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+    if not a.size:
+        return product(adjoint(vh), adjoint(u))
+    limit = operand("numpy.linalg.pinv", rtol).astype(s.dtype)[..., None] * s[..., :1]
+    s = choose(s > limit, s, s.dtype.type(np.inf))
+    return product(adjoint(vh), adjoint(u) / s[..., None].astype(u.dtype))
+
+
+_pinv = custom_jvp(_pinv_plain, nondiff_argnums=(1, 2))
+
+
+@_pinv.defjvp
+def _pinv_jvp(rtol: Any, hermitian: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Golub and Pereyra 1973: three terms, of which two are 0 for an invertible matrix."""
+    (a,), (da,) = primals, tangents
+    p = _pinv(a, rtol, hermitian)
+    if hermitian:
+        a, da = symmetrized(a), symmetrized(da)
+    ph, dah = adjoint(p), adjoint(da)
+    below = product(product(p, ph), dah)
+    above = product(dah, product(ph, p))
+    change = (below - product(product(below, a), p)) + (above - product(p, product(a, above)))
+    return p, change - product(product(p, da), p)
+
+
+# -- size, rank, powers ----------------------------------------------------------------------------------------------
+
+@one_launch
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+    """How many singular values are above a tolerance; of a vector, whether it has an element that is not 0.
+
+    Args: M: [..., m, n]; rtol (or tol): the tolerance; None: largest * max(m, n) * eps.
+    Returns: int[...].
+
+    >>> int(matrix_rank(np.ones((3, 3))))
+    1
+    """
+    where = "numpy.linalg.matrix_rank"
+    M, = inexact(where, M)
+    rtol = _one_tolerance(where, rtol, tol, "tol")
+    if M.ndim < 2:
+        return any(M != 0).astype(np.int32)
+    s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
+    if rtol is None:
+        rtol = max(s, -1) * s.dtype.type(builtins.max(M.shape[-2:]) * np.finfo(s.dtype).eps)
+    return sum(s > operand(where, rtol)[..., None], -1)
+
+
+@one_launch
+def cond(x: Any, p: Any = None) -> Any:
+    """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; None is 2.
+
+    Returns: real[...]; inf where a matrix is singular.
+    """
+    where = "numpy.linalg.cond"
+    x = matrices(where, x)
+    if not x.shape[-1] or not x.shape[-2]:
+        raise bad(where, "takes matrices that are not empty", given={"x": x.aval}, fix="pass at least one row.",
+                  exc=ValueError)
+    if p is None or p == 2:
+        s = svdvals(x)
+        return s[..., 0] / s[..., -1]
+    if p == -2:
+        s = svdvals(x)
+        found = s[..., -1] / s[..., 0]
+    else:
+        x = matrices(where, x, square=True)
+        found = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
+    return choose(isnan(found) & ~any(isnan(x), (-2, -1)), found.dtype.type(np.inf), found)
+
+
+@one_launch
+def matrix_power(a: Any, n: int) -> Any:
+    """The n-th power of square matrices [..., m, m]; n < 0 takes the inverse, 0 gives the identity.
+
+    >>> matrix_power(np.array([[1, 1], [0, 1]]), 5).tolist()
+    [[1, 5], [0, 1]]
+    """
+    where = "numpy.linalg.matrix_power"
+    a, n = operand(where, a), static_int(n, "n", where)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise bad(where, "takes arrays of shape [..., m, m]", given={"a": a.aval}, fix="pass square matrices.")
+    if n == 0:
+        return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
+    square, result = (inv(a) if n < 0 else a), None
+    for bit in reversed(f"{abs(n):b}"):              # by squaring
+        if bit == "1":
+            result = square if result is None else matmul(result, square)
+        square = matmul(square, square)
+    return result
+
+
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+    """Product of matrices, in the order that takes the fewest operations; the first and the last may be vectors.
+
+    >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
+    [12.0, 12.0]
+    """
+    where = "numpy.linalg.multi_dot"
+    xs = array_likes(where, list(arrays))
+    ranks = [len(x.shape) for x in xs]
+    if len(xs) < 2:
+        raise bad(where, "needs at least two arrays", given={"arrays": len(xs)}, fix="pass two or more.",
+                  exc=ValueError)
+    fits = {ranks[0], ranks[-1]} <= {1, 2} and set(ranks[1:-1]) <= {2}
+    if not fits or [x.shape[-1] for x in xs[:-1]] != [x.shape[0] for x in xs[1:]]:
+        raise bad(where, "the arrays are not matrices that go together",
+                  given={f"array {i}": str(tuple(x.shape)) for i, x in enumerate(xs)},
+                  fix="each must have as many columns as the next has rows.", exc=ValueError)
+    labels = [[i, i + 1] for i in range(len(xs))]
+    labels[0] = labels[0][-ranks[0]:]
+    labels[-1] = labels[-1][:ranks[-1]]
+    return einsum(*[part for pair in zip(xs, labels, strict=True) for part in pair], optimize="auto",
+                  precision=precision)
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
+
+@one_launch
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of an array for `tensordot` over its first `ind` axes, whose sizes multiply to those of the rest."""
+    where = "numpy.linalg.tensorinv"
+    a, ind = operand(where, a), static_int(ind, "ind", where)
+    left, right = a.shape[:ind], a.shape[ind:]
+    if ind <= 0 or math.prod(left) != math.prod(right):
+        raise bad(where, "the first `ind` axes hold another number of elements than the others",
+                  given={"a": a.aval, "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
+                  exc=ValueError)
+    return inv(a.reshape(math.prod(left), math.prod(right))).reshape(*right, *left)
+
+
+@one_launch(arrays=2)
+def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
+    """The x with ``tensordot(a, x, x.ndim) = b``; `axes` of `a` are moved to its end first."""
+    where = "numpy.linalg.tensorsolve"
+    a, b = inexact(where, a, b)
+    if axes is not None:
+        a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
+    shape = a.shape[b.ndim:]
+    if a.shape[:b.ndim] != b.shape or math.prod(shape) != b.size:
+        raise bad(where, "the first axes of `a` must be those of `b`, and the others as large",
+                  given={"a": a.aval, "b": b.aval}, fix="move axes of `a` with axes=....", exc=ValueError)
+    return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
+
+
+# -- functions that numpy has too, on the last axes -------------------------------------------------------------------
+
+@one_launch(arrays=2)
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Cross product of vectors with 3 components along `axis`."""
+    where = "numpy.linalg.cross"
+    x1, x2 = operand(where, x1), operand(where, x2)
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise bad(where, "vectors must have 3 components", given={"x1": x1.aval, "x2": x2.aval, "axis": axis},
+                  fix="name the axis of the components, or use numpy.cross for 2.", exc=ValueError)
+    return any_cross(x1, x2, axis=axis)
+
+
+@one_launch(arrays=2)
+def outer(x1: Any, x2: Any, /) -> Any:
+    """Products of all pairs of two vectors: [n] and [m] give [n, m]."""
+    where = "numpy.linalg.outer"
+    x1, x2 = operand(where, x1), operand(where, x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise bad(where, "takes two vectors", given={"x1": x1.aval, "x2": x2.aval}, fix="use numpy.outer, which "
+                  "flattens.", exc=ValueError)
+    return x1[:, None] * x2[None, :]
+
+
+@one_launch
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Sum along a diagonal of the last two axes."""
+    return any_trace(x, offset, -2, -1, dtype)
+
+
+@one_launch
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """A diagonal of the last two axes, as the last axis."""
+    return any_diagonal(x, offset, -2, -1)

@@ -1,0 +1,199 @@
+"""Positions in arrays: flat and by axis, of triangles and diagonals, for reading a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import ConcretizationTypeError, bad
+from xjax.core.trace import Tracer
+from xjax.numpy.at import at
+from xjax.numpy.composed import divmod, remainder
+from xjax.numpy.creation import as_shape, ones, zeros
+from xjax.numpy.manipulate import ravel, resize
+from xjax.numpy.matrices import diag_indices, tril_indices, triu_indices
+from xjax.numpy.promote import as_dtype, default_int
+from xjax.numpy.searching import nonzero
+from xjax.numpy.selection import choose, clip, operand
+from xjax.numpy.ufuncs import add, multiply, to_array_like
+from xjax.ops.compare import lt
+from xjax.ops.convert import convert_element_type
+from xjax.ops.shape import expand_dims
+from xjax.runtime.one_launch import one_launch
+
+# -- flat and by axis ---------------------------------------------------------------------------------------------
+
+@one_launch
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Positions along each axis of the elements at flat positions of an array of `shape` (row by row).
+
+    Args: indices: int[...]; negative ones count from the end, and what is out of range is moved inside.
+    Returns: an array like `indices` for each axis.
+
+    >>> unravel_index(5, (2, 3))
+    (Array(1, dtype=int32, weak_type=True), Array(2, dtype=int32, weak_type=True))
+    """
+    where = "numpy.unravel_index"
+    shape, rest = as_shape(shape, where), operand(where, indices)
+    if not shape:
+        return ()
+    size = math.prod(shape)
+    if dtypes.is_unsigned(rest.dtype):
+        rest = clip(rest, None, size - 1)
+    else:
+        rest = clip(rest, -size, size - 1)
+        rest = choose(lt(rest, 0), add(rest, size), rest)
+    found = []
+    for n in shape[:0:-1]:
+        rest, position = divmod(rest, n)
+        found.append(position)
+    return rest, *found[::-1]
+
+
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
+                      dtype: Any = None) -> Any:
+    """Flat positions in an array with sizes `dims` of the elements at positions along each axis.
+
+    Args:
+      multi_index: int[...] for each axis; they broadcast together.
+      mode: what to do with positions out of range: "raise" (not under jit), "wrap", "clip", or "ignore".
+      order: "C" (the last axis runs fastest) or "F" (the first).
+      dtype: of the result; default: the default integer.
+    Raises: ValueError for a position out of range, ConcretizationTypeError for traced positions with "raise".
+
+    >>> ravel_multi_index((1, 2), (2, 3))
+    Array(5, dtype=int32)
+    """
+    where = "numpy.ravel_multi_index"
+    if mode not in ("raise", "wrap", "clip", "ignore") or order not in ("C", "F"):
+        raise bad(where, "unknown mode or order", given={"mode": repr(mode), "order": repr(order)},
+                  fix="modes are 'raise', 'wrap', 'clip' and 'ignore', orders 'C' and 'F'.", exc=ValueError)
+    dims = as_shape(dims, where)
+    if len(multi_index) != len(dims):
+        raise bad(where, f"{len(multi_index)} positions for {len(dims)} axes", fix="pass one array for each axis.",
+                  exc=ValueError)
+    dtype = default_int() if dtype is None else as_dtype(dtype, where)
+    found = [operand(where, i) for i in multi_index]
+    for i in found:
+        if not dtypes.is_int(i.dtype):
+            raise bad(where, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
+                      exc=ValueError)
+    if mode == "raise":
+        _check_inside(where, found, dims)
+    elif mode != "ignore":
+        found = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n) for i, n in zip(found, dims, strict=True)]
+    flat, stride = zeros((), dtype), 1
+    axes = list(zip(found, dims, strict=True))
+    for i, n in axes if order == "F" else axes[::-1]:
+        flat = add(flat, multiply(convert_element_type(i, dtype), stride))
+        stride *= n
+    return flat
+
+
+def _check_inside(where: str, found: Sequence[Any], dims: Sequence[int]) -> None:
+    if any(isinstance(i, Tracer) for i in found):
+        raise bad(where, "mode='raise' has to know the positions, which are traced",
+                  fix="pass mode='clip', 'wrap' or 'ignore'.", exc=ConcretizationTypeError)
+    for d, (i, n) in enumerate(zip(map(np.asarray, found), dims, strict=True)):
+        if i.size and not 0 <= i.min() <= i.max() < n:
+            raise bad(where, f"a position is out of range on axis {d}, which has size {n}",
+                      given={"positions": f"from {i.min()} to {i.max()}"}, fix="pass mode='clip' or 'wrap'.",
+                      exc=ValueError)
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Arrays that read a block: ``x[ix_(rows, columns)]``; argument i runs along axis i.
+
+    Args: int[n] arrays, or bool[n] ones whose values are known: the positions where they hold.
+    Raises: ValueError for other ranks.
+    """
+    where, out = "numpy.ix_", []
+    for d, x in enumerate(args):
+        x = to_array_like(where, x)
+        if x.ndim != 1:
+            raise bad(where, "takes vectors", given={f"argument {d}": x.aval}, fix="flatten it with x.ravel().",
+                      exc=ValueError)
+        if dtypes.is_bool(x.dtype):
+            x = nonzero(x)[0]
+        elif not x.size:
+            x = zeros((0,), default_int())
+        out.append(expand_dims(x, [a for a in range(len(args)) if a != d]))
+    return tuple(out)
+
+
+# -- of parts of matrices -----------------------------------------------------------------------------------------
+
+def _matrix_shape(where: str, arr: Any) -> tuple[int, int]:
+    shape = np.shape(arr) if not hasattr(arr, "shape") else tuple(arr.shape)
+    if len(shape) != 2:
+        raise bad(where, "takes a matrix", given={"arr": str(shape)}, fix="pass an array with 2 axes.", exc=ValueError)
+    return shape
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Indices of the elements on and below the k-th diagonal of a matrix like `arr`."""
+    n, m = _matrix_shape("numpy.tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """Indices of the elements on and above the k-th diagonal of a matrix like `arr`."""
+    n, m = _matrix_shape("numpy.triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def _check_cube(where: str, shape: tuple[int, ...], tall: bool) -> None:
+    if len(shape) < 2 or (len(set(shape)) > 1 and not (tall and len(shape) == 2)):
+        raise bad(where, "needs at least 2 axes, of equal sizes", given={"shape": str(shape)},
+                  fix="pass a square matrix.", exc=ValueError)
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """Indices of the diagonal of an array whose axes are equal in size."""
+    arr = to_array_like("numpy.diag_indices_from", arr)
+    _check_cube("numpy.diag_indices_from", arr.shape, tall=False)
+    return diag_indices(arr.shape[0], arr.ndim)
+
+
+def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
+                 size: int | None = None) -> tuple[Any, Any]:
+    """Indices of the elements of a matrix [n, n] that ``mask_func(matrix, k)`` (`triu`, for one) does not clear.
+
+    Args: size: of the result, needed where `mask_func` depends on traced values.
+    """
+    return nonzero(mask_func(ones((n, n)), k), size=size)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """`a` with other values on its diagonal, of two or of all its axes.
+
+    Args:
+      a: a matrix, or an array whose axes are equal in size; val: a number, or values that are repeated as needed.
+      wrap: whether the diagonal of a tall matrix goes on at the top, one row after it has reached the last column.
+      inplace: must be False: arrays never change.
+
+    >>> fill_diagonal(np.zeros((2, 2), np.float32), 1.0, inplace=False)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    where = "numpy.fill_diagonal"
+    if inplace:
+        raise bad(where, "cannot work in place: arrays never change", exc=NotImplementedError,
+                  fix="pass inplace=False and use the value that the function returns.")
+    a, val = to_array_like(where, a), operand(where, val)
+    _check_cube(where, a.shape, tall=True)
+    if a.ndim == 2:
+        n, m = a.shape
+        flat = np.arange(0, n * m if wrap else min(n, m) * m, m + 1, dtype=np.int64)
+        index = np.unravel_index(flat, a.shape)
+    else:
+        index = (np.arange(a.shape[0]),) * a.ndim
+    return at(a)[index].set(val if not val.ndim else resize(ravel(val), (len(index[0]),)))
+
+
+__all__ = ["diag_indices_from", "fill_diagonal", "ix_", "mask_indices", "ravel_multi_index", "tril_indices_from",
+           "triu_indices_from", "unravel_index"]

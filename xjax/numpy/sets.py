@@ -1,0 +1,308 @@
+"""Sets of values: distinct elements, and unions, intersections and differences of arrays.
+
+The size of a result depends on values, so under jit the caller gives it: `size=n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
+from xjax.core.trace import Tracer
+from xjax.numpy.creation import asarray, full
+from xjax.numpy.joining import concatenate
+from xjax.numpy.manipulate import moveaxis, ravel, reshape, take_slices
+from xjax.numpy.promote import array_like, default_int, promote
+from xjax.numpy.searching import binary_search, nonzero
+from xjax.numpy.selection import choose
+from xjax.numpy.sorting import sort
+from xjax.numpy.ufuncs import to_array_like
+from xjax.ops.arrange import iota
+from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
+from xjax.ops.checks import canonical_axis
+from xjax.ops.compare import eq, lt, ne
+from xjax.ops.convert import convert_element_type
+from xjax.ops.cumulative import cumsum
+from xjax.ops.elementwise import sub
+from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.slice import slice_in_dim
+from xjax.ops.sort import sort as lax_sort
+from xjax.runtime.one_launch import one_launch
+
+# -- distinct elements --------------------------------------------------------------------------------------------
+
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None,
+           sorted: bool = True) -> Any:
+    """Distinct elements (or slices along `axis`) in increasing order.
+
+    Args:
+      return_index, return_inverse, return_counts: also the first positions, the positions of all elements in the
+        result, the counts.
+      size: number of elements to return, needed under jit: further ones are cut, missing ones are `fill_value`
+        (default: the smallest element).
+    Raises: ConcretizationTypeError for a traced array without `size`.
+    """
+    where = "numpy.unique"
+    ar = to_array_like(where, ar)
+    if size is None and isinstance(ar, Tracer):
+        raise bad(where, "the number of distinct elements depends on traced values", given={"ar": ar.aval},
+                  fix="pass size=n, the largest number there can be.", exc=ConcretizationTypeError)
+    shape = ar.shape
+    rows = ravel(ar) if axis is None else moveaxis(ar, canonical_axis(axis, ar.ndim, where), 0)
+    values, first, inverse, counts = _distinct(where, rows, equal_nan, size, fill_value)
+    if axis is None:
+        inverse = reshape(inverse, shape)
+    else:
+        values = moveaxis(values, 0, axis)
+    asked = [(True, values), (return_index, first), (return_inverse, inverse), (return_counts, counts)]
+    out = tuple(x for wanted, x in asked if wanted)
+    return out if len(out) > 1 else out[0]
+
+
+def _distinct(where: str, rows: Any, equal_nan: bool, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+    n, dtype = rows.shape[0], default_int()
+    if not n:
+        nothing = asarray(np.zeros(0, dtype))
+        if size:
+            raise bad(where, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
+        return rows, nothing, nothing, nothing
+    flat = reshape(rows, (n, -1)) if rows.ndim > 1 else reshape(rows, (n, 1))
+    columns = [reshape(slice_in_dim(flat, i, i + 1, axis=1), (n,)) for i in range(flat.shape[1])]
+    *ordered, order = lax_sort((*columns, iota(dtype, n)), 0, True, len(columns) or 1)
+    is_first = _starts_run(ordered, n, equal_nan)
+    group = sub(cumsum(convert_element_type(is_first, dtype)), dtype.type(1))
+    if size is None:
+        size = int(np.asarray(group)[-1]) + 1
+    # Position, in sorted order, of the first element of group i; n if there is no such group.
+    start = binary_search(group, iota(dtype, size), "left", n)
+    stop = binary_search(group, iota(dtype, size), "right", n)
+    exists = lt(start, dtype.type(n))
+    start = choose(exists, start, dtype.type(0))
+    first = take_slices(order, start, 0)
+    values = take_slices(rows, first, 0)
+    if fill_value is not None:
+        valid = reshape(exists, (size, *(1,) * (rows.ndim - 1)))
+        values = choose(valid, values, convert_element_type(asarray(fill_value), rows.dtype))
+    counts = choose(exists, sub(stop, start), dtype.type(0))
+    inverse = lax_sort((order, group), 0, True, 1)[1]
+    return values, first, inverse, counts
+
+
+def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Any:
+    """bool[n]: whether a row differs from the one before it."""
+    differs = None
+    for c in columns:
+        before, after = slice_in_dim(c, 0, n - 1), slice_in_dim(c, 1, n)
+        new = ne(before, after)
+        if equal_nan and dtypes.is_inexact(c.dtype):
+            new = bitwise_and(new, bitwise_or(eq(before, before), eq(after, after)))
+        differs = new if differs is None else bitwise_or(differs, new)
+    head = broadcast_in_dim(np.bool_(True), (1,), ())
+    return concatenate([head, differs]) if differs is not None else \
+        concatenate([head, broadcast_in_dim(np.bool_(False), (n - 1,), ())])
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct elements, in increasing order."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+class UniqueAll(NamedTuple):
+    """Result of `unique_all`."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """Result of `unique_counts`."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """Result of `unique_inverse`."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """Distinct elements (each nan is one), first positions, positions of all elements among them, and counts.
+
+    >>> unique_all(np.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """Distinct elements (each nan is one), and how often each occurs."""
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """Distinct elements (each nan is one), and the positions of all elements among them."""
+    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+# -- two sets -----------------------------------------------------------------------------------------------------
+
+class _Kept(NamedTuple):
+    """Positions of the elements of a result; with a given size, which of them exist."""
+
+    positions: Any
+    exist: Any = None
+
+    def of(self, values: Any, fill: Any) -> Any:
+        """Elements of `values` at the positions, `fill` where there is none."""
+        if not values.size:
+            return full(self.positions.shape, fill, values.dtype)
+        found = take_slices(values, self.positions, 0)
+        return found if self.exist is None else choose(self.exist, found, convert_element_type(fill, values.dtype))
+
+
+def _kept(keep: Any, size: int | None) -> _Kept:
+    if size is None:
+        return _Kept(nonzero(keep)[0])
+    n = keep.shape[0]
+    found = nonzero(keep, size=size, fill_value=n)[0]
+    exist = lt(found, found.dtype.type(n))
+    return _Kept(choose(exist, found, found.dtype.type(0)), exist)
+
+
+def _pair(where: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
+    """Both arrays flattened, in one dtype; their values must be known if the size of the result is not."""
+    x, y = (ravel(to_array_like(where, a)) for a in promote(where, ar1, ar2))
+    if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
+        raise bad(where, "the size of the result depends on traced values", given={"ar1": x.aval, "ar2": y.aval},
+                  fix="pass size=n, the largest number there can be.", exc=ConcretizationTypeError)
+    return x, y
+
+
+def _fill(value: Any, values: Any, keep: Any, size: int | None) -> Any:
+    """What missing elements are: the first that is kept by default, or 0 if there is none."""
+    if value is not None or not size or not values.size:
+        return asarray(0 if value is None else value)
+    first = _kept(keep, 1)
+    return reshape(first.of(values, values.dtype.type(0)), ())
+
+
+@one_launch(arrays=2)
+def _first_in(x: Any, tests: Any, invert: bool) -> tuple[Any, Any]:
+    """(`x` sorted, whether each element is the first of its kind and one of `tests`, or none of them)."""
+    x = sort(x)
+    if not x.size:
+        return x, asarray(np.zeros(0, bool))
+    return x, bitwise_and(_starts_run([x], x.size, equal_nan=True), isin(x, tests, invert=invert))
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct elements of both arrays, in increasing order; `size` as for `unique`."""
+    both = [ravel(array_like("numpy.union1d", x)) for x in (ar1, ar2)]
+    return unique(concatenate(both), size=size, fill_value=fill_value)
+
+
+@one_launch(arrays=2)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
+                size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct elements that both arrays have, in increasing order.
+
+    Args:
+      assume_unique: accepted as in NumPy; the result is the same.
+      return_indices: also the first positions of these elements in both (flattened) arrays.
+      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: the
+        smallest element of the result), with positions past the end of the arrays.
+    Raises: ConcretizationTypeError for traced arrays without `size`.
+
+    >>> intersect1d(np.array([3, 1, 2, 3]), np.array([3, 2, 5]))
+    Array([2, 3], dtype=int32)
+    """
+    where = "numpy.intersect1d"
+    x, y = _pair(where, ar1, ar2, size)
+    ordered, keep = _first_in(x, y, invert=False)
+    kept = _kept(keep, size)
+    values = kept.of(ordered, _fill(fill_value, ordered, keep, size))
+    if not return_indices:
+        return values
+    dtype = default_int()
+    indices = []
+    for a in (x, y):
+        a_ordered, order = lax_sort((a, iota(dtype, a.size)), 0, True, 1)
+        place = binary_search(a_ordered, values, "left", a.size)
+        first = take_slices(order, choose(lt(place, place.dtype.type(a.size)), place, place.dtype.type(0)), 0)
+        indices.append(first if kept.exist is None else choose(kept.exist, first, dtype.type(a.size)))
+    return values, *indices
+
+
+@one_launch(arrays=2)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+              fill_value: Any = None) -> Any:
+    """Distinct elements of the first array that the second has not, in increasing order.
+
+    Args:
+      assume_unique: the elements of `ar1` are distinct: they keep their order.
+      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: 0).
+    Raises: ConcretizationTypeError for traced arrays without `size`.
+    """
+    where = "numpy.setdiff1d"
+    _pair(where, ar1, ar2, size)
+    x, y = ravel(to_array_like(where, ar1)), ar2            # the result has the dtype of `ar1`
+    values, keep = (x, isin(x, y, invert=True)) if assume_unique else _first_in(x, y, invert=True)
+    return _kept(keep, size).of(values, asarray(0 if fill_value is None else fill_value))
+
+
+@one_launch(arrays=2)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+             fill_value: Any = None) -> Any:
+    """Distinct elements that exactly one array has, in increasing order.
+
+    Args:
+      assume_unique: accepted as in NumPy; the result is the same.
+      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: the
+        smallest element of the result).
+    Raises: ConcretizationTypeError for traced arrays without `size`.
+    """
+    x, y = _pair("numpy.setxor1d", ar1, ar2, size)
+    parts = [_first_in(x, y, invert=True), _first_in(y, x, invert=True)]
+    values, keep = (concatenate([part[i] for part in parts]) for i in range(2))
+    if not values.size:
+        return values if size is None else full((size,), 0 if fill_value is None else fill_value, values.dtype)
+    values, keep = lax_sort((values, keep), 0, True, 1)
+    return _kept(keep, size).of(values, _fill(fill_value, values, keep, size))
+
+
+_METHODS = ("auto", "compare_all", "binary_search", "sort")
+
+
+@one_launch(arrays=2)
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+         method: str = "auto") -> Any:
+    """Whether each element of the first array is one of the second.
+
+    Args: invert: whether it is none of them. assume_unique, method: accepted as in JAX; there is one algorithm here.
+    """
+    where = "numpy.isin"
+    if method not in _METHODS:
+        raise bad(where, f"unknown method {method!r}", exc=ValueError,
+                  fix=did_you_mean(method, _METHODS) or "leave it out.")
+    element, tests = (to_array_like(where, x) for x in promote(where, element, test_elements))
+    flat, tests = ravel(element), sort(ravel(tests))
+    if not tests.size or not flat.size:
+        return broadcast_in_dim(np.bool_(invert), element.shape, ())
+    index = binary_search(tests, flat, "left", tests.size)
+    index = choose(lt(index, index.dtype.type(tests.size)), index, index.dtype.type(0))
+    found = reshape(eq(take_slices(tests, index, 0), flat), element.shape)
+    return bitwise_not(found) if invert else found
+
+
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+           "unique_inverse", "unique_values"]

@@ -1,0 +1,195 @@
+"""Functions of single elements or slices applied to arrays: `vectorize`, `apply_along_axis`, `apply_over_axes`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from xjax.core.calls import function_name
+from xjax.core.errors import bad
+from xjax.numpy.manipulate import expand_dims, squeeze
+from xjax.numpy.promote import broadcast_shapes
+from xjax.numpy.selection import operand
+from xjax.numpy.ufuncs import to_array_like
+from xjax.ops.checks import canonical_axis
+from xjax.transforms.vmap import vmap
+
+_CORE = r"\((?:\w+(?:,\w+)*)?\)"
+_SIGNATURE = re.compile(f"{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*")
+
+# Names of an argument's or result's own axes.
+CoreAxes = tuple[str, ...]
+
+
+# -- signatures ---------------------------------------------------------------------------------------------------
+
+class Signature(NamedTuple):
+    """Axes that the function itself takes and gives: "(n,m),(m)->(n)"."""
+
+    inputs: list[CoreAxes]
+    outputs: list[CoreAxes]
+
+
+def parse_signature(where: str, text: str) -> Signature:
+    """Raises: ValueError for what is no signature."""
+    compact = re.sub(r"\s", "", text)
+    if not _SIGNATURE.fullmatch(compact):
+        raise bad(where, f"{text!r} is no signature", fix="write it like '(n,m),(m)->(n)'.", exc=ValueError)
+    return Signature(*([tuple(re.findall(r"\w+", core)) for core in re.findall(_CORE, side)]
+                       for side in compact.split("->")))
+
+
+def _match(where: str, sizes: dict[str, int], shape: tuple[int, ...], core: CoreAxes, what: str) -> None:
+    """Enter the sizes of an array's own axes; those that are known already must agree."""
+    for name, n in zip(core, shape[len(shape) - len(core):], strict=True):
+        if sizes.setdefault(name, n) != n:
+            raise bad(where, f"axis {name!r} of {what} has size {n}, elsewhere {sizes[name]}",
+                      given={what: str(shape)}, fix="axes of one name must be equal in size.", exc=ValueError)
+
+
+# -- vectorize ----------------------------------------------------------------------------------------------------
+
+def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset(),
+              signature: str | None = None) -> Callable:
+    """A function of single elements, or of arrays with few axes, as one that broadcasts: by `vmap`, not by a loop.
+
+    Args:
+      pyfunc: the function; it sees each argument without the axes that broadcast.
+      excluded: positions and names of arguments that are handed on as they are.
+      signature: the axes that belong to the function, like "(n,m),(m)->(n)"; default: none.
+    Returns: a function with the same arguments, whose further leading axes broadcast together.
+    Raises: (the function) ValueError if axes do not fit the signature or each other; TypeError for another number of
+      arguments than in the signature.
+
+    >>> rowwise = vectorize(lambda a, b: a @ b, signature="(n),(n)->()")
+    >>> rowwise(np.ones((4, 1, 3)), np.ones((2, 3))).shape
+    (4, 2)
+    """
+    where = f"numpy.vectorize of `{function_name(pyfunc)}`"
+    for x in excluded:
+        if not isinstance(x, (int, str)):
+            raise bad(where, "`excluded` must name positions and keywords", given={"excluded": repr(excluded)},
+                      fix="pass integers and strings.")
+        if isinstance(x, int) and x < 0:
+            raise bad(where, "`excluded` has a negative position", given={"excluded": repr(excluded)},
+                      fix="count from 0.", exc=ValueError)
+    parsed = None if signature is None else parse_signature(where, signature)
+
+    @functools.wraps(pyfunc)
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        places = [i for i, x in enumerate(args) if i not in excluded]
+        inputs = [()] * len(places) if parsed is None else parsed.inputs
+        if len(places) != len(inputs):
+            raise bad(where, f"called with {len(places)} arguments",
+                      given={"signature": signature, "excluded": str(set(excluded))},
+                      fix=f"pass {len(inputs)}, besides the excluded ones.")
+        cores: dict[int | str, CoreAxes] = dict(zip(places, inputs, strict=True))
+        cores |= {name: () for name in kwargs if name not in excluded}
+        given = dict(enumerate(args)) | kwargs
+        if any(given[k] is None and core for k, core in cores.items()):
+            raise bad(where, "None was passed for an argument that has axes", given={"signature": signature},
+                      fix="pass an array, or exclude the argument.", exc=ValueError)
+        cores = {k: core for k, core in cores.items() if given[k] is not None}
+
+        def call(*mapped: Any) -> Any:
+            full = given | dict(zip(cores, mapped, strict=True))
+            return pyfunc(*(full[i] for i in range(len(args))), **{name: full[name] for name in kwargs})
+
+        arrays = [operand(where, given[k]) for k in cores]
+        return _mapped(where, call, arrays, list(cores.values()), parsed and parsed.outputs)
+
+    return vectorized
+
+
+def _mapped(where: str, call: Callable, arrays: Sequence[Any], cores: Sequence[CoreAxes],
+            outputs: Sequence[CoreAxes] | None) -> Any:
+    """`call` mapped over the leading axes of the arrays, each of which it takes only where its size is not 1."""
+    sizes: dict[str, int] = {}
+    for i, (x, core) in enumerate(zip(arrays, cores, strict=True)):
+        if x.ndim < len(core):
+            raise bad(where, f"argument {i} lacks axes of its own", given={f"argument {i}": x.aval, "needs": str(core)},
+                      fix="pass an array with these axes last.", exc=ValueError)
+        _match(where, sizes, x.shape, core, f"argument {i}")
+    shapes = [x.shape[:x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
+    rank = len(broadcast_shapes(*shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    f = call if outputs is None else _checked(where, call, sizes, outputs)
+    for axis in reversed(range(rank)):
+        in_axes = tuple(None if s[axis] == 1 else 0 for s in padded)
+        if any(a is not None for a in in_axes):
+            f = vmap(f, in_axes)
+    out = f(*(squeeze(x, [d for d, n in enumerate(s) if n == 1]) for x, s in zip(arrays, shapes, strict=True)))
+    single = [axis for axis in range(rank) if all(s[axis] == 1 for s in padded)]
+    if not single:
+        return out
+    return tuple(expand_dims(y, single) for y in out) if isinstance(out, tuple) else expand_dims(out, single)
+
+
+def _checked(where: str, call: Callable, sizes: dict[str, int], outputs: Sequence[CoreAxes]) -> Callable:
+    """`call`, whose results must be as many, and have the axes, that the signature says."""
+    def checked(*args: Any) -> Any:
+        out = call(*args)
+        found = out if isinstance(out, tuple) else (out,)
+        if isinstance(out, tuple) != (len(outputs) > 1) or len(found) != len(outputs):
+            raise bad(where, f"the function returned {len(found)} results in a {type(out).__name__}",
+                      fix=f"the signature promises {len(outputs)}; return a tuple if there is more than one.",
+                      exc=TypeError)
+        known = dict(sizes)
+        for i, (y, core) in enumerate(zip(found, outputs, strict=True)):
+            shape = operand(where, y).shape
+            if len(shape) != len(core):
+                raise bad(where, f"result {i} has {len(shape)} axes", given={f"result {i}": str(shape)},
+                          fix=f"the signature promises {core}.", exc=ValueError)
+            _match(where, known, shape, core, f"result {i}")
+        return out
+    return checked
+
+
+# -- along and over axes ------------------------------------------------------------------------------------------
+
+def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """`func1d` of every vector along an axis, whose result stands where the axis was.
+
+    Args: func1d: (vector, *args, **kwargs) -> array[...]; arr: any[..., n, ...].
+
+    >>> apply_along_axis(lambda x: x[::2], 0, np.ones((4, 3))).shape
+    (2, 3)
+    """
+    where = "numpy.apply_along_axis"
+    arr = to_array_like(where, arr)
+    axis = canonical_axis(axis, arr.ndim, where)
+
+    def f(x: Any) -> Any:
+        return func1d(x, *args, **kwargs)
+
+    for _ in range(arr.ndim - 1 - axis):
+        f = vmap(f, in_axes=1, out_axes=-1)
+    for _ in range(axis):
+        f = vmap(f, in_axes=0, out_axes=0)
+    return f(arr)
+
+
+def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Iterable[int]) -> Any:
+    """``func(a, axis)`` for one axis after the other; an axis that the function removes is put back with size 1.
+
+    Raises: ValueError if the function removes more than one axis.
+
+    >>> apply_over_axes(lambda a, axis: a.sum(axis), xjax.numpy.ones((2, 3, 4)), (0, 2)).shape
+    (1, 3, 1)
+    """
+    where = "numpy.apply_over_axes"
+    a = to_array_like(where, a)
+    for axis in axes:
+        out = to_array_like(where, func(a, axis))
+        if out.ndim == a.ndim - 1:
+            out = expand_dims(out, axis)
+        if out.ndim != a.ndim:
+            raise bad(where, f"the function turned {a.ndim} axes into {out.ndim}", given={"axis": axis},
+                      fix="keep the axis, or remove this one only.", exc=ValueError)
+        a = out
+    return a
+
+
+__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]

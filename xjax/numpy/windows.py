@@ -1,0 +1,71 @@
+"""Windows: weights of n samples that fall off to the ends, in the default float dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.numpy.creation import asarray
+from xjax.numpy.promote import cast, default_float, promote_inexact
+from xjax.numpy.selection import operand
+from xjax.ops.checks import static_int
+from xjax.ops.elementwise import div, mul
+from xjax.ops.piecewise import abs as lax_abs
+from xjax.ops.special import bessel_i0e
+from xjax.ops.transcendental import exp
+from xjax.runtime.one_launch import one_launch
+
+
+def _size(where: str, M: Any) -> int:
+    n = static_int(M, "M", where)
+    if n < 0:
+        raise bad(where, "`M` must not be negative", given={"M": n}, fix="pass the number of samples.")
+    return n
+
+
+def _window(name: str, of: Callable[[int], np.ndarray], doc: str) -> Callable:
+    def window(M: int) -> Any:
+        return asarray(of(_size(f"numpy.{name}", M)).astype(default_float()))
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = f"""{doc}
+
+    Args: M: number of samples.  Returns: float[M].
+    """
+    return window
+
+
+bartlett = _window("bartlett", np.bartlett, "Triangle from 0 to 1 and back.")
+blackman = _window("blackman", np.blackman, "Blackman's window: ``0.42 - 0.5 cos(2 pi n / (M-1)) + 0.08 cos(4 pi n "
+                   "/ (M-1))``.")
+hamming = _window("hamming", np.hamming, "Hamming's window: ``0.54 - 0.46 cos(2 pi n / (M - 1))``.")
+hanning = _window("hanning", np.hanning, "Von Hann's window: ``0.5 - 0.5 cos(2 pi n / (M - 1))``.")
+
+
+@one_launch
+def i0(x: Any) -> Any:
+    """Modified Bessel function of the first kind and order 0, element-wise.
+
+    Args: x: float[...]; integers become floats.
+    """
+    x, = promote_inexact("numpy.i0", x)
+    x = operand("numpy.i0", x)
+    return mul(exp(lax_abs(x)), bessel_i0e(x))
+
+
+def kaiser(M: int, beta: Any) -> Any:
+    """Kaiser's window: ``i0(beta sqrt(1 - (2 n / (M-1) - 1)**2)) / i0(beta)``.
+
+    Args: M: number of samples; beta: how fast it falls off, which may be traced.  Returns: float[M].
+    """
+    where = "numpy.kaiser"
+    n, dtype = _size(where, M), default_float()
+    place = np.linspace(-1, 1, n) if n > 1 else np.zeros(n)
+    beta = cast(where, beta, dtype)
+    return div(i0(mul(asarray(np.sqrt(1 - place ** 2).astype(dtype)), beta)), i0(beta))
+
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]

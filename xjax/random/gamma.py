@@ -1,0 +1,258 @@
+"""Random numbers of the gamma distribution, and of those that are made of it.
+
+Sampling is by rejection (Marsaglia and Tsang, A simple method for generating gamma variables, 2000): how much of the
+stream an element uses is known only when it is drawn, so each has a key of its own. A sample is differentiated in the
+shape parameter with its quantile held fixed (Figurnov et al., Implicit reparameterization gradients, 2018).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.config import config
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.lowering import lower_closed
+from xjax.core.primitive import Primitive
+from xjax.core.staging import trace_to_jaxpr
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops.checks import NOT_LINEAR, static_int
+from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled, draw
+from xjax.random.continuous import exponential_floats, normal_floats, two_keys, unit_floats
+from xjax.random.discrete import signs
+from xjax.random.threefry import split_key
+from xjax.transforms.batching import place_axis
+from xjax.transforms.vmap import vmap
+
+# -- the operation ------------------------------------------------------------------------------------------------
+
+def _one_sample(key: Any, a: Any, log_space: bool) -> Any:
+    """A sample for one key and one `a`; for a < 1 that of a + 1, scaled by a power of a uniform number."""
+    dtype = a.dtype
+    zero, one, third = dtype.type(0), dtype.type(1), dtype.type(1 / 3)
+    boosted = lax.ge(a, one)
+    d = lax.sub(lax.select(boosted, a, lax.add(a, one)), third)
+    c = lax.div(third, lax.sqrt(d))
+
+    def rejected(carry: tuple) -> Any:
+        _, square, cube, u = carry
+        not_surely = lax.ge(u, lax.sub(one, lax.mul(dtype.type(0.0331), lax.mul(square, square))))
+        height = lax.add(lax.mul(square, dtype.type(0.5)), lax.mul(d, lax.add(lax.sub(one, cube), lax.log(cube))))
+        return lax.bitwise_and(not_surely, lax.ge(lax.log(u), height))
+
+    def next_positive(carry: tuple) -> tuple:
+        key, subkey = two_keys(carry[0])
+        x = normal_floats((), dtype, subkey)
+        return key, x, lax.add(one, lax.mul(x, c))
+
+    def propose(carry: tuple) -> tuple:
+        key, x_key, u_key = _rows(split_key((3,), carry[0]))
+        _, x, v = lax.while_loop(lambda kxv: lax.le(kxv[2], zero), next_positive, (x_key, zero, dtype.type(-1)))
+        return key, lax.mul(x, x), lax.mul(lax.mul(v, v), v), unit_floats((), dtype, u_key)
+
+    key, subkey = two_keys(key)
+    _, _, cube, _ = lax.while_loop(rejected, propose, (key, zero, one, dtype.type(2)))
+    if log_space:
+        drawn = lax.neg(exponential_floats((), dtype, subkey))
+        unchanged = lax.bitwise_or(boosted, lax.eq(drawn, zero))
+        boost = lax.select(unchanged, lax.full_like(a, 0), lax.mul(drawn, lax.div(one, a)))
+        return lax.add(lax.add(lax.log(d), lax.log(cube)), boost)
+    drawn = lax.sub(one, unit_floats((), dtype, subkey))
+    boost = lax.select(boosted, lax.full_like(a, 1), lax.pow(drawn, lax.div(one, a)))
+    return lax.mul(lax.mul(d, cube), boost)
+
+
+def _rows(keys: Any) -> list[Any]:
+    return [lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in range(keys.shape[0])]
+
+
+def _samples(key: Any, a: Any, log_space: bool) -> Any:
+    """Samples for keys uint32[*batch, 2] and a float[*batch, ...]: each key is split among its elements."""
+    batch = key.shape[:-1]
+    count = math.prod(a.shape[len(batch):])
+    keys = lax.reshape(key, (math.prod(batch), 2))
+    keys = lax.reshape(vmap(functools.partial(split_key, (count,)))(keys), (a.size, 2))
+    sample = functools.partial(_one_sample, log_space=log_space)
+    return lax.reshape(vmap(sample)(keys, lax.reshape(a, (a.size,))), a.shape)
+
+
+def _type_rule(key, a, *, log_space):
+    if key.dtype != np.uint32 or key.shape[-1:] != (2,) or a.shape[:key.ndim - 1] != key.shape[:-1]:
+        raise bad("random_gamma", "the keys do not fit the parameters",
+                  given={"key": key.str_short(), "a": a.str_short()},
+                  fix="pass keys uint32[*batch, 2] and a[*batch, ...].")
+    return ShapedArray(a.shape, a.dtype)
+
+
+@functools.lru_cache(256)
+def _program(key: ShapedArray, a: ShapedArray, partitionable: bool, log_space: bool) -> ClosedJaxpr:
+    """The sampler as a program; its counters depend on the option `threefry_partitionable`."""
+    return trace_to_jaxpr(lambda key, a: [_samples(key, a, log_space)], [key, a], "random_gamma")
+
+
+def _lower(b, out, key, a, *, log_space):
+    return lower_closed(b, _program(key.aval, a.aval, config.threefry_partitionable, log_space), [key, a])[0]
+
+
+def _jvp(primals, tangents, *, log_space):
+    (key, a), (_, da) = primals, tangents
+    y = random_gamma_p.bind(key, a, log_space=log_space)
+    if type(da) is Zero:
+        return y, Zero(y.aval.tangent())
+    if not log_space:
+        return y, lax.mul(da, lax.random_gamma_grad(a, y))
+    sample = lax.exp(y)
+    sample = lax.select(lax.eq(sample, sample.dtype.type(0)),
+                        lax.full_like(sample, float(dtypes.finfo(sample.dtype).tiny)), sample)
+    return y, lax.mul(da, lax.div(lax.random_gamma_grad(a, sample), sample))
+
+
+def _batch(axis, args, bdims, *, log_space):
+    key, a = (place_axis(x, bdim, 0, axis.size) for x, bdim in zip(args, bdims, strict=True))
+    return random_gamma_p.bind(key, a, log_space=log_space), 0
+
+
+random_gamma_p = Primitive("random_gamma", type_rule=_type_rule, lower=_lower, jvp=_jvp, transpose=NOT_LINEAR,
+                           batch=_batch)
+
+
+# -- gamma and what a quotient or power makes of it ------------------------------------------------------------------
+
+def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of the gamma distribution with scale 1; differentiable in its shape `a`.
+
+    Args: a: number or array > 0 that broadcasts to `shape` (None: its shape); dtype: float, default float32, with
+      jax_enable_x64 float64.
+
+    >>> gamma(random.PRNGKey(0), 2.0, (3,)).shape
+    (3,)
+    """
+    return _draw_gamma("gamma", False, key, a, shape, dtype)
+
+
+def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Logarithms of numbers of the gamma distribution: finite for small `a` too, where the numbers themselves are 0."""
+    return _draw_gamma("loggamma", True, key, a, shape, dtype)
+
+
+def _draw_gamma(where: str, log_space: bool, key: Any, a: Any, shape: Any, dtype: Any) -> Any:
+    key = check_key(where, key)
+    dtype = check_dtype(where, dtype, "f")
+    return compiled(gamma_floats, common_shape(where, shape, a), dtype, log_space)(key, a)
+
+
+def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: Any, a: Any) -> Any:
+    """Numbers of the gamma distribution or their logarithms."""
+    a = jnp.broadcast_to(lax.convert_element_type(a, dtype), shape)
+    return random_gamma_p.bind(key, a, log_space=log_space)
+
+
+def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of the chi-squared distribution with `df` degrees of freedom."""
+    return draw("chisquare", _chisquare, key, shape, dtype, df)
+
+
+def _chisquare(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> Any:
+    half = lax.div(lax.convert_element_type(df, dtype), dtype.type(2))
+    return lax.mul(lax.exp(gamma_floats(shape, dtype, True, key, half)), dtype.type(2))
+
+
+def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of Fisher's F distribution: a quotient of chi-squared ones, each divided by its degrees of freedom."""
+    return draw("f", _f, key, shape, dtype, dfnum, dfden)
+
+
+def _f(shape: tuple[int, ...], dtype: np.dtype, key: Any, dfnum: Any, dfden: Any) -> Any:
+    dfnum, dfden = (lax.convert_element_type(x, dtype) for x in (dfnum, dfden))
+    den_key, num_key = two_keys(key)
+    num, den = _chisquare(shape, dtype, num_key, dfnum), _chisquare(shape, dtype, den_key, dfden)
+    return (num / dfnum) / (den / dfden)
+
+
+def t(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of Student's t distribution with `df` degrees of freedom."""
+    return draw("t", _t, key, shape, dtype, df)
+
+
+def _t(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> Any:
+    normal_key, gamma_key = two_keys(key)
+    half = lax.div(lax.convert_element_type(df, dtype), dtype.type(2))
+    return normal_floats(shape, dtype, normal_key) * jnp.sqrt(half / gamma_floats(shape, dtype, False, gamma_key, half))
+
+
+def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of the beta distribution, in [0, 1]; differentiable in its parameters.
+
+    Args: a, b: numbers or arrays > 0 that broadcast to `shape` (None: their common shape).
+    """
+    return draw("beta", _beta, key, shape, dtype, a, b)
+
+
+def _beta(shape: tuple[int, ...], dtype: np.dtype, key: Any, a: Any, b: Any) -> Any:
+    x, y = (gamma_floats(shape, dtype, True, k, v) for k, v in zip(two_keys(key), (a, b), strict=True))
+    top = lax.max(x, y)                     # the larger one becomes 1: both may be too small to be told from 0
+    x, y = lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top))
+    return lax.div(x, lax.add(x, y))
+
+
+def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Points of the simplex, by the Dirichlet distribution.
+
+    Args: alpha: float[..., n] > 0, whose leading axes broadcast to `shape` (None: they are the shape).
+    Returns: float[*shape, n], each row with sum 1.
+    Raises: ValueError if alpha is a scalar.
+    """
+    key = check_key("dirichlet", key)
+    dtype = check_dtype("dirichlet", dtype, "f")
+    aval = typeof(alpha)
+    if not aval.shape:
+        raise bad("random.dirichlet", "`alpha` needs an axis of parameters", given={"alpha": aval.str_short()},
+                  fix="pass an array of shape (n,).", exc=ValueError)
+    batch = aval.shape[:-1] if shape is None else check_shape("dirichlet", shape)
+    whole = common_shape("dirichlet", (*batch, aval.shape[-1]), alpha)
+    return compiled(_dirichlet, whole, dtype)(key, alpha)
+
+
+def _dirichlet(shape: tuple[int, ...], dtype: np.dtype, key: Any, alpha: Any) -> Any:
+    logs = gamma_floats(shape, dtype, True, key, alpha)
+    parts = lax.exp(logs - lax.stop_gradient(jnp.max(logs, -1, keepdims=True)))
+    return parts / jnp.sum(parts, -1, keepdims=True)
+
+
+def generalized_normal(key: Any, p: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Numbers with density proportional to ``exp(-abs(x) ** p)``. Args: p: a number > 0."""
+    key = check_key("generalized_normal", key)
+    dtype = check_dtype("generalized_normal", dtype, "f")
+    return compiled(_generalized_normal, check_shape("generalized_normal", shape), dtype)(key, p)
+
+
+def _generalized_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: Any) -> Any:
+    size_key, sign_key = two_keys(key)
+    size = gamma_floats(shape, dtype, False, size_key, 1 / p)
+    return signs(shape, dtype, sign_key) * size ** (1 / p)
+
+
+def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Points spread evenly over the ball of radius 1 in the p-norm.
+
+    Args: d: static int, the dimension; p: a number > 0.
+    Returns: float[*shape, d].
+    """
+    key = check_key("ball", key)
+    dtype = check_dtype("ball", dtype, "f")
+    return compiled(_ball, (*check_shape("ball", shape), static_int(d, "d", "random.ball")), dtype)(key, p)
+
+
+def _ball(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: Any) -> Any:
+    point_key, radius_key = two_keys(key)
+    point = _generalized_normal(shape, dtype, point_key, p)
+    noise = exponential_floats(shape[:-1], dtype, radius_key)
+    return point / ((jnp.sum(jnp.abs(point) ** p, -1) + noise) ** (1 / p))[..., None]

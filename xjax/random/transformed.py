@@ -1,0 +1,134 @@
+"""Random numbers that follow from uniform, normal or exponential ones by a formula with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.types import typeof
+from xjax.lax.shapes import broadcast_shapes
+from xjax.numpy.promote import promote_inexact
+from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled, draw
+from xjax.random.continuous import exponential_floats, normal, normal_floats, two_keys, unit_floats
+from xjax.random.discrete import signs
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Exponentials of normal numbers with mean 0 and standard deviation `sigma`; dtype: float or complex.
+
+    >>> lognormal(random.PRNGKey(0), 0.5, (3,)).shape
+    (3,)
+    """
+    return draw("lognormal", _lognormal, key, shape, dtype, sigma, kinds="fc")
+
+
+def _lognormal(shape: tuple[int, ...], dtype: np.dtype, key: Any, sigma: Any) -> Any:
+    return lax.exp(normal(key, shape, dtype) * lax.convert_element_type(sigma, dtype))
+
+
+def pareto(key: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers >= 1 of the Pareto distribution with density ``b / x ** (b + 1)``."""
+    return draw("pareto", _pareto, key, shape, dtype, b)
+
+
+def _pareto(shape: tuple[int, ...], dtype: np.dtype, key: Any, b: Any) -> Any:
+    return lax.exp(exponential_floats(shape, dtype, key) / lax.convert_element_type(b, dtype))
+
+
+def rayleigh(key: Any, scale: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of the Rayleigh distribution: the length of a normal vector of the plane, times `scale`."""
+    return draw("rayleigh", _rayleigh, key, shape, dtype, scale)
+
+
+def _rayleigh(shape: tuple[int, ...], dtype: np.dtype, key: Any, scale: Any) -> Any:
+    scale = jnp.broadcast_to(lax.convert_element_type(scale, dtype), shape)
+    return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_floats(shape, dtype, key)), dtype.type(-2))))
+
+
+def wald(key: Any, mean: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """Numbers of the Wald (inverse normal) distribution with a mean > 0 and scale 1."""
+    return draw("wald", _wald, key, shape, dtype, mean)
+
+
+def _wald(shape: tuple[int, ...], dtype: np.dtype, key: Any, mean: Any) -> Any:
+    """The smaller root of a quadratic equation, or the larger one (Michael, Schucany and Haas, 1976)."""
+    normal_key, uniform_key = two_keys(key)
+    mean = jnp.broadcast_to(lax.convert_element_type(mean, dtype), shape)
+    y = lax.integer_pow(normal_floats(shape, dtype, normal_key), 2)
+    z = unit_floats(shape, dtype, uniform_key)
+    square = lax.integer_pow(mean, 2)
+    root = lax.sqrt(4 * mean * y + square * lax.integer_pow(y, 2))
+    x = mean + square * y / 2 - mean / 2 * root
+    return lax.select(lax.le(z, mean / (mean + x)), x, square / x)
+
+
+def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Sequence[int] | None = None,
+               dtype: Any = None) -> Any:
+    """Numbers in [left, right] whose density rises evenly up to `mode` and falls evenly from there."""
+    return draw("triangular", _triangular, key, shape, dtype, left, mode, right)
+
+
+def _triangular(shape: tuple[int, ...], dtype: np.dtype, key: Any, left: Any, mode: Any, right: Any) -> Any:
+    left, mode, right = (jnp.broadcast_to(lax.convert_element_type(x, dtype), shape) for x in (left, mode, right))
+    u = unit_floats(shape, dtype, key)
+    rising = left + lax.sqrt(u * (right - left) * (mode - left))
+    falling = right - lax.sqrt((1 - u) * (right - left) * (right - mode))
+    return lax.select(u < (mode - left) / (right - left), rising, falling)
+
+
+def weibull_min(key: Any, scale: Any, concentration: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Numbers of the Weibull distribution: ``scale * e ** (1 / concentration)`` of exponential numbers e."""
+    key = check_key("weibull_min", key)
+    dtype = check_dtype("weibull_min", dtype, "f")
+    return compiled(_weibull, check_shape("weibull_min", shape), dtype)(key, scale, concentration)
+
+
+def _weibull(shape: tuple[int, ...], dtype: np.dtype, key: Any, scale: Any, concentration: Any) -> Any:
+    return jnp.power(exponential_floats(shape, dtype, key), 1.0 / concentration) * scale
+
+
+def maxwell(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Numbers of the Maxwell distribution: lengths of normal vectors of three dimensions."""
+    return draw("maxwell", _maxwell, key, check_shape("maxwell", shape), dtype)
+
+
+def _maxwell(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+    x = normal_floats((*shape, 3), dtype, key)
+    return lax.sqrt(jnp.sum(x * x, -1))
+
+
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+    """Numbers ``loc + scale * s * m`` of random signs s and numbers m of the Maxwell distribution.
+
+    Returns: float[*shape, *parameters], where `parameters` is the common shape of loc and scale, and the default of
+      `shape` too.
+    """
+    key = check_key("double_sided_maxwell", key)
+    dtype = check_dtype("double_sided_maxwell", dtype, "f")
+    parameters = broadcast_shapes(typeof(loc).shape, typeof(scale).shape)
+    shape = check_shape("double_sided_maxwell", shape) or parameters
+    return compiled(_double_sided_maxwell, (*shape, *parameters), dtype)(key, loc, scale)
+
+
+def _double_sided_maxwell(shape: tuple[int, ...], dtype: np.dtype, key: Any, loc: Any, scale: Any) -> Any:
+    size_key, sign_key = two_keys(key)
+    return signs(shape, dtype, sign_key) * _maxwell(shape, dtype, size_key) * scale + loc
+
+
+def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """How many trials, each successful with probability `p`, it takes until the first success: integers >= 1."""
+    key = check_key("geometric", key)
+    dtype = check_dtype("geometric", dtype, "i", default=int)
+    return compiled(_geometric, common_shape("geometric", shape, p), dtype)(key, p)
+
+
+def _geometric(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: Any) -> Any:
+    p, = promote_inexact("random.geometric", p)
+    u = unit_floats(shape, p.dtype, key)
+    u = jnp.where(u == 0, 1, u)
+    trials = lax.floor(lax.div(lax.log(u), jnp.broadcast_to(lax.log1p(-p), shape)))
+    return lax.convert_element_type(trials + 1, dtype)

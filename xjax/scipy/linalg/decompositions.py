@@ -1,0 +1,251 @@
+"""Decompositions and systems of equations under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.lax import linalg as lax_linalg
+from xjax.lax import stop_gradient
+from xjax.lax.linalg.matrices import adjoint, product
+from xjax.lax.linalg.solve import solve_factored
+from xjax.lax.linear_solve import custom_linear_solve
+from xjax.numpy import arange, broadcast_to, eye, tril, triu
+from xjax.numpy import linalg as numpy_linalg
+from xjax.numpy.linalg.arguments import matrices, system
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.runtime.one_launch import one_launch
+
+# SciPy's arguments that say what memory may be overwritten, what to check, and which routine of LAPACK to call, are
+# accepted and do nothing: arrays never change, and values are not known while tracing.
+
+
+# -- cholesky -------------------------------------------------------------------------------------------------------
+
+@one_launch
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The upper triangular U with ``U^H @ U = a``, or with `lower` the L with ``L @ L^H = a``.
+
+    Args: a: [..., n, n], Hermitian and positive definite; only that triangle is read.
+    Returns: array like `a`; NaN where a matrix is not positive definite.
+
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 1.0], [0.0, 2.0]]
+    """
+    a = matrices("scipy.linalg.cholesky", a, square=True)
+    found = lax_linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
+    return found if lower else adjoint(found)
+
+
+def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
+    """What `cho_solve` needs: the factor that `cholesky` gives, and `lower`."""
+    return cholesky(a, lower), lower
+
+
+def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    """The x with ``a @ x = b`` from `cho_factor(a)`.  b: [n] or [..., n, k].
+
+    >>> cho_solve(cho_factor(np.array([[4.0, 0.0], [0.0, 1.0]])), np.array([4.0, 3.0])).tolist()
+    [1.0, 3.0]
+    """
+    c, lower = c_and_lower
+    return _cho_solve(c, b, bool(lower))
+
+
+@one_launch(arrays=2)
+def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
+    c, b, vector = system("scipy.linalg.cho_solve", c, b)
+    x = _solve_by_cholesky(c, b, lower)
+    return x[..., 0] if vector else x
+
+
+def _solve_by_cholesky(c: Any, b: Any, lower: bool) -> Any:
+    options = {"left_side": True, "lower": lower}
+    x = lax_linalg.triangular_solve(c, b, transpose_a=not lower, conjugate_a=not lower, **options)
+    return lax_linalg.triangular_solve(c, x, transpose_a=lower, conjugate_a=lower, **options)
+
+
+# -- lu -------------------------------------------------------------------------------------------------------------
+
+@one_launch
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+    """What `lu_solve` needs: the packed factors, and the rows exchanged, int32[..., n]."""
+    factors, pivots, _ = lax_linalg.lu(matrices("scipy.linalg.lu_factor", a))
+    return factors, pivots
+
+
+def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False,
+             check_finite: bool = True) -> Any:
+    """The x with ``a @ x = b`` (`trans` 1: a^T, 2: a^H) from `lu_factor(a)`.  b: [n] or [..., n, k].
+
+    >>> lu_solve(lu_factor(np.array([[0.0, 2.0], [1.0, 0.0]])), np.array([4.0, 3.0])).tolist()
+    [3.0, 2.0]
+    """
+    where = "scipy.linalg.lu_solve"
+    if trans not in (0, 1, 2):
+        raise bad(where, f"`trans` is {trans!r}", fix="pass 0, 1 (transposed) or 2 (adjoint).", exc=ValueError)
+    return _lu_solve(*lu_and_piv, b, trans)
+
+
+@one_launch(arrays=3)
+def _lu_solve(factors: Any, pivots: Any, b: Any, trans: int) -> Any:
+    factors, b, vector = system("scipy.linalg.lu_solve", factors, b)
+    order = lax_linalg.lu_pivots_to_permutation(pivots, factors.shape[-1])
+    x = solve_factored(factors, broadcast_to(order, factors.shape[:-1]), b, trans)
+    return x[..., 0] if vector else x
+
+
+@one_launch
+def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
+    """Decompose a matrix as ``a = P @ L @ U``.
+
+    Args: a: [m, n]. permute_l: join the first two factors.
+    Returns: (P [m, m], L [m, k], U [k, n]) with k = min(m, n), or (P @ L, U).
+    """
+    where = "scipy.linalg.lu"
+    a = matrices(where, a)
+    if a.ndim != 2:
+        raise bad(where, "takes one matrix", given={"a": a.aval}, fix="use vmap for batches.", exc=ValueError)
+    factors, _, order = lax_linalg.lu(a)
+    m, k = a.shape[0], min(a.shape)
+    p = (order[None, :] == arange(m, dtype=order.dtype)[:, None]).astype(a.dtype)
+    left = tril(factors, -1)[:, :k] + eye(m, k, dtype=a.dtype)
+    right = triu(factors)[:k, :]
+    return (product(p, left), right) if permute_l else (p.real, left, right)
+
+
+# -- qr, svd, eigenvalues ------------------------------------------------------------------------------------------
+
+@one_launch
+def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
+       check_finite: bool = True) -> tuple[Any, ...]:
+    """Decompose ``a = Q @ R``, or ``a[:, p] = Q @ R`` with `pivoting`.
+
+    Args: a: [..., m, n]. mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": without Q.
+    Returns: (Q, R), (R,), (Q, R, p) or (R, p).
+    """
+    where = "scipy.linalg.qr"
+    if mode not in ("full", "r", "economic"):
+        raise bad(where, f"unknown mode {mode!r}", fix="use 'full', 'economic' or 'r'.", exc=ValueError)
+    found = lax_linalg.qr(matrices(where, a), pivoting=pivoting, full_matrices=mode != "economic")
+    return found[1:] if mode == "r" else found
+
+
+@one_launch
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
+        check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:
+    """Decompose ``a = U @ diag(s) @ Vh``: (U, s, Vh), or s without `compute_uv`; see `numpy.linalg.svd`."""
+    a = matrices("scipy.linalg.svd", a)
+    return lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Determinants of matrices [..., n, n]: see `numpy.linalg.det`."""
+    return numpy_linalg.det(a)
+
+
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Inverses of matrices [..., n, n]: see `numpy.linalg.inv`."""
+    return numpy_linalg.inv(a)
+
+
+def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
+         overwrite_b: bool = False, turbo: bool = True, eigvals: None = None, type: int = 1,
+         check_finite: bool = True) -> Any:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
+
+    Args: b, eigvals, type: of generalised problems, which are not supported. eigvals_only: without vectors.
+    Returns: (w, v), or w.
+    """
+    where = "scipy.linalg.eigh"
+    if b is not None or eigvals is not None or type != 1:
+        raise bad(where, "generalised problems and parts of the spectrum are not supported",
+                  fix="leave b, eigvals and type out; with L = cholesky(b, lower=True) solve for L^-1 a L^-H.",
+                  exc=NotImplementedError)
+    w, v = numpy_linalg.eigh(matrices(where, a, square=True), "L" if lower else "U")
+    return w if eigvals_only else (w, v)
+
+
+@one_launch
+def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+    """Decompose square matrices as ``a = Z @ T @ Z^H``: (T, Z), T upper triangular.
+
+    Args: output: "real": T of a real matrix is real, with blocks of 2 on its diagonal; "complex": triangular.
+    """
+    where = "scipy.linalg.schur"
+    if output not in ("real", "complex"):
+        raise bad(where, f"`output` is {output!r}", fix="pass 'real' or 'complex'.", exc=ValueError)
+    a = matrices(where, a, square=True)
+    return lax_linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)) if output == "complex" else a)
+
+
+@one_launch
+def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The Hessenberg form H of square matrices, zero below the first subdiagonal: ``a = Q @ H @ Q^H``.
+
+    Returns: H [..., n, n], or (H, Q) with `calc_q`.
+    """
+    a = matrices("scipy.linalg.hessenberg", a, square=True)
+    if not a.shape[-1]:
+        return (a, a) if calc_q else a
+    packed, taus = lax_linalg.hessenberg(a)
+    h = triu(packed, -1)
+    if not calc_q:
+        return h
+    rest = slice_in_dim(slice_in_dim(packed, 1, None, axis=-2), 0, a.shape[-1] - 1, axis=-1)
+    q = lax_linalg.householder_product(rest, taus)
+    q = pad(q, q.dtype.type(0), [(0, 0, 0)] * (q.ndim - 2) + [(1, 0, 0)] * 2)
+    corner = eye(a.shape[-1], dtype=q.dtype) * (arange(a.shape[-1]) == 0).astype(q.dtype)
+    return h, q + corner
+
+
+# -- systems --------------------------------------------------------------------------------------------------------
+
+@one_launch(arrays=2)
+def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+          debug: bool = False, check_finite: bool = True, assume_a: str = "gen") -> Any:
+    """The x with ``a @ x = b``.
+
+    Args:
+      a: [..., n, n]; b: [n] or [..., n, k].
+      assume_a: "pos": `a` is positive definite, and the triangle that `lower` names is read, which is faster; "gen",
+        "sym", "her": solve by LU.
+    """
+    where = "scipy.linalg.solve"
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise bad(where, f"`assume_a` is {assume_a!r}", fix="pass 'gen', 'sym', 'her' or 'pos'.", exc=ValueError)
+    if assume_a != "pos":
+        return numpy_linalg.solve(a, b)
+    a, b, vector = system(where, a, b)
+    factor = cholesky(stop_gradient(a), lower)
+    transposed = factor.conj()                          # of a^T, which is the conjugate of a
+    x = custom_linear_solve(lambda x: product(a, x), b, solve=lambda _, y: _solve_by_cholesky(factor, y, lower),
+                            transpose_solve=lambda _, y: _solve_by_cholesky(transposed, y, lower))
+    return x[..., 0] if vector else x
+
+
+_FORMS = {0: (False, False), 1: (True, False), 2: (True, True), "N": (False, False), "T": (True, False),
+          "C": (True, True)}
+
+
+@one_launch(arrays=2)
+def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
+                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Any:
+    """The x with ``a @ x = b`` for triangular `a`.
+
+    Args:
+      a: [..., n, n], of which one triangle is read; b: [n] or [..., n, k].
+      trans: 0 or "N", 1 or "T": a^T, 2 or "C": a^H. unit_diagonal: take the diagonal as ones.
+
+    >>> solve_triangular(np.array([[1.0, 2.0], [0.0, 4.0]]), np.array([4.0, 4.0])).tolist()
+    [2.0, 1.0]
+    """
+    where = "scipy.linalg.solve_triangular"
+    if trans not in _FORMS:
+        raise bad(where, f"`trans` is {trans!r}", fix="pass 0, 1 or 2, or 'N', 'T' or 'C'.", exc=ValueError)
+    transpose, conjugate = _FORMS[trans]
+    a, b, vector = system(where, a, b)
+    x = lax_linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
+                                    unit_diagonal=unit_diagonal)
+    return x[..., 0] if vector else x

@@ -1,0 +1,136 @@
+"""Functions of matrices: exponential, square root, polar decomposition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.lax.linalg.matrices import adjoint, identity_like, product
+from xjax.lax.linalg.solve import solve
+from xjax.numpy import abs, any, ceil, diag, diagonal, expand_dims, floor, log2, matmul, max, sqrt, sum, where
+from xjax.numpy.linalg.arguments import inexact, matrices
+from xjax.runtime.one_launch import one_launch
+from xjax.scipy.linalg.decompositions import schur
+from xjax.transforms.autodiff import jvp
+
+# Coefficients of the diagonal Pade approximants of exp, and the norm up to which they are exact to rounding
+# (Higham 2005, table 2.3): of degree 7 for single precision, 13 for double.
+_PADE = {
+    4: ((17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0), 3.925724783138660),
+    8: ((64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+         10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
+        5.371920351148152),
+}
+
+
+@one_launch
+def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
+    """The exponential of square matrices, by scaling, a Pade approximant, and squaring.
+
+    Args:
+      A: [..., n, n]. upper_triangular: the matrices are so, which is faster.
+      max_squarings: a matrix so large that it needs more gives NaN.
+
+    >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    A = matrices("scipy.linalg.expm", A, square=True)
+    real = A.real.dtype
+    coefficients, limit = _PADE[real.itemsize]
+    size = lax.stop_gradient(max(sum(abs(A), -2), -1, initial=0))          # the 1-norm
+    scale = log2(where(size > limit, size / real.type(limit), real.type(1)))
+    squarings = ceil(scale)
+    odd, even = _pade(A / expand_dims(2 ** squarings, (-2, -1)).astype(A.dtype), coefficients)
+    if upper_triangular:
+        found = lax.linalg.triangular_solve(even - odd, even + odd, left_side=True)
+    else:
+        found = solve(even - odd, even + odd)
+    found = _squared(found, squarings, max_squarings + 1)
+    return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), A.dtype.type(np.nan), found)
+
+
+def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
+    """Odd and even part of the numerator: polynomials in x^2."""
+    squared, one = product(x, x), identity_like(x)
+    odd, even = coefficients[-1] * one, coefficients[-2] * one
+    for k in range(len(coefficients) - 3, 0, -2):       # Horner
+        odd = product(squared, odd) + coefficients[k] * one
+        even = product(squared, even) + coefficients[k - 1] * one
+    return product(x, odd), even
+
+
+def _squared(x: Any, times: Any, limit: int) -> Any:
+    """Each matrix squared as often as its own number says."""
+    def step(x: Any, i: Any) -> tuple[Any, None]:
+        more = expand_dims(i < times, (-2, -1))
+        kept = where(more, x, x.dtype.type(0))          # others might overflow, and inf * 0 spoil the gradient
+        return lax.cond(any(more), lambda: where(more, product(kept, kept), x), lambda: x), None
+    return lax.scan(step, x, np.arange(limit, dtype=times.dtype))[0]
+
+
+def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+    """The exponential of A and its derivative in the direction E, both [..., n, n], or the derivative alone.
+
+    Raises: ValueError if the shapes differ.
+    """
+    A, E = inexact("scipy.linalg.expm_frechet", A, E)
+    if A.shape != E.shape:
+        raise bad("scipy.linalg.expm_frechet", "`A` and `E` differ in shape", given={"A": A.aval, "E": E.aval},
+                  fix="make them equal.", exc=ValueError)
+    found = jvp(expm, (A,), (E,))
+    return found if compute_expm else found[1]
+
+
+@one_launch
+def sqrtm(A: Any, blocksize: int = 1) -> Any:
+    """The principal square root of a matrix [n, n], complex; without derivative.
+
+    >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real.tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    name = "scipy.linalg.sqrtm"
+    if blocksize != 1:
+        raise bad(name, "blocks are not supported", given={"blocksize": blocksize}, fix="leave it out.",
+                  exc=NotImplementedError)
+    A = matrices(name, A, square=True)
+    if A.ndim != 2:
+        raise bad(name, "takes one matrix", given={"A": A.aval}, fix="use vmap for batches.", exc=ValueError)
+    triangular, basis = schur(A, "complex")
+    return product(product(basis, _root_of_triangle(triangular)), adjoint(basis))
+
+
+def _root_of_triangle(t: Any) -> Any:
+    """U with U @ U = t, column by column, each from the diagonal up (Bjorck and Hammarling 1983)."""
+    on_diagonal = sqrt(diagonal(t))
+
+    def column(j: Any, u: Any) -> Any:
+        def element(k: Any, u: Any) -> Any:
+            i = j - 1 - k
+            rest = t[i, j] - sum(u[i] * u[:, j])        # what is not known yet is 0
+            return u.at[i, j].set(where(rest == 0, rest, rest / (on_diagonal[i] + on_diagonal[j])))
+        return lax.fori_loop(0, j, element, u)
+    return lax.fori_loop(0, t.shape[0], column, diag(on_diagonal))
+
+
+@one_launch
+def polar(a: Any, side: str = "right", *, method: str = "svd", eps: float | None = None,
+          max_iterations: int | None = None) -> tuple[Any, Any]:
+    """Decompose ``a = u @ p`` (or ``p @ u``) with orthonormal columns or rows in u and a positive semidefinite p.
+
+    Args:
+      a: [..., m, n]. side: "right": p is [..., n, n]; "left": ``a = p @ u``, p is [..., m, m].
+      method, eps, max_iterations: accepted; the decomposition is computed by `svd`.
+    Returns: (u [..., m, n], p).
+    """
+    name = "scipy.linalg.polar"
+    if side not in ("right", "left"):
+        raise bad(name, f"`side` is {side!r}", fix="pass 'right' or 'left'.", exc=ValueError)
+    if method not in ("qdwh", "svd"):
+        raise bad(name, f"unknown method {method!r}", fix="pass 'svd', or nothing.", exc=ValueError)
+    u, s, vh = lax.linalg.svd(matrices(name, a), full_matrices=False)
+    s = expand_dims(s, (-2,)).astype(u.dtype)
+    p = product(adjoint(vh) * s, vh) if side == "right" else product(u * s, adjoint(u))
+    return matmul(u, vh, precision=lax.Precision.HIGHEST), p

@@ -1,0 +1,211 @@
+"""Matrices of a known form: made of blocks, of shifted rows, and of formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.numpy import (
+    abs,
+    asarray,
+    atleast_1d,
+    atleast_2d,
+    broadcast_to,
+    concatenate,
+    conj,
+    diag,
+    expand_dims,
+    flip,
+    pad,
+    zeros,
+)
+from xjax.numpy.promote import as_dtype, broadcast_shapes, default_float, promote, promote_inexact
+from xjax.numpy.selection import operand
+from xjax.ops.checks import static_int
+from xjax.runtime.one_launch import one_launch
+
+
+def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column numbers of a matrix [n, m]."""
+    return np.arange(n, dtype=np.int32)[:, None], np.arange(m, dtype=np.int32)[None, :]
+
+
+def _vectors(where: str, *xs: Any, least: int = 0) -> list[Any]:
+    """Arguments of one dtype and common batch axes, [..., n] each."""
+    xs = [atleast_1d(operand(where, x)) for x in promote(where, *xs)]
+    batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
+    if xs[0].shape[-1] < least:
+        raise bad(where, f"needs at least {least} elements", given={"argument": xs[0].aval}, fix="pass more.",
+                  exc=ValueError)
+    return [broadcast_to(x, (*batch, x.shape[-1])) for x in xs]
+
+
+def block_diag(*arrs: Any) -> Any:
+    """The matrix with the given ones along its diagonal, and zeros elsewhere; vectors count as rows.
+
+    Raises: ValueError for arrays with more than two axes.
+
+    >>> block_diag(np.ones((1, 2)), 3.0).tolist()
+    [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
+    """
+    where = "scipy.linalg.block_diag"
+    xs = promote(where, *[operand(where, x) for x in arrs]) if arrs else [zeros((1, 0))]
+    for i, x in enumerate(xs):
+        if np.ndim(x) > 2:
+            raise bad(where, "takes arrays with at most two axes", given={f"argument {i}": x}, fix="use vmap.",
+                      exc=ValueError)
+    xs = [atleast_2d(x) for x in xs]
+    before = np.cumsum([0, *[x.shape[1] for x in xs]])
+    return concatenate([pad(x, ((0, 0), (int(start), int(before[-1] - end))))
+                        for x, start, end in zip(xs, before[:-1], before[1:], strict=True)], 0)
+
+
+@one_launch(arrays=2)
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrix with constant diagonals: first column `c` and first row `r` (None: the conjugate of `c`).
+
+    Args: c: [..., n]; r: [..., m], of which the first element is not read.
+
+    >>> toeplitz(np.array([1, 2]), np.array([1, 5, 6])).tolist()
+    [[1, 5, 6], [2, 1, 5]]
+    """
+    where = "scipy.linalg.toeplitz"
+    c, r = _vectors(where, c, conj(operand(where, c)) if r is None else r)
+    n, m = c.shape[-1], r.shape[-1]
+    i, j = _offsets(n, m)
+    if not n or not m:
+        return zeros((*c.shape[:-1], n, m), c.dtype)
+    return concatenate([flip(c, -1), r[..., 1:]], -1)[..., j - i + (n - 1)]
+
+
+@one_launch(arrays=2)
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix with constant anti-diagonals: first column `c` and last row `r` (None: zeros).
+
+    Args: c: [..., n]; r: [..., m], of which the first element is not read.
+
+    >>> hankel(np.array([1, 2, 3])).tolist()
+    [[1, 2, 3], [2, 3, 0], [3, 0, 0]]
+    """
+    where = "scipy.linalg.hankel"
+    c = operand(where, c)
+    c, r = _vectors(where, c, c * 0 if r is None else r)
+    n, m = c.shape[-1], r.shape[-1]
+    i, j = _offsets(n, m)
+    if not n or not m:
+        return zeros((*c.shape[:-1], n, m), c.dtype)
+    return concatenate([c, r[..., 1:]], -1)[..., i + j]
+
+
+@one_launch
+def circulant(c: Any) -> Any:
+    """The matrix whose columns are `c`, [..., n], shifted cyclically.
+
+    >>> circulant(np.array([1, 2, 3])).tolist()
+    [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
+    """
+    c, = _vectors("scipy.linalg.circulant", c)
+    i, j = _offsets(c.shape[-1], c.shape[-1])
+    return c[..., (i - j) % max(c.shape[-1], 1)]
+
+
+@one_launch
+def companion(a: Any) -> Any:
+    """The matrix whose eigenvalues are the roots of the polynomial ``a[0] x^n + ... + a[n]``.  a: [..., n + 1].
+
+    >>> companion(np.array([1.0, -3.0, 2.0])).tolist()
+    [[3.0, -2.0], [1.0, 0.0]]
+    """
+    where = "scipy.linalg.companion"
+    a, = _vectors(where, *promote_inexact(where, operand(where, a)), least=2)
+    return _with_first_row(-a[..., 1:] / a[..., :1], np.eye(a.shape[-1] - 1, k=-1))
+
+
+def _with_first_row(row: Any, below: Any) -> Any:
+    """`row` [..., n] on top of the other rows of `below`, which are the same for all."""
+    rest = broadcast_to(asarray(below[1:], dtype=row.dtype), (*row.shape[:-1], row.shape[-1] - 1, row.shape[-1]))
+    return concatenate([expand_dims(row, (-2,)), rest], -2)
+
+
+@one_launch(arrays=2)
+def leslie(f: Any, s: Any) -> Any:
+    """The Leslie matrix of fecundities `f` [n], its first row, and survival rates `s` [n - 1], below the diagonal."""
+    where = "scipy.linalg.leslie"
+    f, s = _vectors(where, f, s, least=2)
+    if s.shape[-1] != f.shape[-1] - 1 or f.ndim > 1:
+        raise bad(where, "takes vectors, `s` one shorter than `f`", given={"f": f.aval, "s": s.aval},
+                  fix="use vmap for batches.", exc=ValueError)
+    return concatenate([f[None, :], diag(s, -1)[1:]], 0)
+
+
+@one_launch
+def fiedler(a: Any) -> Any:
+    """``abs(a[i] - a[j])``: [..., n] -> [..., n, n]."""
+    a, = _vectors("scipy.linalg.fiedler", a)
+    return abs(expand_dims(a, (-1,)) - expand_dims(a, (-2,)))
+
+
+@one_launch
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrix that convolves a vector of n elements with `a` [..., m].
+
+    Args: mode: which rows: "full": all n + m - 1; "same": max(n, m) in the middle; "valid": where both overlap.
+
+    >>> convolution_matrix(np.array([1, 2]), 2).tolist()
+    [[1, 0], [2, 1], [0, 2]]
+    """
+    where = "scipy.linalg.convolution_matrix"
+    n = static_int(n, "n", where)
+    a, = _vectors(where, a, least=1)
+    if n <= 0 or mode not in ("full", "same", "valid"):
+        raise bad(where, "`n` must be positive, and `mode` a known one", given={"n": n, "mode": mode},
+                  fix="use mode 'full', 'same' or 'valid'.", exc=ValueError)
+    m = a.shape[-1]
+    padding = [(0, 0)] * (a.ndim - 1) + [(0, n - 1)]
+    column, row = pad(a, padding), pad(a[..., :1], padding)
+    whole = toeplitz(column, row)
+    cut = {"full": 0, "same": min(n, m) - 1, "valid": 2 * (min(n, m) - 1)}[mode]
+    return whole[..., cut // 2:n + m - 1 - (cut - cut // 2), :]
+
+
+# -- by formulas ----------------------------------------------------------------------------------------------------
+
+def hilbert(n: int) -> Any:
+    """The Hilbert matrix ``1 / (i + j + 1)``, [n, n]."""
+    i, j = _offsets(n, n)
+    return asarray(1 / (i + j + 1), dtype=default_float())
+
+
+def helmert(n: int, full: bool = False) -> Any:
+    """The Helmert matrix [n - 1, n], with orthonormal rows that sum to 0; `full` puts the constant row on top."""
+    if n < 1:
+        raise bad("scipy.linalg.helmert", f"`n` is {n}", fix="pass a positive integer.", exc=ValueError)
+    i, j = _offsets(n - 1, n)
+    length = np.sqrt((i + 1.0) * (i + 2.0))
+    rows = np.where(j <= i, 1 / length, np.where(j == i + 1, -(i + 1.0) / length, 0.0))
+    if full:
+        rows = np.concatenate([np.full((1, n), 1 / math.sqrt(n)), rows])
+    return asarray(rows, dtype=default_float())
+
+
+def hadamard(n: int, dtype: Any = int) -> Any:
+    """The Hadamard matrix [n, n] of 1 and -1 with orthogonal rows, n a power of 2."""
+    if n < 1 or n & (n - 1):
+        raise bad("scipy.linalg.hadamard", f"`n` is {n}", fix="pass a power of 2.", exc=ValueError)
+    i, j = _offsets(n, n)
+    signs = 1 - 2 * (np.bitwise_count(i & j) % 2).astype(np.int32)
+    return asarray(signs, dtype=as_dtype(dtype, "scipy.linalg.hadamard"))
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+    """The matrix of the discrete Fourier transform, complex[n, n].  scale: None, "sqrtn" or "n", its divisor."""
+    where = "scipy.linalg.dft"
+    if scale not in (None, "sqrtn", "n"):
+        raise bad(where, f"`scale` is {scale!r}", fix="pass None, 'sqrtn' or 'n'.", exc=ValueError)
+    dtype = as_dtype(complex if dtype is None else dtype, where)
+    i, j = _offsets(n, n)
+    found = np.exp(-2j * np.pi * ((i.astype(np.int64) * j) % max(n, 1)) / max(n, 1))
+    return asarray(found / {None: 1.0, "sqrtn": math.sqrt(n), "n": n}[scale], dtype=dtype)
