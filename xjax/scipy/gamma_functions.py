@@ -47,8 +47,8 @@ def gammasgn(x: Any) -> Any:
 def gamma(x: Any) -> Any:
     """Gamma function of real numbers, element-wise: ``(x - 1)!`` at whole numbers > 0, nan at -1, -2 ...
 
-    >>> gamma(5.0)
-    Array(24., dtype=float32, weak_type=True)
+    >>> round(float(gamma(5.0)), 3)
+    24.0
     """
     x, = _real("gamma", x)
     return gammasgn(x) * lax.exp(lax.lgamma(x))
