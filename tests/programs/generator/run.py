@@ -70,7 +70,7 @@ def compare(jax: Any, p: Program) -> Outcome:
     with x64(jax):
         theirs = execute(jax, p if p.concrete else replace(p, eager=False), arguments)
         ours = execute(xjax, p, arguments)
-        outcome = judge(ours, theirs)
+        outcome = judge(p, ours, theirs)
         if outcome.kind == "value" and ill_conditioned(jax, p, arguments, ours, theirs):
             outcome = Outcome("ill-conditioned", outcome.detail)
     reason = known_difference(p, outcome.detail) if outcome.mismatch else None
@@ -106,7 +106,7 @@ def _outline(tree: Any) -> str:
     return f"{tree.dtype}{list(tree.shape)}{' weak' if tree.weak_type else ''}"
 
 
-def judge(ours: Result, theirs: Result) -> Outcome:
+def judge(p: Program, ours: Result, theirs: Result) -> Outcome:
     """How two results agree."""
     if theirs.error is not None and ours.error is not None:
         mine, other = family(ours.error), family(theirs.error)
@@ -119,11 +119,16 @@ def judge(ours: Result, theirs: Result) -> Outcome:
         return Outcome("only xjax raises", f"{describe(ours.error)}\n{_place(ours.error)}")
     if ours.outline != theirs.outline:
         return Outcome("type", f"jax:  {theirs.outline}\nxjax: {ours.outline}")
-    narrow = any(x.dtype in (np.float32, np.complex64) for x in theirs.arrays)
+    narrow = _is_narrow(p, theirs)
     for k, (x, y) in enumerate(zip(ours.arrays, theirs.arrays, strict=True)):
         if not close(x, y, narrow):
             return Outcome("value", f"leaf {k}, {y.dtype}{list(y.shape)}\njax:  {_shown(y)}\nxjax: {_shown(x)}")
     return Outcome("same")
+
+
+def _is_narrow(p: Program, result: Result) -> bool:
+    """Whether float32 has a part in the results, whatever their own dtype."""
+    return "float32" in p.text() or any(x.dtype in (np.float32, np.complex64) for x in result.arrays)
 
 
 def close(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> bool:
@@ -154,8 +159,7 @@ def ill_conditioned(jax: Any, p: Program, arguments: list[Any], ours: Result, th
     others.append(execute(jax, replace(p, eager=True), arguments))
     others = [o for o in others if o.error is None]
     for k, (x, y) in enumerate(zip(ours.arrays, theirs.arrays, strict=True)):
-        narrow = y.dtype == np.float32
-        if close(x, y, narrow):
+        if close(x, y, _is_narrow(p, theirs)):
             continue
         explained = any(_moves_as_far(x, y, o.arrays[k]) for o in others)
         if not explained:
