@@ -91,3 +91,7 @@ def test_diagonals_of_empty_matrices(libraries):
         n = lib.numpy
         return [f(n.zeros(shape)) for shape in ((0, 2), (2, 0), (0, 0)) for f in (n.diagonal, n.diag, n.trace)]
     agree(libraries, run, X)
+
+
+def test_results_of_pmap_without_elements(libraries):
+    agree(libraries, lambda lib, x: lib.pmap(lambda x: lib.numpy.full((2, 0), x))(x), X[:2])

@@ -264,10 +264,10 @@ def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
             exc=RuntimeError,
         )
     out = np.empty(aval.shape, aval.dtype)
-    for piece, index in zip(
-        pieces, shard_indices(sharding.hlo, len(devices), aval.shape), strict=True
-    ):
-        out[index] = to_numpy(piece)
+    indices = shard_indices(sharding.hlo, len(devices), aval.shape)
+    for piece, index in zip(pieces, indices, strict=True):
+        if out.size:  # XLA does not cut an array without elements
+            out[index] = to_numpy(piece)
     out.flags.writeable = False
     return out
 
