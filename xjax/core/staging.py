@@ -21,6 +21,7 @@ from xjax.core.types import LinearInput, ShapedArray, not_an_array, typeof
 
 _SCALARS = (bool, int, float, complex)
 
+
 class StagingTracer(Tracer):
     """A variable of the program being recorded."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from xjax.core.config import config
 from xjax.core.context import context
-from xjax.core.errors import ConcretizationTypeError, JAXIndexError, JAXTypeError
+from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, treedef_is_leaf
 from xjax.runtime import array
@@ -148,7 +148,7 @@ def _compile(fun: Callable, name: str, operand_names: frozenset[str], args: Sequ
 
     try:
         closed = trace_to_jaxpr(of_operands, [x.aval for x in operands], name)
-    except (ConcretizationTypeError, JAXTypeError, JAXIndexError):        # it asks for values
+    except (JAXTypeError, JAXIndexError):               # it asks for values
         return _PLAIN
     program, consts = hoist_consts(closed)
     jaxpr = program.jaxpr

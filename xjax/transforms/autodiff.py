@@ -18,7 +18,7 @@ from xjax.core.calls import (
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_mismatch, tree_unflatten
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
@@ -124,7 +124,7 @@ def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
 
 def argument_paths(args: Sequence[Any], nums: Sequence[int]) -> list[str]:
     """Where each differentiated leaf stands: `argument 0['w']`."""
-    return [f"argument {n}{keystr(path)}" for n in nums for path, _ in tree_flatten_with_path(args[n])[0]]
+    return [path for n in nums for path in leaf_paths(f"argument {n}", tree_structure(args[n]))]
 
 
 def check_input(where: str, x: Any, path: str, holomorphic: bool, allow_int: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from xjax.core.calls import argument_names, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.trace import Tag
-from xjax.core.tree import flatten, flatten_axes, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tree_unflatten
 from xjax.core.types import typeof
 from xjax.ops.checks import static_int
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
@@ -97,7 +97,7 @@ def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
     paths = []
     for arg in (*args, *(kwargs[k] for k in sorted(kwargs))):
         name = next(names, "argument")
-        paths += [f"{name}{keystr(path)}" for path, _ in tree_flatten_with_path(arg)[0]]
+        paths += leaf_paths(name, tree_structure(arg))
     rows = [(typeof(x).shape[d], f"{path}: {typeof(x).str_short()}, axis {d} has size {typeof(x).shape[d]}")
             for x, d, path in zip(leaves, dims, paths, strict=True) if d is not None]
     if axis_size is not None:
