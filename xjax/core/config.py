@@ -41,8 +41,9 @@ class TraceKey:
 class Config(threading.local):
     """The options. Class attributes: the process; instance attributes: this thread's overrides."""
 
-    # (number of updates seen, key); a thread that overrides an option has a pair of its own.
-    _key: tuple[int, tuple] = (-1, ())
+    # The trace key; None in a thread that overrides an option of it, which has (number of updates seen, key) instead.
+    common_key: TraceKey | None = None
+    _own_key: tuple[int, TraceKey | None] = (-1, None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise bad(
@@ -87,6 +88,7 @@ class Config(threading.local):
             for hook in _hooks.get(option.name, ()):
                 hook(old, value)
         _set_global(option, value)
+        Config.common_key = _key_of(Config)
 
     def on_update(self, name: str, hook: Hook) -> None:
         """Call ``hook(old, new)`` before an update changes the option; raising refuses it."""
@@ -103,34 +105,30 @@ class Config(threading.local):
 
     def trace_key(self) -> TraceKey:
         """The values that change what tracing makes, for cache keys; equal keys are one object."""
-        seen, key = self._key
-        return key if seen == _updates else self._new_key()
+        return self.common_key or self._overridden_key()
 
-    def _new_key(self) -> TraceKey:
-        seen = _updates  # read first: an update that comes meanwhile makes this key stale again
-        key = tuple(getattr(self, name) for name in _TRACED)
-        key = _KEYS.setdefault(key, TraceKey(key))
-        own = self.__dict__
-        if any(name in own for name in _TRACED):
-            own["_key"] = seen, key
-        else:
-            own.pop("_key", None)
-            Config._key = seen, key
+    def _overridden_key(self) -> TraceKey:
+        seen, key = self._own_key
+        if key is None or seen != _updates:
+            seen = _updates  # read first: an update that comes meanwhile makes this key stale again
+            key = _key_of(self)
+            self.__dict__["_own_key"] = seen, key
         return key
 
-    def _push(self, name: str, value: Any) -> tuple[Any, Any]:
+    def _push(self, name: str, value: Any) -> dict[str, Any]:
         """Override an option in this thread; returns what `_pop` needs to restore."""
         _prepare(name, value)
         own = self.__dict__
-        saved = own.get(name, _ABSENT), own.get("_key", _ABSENT)
-        own[name] = own["jax_" + name] = value
-        own["_key"] = _STALE
+        new = {name: value, "jax_" + name: value}
+        if name in _TRACED:
+            new |= {"common_key": None, "_own_key": _STALE}
+        saved = {slot: own.get(slot, _ABSENT) for slot in new}
+        own.update(new)
         return saved
 
-    def _pop(self, name: str, saved: tuple[Any, Any]) -> None:
-        value, key = saved
+    def _pop(self, saved: dict[str, Any]) -> None:
         own = self.__dict__
-        for slot, old in ((name, value), ("jax_" + name, value), ("_key", key)):
+        for slot, old in saved.items():
             if old is _ABSENT:
                 own.pop(slot, None)
             else:
@@ -159,9 +157,14 @@ def _set_global(option: Option, value: Any) -> None:
     _updates += 1
 
 
-_KEYS: dict[tuple, tuple] = {}
+def _key_of(options: Any) -> TraceKey:
+    values = tuple([getattr(options, name) for name in _TRACED])
+    return _KEYS.setdefault(values, TraceKey(values))
+
+
+_KEYS: dict[tuple, TraceKey] = {}
 _ABSENT = object()
-_STALE = (-1, ())
+_STALE = (-1, None)
 
 
 class Override:
@@ -183,8 +186,8 @@ class Override:
             self._saved.append(config._push(name, self._value))
 
     def __exit__(self, *_exc_info: object) -> None:
-        for name in reversed(self._names):
-            config._pop(name, self._saved.pop())
+        for _ in self._names:
+            config._pop(self._saved.pop())
 
     def __call__(self, fun: Callable) -> Callable:
         name, value = self._names[0], self._value
@@ -308,6 +311,7 @@ def _load(environ: Mapping[str, str]) -> None:
     for option in OPTIONS.values():
         if option.name not in parts or any(variable in environ for variable in option.env):
             _set_global(option, _from_environment(option, environ))
+    Config.common_key = _key_of(Config)
 
 
 _load(os.environ)

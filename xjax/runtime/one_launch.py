@@ -57,7 +57,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.get((config.trace_key(), x.aval, x.sharding))
+            found = launches.get((config.common_key, x.aval, x.sharding))
             if found is not None:
                 execute, handlers, unflatten = found
                 try:
