@@ -38,8 +38,11 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
+    parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
     parser.add_argument("--library", choices=LIBRARIES, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.threads:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
     if args.library:
         print(json.dumps(work(args.library)))
         return

@@ -7,9 +7,6 @@ The import is light: no backend starts, and submodules that are heavy or rarely 
 asked for (`_LAZY`).
 """
 
-import importlib
-from typing import Any
-
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
 from xjax.core import leaks as _leaks  # noqa: F401  acts when its option is set
 from xjax.core import printing  # noqa: F401  programs show themselves as text
@@ -47,34 +44,53 @@ from xjax.core.config import (
     transfer_guard_host_to_device,
 )
 from xjax.core.dtypes import float0
-from xjax.core.errors import did_you_mean
+from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.runtime import memory  # noqa: F401  tunes the allocator
 from xjax.runtime import transfer_guard as _guard  # noqa: F401  acts when its options are set
-from xjax.runtime.api import block_until_ready, clear_caches, device_get, device_put, named_call, named_scope
+from xjax.runtime.api import (
+    block_until_ready,
+    clear_caches,
+    copy_to_host_async,
+    device_get,
+    device_put,
+    ensure_compile_time_eval,
+    live_arrays,
+    named_call,
+    named_scope,
+    print_environment_info,
+)
+from xjax.runtime.array import Shard
 from xjax.runtime.backend import (
     default_backend,
     device_count,
     devices,
+    host_count,
+    host_id,
+    host_ids,
     local_device_count,
     local_devices,
     process_count,
     process_index,
+    process_indices,
 )
 from xjax.runtime.jit import jit
-from xjax.runtime.mesh import make_mesh
+from xjax.runtime.mesh import make_mesh, set_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding import PartitionSpec as P
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
+from xjax.runtime.xla import Device
 from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp
 from xjax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from xjax.transforms.vmap import vmap
 from xjax.typing import Array
+from xjax.version import __version__, __version_info__  # noqa: F401
 
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
-        "ad_checkpoint", "custom_batching", "custom_derivatives", "interop", "nn", "ops", "random", "scipy", "stages")},
+        "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "experimental",
+        "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy", "stages", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "checkpoint_policies": ("xjax.transforms.checkpoint_policies", "checkpoint_policies"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
@@ -82,34 +98,34 @@ _LAZY = {
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
+    "effects_barrier": ("xjax.runtime.in_flight", "effects_barrier"),
     "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),
+    "pure_callback": ("xjax.lax.callbacks", "pure_callback"),
+    "reshard": ("xjax.runtime.sharding_constraint", "reshard"),
+    "shard_map": ("xjax.runtime.shard_map", "shard_map"),
+    **{name: ("xjax.runtime.global_arrays", name) for name in (
+        "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays")},
 }
 
 __all__ = [
-    "Array", "NamedSharding", "P", "ShapeDtypeStruct", "allow_f16_reductions", "array_garbage_collection_guard",
-    "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks", "clear_caches", "config", "debug_infs",
-    "debug_key_reuse", "debug_nans", "default_backend", "default_device", "default_matmul_precision",
-    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit", "dtypes",
-    "enable_checks", "enable_custom_prng", "enable_x64", "errors", "eval_shape", "explain_cache_misses", "float0",
-    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize",
+    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
+    "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks",
+    "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
+    "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
+    "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
+    "errors", "eval_shape", "explain_cache_misses", "float0", "grad", "hessian", "host_count", "host_id", "host_ids",
+    "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays",
     "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "named_call", "named_scope",
-    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "process_count",
-    "process_index", "remove_size_one_mesh_axis_from_type", "sharding", "softmax_custom_jvp", "thread_guard",
-    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "value_and_grad", "vjp", "vmap", *_LAZY]
+    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "print_environment_info",
+    "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding",
+    "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing",
+    "value_and_grad", "vjp", "vmap", *_LAZY]
 
 
-def __getattr__(name: str) -> Any:
-    try:
-        module, attribute = _LAZY[name]
-    except KeyError:
-        hint = did_you_mean(name, __all__)
-        raise AttributeError(f"module 'xjax' has no attribute {name!r}" + (f": {hint}" if hint else "")) from None
-    found = importlib.import_module(module)
-    found = globals()[name] = getattr(found, attribute) if attribute else found
-    return found
+__getattr__ = attributes_of("xjax", _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.calls import argument_names, flatten_function, function_name
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Literal
+from xjax.core.public import attributes_of
 from xjax.core.staging import location_text, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path
 from xjax.core.types import ShapedArray, typeof
@@ -80,3 +81,5 @@ def _origin(eqn: Eqn, k: int) -> str:
     else:
         what = f"output of {eqn.primitive.name}"
     return f"{what} from {location_text(eqn.source)}"
+
+__getattr__ = attributes_of(__name__)

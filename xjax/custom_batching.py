@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xjax.core.public import attributes_of
 from xjax.lax.loops import map as loop
 from xjax.transforms.custom_vmap import custom_vmap
 from xjax.tree_util import tree_flatten, tree_map, tree_unflatten
@@ -37,3 +38,5 @@ def sequential_vmap(f: Callable) -> custom_vmap:
         return out, tree_map(lambda _: True, out)
 
     return mapped
+
+__getattr__ = attributes_of(__name__)

@@ -15,6 +15,7 @@ from xjax.core.errors import (
     bad,
     did_you_mean,
 )
+from xjax.core.public import attributes_of
 from xjax.core.tree import tree_mismatch
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
@@ -23,3 +24,5 @@ __all__ = [
     "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "did_you_mean",
     "tree_mismatch"]
+
+__getattr__ = attributes_of(__name__)

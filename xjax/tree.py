@@ -1,5 +1,6 @@
 """Functions on pytrees under short names: `tree.map`, `tree.leaves` ... (see `xjax.tree_util` for registration)."""
 
+from xjax.core.public import attributes_of
 from xjax.core.tree import tree_all as all
 from xjax.core.tree import tree_broadcast as broadcast
 from xjax.core.tree import tree_flatten as flatten
@@ -18,3 +19,5 @@ from xjax.core.tree_nodes import static_field as static
 __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",
     "reduce_associative", "static", "structure", "transpose", "unflatten"]
+
+__getattr__ = attributes_of(__name__)

@@ -1,5 +1,6 @@
 """Pytrees: flatten, rebuild and map nested containers, and register new container types."""
 
+from xjax.core.public import attributes_of
 from xjax.core.tree import (
     DictKey,
     FlattenedIndexKey,
@@ -50,3 +51,5 @@ __all__ = [
     "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",
     "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children",
     "treedef_is_leaf", "treedef_tuple"]
+
+__getattr__ = attributes_of(__name__)

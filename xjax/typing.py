@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from xjax.core.public import attributes_of
 from xjax.runtime.array_type import Array
 
 # What functions of `xjax.numpy` take as an array.
@@ -13,3 +14,5 @@ ArrayLike: TypeAlias = Array | np.ndarray | np.generic | bool | int | float | co
 DTypeLike: TypeAlias = Any
 
 __all__ = ["Array", "ArrayLike", "DTypeLike"]
+
+__getattr__ = attributes_of(__name__)

@@ -252,6 +252,8 @@ def test_trace_key_follows_every_traced_option():
         "numpy_dtype_promotion": "strict",
         "threefry_partitionable": False,
         "default_prng_impl": "rbg",
+        "enable_custom_prng": True,
+        "legacy_prng_key": "warn",
         "disable_jit": True,
         "debug_nans": True,
         "debug_infs": True,
@@ -357,7 +359,7 @@ def test_environment(environ, name, value):
         ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
         ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
         ("JAX_NUMPY_RANK_PROMOTION", "warns", "did you mean 'warn'"),
-        ("JAX_DEBUG_KEY_REUSE", "1", "keys are plain arrays"),
+        ("JAX_DEBUG_KEY_REUSE", "1", "keys are values"),
     ],
 )
 def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, says):

@@ -67,7 +67,7 @@ def test_precision_of_products():
 def test_random_numbers():
     key = xjax.random.PRNGKey(3)
     with Override("random_seed_offset", 2):
-        assert xjax.random.PRNGKey(1).tolist() == key.tolist() == xjax.random.key(np.int32(1)).tolist()
+        assert xjax.random.PRNGKey(1).tolist() == key.tolist() == xjax.random.PRNGKey(np.int32(1)).tolist()
     with Override("high_dynamic_range_gumbel", True):
         fine = xjax.random.gumbel(key, (3,))
     np.testing.assert_array_equal(fine, xjax.random.gumbel(key, (3,), mode="high"))
@@ -76,7 +76,16 @@ def test_random_numbers():
         assert not np.array_equal(xjax.random.bits(key, (4,)), old := xjax.random.bits(xjax.random.split(key)[0], (4,)))
     assert not np.array_equal(old, xjax.random.bits(xjax.random.split(key)[0], (4,)))
     with xjax.default_prng_impl("rbg"):
-        assert "there is no generator 'rbg'" in fails(xjax.random.PRNGKey, 0)
+        assert xjax.random.PRNGKey(3).tolist() == [0, 3, 0, 3] and str(xjax.random.key(3).dtype) == "key<rbg>"
+        assert int(xjax.random.bits(xjax.random.PRNGKey(3))) == int(xjax.random.bits(xjax.random.key(3)))
+        assert "u32[2]" in fails(xjax.random.bits, key, exc=TypeError)
+    with xjax.enable_custom_prng(True):
+        assert xjax.random.PRNGKey(3).shape == () and bool(xjax.random.PRNGKey(3) == xjax.random.key(3))
+    with xjax.legacy_prng_key("error"):
+        assert "an array of words" in fails(xjax.random.normal, key, exc=ValueError)
+        xjax.random.normal(xjax.random.key(3))
+    with xjax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="an array of words"):
+        xjax.random.normal(key)
 
 
 # -- devices and programs -----------------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ FUNCTIONS = {
     "indexing": lambda x: (x[1], x[:, ::2], x.at[0, 1].set(5.0), x.at[:, 0].add(1.0), jnp.take(x, np.array([1, 0]), 0)),
     "shapes": lambda x: jnp.concatenate([x.T, jnp.pad(x.T, ((1, 0), (0, 0)))], 0)[::-1].reshape(-1),
     "sorting": lambda x: (jnp.sort(x, axis=1), jnp.argsort(-x), jnp.cumsum(x, 1), jax.lax.top_k(x, 2)),
+    "groups and platforms": lambda x: (
+        jax.lax.ragged_dot(x, jnp.ones((2, 3, 2)), jnp.array([1, 1])), jax.lax.approx_max_k(x, 2)[0],
+        jax.lax.composite(lambda x, *, n: x * n, "my.times")(x, n=3.0),
+        jax.lax.scaled_dot(x, x.T, preferred_element_type=np.float32),
+        jax.lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)),
     "special": lambda x: (jax.scipy.special.erf(x), jax.nn.gelu(x), jax.nn.log_softmax(x), jnp.logaddexp(x, 1.0)),
     "integers": lambda x: jnp.round(x).astype(jnp.int32) % 3 << 2,
     "cond": lambda x: jax.lax.cond(x[0, 0] < 0, jnp.sin, lambda y: y * 2, x),

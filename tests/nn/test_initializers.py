@@ -34,6 +34,23 @@ def test_complex_as_jax(name):
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+ORTHOGONAL = {
+    "tall": (lambda i: i.orthogonal(2.0), (5, 3)), "empty": (lambda i: i.orthogonal(), (0, 3)),
+    "window": (lambda i: i.orthogonal(column_axis=0), (4, 2, 3)),
+    "delta 2": (lambda i: i.delta_orthogonal(0.5), (3, 4, 2, 4)),
+    "delta 3": (lambda i: i.delta_orthogonal(column_axis=-2), (1, 2, 3, 2, 3))}
+
+
+@pytest.mark.parametrize("name", ORTHOGONAL)
+def test_orthogonal_as_jax(name):
+    """Not bit for bit: the QR decompositions differ in rounding."""
+    jax = pytest.importorskip("jax")
+    make, shape = ORTHOGONAL[name]
+    ours, theirs = (np.asarray(make(library.nn.initializers)(KEY, shape)) for library in (xjax, jax))
+    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_variance(name):
     w = np.asarray(getattr(initializers, name)()(KEY, (300, 500)))
@@ -49,6 +66,9 @@ def test_same_names():
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: initializers.glorot_uniform()(KEY, (3,)), "at least 2 axes"),
+    (lambda: initializers.orthogonal()(KEY, (3,)), "at least 2 axes"),
+    (lambda: initializers.delta_orthogonal()(KEY, (3, 3)), "1 to 3 axes of the window"),
+    (lambda: initializers.delta_orthogonal()(KEY, (3, 3, 2)), "inputs <= outputs"),
     (lambda: initializers.variance_scaling(1.0, "fan_inn", "normal"), "did you mean 'fan_in'"),
     (lambda: initializers.variance_scaling(1.0, "fan_in", "gamma"), "distribution 'gamma'")])
 def test_errors(call, words):

@@ -191,7 +191,14 @@ rows("digitize", (X, np.sort(V)), (X, np.sort(V)[::-1].copy(), True))
 rows("quantile percentile nanquantile nanpercentile",
      (X, 0.3), (X, np.array([0.1, 0.5], np.float32), 0), (NAN, 0.5, 1), (X, 0.4, {"method": "nearest"}),
      (X, 0.4, 1, {"method": "lower", "keepdims": True}), (X, 0.5, {"method": "no"}))
-rows("median nanmedian", X, (X, 0), (NAN, 1, {"keepdims": True}))
+rows("quantile nanquantile", (NAN, np.float32(0.3), 1, {"method": "inverted_cdf", "weights": POS}),
+     (X, np.array([0.0, 0.5, 1.0], np.float32), {"method": "inverted_cdf", "weights": POS - 1}),
+     (X, np.float32(0.5), 0, {"method": "inverted_cdf", "weights": POS[:, 0], "keepdims": True}),
+     (X, 0.4, {"weights": POS}),
+     (X, 0.4, 0, {"method": "inverted_cdf", "weights": POS[0]}), (X[0, 0], 0.5, {"keepdims": True}))
+rows("percentile nanpercentile", (X, np.float32(30), {"method": "inverted_cdf", "weights": POS}),
+     (X, np.float32(40), 1, {"method": "inverted_cdf"}))
+rows("median nanmedian", (X[0, 0], {"keepdims": True}), X, (X, 0), (NAN, 1, {"keepdims": True}))
 rows("average", X, (X, {"weights": POS}), (X, 1, {"weights": POS[0]}), (X, 1, V, True), (X, {"weights": V}))
 rows("diff", X, (X, 2, 0), (B, 1), (V, {"prepend": 0.0}))
 rows("ediff1d", V)

@@ -13,6 +13,7 @@ import numpy as np
 
 from xjax.lax import reductions
 from xjax.ops import (
+    approx_top_k,
     arrange,
     conv,
     conv_forms,
@@ -22,6 +23,7 @@ from xjax.ops import (
     elementwise,
     fft,
     gather,
+    identity,
     index_numbers,
     prng,
     reduce,
@@ -35,7 +37,8 @@ from xjax.ops import (
 )
 
 _MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, fft, reduce, gather, scatter, cumulative, sort,
-            prng, conv_numbers, conv, conv_forms, window, window_reduce, window_select, reductions)
+            prng, conv_numbers, conv, conv_forms, identity, approx_top_k, window, window_reduce, window_select,
+            reductions)
 OURS = SimpleNamespace(**{name: value for module in _MODULES for name, value in vars(module).items()
                           if not name.startswith("_")})
 
@@ -285,6 +288,10 @@ SORTS = [
     Row("top_k", lambda lax, x: lax.top_k(x, 2), (f(3, 5),), (0,)),
     Row("top_k first axis", lambda lax, x: lax.top_k(x, 2, axis=0), (f(4, 3),), (0,)),
     Row("top_k ties", lambda lax, x: lax.top_k(x, 4), (TIES,), (0,)),
+    Row("approx_max_k", lambda lax, x: lax.approx_max_k(x, 2, 0), (f(4, 3),), (0,)),
+    Row("approx_min_k", lambda lax, x: lax.approx_min_k(x, 3), (TIES,), (0,)),
+    Row("approx_max_k candidates", lambda lax, x: lax.approx_max_k(x, 2, aggregate_to_topk=False), (f(2, 300),)),
+    Row("stage", lambda lax, x: lax.stage(x), (f(2, 3),), (0,)),
     Row("top_k none", lambda lax, x: lax.top_k(x, 0), (f(3, 2),)),
     Row("top_k ints", lambda lax, x: lax.top_k(x, 3), (i(3, -1, 4, 1, 4),)),
     Row("top_k bools", lambda lax, x: lax.top_k(x, 2), (BOOLS,)),

@@ -25,6 +25,8 @@ ELSEWHERE = {
     "name": "checkpoint_name: tests/transforms/test_remat.py",
     **dict.fromkeys(("select_and_gather_add", "select_and_scatter_add"),
                     "derivatives of windows: tests/ops/test_window.py and test_conv.py"),
+    **dict.fromkeys(("random_wrap", "random_unwrap", "rng_bit_generator", "rng_uniform"),
+                    "random keys: tests/random/test_typed_keys.py"),
     "threefry2x32": "random bits: test_structural.test_threefry_bits",
 }
 

@@ -83,13 +83,58 @@ def test_second_derivatives_as_jax(row: Row) -> None:
     check_as_jax(row, jax, linalg, jax.lax.linalg, order=2)
 
 
+UPDATES = {
+    "symmetric_product": (lambda a, x: linalg.symmetric_product(a, x, alpha=2.0, beta=3.0), (r(2, 3, 4), r(2, 3, 3))),
+    "cholesky_update": (linalg.cholesky_update, (np.abs(np.triu(r(2, 4, 4))), np.stack([r(4), np.zeros(4)]))),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_have_derivatives(name):
+    """JAX has none of them, nor batches of `cholesky_update`: against differences, and forward against reverse mode."""
+    f, args = UPDATES[name]
+    with xjax.enable_x64(True):
+        dxs = [np.triu(r(*x.shape)) if x.ndim == 3 else r(*x.shape) for x in args]
+        y, dy = xjax.jvp(f, args, tuple(dxs))
+        near = [f(*[x + h * dx for x, dx in zip(args, dxs, strict=True)]) for h in (1e-6, -1e-6)]
+        np.testing.assert_allclose(dy, (near[0] - near[1]) / 2e-6, atol=1e-8)
+        ct = r(*y.shape)
+        back = xjax.vjp(f, *args)[1](ct)
+        np.testing.assert_allclose(sum(np.sum(g * dx) for g, dx in zip(back, dxs, strict=True)), np.sum(ct * dy),
+                                   rtol=1e-12)
+        rows = xjax.vmap(f, 1, 1)(*[np.swapaxes(x[None], 0, 1) for x in args])
+        np.testing.assert_allclose(rows[:, 0], y, atol=1e-13)
+        if name == "cholesky_update":
+            for one, *xs in zip(y, *args, strict=True):
+                np.testing.assert_allclose(one, jax.jit(jax.lax.linalg.cholesky_update)(*xs), atol=1e-6)
+                np.testing.assert_allclose(one.T @ one, xs[0].T @ xs[0] + np.outer(xs[1], xs[1]), atol=1e-13)
+
+
+@pytest.mark.parametrize("x", [r(5, 3), c(4, 4), r(4, 3) * 1e-6 ** np.arange(3), np.zeros((2, 2))],
+                         ids=["tall", "complex", "columns that differ by far", "zeros"])
+def test_polar_decomposition_by_iteration(x):
+    options = {"eps": 1e-9} if x.dtype.kind == "c" else {}
+    with xjax.enable_x64(True):
+        u, h, count, enough = linalg.qdwh(x, **options)
+        np.testing.assert_allclose(u @ h, x, atol=1e-14)
+        np.testing.assert_allclose(h, h.conj().T, atol=1e-15)
+        if x.any():
+            np.testing.assert_allclose(u.conj().T @ u, np.eye(x.shape[1]), atol=1e-14)
+        assert 2 <= int(count) <= 10 and bool(enough)
+        assert not linalg.qdwh(x, max_iterations=1)[3]
+        cut = np.where(np.arange(len(x))[:, None] < 2, x, 0)
+        for got, want in zip(xjax.jit(linalg.qdwh)(x, dynamic_shape=(2, x.shape[1])), linalg.qdwh(cut), strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-14)
+
+
 def primitives_of(row: Row) -> set[str]:
     return {eqn.primitive.name for eqn in xjax.make_jaxpr(lambda *args: row.fun(linalg, *args))(*row.args).eqns}
 
 
 def test_every_primitive_has_a_row():
+    """But one that numpy.linalg.qr has in mode "raw", and one that JAX does not batch."""
     ours = {name for name, p in all_primitives().items() if p.type_rule.__module__.startswith("xjax.lax.linalg")}
-    assert ours - set().union(*map(primitives_of, TABLE)) == {"geqrf"}          # in numpy.linalg.qr, mode "raw"
+    assert ours - set().union(*map(primitives_of, TABLE)) == {"geqrf", "cholesky_update"}
 
 
 @pytest.mark.parametrize("f, error", [
@@ -104,6 +149,7 @@ def test_every_primitive_has_a_row():
     (lambda: linalg.tridiagonal_solve(r(3), r(3), r(2), r(3, 1)), TypeError),
     (lambda: linalg.lu_pivots_to_permutation(np.arange(3), 2), ValueError),
     (lambda: linalg.symmetric_product(r(2, 3), r(3, 3)), ValueError),
+    (lambda: linalg.cholesky_update(r(3, 3), r(2)), ValueError), (lambda: linalg.qdwh(r(2, 3)), ValueError),
     (lambda: xjax.jacfwd(linalg.hessenberg)(np.eye(2, dtype=np.float32)), NotImplementedError),
 ])
 def test_errors_say_what_to_do(f, error):

@@ -8,6 +8,7 @@ import pytest
 import xjax
 from tests.random.rows import CASES, label
 from tests.random.test_streams import draw
+from tests.sampling import one_in
 from xjax import random as xrandom
 
 jax = pytest.importorskip("jax")
@@ -21,7 +22,7 @@ SEEDS = (0, -1, 2**31, 2**32 + 5, -2**40, 2**63 - 1, -2**63, True, np.int8(-1), 
 def test_seeds(seed, x64):
     with jax.enable_x64(x64), xjax.enable_x64(x64):
         np.testing.assert_array_equal(xrandom.PRNGKey(seed), jax.random.PRNGKey(seed))
-        np.testing.assert_array_equal(xrandom.key(seed), jax.random.key_data(jax.random.key(seed)))
+        np.testing.assert_array_equal(xrandom.key_data(xrandom.key(seed)), jax.random.key_data(jax.random.key(seed)))
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -32,10 +33,10 @@ def test_traced_seeds(dtype, x64):
         np.testing.assert_array_equal(xjax.vmap(xrandom.PRNGKey)(seeds), jax.vmap(jax.random.PRNGKey)(seeds))
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c[0] in (
+@pytest.mark.parametrize("case", one_in(3, [c for c in CASES if c[0] in (
     "normal", "exponential", "laplace", "truncated_normal rows", "randint int64", "bernoulli high", "categorical axis",
     "choice p", "permutation 3000", "bits uint16(7,)", "wald", "lognormal complex", "poisson",
-    "binomial")], ids=lambda c: label(*c))
+    "binomial")]), ids=lambda c: label(*c))
 def test_streams_equal_those_of_jax(case):
     ours, theirs = draw(xjax, case), draw(jax, case)
     assert ours.dtype == theirs.dtype

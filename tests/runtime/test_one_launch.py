@@ -38,6 +38,11 @@ def test_runs_python_once_for_each_type_and_static_value(counted):
     assert float(f(x, 2.0, 0.0)["sum"]) == np.inf and float(f(x, 2.0, -0.0)["sum"]) == -np.inf
 
 
+def test_operands_without_names():
+    f = one_launch(lambda *xs: jnp.stack([x * 2 for x in xs]), arrays=3)
+    np.testing.assert_array_equal(f(jnp.asarray(1.0), 2.0, jnp.asarray(3.0)), [2, 4, 6])
+
+
 def test_transformations_see_the_operations(counted):
     f, _ = counted
     x = jnp.asarray(X)

@@ -38,7 +38,10 @@ def test_elementwise_keeps_rows_apart():
     (lambda x: x * lax.axis_index("i"), X * np.arange(N)[:, None]),
     (lambda x: x * lax.psum(1, "i"), X * N),
     (lambda x: lax.psum_scatter(lax.all_gather(x, "i"), "i"), N * X),
-], ids=["psum", "pmean", "pmax", "pmin", "all_gather", "tiled", "ppermute", "axis_index", "psum(1)", "psum_scatter"])
+    (lambda x: lax.pbroadcast(x, "i", 2), np.broadcast_to(X[2], X.shape)),
+    (lambda x: lax.pswapaxes(x[0] * np.arange(N, dtype=np.float32), "i", 0), np.outer(np.arange(N), X[:, 0])),
+], ids=["psum", "pmean", "pmax", "pmin", "all_gather", "tiled", "ppermute", "axis_index", "psum(1)", "psum_scatter",
+        "pbroadcast", "pswapaxes"])
 def test_collectives_agree_with_vmap(f, expected):
     np.testing.assert_allclose(xjax.pmap(f, axis_name="i")(X), expected, rtol=1e-6)
     np.testing.assert_allclose(xjax.vmap(f, axis_name="i")(X), expected, rtol=1e-6)

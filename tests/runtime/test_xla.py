@@ -27,7 +27,8 @@ DTYPES = [
 JAXLIB_NAMES = {
     "_jax": {
         "ArrayImpl", "ResultHandler", "buffer_to_dlpack_managed_tensor",
-        "dlpack_managed_tensor_to_buffer",
+        "dlpack_managed_tensor_to_buffer", "get_distributed_runtime_client", "get_distributed_runtime_service",
+        "make_gloo_tcp_collectives",
     },
     "utils": {"absl_set_min_log_level"},
     "version": {"__version__"},
@@ -35,7 +36,7 @@ JAXLIB_NAMES = {
     "xla_client": {
         "ArrayCopySemantics", "Client", "CompileOptions", "Device", "DeviceAssignment",
         "DeviceList", "GSPMDSharding", "HloSharding", "HostBufferSemantics", "LoadedExecutable",
-        "OpSharding", "SingleDeviceSharding", "XlaRuntimeError", "_version",
+        "OpSharding", "SingleDeviceSharding", "XlaRuntimeError", "_version", "_xla",
         "array_result_handler", "batched_block_until_ready",
         "batched_copy_array_to_devices_with_sharding", "batched_device_put",
         "generate_pjrt_gpu_plugin_options", "initialize_pjrt_plugin",

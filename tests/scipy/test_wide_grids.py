@@ -13,6 +13,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.sampling import one_in
 from xjax import lax
 from xjax.scipy import special
 
@@ -49,7 +50,7 @@ GRIDS = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("name", one_in(3, GRIDS))
 def test_values(name, dtype):
     args, tol, *floor = GRIDS[name]
     with xjax.enable_x64(dtype == "float64"), np.errstate(all="ignore"):
@@ -113,7 +114,7 @@ SLOPES = {
 }
 
 
-@pytest.mark.parametrize("name", SLOPES)
+@pytest.mark.parametrize("name", one_in(3, SLOPES))
 def test_derivatives(name):
     f, where = SLOPES[name]
     with xjax.enable_x64(True):
@@ -142,7 +143,7 @@ def test_edges_are_those_of_scipy(name):
 
 
 REFUSED = {
-    "gamma of complex": (lambda: special.gamma(1j), ValueError),
+    "gammasgn of complex": (lambda: special.gammasgn(1j), ValueError),
     "beta of complex": (lambda: special.beta(1j, 1), ValueError),
     "exact factorial": (lambda: special.factorial(3, exact=True), NotImplementedError),
     "order": (lambda: special.log_ndtr(1.0, 31), ValueError), "half": (lambda: special.ndtr(jnp.float16(1)), TypeError),

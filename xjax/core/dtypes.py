@@ -28,7 +28,7 @@ class ExtendedDType:
     """Base class of the dtypes that NumPy does not know; `type` is a subclass of `extended`."""
 
     __slots__ = ()
-    name: str = "extended"
+    name: str
     type = extended
 
 
@@ -227,13 +227,13 @@ def short_name(dtype: Any) -> str:
 @functools.cache
 def finfo(dtype: Any) -> np.finfo:
     """Limits of a float or complex dtype, the narrow formats included."""
-    return ml_dtypes.finfo(np.dtype(dtype))
+    return ml_dtypes.finfo(_of_numbers(dtype))
 
 
 @functools.cache
 def iinfo(dtype: Any) -> np.iinfo:
     """Limits of an integer dtype, the narrow ones included."""
-    return ml_dtypes.iinfo(np.dtype(dtype))
+    return ml_dtypes.iinfo(_of_numbers(dtype))
 
 
 @functools.cache
@@ -241,7 +241,14 @@ def bit_width(dtype: Any) -> int:
     """Bits of one element as a number: 4 for int4, 64 for complex64, 8 for bool."""
     if is_int(dtype):
         return iinfo(dtype).bits
-    return finfo(dtype).bits if is_float(dtype) else np.dtype(dtype).itemsize * 8
+    return finfo(dtype).bits if is_float(dtype) else _of_numbers(dtype).itemsize * 8
+
+
+def _of_numbers(dtype: Any) -> np.dtype:
+    """The dtype of a spelling; TypeError for one that NumPy does not know."""
+    if isinstance(dtype, ExtendedDType):
+        raise bad("dtype", f"{dtype} is not a dtype of numbers", fix="use random.key_data(key) for the bits of a key.")
+    return np.dtype(dtype)
 
 
 can_cast = np.can_cast
@@ -286,10 +293,7 @@ def _parse(spelling: Any, where: str) -> np.dtype:
 @functools.lru_cache(1024)
 def _canonical(dtype: Any, x64: bool, allow_extended: bool) -> Any:
     if isinstance(dtype, ExtendedDType):
-        if allow_extended:
-            return dtype
-        raise bad("dtype", f"{dtype} is not a dtype of numbers",
-                  fix="use random.key_data(key) for the bits of a key.")  # fmt: skip
+        return dtype if allow_extended else _of_numbers(dtype)
     plain = _parse(dtype, "dtype")
     return plain if x64 else _TO_32.get(plain, plain)
 
@@ -412,7 +416,7 @@ def scalar_dtype(value: bool | int | float | complex, where: str = "asarray") ->
 
 def to_inexact_dtype(dtype: Any) -> np.dtype:
     """Float dtype for functions such as sin: bool and ints become float32, 64-bit ints float64."""
-    dtype = np.dtype(dtype)
+    dtype = _of_numbers(dtype)
     if dtype in (int64, uint64):
         return float64
     return float32 if is_int(dtype) or is_bool(dtype) else dtype

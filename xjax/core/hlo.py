@@ -125,6 +125,16 @@ class Value:
         return self.name
 
 
+class Known(Value):
+    """An integer that is known when the module is written: a conditional on it is written as its one branch."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, name: str, aval: ShapedArray, number: int):
+        super().__init__(name, aval)
+        self.number = number
+
+
 class Module:
     """A module being written for a platform: functions, meshes, and the counter that makes every name unique."""
 
@@ -135,6 +145,7 @@ class Module:
         self.meshes: dict[Any, str] = {}                  # device mesh -> its name
         self.uses: Mapping[Any, int] = {}                 # how often each sub-program occurs
         self.subprograms: dict[Any, str] = {}             # sub-program that occurs more than once -> its function
+        self.callbacks: list[Callable] = []               # functions on the host, which the program calls by position
         self._count = 0
 
     def mesh(self, mesh: Any) -> str:
@@ -152,12 +163,13 @@ class Module:
 class Builder:
     """Writes the operations of one function or region."""
 
-    __slots__ = ("module", "lines", "axes", "_constants")
+    __slots__ = ("module", "lines", "axes", "token", "_constants")
 
     def __init__(self, module: Module, axes: Any = None):
         self.module = module
         self.lines: list[str] = []
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
+        self.token: Value | None = None     # what the next ordered effect waits for; None: there can be none here
         self._constants: dict[tuple, Value] = {}
 
     def op(self, text: str, aval: ShapedArray) -> Value:
@@ -233,6 +245,42 @@ class Builder:
         head = ", ".join(f"{a.name}: {a.type}" for a in args)
         head = f"^bb0({head}):\n" if args else ""
         return f"{{ {head}" + "\n".join([*inner.lines, return_text(terminator, results)]) + " }"
+
+    def while_loop(self, start: Sequence[Value], go_on: Callable[..., Sequence[Value]],
+                   turn: Callable[..., Sequence[Value]]) -> list[Value]:
+        """``while go_on(b, *values): values = turn(b, *values)``, each with a builder `b` of its region."""
+        carried = [*start] if self.token is None else [*start, self.token]
+
+        def threaded(f: Callable[..., Sequence[Value]], returns: bool) -> Callable[..., Sequence[Value]]:
+            def body(inner: Builder, *values: Value) -> Sequence[Value]:
+                *values, inner.token = values
+                results = f(inner, *values)
+                return [*results, inner.token] if returns else results
+            return f if self.token is None else body
+
+        avals = [v.aval for v in carried]
+        regions = [self.region(avals, threaded(go_on, False)), self.region(avals, threaded(turn, True))]
+        return self._take_token(self.generic("stablehlo.while", carried, avals, regions=regions))
+
+    def case(self, index: Value, branches: Sequence[Callable[[Builder], Sequence[Value]]],
+             avals: Sequence[ShapedArray]) -> list[Value]:
+        """``branches[index](b)``, each with a builder `b` of its region; results of types `avals`."""
+        def threaded(branch: Callable[[Builder], Sequence[Value]]) -> Callable[[Builder], Sequence[Value]]:
+            def body(inner: Builder) -> Sequence[Value]:
+                inner.token = self.token
+                results = branch(inner)
+                return [*results, inner.token]
+            return branch if self.token is None else body
+
+        regions = [self.region((), threaded(branch)) for branch in branches]
+        avals = avals if self.token is None else [*avals, self.token.aval]
+        return self._take_token(self.generic("stablehlo.case", [index], avals, regions=regions))
+
+    def _take_token(self, results: list[Value]) -> list[Value]:
+        """Results of an operation that hands on the token, if there is one, as its last result."""
+        if self.token is not None:
+            *results, self.token = results
+        return results
 
     def generic(self, name: str, operands: Sequence[Value], avals: Sequence[ShapedArray], attributes: str = "",
                 regions: Sequence[str] = ()) -> list[Value]:

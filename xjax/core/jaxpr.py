@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xjax.core.context import context
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
 from xjax.core.types import ShapedArray, typeof
 
 
@@ -53,6 +53,12 @@ class Eqn:
         self.invars, self.outvars, self.primitive, self.params, self.source = (
             invars, outvars, primitive, params, source)
 
+    @property
+    def effects(self) -> Effects:
+        """What it does besides computing its results, and what the programs among its parameters do."""
+        own = NO_EFFECTS if self.primitive.effects is None else self.primitive.effects(**self.params)
+        return own.union(*[sub.effects for sub in subjaxprs(self.params)])
+
     def __repr__(self) -> str:
         return _print_eqn(self)
 
@@ -60,11 +66,19 @@ class Eqn:
 class Jaxpr:
     """A program: `constvars` (values fixed when it was traced), `invars`, equations, `outvars`."""
 
-    __slots__ = ("constvars", "invars", "eqns", "outvars", "__weakref__")
+    __slots__ = ("constvars", "invars", "eqns", "outvars", "_effects", "__weakref__")
 
     def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], eqns: Sequence[Eqn], outvars: Sequence[Atom]):
         self.constvars, self.invars = list(constvars), list(invars)
         self.eqns, self.outvars = list(eqns), list(outvars)
+        self._effects: Effects | None = None
+
+    @property
+    def effects(self) -> Effects:
+        """What its equations do besides computing their results."""
+        if self._effects is None:
+            self._effects = NO_EFFECTS.union(*[eqn.effects for eqn in self.eqns])
+        return self._effects
 
     def __str__(self) -> str:
         return _print(self)
@@ -137,12 +151,12 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
 
 
 def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """Drop unused outputs and equations nobody reads; second result: which inputs are still read."""
+    """Drop unused outputs, and equations without effects nobody reads; second result: which inputs are still read."""
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
     live = {v for v in outvars if type(v) is Var}
     eqns = []
     for eqn in reversed(jaxpr.eqns):
-        if not live.isdisjoint(eqn.outvars):
+        if not live.isdisjoint(eqn.outvars) or eqn.effects:
             eqns.append(eqn)
             live.update(v for v in eqn.invars if type(v) is Var)
     kept = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns[::-1], outvars)

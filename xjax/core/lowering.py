@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from xjax.core.hlo import Builder, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
+from xjax.core.staging import trace_to_jaxpr
 
 
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
@@ -43,7 +44,7 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
 
 def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str) -> list[Value]:
     """Write a call of a sub-program: in place, or as a private function if it occurs more than once."""
-    if b.module.uses.get(closed, 0) < 2 or b.axes is not None:
+    if b.module.uses.get(closed, 0) < 2 or b.axes is not None or b.token is not None:
         return lower_closed(b, closed, args)
     symbol = b.module.subprograms.get(closed)
     if symbol is None:
@@ -56,6 +57,11 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     ins = ", ".join(tensor_type(a) for a in closed.in_avals)
     outs = ", ".join(tensor_type(a) for a in closed.out_avals)
     return b.ops(f"func.call {symbol}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
+
+
+def lower_function(b: Builder, function: Callable[..., Sequence[Any]], args: Sequence[Value]) -> list[Value]:
+    """Write what `function`, made of operations, does to its arguments."""
+    return lower_closed(b, trace_to_jaxpr(function, [x.aval for x in args]), args)
 
 
 def function_text(head: str, params: Sequence[Value], results: Sequence[Value], lines: Sequence[str],

@@ -16,6 +16,7 @@ and for operations that hold programs or Python functions, where the plain rules
     linearize(trace, primals, tangents, **params) -> (outs, tangents)
     evaluate(*args, **params) -> outs                       (run at the root instead of compiling one operation)
     stage(trace, args, params) -> outs                      (how a StagingTrace records it)
+    effects(**params) -> frozenset of str                   (what it does besides computing its results: see `Effects`)
 
 A rule that cannot exist is `Missing("why")`. Two derivatives are so common that they have a name: `jvp=ZERO` (zero on
 purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to its tangent).
@@ -30,6 +31,11 @@ from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
 
+# What an operation does besides computing its results. "debug": it tells somebody, and may do so again when a value is
+# computed again; "io": it acts, exactly as often as the program says; "ordered": after all ordered ones before it.
+Effects = frozenset[str]
+NO_EFFECTS: Effects = frozenset()
+
 
 class Missing:
     """A rule that does not exist, and why; calling it raises an error of class `exc` that says what to do instead."""
@@ -42,6 +48,15 @@ class Missing:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise bad(self.where, self.why, fix=self.fix, exc=self.exc)
+
+
+class ByProgram:
+    """A `lower` rule for an operation on random keys: the program of `f(*args, **params)` is what is lowered."""
+
+    __slots__ = ("f",)
+
+    def __init__(self, f: Callable):
+        self.f = f
 
 
 RULES = ("type_rule", "lower", "jvp", "transpose", "batch")
@@ -65,21 +80,23 @@ class Primitive:
     """An operation that transforms know by its rules. See the module's text for their signatures."""
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
-                 "evaluate", "stage", "split", "axis_param", "cacheable", "_types")
+                 "evaluate", "stage", "split", "effects", "axis_param", "cacheable", "_types")
 
-    def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing,
+    def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
                  batch: Callable | Missing, multiple_results: bool = False, linearize: Callable | None = None,
                  evaluate: Callable | None = None, stage: Callable | None = None,
-                 split: Callable | None = None, axis_param: str | None = None, cacheable: bool = True):
+                 split: Callable | None = None, effects: Callable[..., Effects] | None = None,
+                 axis_param: str | None = None, cacheable: bool = True):
         self.name = name
         self.multiple_results = multiple_results
         self.type_rule, self.lower = type_rule, lower
         self.jvp = {ZERO: self._zero_jvp, LINEAR: self._linear_jvp}.get(jvp, jvp)
         self.transpose, self.batch = transpose, batch
         self.linearize, self.evaluate, self.stage, self.split = linearize, evaluate, stage, split
+        self.effects = effects              # None: it has none, but those of programs among its parameters
         self.axis_param = axis_param        # the parameter that names mapped axes, of a collective
-        self.cacheable = cacheable          # False: parameters hold programs, which a global cache would keep alive
+        self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives

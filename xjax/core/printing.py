@@ -147,6 +147,7 @@ def _dimension_lists(numbers: Any) -> str:
 
 _DEFAULT = _Rule()
 _RULES = {
+    "all_to_all": _Rule(hide={"axis_size": _always}),
     "broadcast_in_dim": _Rule(hide={"shape": _always, "broadcast_dimensions": _empty}),
     "dot_general": _Rule(hide={"precision": _is_none, "preferred_element_type": _is_none},
                          show={"dimension_numbers": _dimension_lists}),
@@ -222,9 +223,9 @@ class _Printer:
         return _fill([_literal(v) if type(v) is Literal else self.name(v) for v in atoms], comma)
 
     def _params(self, eqn: Eqn) -> _Doc:
-        """`[name=value ...]` sorted by name, but for the parameter `name`, which comes first."""
+        """`[name=value ...]` sorted by name, but for the `name` of a call, which comes first."""
         rule, shown = _rule(eqn), []
-        for key in sorted(eqn.params, key=lambda key: (key != "name", key)):
+        for key in sorted(eqn.params, key=lambda key: (key != "name" or rule is _DEFAULT, key)):
             value = eqn.params[key]
             if key not in rule.hide or not rule.hide[key](value):
                 show = rule.show.get(key, self._value)

@@ -160,6 +160,12 @@ def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Except
 def escaped(x: Tracer) -> Exception:
     """The error for a tracer used after its transform has ended."""
     origin = x.origin()
+    if not x.tag.closed:
+        return errors.bad(
+            "ensure_compile_time_eval", "a traced value has no value to compute with",
+            given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},
+            fix="use values there that are known while the function is traced: NumPy arrays, static arguments.",
+            exc=errors.UnexpectedTracerError)
     return errors.bad(
         "EscapedTracerError", "a traced value is used after the function that made it has been transformed",
         given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},

@@ -39,7 +39,8 @@ class ShapedArray:
         if found is not None:
             return found
         # A dtype may be spelled in several ways (np.float32, "f4"); all lead to one object.
-        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        shape = tuple(int(n) for n in shape)
+        dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type))
         found = cls._interned.get(canonical)
         if found is None:

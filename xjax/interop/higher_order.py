@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from xjax import lax
 from xjax.core.tree import tree_structure
 from xjax.core.types import Zero, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
-from xjax.interop.translate import RULES, Unsupported, aval_of, replay, translate
+from xjax.interop.translate import RULES, Unsupported, aval_of, parameter, replay, translate
 from xjax.ops.zeros import instantiate
 from xjax.transforms.checkpoint_policies import checkpoint_policies
 from xjax.transforms.custom_jvp import custom_jvp_call_p
@@ -44,6 +45,23 @@ def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
                               fix="use everything_saveable, nothing_saveable or one of the dots_ policies.")
     run = checkpoint(lambda *xs: replay(params["jaxpr"], (), xs), prevent_cse=params["prevent_cse"], policy=policy)
     return run(*args)
+
+
+def _by_function(f: Callable) -> Callable:
+    """An operation that is no primitive here but a function made of several."""
+    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+        params = {name: parameter(value) for name, value in eqn.params.items() if value is not None}
+        return [f(*args, **params)]
+    return rule
+
+
+def _ragged_dot(*args: Any, ragged_dot_dimension_numbers: Any, **rest: Any) -> Any:
+    axes = vars(ragged_dot_dimension_numbers)
+    return lax.ragged_dot_general(*args, lax.RaggedDotDimensionNumbers(**axes), **rest)
+
+
+def _scaled_dot(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, **rest: Any) -> Any:
+    return lax.scaled_dot(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale, **rest)
 
 
 def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -158,11 +176,13 @@ def _callback(eqn: Any, args: Sequence[Any]) -> Any:
 
 
 RULES.update({
-    **dict.fromkeys(("jit", "pjit"), _call("jaxpr")),
+    **dict.fromkeys(("jit", "pjit", "composite"), _call("jaxpr")),
     **dict.fromkeys(("closed_call", "core_call"), _call("call_jaxpr")),
     **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
     **dict.fromkeys(("debug_callback", "debug_print", "pure_callback", "io_callback"), _callback),
     **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
+    "ragged_dot_general": _by_function(_ragged_dot),
+    "scaled_dot": _by_function(_scaled_dot),
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,
 })

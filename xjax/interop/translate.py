@@ -32,7 +32,7 @@ RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any]]] = {}
 
 # Parameters that ours do not have. Every one must be at its default.
 _DROPPED = {"sharding": (None,), "out_sharding": (None,), "accuracy": (None,), "out_dtype": (None,),
-            "memory_space": (None,), "linear": None, "_split_transpose": None}
+            "memory_space": (None,), "linear": None, "_split_transpose": None, "branches_platforms": None}
 
 _ENUMS = {kind.__name__: kind for kind in (lax.Precision, lax.GatherScatterMode, lax.RoundingMethod)}
 _DIMENSIONS = {kind.__name__: kind for kind in (lax.ConvDimensionNumbers, lax.GatherDimensionNumbers,
@@ -121,7 +121,7 @@ def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     p = all_primitives().get(name)
     if p is None:
         raise Unsupported(eqn, f"the JAX operation `{name}` has no counterpart in xjax")
-    params = {k: _parameter(v) for k, v in eqn.params.items() if not _dropped(eqn, k, v)}
+    params = {k: parameter(v) for k, v in eqn.params.items() if not _dropped(eqn, k, v)}
 
     def call(*xs: Any) -> list[Any]:
         outs = p.bind(*xs, **params)
@@ -148,18 +148,18 @@ def _is_program(value: Any) -> bool:
     return any(hasattr(item, "eqns") for item in items)
 
 
-def _parameter(value: Any) -> Any:
+def parameter(value: Any) -> Any:
     """A parameter in our classes."""
     kind = type(value).__name__
     if isinstance(value, tuple) and kind == "tuple":
-        return tuple(map(_parameter, value))
+        return tuple(map(parameter, value))
     if isinstance(value, np.integer):       # XLA's text needs plain integers
         return int(value)
     if kind in _ENUMS:
         return _ENUMS[kind][value.name]
     if kind in _DIMENSIONS:
         ours = _DIMENSIONS[kind]
-        return ours(*(_parameter(getattr(value, field)) for field in ours._fields))
+        return ours(*(parameter(getattr(value, field)) for field in ours._fields))
     if kind == "Primitive":                 # how a window chooses
         return all_primitives()[value.name]
     if kind == "ClosedJaxpr":

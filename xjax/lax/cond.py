@@ -19,7 +19,7 @@ from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
-from xjax.core.hlo import types_text
+from xjax.core.hlo import Known
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
@@ -36,6 +36,7 @@ from xjax.lax.control import (
     is_known,
     merge,
     nonzero_flags,
+    refuse_io,
     same_type,
     unflagged,
     with_all_residuals,
@@ -78,7 +79,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     _check_scalar("cond", "the predicate", pred)
     if config.disable_jit and is_known(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
-    return _choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
+    return choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
 
 def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
@@ -106,7 +107,7 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
     if config.disable_jit and is_known(index):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     index = clamp(np.int32(0), convert_element_type(index, np.int32), np.int32(len(branches) - 1))
-    return _choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
+    return choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
 
 
 def _check_scalar(where: str, what: str, x: Any) -> None:
@@ -125,7 +126,7 @@ def _branch_number(pred: Any) -> Any:
     return convert_element_type(pred, np.int32)
 
 
-def _choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
+def choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
     """Trace the functions and bind the conditional."""
     leaves, tree, avals = flat_arrays(where, "operands", operands)
     key = (where, tree, tuple(avals))
@@ -188,8 +189,10 @@ def _cond_type(index, *operands, branches):
 
 
 def _cond_lower(b, outs, index, *operands, branches):
-    regions = [b.region((), lambda inner, branch=branch: lower_closed(inner, branch, operands)) for branch in branches]
-    return b.ops(f'"stablehlo.case"({index}) ({", ".join(regions)}) : ({index.type}) -> ({types_text(outs)})', outs)
+    if isinstance(index, Known):
+        return lower_closed(b, branches[index.number], operands)
+    return b.case(index, [lambda inner, branch=branch: lower_closed(inner, branch, operands) for branch in branches],
+                  outs)
 
 
 def _bind(index: Any, branches: Sequence[ClosedJaxpr], operands: Sequence[Any]) -> list[Any]:
@@ -379,6 +382,8 @@ def _select_branches(axis, index, operands, dims, branches):
     In each branch the operands of elements that did not choose it are constants to derivatives: what their derivatives
     compute there, perhaps nan, is masked out.
     """
+    refuse_io("cond", branches, "a conditional whose predicate differs between the elements of a vmap",
+              "use lax.map in place of vmap, or call it outside the conditional.")
     operands = [place_axis(x, d, 0, axis.size) for x, d in zip(operands, dims, strict=True)]
     zeros = tuple(0 for _ in operands)
     results = []

@@ -150,6 +150,13 @@ def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> 
         flags = after
 
 
+def refuse_io(where: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) -> None:
+    """Raise if one of the programs acts on the world, which must happen exactly as often as the program says."""
+    if any("io" in closed.jaxpr.effects for closed in programs):
+        raise bad(where, f"io_callback in {what}, where it would be called for what is not chosen, or again", fix=fix,
+                  exc=NotImplementedError)
+
+
 # -- lists by flags -----------------------------------------------------------------------------------------------
 
 def flagged(items: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
@@ -184,12 +191,12 @@ def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
 
 # -- programs -----------------------------------------------------------------------------------------------------
 
-def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any]) -> ClosedJaxpr:
-    """The equations of `jaxpr` that `outvars` need, as a program of `invars`."""
+def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any], effects: bool = False) -> ClosedJaxpr:
+    """The equations of `jaxpr` that `outvars` need, with `effects` also those with some, as a program of `invars`."""
     live = {v for v in outvars if type(v) is Var}
     given, eqns = set(invars), []
     for eqn in reversed(jaxpr.eqns):
-        if not live.isdisjoint(eqn.outvars) and not given.issuperset(eqn.outvars):
+        if (not live.isdisjoint(eqn.outvars) and not given.issuperset(eqn.outvars)) or (effects and eqn.effects):
             eqns.append(eqn)
             live.update(v for v in eqn.invars if type(v) is Var)
     return ClosedJaxpr(Jaxpr((), invars, eqns[::-1], outvars))

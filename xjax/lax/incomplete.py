@@ -157,7 +157,8 @@ def _log_mass(a: Any, x: Any) -> Any:
     """``log(x**a exp(-x) / gamma(a))``; for large a by Stirling's formula, which loses no digits to cancellation."""
     plain = sub(sub(mul(a, log(x)), x), lgamma(a))
     off = div(sub(x, a), a)
-    stirling = add(mul(a, sub(log1p(off), off)), sub(_times(log(_times(a, 0.5 / math.pi)), 0.5), stirling_tail(a)))
+    log_ratio = select(lt(off, scalar_like(a, -0.5)), log(div(x, a)), log1p(off))       # of x / a; off rounds x away
+    stirling = add(mul(a, sub(log_ratio, off)), sub(_times(log(_times(a, 0.5 / math.pi)), 0.5), stirling_tail(a)))
     return select(ge(a, scalar_like(a, 10)), stirling, plain)
 
 

@@ -86,7 +86,6 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
 def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Value]:
     """`for i in range(0, end, unroll)`: `unroll` steps each."""
     start = [b.constant(0, _INDEX), *consts, *xs, *state]
-    avals = [v.aval for v in start]
     n, m = 1 + len(consts), 1 + len(consts) + len(xs)
 
     def go_on(inner: Builder, i: Value, *rest: Value) -> list[Value]:
@@ -100,8 +99,7 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
             state = step(inner, at, values[1:n], values[n:m], state)
         return [inner.binary("stablehlo.add", i, inner.constant(unroll, _INDEX)), *values[1:m], *state]
 
-    regions = [b.region(avals, go_on), b.region(avals, turn)]
-    return b.generic("stablehlo.while", start, avals, regions=regions)[m:]
+    return b.while_loop(start, go_on, turn)[m:]
 
 
 def _row(b: Builder, x: Value, i: Value) -> Value:
@@ -211,17 +209,17 @@ def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int
     ready = [v if type(v) is Var else Var(v.aval) for v in computed]        # a literal needs no variable, but a place
     return _TwoPasses(
         before=program_of(j, consts, computed),
-        known=program_of(j, [*ready, *consts, *carry, *xs], [*j.outvars[:count], *(v for _, v in stacked)]),
+        known=program_of(j, [*ready, *consts, *carry, *xs], [*j.outvars[:count], *(v for _, v in stacked)], True),
         unknown=ClosedJaxpr(second, unknown.consts), own_consts=own, from_consts=tuple(once[v] for _, v in fixed),
         from_xs=tuple(row[v] for _, v in from_rows), count=count, inputs=inputs, outputs=outputs)
 
 
 def _invariant(j: Jaxpr, consts: Sequence[Var], residuals: Sequence[Atom]) -> list[Atom]:
-    """Values that depend on constants only and are residuals, with the other results of their equations."""
+    """Values that depend on constants only, not on effects, and are residuals; with all results of their equations."""
     fixed, wanted = set(consts), set(residuals)
     found: list[Atom] = [v for v in wanted if type(v) is Literal]
     for eqn in j.eqns:
-        if all(type(v) is Literal or v in fixed for v in eqn.invars):
+        if all(type(v) is Literal or v in fixed for v in eqn.invars) and not eqn.effects:
             fixed.update(eqn.outvars)
             if not wanted.isdisjoint(eqn.outvars):
                 found += eqn.outvars

@@ -10,9 +10,11 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.key_types import KeyType
 from xjax.core.types import typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.convert import convert_element_type
+from xjax.ops.keys import filled_keys
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 
 
@@ -75,7 +77,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},
                   fix="use numpy.full, which broadcasts.")
     weak = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype, allow_extended=True)
+    if type(dtype) is KeyType and aval.dtype is not dtype:
+        return filled_keys(tuple(shape), dtype, fill_value)
     if not weak or aval.dtype != dtype:
         fill_value = convert_element_type(fill_value, dtype)
     return broadcast_in_dim(fill_value, shape, ())
@@ -85,6 +89,35 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     """Array of the shape and dtype of `x` (or of `shape`, `dtype`), every element `fill_value`."""
     aval = typeof(x)
     weak = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
-    value = convert_element_type(fill_value, dtype, weak_type=weak)
-    return broadcast_in_dim(value, aval.shape if shape is None else shape, ())
+    dtype = aval.dtype if dtype is None else dtype
+    value = convert_element_type(fill_value, dtype, weak_type=True) if weak else fill_value
+    return full(aval.shape if shape is None else shape, value, None if weak else dtype)
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """`arr` broadcast, by NumPy's rules, to the shape of another array.
+
+    Raises: ValueError if it does not fit.
+    """
+    aval, shape = typeof(arr), typeof(like_arr).shape
+    if broadcast_shapes(aval.shape, shape) != shape:
+        raise bad("lax.broadcast_like", "the array does not broadcast to the shape of the other",
+                  given={"arr": aval, "like_arr": typeof(like_arr)}, fix="swap them, or index the larger array.",
+                  exc=ValueError)
+    return broadcast_in_dim(arr, shape, range(len(shape) - aval.ndim, len(shape)))
+
+
+def dtype(x: Any) -> np.dtype:
+    """The dtype that an array or number has here, or that a dtype or scalar type becomes (float64 needs x64).
+
+    >>> dtype(1.5), dtype(int)
+    (dtype('float32'), dtype('int32'))
+    """
+    if isinstance(x, (type, str, np.dtype)):
+        return dtypes.canonicalize_dtype(x)
+    return typeof(x).dtype
+
+
+def shape_as_value(shape: Sequence[int]) -> Any:
+    """The sizes as an array int32[rank]."""
+    return full((0,), np.int32(0)) if not shape else np.asarray(shape, np.int32)

@@ -43,6 +43,7 @@ from xjax.lax.control import (
     nonzero_flags,
     promote,
     promoted_dtypes,
+    refuse_io,
     unflagged,
 )
 from xjax.transforms.batching import batch_program, place_axis
@@ -151,7 +152,6 @@ def _type(*avals, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
 
 
 def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
-    avals = [v.aval for v in args]
     n = cond_nconsts + body_nconsts
 
     def test(inner: Builder, values: Sequence[Value]) -> Value:
@@ -168,8 +168,7 @@ def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_n
                      for new, old in zip(after, values[n:], strict=True)]
         return [*values[:n], *after]
 
-    regions = [b.region(avals, go_on), b.region(avals, turn)]
-    return b.generic("stablehlo.while", args, avals, regions=regions)[n:]
+    return b.while_loop(args, go_on, turn)[n:]
 
 
 def _any(b: Builder, flags: Value) -> Value:
@@ -221,6 +220,8 @@ def _widened(test: ClosedJaxpr, avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
 
 def _linearize(trace, primals, tangents, **params):
     """The loop runs; the tangent program gets the loop over values and tangents, which runs again."""
+    refuse_io("while_loop", (params["cond_jaxpr"], params["body_jaxpr"]), "a loop that is linearized",
+              "use lax.scan, or lax.fori_loop with Python ints as bounds.")
     outs = while_p.bind(*primals, **params)
     with current_trace(trace.tangent):
         _, douts = _jvp(primals, tangents, **params)
@@ -275,6 +276,8 @@ def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_ncon
     mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m, at)[1]])
     differs = test(mapped, at, False)[1][0] is not None
     if differs:
+        refuse_io("while_loop", (cond_jaxpr, body_jaxpr), "a loop that the elements of a vmap leave at different turns",
+                  "use lax.map in place of vmap.")
         mapped, at = (True,) * len(carry), 0
     carry = [place_axis(x, b, at, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
     outs = _bind(test(mapped, at, differs)[0], test_consts, body(mapped, at)[0], consts, carry)

@@ -196,3 +196,53 @@ he_uniform = _named("he_uniform", 2.0, "fan_in", "uniform", "He et al. 2015")
 he_normal = _named("he_normal", 2.0, "fan_in", "truncated_normal", "He et al. 2015")
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+# -- orthogonal ---------------------------------------------------------------------------------------------------
+
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """Matrices with orthonormal columns (or rows, whichever are fewer), times `scale`, spread evenly over all such.
+
+    Args: column_axis: the axis that counts columns; all others together count rows.
+    Raises: ValueError (by the initializer) for a shape of fewer than 2 axes.
+
+    >>> w = orthogonal()(random.PRNGKey(0), (3, 2))
+    >>> np.allclose(w.T @ w, np.eye(2), atol=1e-6)
+    True
+    """
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
+        if len(shape) < 2:
+            raise bad("nn.initializers.orthogonal", f"a weight with {len(shape)} axes is no matrix",
+                      given={"shape": str(tuple(shape))}, fix="give it at least 2 axes.", exc=ValueError)
+        if not math.prod(shape):
+            return jnp.zeros(shape, dtype)
+        columns = shape[column_axis]
+        rest = list(shape)
+        del rest[column_axis]
+        found = random.orthogonal(key, math.prod(rest), (), dtype, columns).reshape(*rest, columns)
+        return jnp.asarray(scale, dtype) * jnp.moveaxis(found, -1, column_axis)
+
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """Convolution kernels that are an orthogonal matrix in the middle of the window and zero elsewhere (1806.05393).
+
+    The shape is (window..., inputs, outputs) with 1 to 3 axes of the window, and no more inputs than outputs.
+
+    Raises: ValueError (by the initializer) for another shape.
+    """
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
+        *window, n_in, n_out = shape
+        if len(window) not in (1, 2, 3) or n_in > n_out:
+            raise bad("nn.initializers.delta_orthogonal", "the shape must be (window..., inputs, outputs), with 1 to 3 "
+                      "axes of the window and inputs <= outputs", given={"shape": str(tuple(shape))},
+                      fix="use orthogonal for matrices, or lecun_normal.", exc=ValueError)
+        if not math.prod(shape):
+            return jnp.zeros(shape, dtype)
+        middle = tuple((n - 1) // 2 for n in window)
+        return jnp.zeros(shape, dtype).at[middle].set(orthogonal(scale, column_axis)(key, (n_in, n_out), dtype))
+
+    return init

@@ -22,6 +22,7 @@ from numpy import shape as shape
 from numpy import size as size
 from numpy.exceptions import ComplexWarning as ComplexWarning
 
+from xjax.core.public import attributes_of as _attributes_of
 from xjax.numpy import dtypes_api as _dtypes_api
 from xjax.numpy import fft as fft
 from xjax.numpy import linalg as linalg
@@ -334,3 +335,5 @@ from xjax.runtime.array_type import Array as ndarray
 bool = _dtypes_api.bool_
 
 __all__ = sorted(name for name, value in globals().items() if not name.startswith("_") and type(value) is not _Module)
+
+__getattr__ = _attributes_of(__name__)

@@ -12,6 +12,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.context import context
 from xjax.core.errors import bad
+from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer
@@ -23,6 +24,7 @@ from xjax.ops.compare import eq, ge
 from xjax.ops.convert import convert_element_type, convert_element_type_p
 from xjax.ops.elementwise import add, div, floor, mul, sub
 from xjax.ops.identity import copy as copy_array
+from xjax.ops.keys import filled_keys
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
@@ -64,7 +66,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
         out = _from_array(where, object, dtype, copy)
     if ndmin > out.ndim:
         out = expand_dims(out, range(ndmin - out.ndim))
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
@@ -104,7 +106,7 @@ def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
 
 
 def _put(x: Any, device: Any) -> Any:
-    return x if isinstance(x, Tracer) else device_put(x, device)
+    return x if device is None or isinstance(x, Tracer) else device_put(x, device)
 
 
 def _from_nested(where: str, values: Any, dtype: Any) -> Any:
@@ -171,7 +173,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     dtype = as_dtype(float if dtype is None else dtype, where)
     out = convert_element_type(x, dtype)
     out = copy_array(out) if copy and out is x else out
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
@@ -205,12 +207,14 @@ def as_shape(shape: Any, where: str) -> tuple[int, ...]:
 def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
     shape = as_shape(shape, where)
     dtype = as_dtype(dtype, where)
+    if type(dtype) is KeyType:
+        return _put(filled_keys(shape, dtype, value), device)
     number = cast(where, value, dtype, weak)
     if shape:
         out = broadcast_in_dim(number, shape, ())
     else:
         out = array(number) if weak else array(number, dtype)
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
@@ -237,7 +241,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
         return _filled(where, shape, fill_value, aval.dtype if dtype is None else dtype, device, weak)
     value = asarray(fill_value) if dtype is None else asarray(fill_value, dtype)
     out = expand_to(where, value, as_shape(shape, where))
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def _like(name: str, value: int) -> Callable:
@@ -259,7 +263,7 @@ def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device:
 def _described(where: str, a: Any) -> ShapedArray:
     """Type of an array or of what describes one: it has `shape` and `dtype`."""
     if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
-        return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype))
+        return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
     return aval_of(where, a)
 
 
@@ -310,7 +314,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         out = iota(dtype, size)
     else:
         out = _range(where, start, step, size, dtype)
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
@@ -416,7 +420,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     where = "numpy.eye"
     shape = as_shape((N, N if M is None else M), where)
     out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, where))
-    return out if device is None else _put(out, device)
+    return _put(out, device)
 
 
 def _on_diagonal(shape: tuple[int, int], k: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.public import attributes_of
 from xjax.numpy.composed import conjugate
 from xjax.numpy.creation import asarray
 from xjax.numpy.manipulate import moveaxis, roll
@@ -224,3 +225,5 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
            "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+
+__getattr__ = attributes_of(__name__)

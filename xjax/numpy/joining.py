@@ -10,14 +10,17 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.numpy.creation import asarray
-from xjax.numpy.manipulate import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel, reshape
+from xjax.numpy.manipulate import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel, reshape, take_slices
 from xjax.numpy.promote import array_like, array_likes, expand_to, promote, shape_of
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import arrange
 from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.compare import ge, lt, select
 from xjax.ops.convert import convert_element_type
-from xjax.ops.shape import expand_dims
+from xjax.ops.elementwise import add, sub
+from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import slice_in_dim
+from xjax.ops.sort import sort
 
 # -- joining ------------------------------------------------------------------------------------------------------
 
@@ -200,18 +203,34 @@ def _static_positions(where: str, obj: Any, size: int) -> np.ndarray:
     return np.where(found < 0, found + size, found)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """`arr` without the slices at the positions `obj` (int, slice or list, static) along an axis."""
+def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+    """`arr` without the slices at the positions `obj` (int, slice or list) along an axis (None: of all elements).
+
+    Args: assume_unique_indices: `obj`, integers, names no position twice, so it may be traced: its length alone tells
+      how many slices remain.
+    """
     where = "numpy.delete"
     arr = to_array_like(where, arr)
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = canonical_axis(axis, arr.ndim, where)
+    if assume_unique_indices and isinstance(obj, Tracer):
+        return _without(arr, ravel(obj), axis)
     keep = np.ones(arr.shape[axis], bool)
     keep[_static_positions(where, obj, arr.shape[axis])] = False
     edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]])))
     parts = [slice_in_dim(arr, int(a), int(b), axis=axis) for a, b in edges.reshape(-1, 2)]
     return arrange.concatenate(parts, axis) if parts else slice_in_dim(arr, 0, 0, axis=axis)
+
+
+def _without(arr: Any, positions: Any, axis: int) -> Any:
+    """`arr` without the slices at traced positions, all different: each that remains moves down by those before it."""
+    n, removed = arr.shape[axis], positions.shape[0]
+    positions = convert_element_type(positions, np.int32)
+    places = sort(select(lt(positions, np.int32(0)), add(positions, np.int32(n)), positions))
+    kept, free = arrange.iota(np.int32, n - removed), sub(places, arrange.iota(np.int32, removed))
+    before = ge(expand_dims(kept, (1,)), expand_dims(free, (0,)))
+    return take_slices(arr, add(kept, reduce_sum(convert_element_type(before, np.int32), (1,))), axis)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:

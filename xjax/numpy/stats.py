@@ -31,10 +31,11 @@ from xjax.ops.bitwise import bitwise_not
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
 from xjax.ops.compare import clamp, eq, gt, le, lt
 from xjax.ops.convert import convert_element_type
+from xjax.ops.cumulative import cumsum
 from xjax.ops.elementwise import add, ceil, div, floor, mul, sub
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.index_numbers import ScatterDimensionNumbers
-from xjax.ops.makers import scalar_like
+from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
 from xjax.ops.piecewise import min as lax_min
@@ -43,6 +44,7 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.sort import sort as lax_sort
+from xjax.ops.sort import sort_key_val
 from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
 
@@ -79,7 +81,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 # -- quantiles ----------------------------------------------------------------------------------------------------
 
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
@@ -87,34 +89,61 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
 
     @one_launch(arrays=2)
     def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-                 method: str = "linear", keepdims: bool = False) -> Any:
+                 method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Any:
         refuse_out(where, out)
         if method not in _METHODS:
             raise bad(where, f"unknown method {method!r}", given={"methods": ", ".join(_METHODS)},
                       fix=did_you_mean(method, _METHODS) or "pass one of the methods.", exc=ValueError)
-        a, q = (to_array_like(where, x) for x in promote_inexact(where, a, q))
+        if weights is None:
+            a, q = (to_array_like(where, x) for x in promote_inexact(where, a, q))
+        else:
+            a, q, weights = (to_array_like(where, x) for x in promote_inexact(where, a, q, weights))
         refuse_complex(where, a, exc=ValueError)
         q = div(q, scalar_like(q, scale)) if scale != 1 else q
         axes = tuple(sorted(canonical_axes(axis, a.ndim, where)))
-        found = _quantiles(a, q, axes, method, ignore_nan)
+        if weights is not None:
+            weights = _weights(where, weights, a, axes, method)
+        found = _quantiles(a, q, axes, method, ignore_nan, weights)
         if not keepdims:
             return found
-        return expand_dims(found, tuple(q.ndim + d for d in axes))
+        return expand_dims(found, tuple(q.ndim + d for d in axes or (0,)))     # of a number [1], as in JAX
 
     quantile.__name__ = quantile.__qualname__ = name
     quantile.__doc__ = f"""{doc} over `axis` (default: all axes).
 
     Args: q: real[...], whose axes come first in the result;  method: what to do between two elements: "linear",
-      "lower", "higher", "midpoint" or "nearest".
+      "lower", "higher", "midpoint" or "nearest"; or "inverted_cdf": the first element at which the share of those up
+      to it, counted with `weights`, reaches q;  weights: only with that method: of the shape of `a`, or of its `axis`.
     """
     return quantile
 
 
-def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool) -> Any:
+def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
+    """Weights of the shape of `a`; a negative one becomes NaN, as will the result."""
+    refuse_complex(where, weights, exc=ValueError)
+    if method != "inverted_cdf":
+        raise bad(where, f"the method {method!r} takes no weights", fix="pass method='inverted_cdf'.",
+                  exc=NotImplementedError)
+    if weights.shape not in (a.shape, tuple(a.shape[d] for d in axes)):
+        raise bad(where, "the weights must have the shape of `a`, or of the axes that are reduced",
+                  given={"a": a.aval, "weights": weights.aval, "axis": str(axes)}, fix="broadcast them.",
+                  exc=ValueError)
+    weights = choose(lt(weights, a.dtype.type(0)), a.dtype.type(math.nan), weights)
+    return weights if weights.shape == a.shape else broadcast_in_dim(weights, a.shape, axes)
+
+
+def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool, weights: Any) -> Any:
     """q[...] and a[...] of one float dtype to [*q.shape, *(shape of a without axes)]."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
-    x = lax_sort(reshape(moveaxis(a, axes, range(a.ndim - len(axes), a.ndim)), (rows, n)), 1)
+
+    def as_rows(x: Any) -> Any:
+        return reshape(moveaxis(x, axes, range(a.ndim - len(axes), a.ndim)), (rows, n))
+
+    if weights is None:
+        x, weights = lax_sort(as_rows(a), 1), filled_like(as_rows(a), 1)
+    else:
+        x, weights = sort_key_val(as_rows(a), as_rows(weights), 1)
     valid = total(bitwise_not(isnan(x)), 1, dtype=a.dtype, keepdims=True)               # [rows, 1]
     last = sub(valid if ignore_nan else broadcast_in_dim(a.dtype.type(n), (rows, 1), ()), a.dtype.type(1))
     position = mul(reshape(q, (1, q.size)), last)                                       # [rows, q]
@@ -125,7 +154,17 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
     limits = a.dtype.type(0), broadcast_in_dim(lax_max(last, a.dtype.type(0)), position.shape, (0, 1))
     below, above = (_elements(x, convert_element_type(lax_min(lax_max(i, limits[0]), limits[1]), np.int32))
                     for i in (low, high))
-    out = {"linear": lambda: add(mul(below, sub(a.dtype.type(1), weight)), mul(above, weight)),
+    def inverted_cdf() -> Any:
+        counted = cumsum(choose(isnan(x), mul(weights, a.dtype.type(0)), weights), 1)
+        whole = index_in_dim(counted, n - 1, 1)
+        target = mul(reshape(q, (1, q.size)), whole)
+        short = lt(expand_dims(counted, (1,)), expand_dims(target, (2,)))               # [rows, q, n]
+        first = total(convert_element_type(short, a.dtype), 2)
+        found = _elements(x, convert_element_type(lax_min(first, limits[1]), np.int32))
+        return choose(isnan(whole), a.dtype.type(math.nan), found)
+
+    out = {"inverted_cdf": inverted_cdf,
+           "linear": lambda: add(mul(below, sub(a.dtype.type(1), weight)), mul(above, weight)),
            "lower": lambda: below, "higher": lambda: above, "nearest": lambda: below,
            "midpoint": lambda: mul(add(below, above), a.dtype.type(0.5))}[method]()
     undefined = le(valid, a.dtype.type(0)) if ignore_nan else lt(valid, a.dtype.type(n))

@@ -3,16 +3,19 @@
 This package imports only `xjax.core`; `xjax.lax` re-exports its functions.
 
 Public under this name, as in `jax.ops`, are only the sums over segments: `segment_sum`, `segment_prod`, `segment_max`,
-`segment_min`. They are written in `xjax.numpy.segment`, a layer above, so they are imported on first access.
+`segment_min`, and the indexed updates of older programs: `index`, `index_update`, `index_add`, `index_mul`,
+`index_min`, `index_max`. They are written in `xjax.numpy`, a layer above, so they are imported on first access.
 """
 
-import importlib
-from typing import Any
+from xjax.core.public import attributes_of
 
-__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+_WRITTEN_IN = {
+    "segment": ("segment_max", "segment_min", "segment_prod", "segment_sum"),
+    "index_update": ("index", "index_add", "index_max", "index_min", "index_mul", "index_update"),
+}
+
+__all__ = [name for names in _WRITTEN_IN.values() for name in names]
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("xjax.numpy.segment"), name)
-    raise AttributeError(f"module 'xjax.ops' has no attribute {name!r}")
+__getattr__ = attributes_of(__name__, {name: (f"xjax.numpy.{module}", name)
+                                       for module, names in _WRITTEN_IN.items() for name in names})

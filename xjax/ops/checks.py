@@ -14,13 +14,13 @@ from xjax.core.primitive import Missing
 from xjax.core.types import ShapedArray
 
 # Kinds of element an operation accepts; a set is the union of letters.
-BOOL, INT, FLOAT, COMPLEX = "b", "i", "f", "c"
+BOOL, INT, FLOAT, COMPLEX, KEY = "b", "i", "f", "c", "k"
 NUMBER = INT + FLOAT + COMPLEX
 REAL = INT + FLOAT
 ANY = BOOL + NUMBER
 BITS = BOOL + INT
 
-_KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating-point", "c": "complex"}
+_KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating-point", "c": "complex", "k": "random keys"}
 
 NOT_LINEAR = Missing("its derivative is not linear in this argument, so it has no transpose",
                      fix="report the function that led here: a jvp rule must bind only linear operations on tangents.")
@@ -31,7 +31,7 @@ def kind_of(dtype: np.dtype) -> str:
     for letter, test in (("f", dtypes.is_float), ("i", dtypes.is_int), ("b", dtypes.is_bool), ("c", dtypes.is_complex)):
         if test(dtype):
             return letter
-    return ""
+    return KEY if isinstance(dtype, dtypes.ExtendedDType) else ""
 
 
 def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
@@ -39,9 +39,12 @@ def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
     for aval in avals:
         if kind_of(aval.dtype) not in kinds or not aval.dtype.itemsize:
             accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
-            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}",
-                      given={"accepted": accepted},
-                      fix="convert with x.astype(...), or use xjax.numpy, whose functions promote their arguments.")
+            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}", given={"accepted": accepted},
+                      fix=KEYS_ARE_NO_NUMBERS if kind_of(aval.dtype) == KEY else
+                      "convert with x.astype(...), or use xjax.numpy, whose functions promote their arguments.")
+
+
+KEYS_ARE_NO_NUMBERS = "draw numbers from keys with random.bits(key), or take their bits with random.key_data(key)."
 
 
 def check_same_dtype(where: str, *avals: ShapedArray) -> None:

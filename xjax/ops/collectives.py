@@ -1,4 +1,4 @@
-"""Communication along named axes: psum, pmax, pmin, pmean, all_gather, psum_scatter, ppermute, all_to_all, axis_index.
+"""Communication along named axes: psum, pmax, pmin, pmean, all_gather, psum_scatter, ppermute, axis_index.
 
 An axis is one of a device mesh (`pmap`, `shard_map`), where the operation is lowered to a collective, or one of
 `vmap(axis_name=...)`, where the batch rule turns it into plain array operations.
@@ -80,14 +80,14 @@ class MeshAxes:
         return math.prod(self.sizes[i + 1:]), self.sizes[i]
 
 
-def _mesh(b: Builder, where: str) -> MeshAxes:
+def mesh_of(b: Builder, where: str) -> MeshAxes:
     if b.axes is None:
         raise bad(f"lax.{where}", "a collective is compiled outside of the function that maps its axis",
                   fix="call it inside the function given to vmap, pmap or shard_map.", exc=NameError)
     return b.axes
 
 
-def _channel(b: Builder) -> str:
+def channel(b: Builder) -> str:
     return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
 
 
@@ -97,7 +97,7 @@ def _no_groups(where: str, axis_index_groups: Any) -> None:
                   "mapped axis and reduce over a part of it.", exc=NotImplementedError)
 
 
-def _groups_key(groups: Any) -> Any:
+def groups_key(groups: Any) -> Any:
     return None if groups is None else tuple(tuple(int(i) for i in g) for g in groups)
 
 
@@ -108,7 +108,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
 
     A Python number gives a Python number: ``psum(1, "i")`` is the size of the axis.
     """
-    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
     leaves, tree = flatten(x)
     if all(type(leaf) in (int, float, complex, bool) for leaf in leaves):
@@ -149,7 +149,7 @@ def _extreme(p: Primitive, x: Any, axis_name: AxisName, axis_index_groups: Any) 
     names = names_of(axis_name)
     axis_size(names)
     leaves, tree = flatten(x)
-    return tree_unflatten(tree, p.bind(*leaves, axes=names, axis_index_groups=_groups_key(axis_index_groups)))
+    return tree_unflatten(tree, p.bind(*leaves, axes=names, axis_index_groups=groups_key(axis_index_groups)))
 
 
 def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: Any) -> Primitive:
@@ -158,13 +158,13 @@ def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: An
         return tuple(a.strong() for a in avals)
 
     def lower(b, outs, *xs, axes, axis_index_groups):
-        groups = i64_matrix(_mesh(b, name).groups(axes, axis_index_groups))
+        groups = i64_matrix(mesh_of(b, name).groups(axes, axis_index_groups))
         results = []
         for x, out in zip(xs, outs, strict=True):
             scalar = ShapedArray((), out.dtype)
             region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary(combine, p, q)])
             results += b.generic("stablehlo.all_reduce", [x], [out],
-                                 f"replica_groups = {groups}, {_channel(b)}, use_global_device_ids", [region])
+                                 f"replica_groups = {groups}, {channel(b)}, use_global_device_ids", [region])
         return results
 
     def batch(axis, args, bdims, *, axes, axis_index_groups):
@@ -224,7 +224,7 @@ def axis_index(axis_name: AxisName) -> Any:
 
 
 def _axis_index_lower(b, out, *, axis_name):
-    stride, size = _mesh(b, "axis_index").stride(axis_name)
+    stride, size = mesh_of(b, "axis_index").stride(axis_name)
     unsigned = ShapedArray((), np.dtype(np.uint32))
     position = b.op("stablehlo.partition_id : tensor<ui32>", unsigned)
     position = b.binary("stablehlo.divide", position, b.constant(stride, unsigned))
@@ -245,7 +245,7 @@ axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArra
 def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
                axis: int = 0, tiled: bool = False) -> Any:
     """The values of all elements of a named axis, stacked along a new axis (or, `tiled`, concatenated along `axis`)."""
-    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
 
     def gather(leaf: Any) -> Any:
@@ -267,9 +267,9 @@ def _all_gather_lower(b, out, x, *, all_gather_dimension, axis_name, axis_index_
     d = all_gather_dimension
     if not tiled:
         x = _insert_axis(b, x, d)
-    groups = i64_matrix(_mesh(b, "all_gather").groups(axis_name, axis_index_groups))
+    groups = i64_matrix(mesh_of(b, "all_gather").groups(axis_name, axis_index_groups))
     return b.generic("stablehlo.all_gather", [x], [out],
-                     f"all_gather_dim = {d} : i64, replica_groups = {groups}, {_channel(b)}, use_global_device_ids")[0]
+                     f"all_gather_dim = {d} : i64, replica_groups = {groups}, {channel(b)}, use_global_device_ids")[0]
 
 
 def _insert_axis(b: Builder, x: Value, d: int) -> Value:
@@ -288,7 +288,7 @@ def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axi
         out = all_gather_p.bind(x, all_gather_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
                                 axis_index_groups=axis_index_groups)
         return out, bdim + (not tiled and moved <= bdim)
-    _one_axis("all_gather", axis_name, axis_index_groups)
+    one_axis("all_gather", axis_name, axis_index_groups)
     if bdim is None:
         shape = typeof(x).shape
         x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))
@@ -300,7 +300,7 @@ def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axi
     return x, None
 
 
-def _one_axis(where: str, axis_name: tuple, axis_index_groups: Any) -> None:
+def one_axis(where: str, axis_name: tuple, axis_index_groups: Any) -> None:
     _no_groups(where, axis_index_groups)
     if len(axis_name) > 1:
         raise bad(f"lax.{where}", "over several named axes of which one is mapped by vmap",
@@ -317,7 +317,7 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
 
     That dimension has the size of the named axis and disappears; with `tiled` it is a multiple of it and is cut.
     """
-    names, groups = names_of(axis_name), _groups_key(axis_index_groups)
+    names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
 
     def scatter(leaf: Any) -> Any:
@@ -344,12 +344,12 @@ def _scatter_type(x, *, scatter_dimension, axis_name, axis_index_groups, axis_si
 
 def _scatter_lower(b, out, x, *, scatter_dimension, axis_name, axis_index_groups, axis_size, tiled):
     d = scatter_dimension
-    groups = i64_matrix(_mesh(b, "psum_scatter").groups(axis_name, axis_index_groups))
+    groups = i64_matrix(mesh_of(b, "psum_scatter").groups(axis_name, axis_index_groups))
     scalar = ShapedArray((), out.dtype)
     region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary("stablehlo.add", p, q)])
     part = out if tiled else ShapedArray((*out.shape[:d], 1, *out.shape[d:]), out.dtype)
     y, = b.generic("stablehlo.reduce_scatter", [x], [part],
-                   f"scatter_dimension = {d} : i64, replica_groups = {groups}, {_channel(b)}, use_global_device_ids",
+                   f"scatter_dimension = {d} : i64, replica_groups = {groups}, {channel(b)}, use_global_device_ids",
                    [region])
     return y if tiled else b.op(f"stablehlo.reshape {y} : ({y.type}) -> {tensor_type(out)}", out)
 
@@ -365,7 +365,7 @@ def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_inde
         out = reduce_scatter_p.bind(x, scatter_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
                                     axis_index_groups=axis_index_groups)
         return out, bdim - (not tiled and moved < bdim)
-    _one_axis("psum_scatter", axis_name, axis_index_groups)
+    one_axis("psum_scatter", axis_name, axis_index_groups)
     total = _vmapped_sum(x, bdim, axis.size)
     if tiled:
         shape = typeof(total).shape
@@ -399,10 +399,10 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
 
 
 def _ppermute_lower(b, out, x, *, axis_name, perm):
-    rows = _mesh(b, "ppermute").groups(axis_name, None)
+    rows = mesh_of(b, "ppermute").groups(axis_name, None)
     pairs = [(row[s], row[d]) for row in rows for s, d in perm]
     return b.generic("stablehlo.collective_permute", [x], [out],
-                     f"source_target_pairs = {i64_matrix(pairs)}, {_channel(b)}")[0]
+                     f"source_target_pairs = {i64_matrix(pairs)}, {channel(b)}")[0]
 
 
 def _ppermute_transpose(ct, x, *, axis_name, perm):
@@ -413,7 +413,7 @@ def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
     (x,), (bdim,) = args, bdims
     if axis.name not in axis_name:
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), bdim
-    _one_axis("ppermute", axis_name, None)
+    one_axis("ppermute", axis_name, None)
     shape = typeof(x).shape
     if bdim is None:
         x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))

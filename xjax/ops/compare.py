@@ -13,7 +13,7 @@ from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.arrange import batched_in_front
 from xjax.ops.bitwise import bitwise_and
-from xjax.ops.checks import ANY, BITS, BOOL, NOT_LINEAR, REAL, check_kinds, check_same_dtype
+from xjax.ops.checks import ANY, BITS, BOOL, KEY, NOT_LINEAR, REAL, check_kinds, check_same_dtype
 from xjax.ops.makers import (
     accumulate,
     binary_function,
@@ -35,9 +35,9 @@ def _compare(direction: str) -> Callable:
     return lower
 
 
-eq_p = comparison("eq", ANY, _compare("EQ"))
+eq_p = comparison("eq", ANY + KEY, _compare("EQ"))
 eq = binary_function(eq_p, "``x == y``, element-wise; nan equals nothing.")
-ne_p = comparison("ne", ANY, _compare("NE"))
+ne_p = comparison("ne", ANY + KEY, _compare("NE"))
 ne = binary_function(ne_p, "``x != y``, element-wise; true where either is nan.")
 lt_p = comparison("lt", BOOL + REAL, _compare("LT"))
 lt = binary_function(lt_p, "``x < y``, element-wise; false where either is nan.")
@@ -84,7 +84,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 def _select_type(which, *cases):
     check_kinds("select_n", BITS, which)
-    check_kinds("select_n", ANY, *cases)
+    check_kinds("select_n", ANY + KEY, *cases)
     check_same_dtype("select_n", *cases)
     given = {"which": which.str_short(), **{f"case {i}": c.str_short() for i, c in enumerate(cases)}}
     shape = cases[0].shape

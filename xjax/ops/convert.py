@@ -52,6 +52,8 @@ def _canonical(dtype: Any) -> np.dtype:
 
 def convert_number(x: Any, dtype: np.dtype) -> np.generic:
     """A Python or NumPy number as a NumPy scalar of `dtype`, by the rules of `convert_element_type`."""
+    if isinstance(dtype, dtypes.ExtendedDType):
+        raise _no_key(dtype)
     value = np.asarray(x)
     if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
         value = value != 0 if dtype == np.bool_ else value.real
@@ -59,6 +61,11 @@ def convert_number(x: Any, dtype: np.dtype) -> np.generic:
         info = dtypes.iinfo(dtype)
         value = np.asarray(_saturated(float(value), int(info.min), int(info.max)))
     return value.astype(dtype)[()]
+
+
+def _no_key(dtype: Any) -> Exception:
+    return bad("lax.convert_element_type", f"a number is no random key: it does not become {dtype}",
+               fix="make a key with random.key(seed), or from its bits with random.wrap_key_data(words).")
 
 
 def _saturated(x: float, low: int, high: int) -> int:
@@ -69,6 +76,8 @@ def _saturated(x: float, low: int, high: int) -> int:
 
 def _convert_type(x, *, new_dtype, weak_type):
     check_kinds("convert_element_type", ANY, x)
+    if isinstance(new_dtype, dtypes.ExtendedDType):
+        raise _no_key(new_dtype)
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 

@@ -86,6 +86,8 @@ def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
         return _NAN
     if dtypes.is_bool(dtype):
         return True
+    if isinstance(dtype, dtypes.ExtendedDType):         # in each word of a key
+        dtype = dtypes.uint32
     info = dtypes.iinfo(dtype)
     return int(info.max if dtypes.is_unsigned(dtype) else info.min)
 

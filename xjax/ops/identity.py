@@ -1,4 +1,4 @@
-"""Operations that return their operands: copy, stop_gradient, optimization_barrier."""
+"""Operations that return their operands: copy, stage, stop_gradient, optimization_barrier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xjax.core import dtypes, tree
 from xjax.core.hlo import Builder, Value, types_text
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.types import Zero
-from xjax.ops.checks import ANY
+from xjax.ops.checks import ANY, KEY
 from xjax.ops.makers import unary, unary_function
 from xjax.ops.zeros import instantiate
 
@@ -23,13 +23,19 @@ def _copy_transpose(ct, x):
     return [copy(ct)]
 
 
-copy_p = unary("copy", ANY, _same_value, LINEAR, transpose=_copy_transpose)
+copy_p = unary("copy", ANY + KEY, _same_value, LINEAR, transpose=_copy_transpose)
 copy = unary_function(copy_p, "The same values in memory of their own.")
+
+
+# -- stage ---------------------------------------------------------------------------------------------------------
+
+stage_p = unary("stage", ANY, _same_value, LINEAR, transpose=lambda ct, x: [ct])
+stage = unary_function(stage_p, "The same value, as an array or as a part of the program that is being traced.")
 
 
 # -- stop_gradient ------------------------------------------------------------------------------------------------
 
-stop_gradient_p = unary("stop_gradient", ANY, _same_value, ZERO)
+stop_gradient_p = unary("stop_gradient", ANY + KEY, _same_value, ZERO)
 
 
 def stop_gradient(x: Any) -> Any:

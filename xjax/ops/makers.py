@@ -243,7 +243,7 @@ def match_scalars(*xs: Any) -> list[Any]:
 
 def _must_convert(x: Any, dtype: np.dtype) -> bool:
     """Whether a Python number is to take a dtype: it never silently goes from float to int, or complex to real."""
-    order = "bifc"
+    order = "kbifc"                                     # nothing becomes a key
     fits = order.index(kind_of(dtype) or "b") >= order.index(_KIND_OF_SCALAR[type(x)])
     return fits and typeof(x).dtype != dtype
 

@@ -16,6 +16,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops import argmax_on_cpu
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
@@ -239,14 +240,14 @@ def _arg_type(name: str) -> Callable:
     return rule
 
 
-def _arg_lower(sign: int) -> Callable:
+def _search(sign: int, index_dtype: np.dtype) -> Callable[[Builder, Value, int], Value]:
     """The best element and its index in one reduction, written so that the order of the elements does not matter:
     NaN before everything, then the extremum, then the smaller index."""
     ahead = "GT" if sign > 0 else "LT"
 
-    def lower(b: Builder, out: ShapedArray, x: Value, *, axes, index_dtype) -> Value:
-        (axis,) = axes
+    def search(b: Builder, x: Value, axis: int) -> Value:
         dtype = x.aval.dtype
+        out = ShapedArray(_reduced(x.aval.shape, [axis]), index_dtype)
         positions = ShapedArray(x.aval.shape, index_dtype)
         index = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(positions)}", positions)
         start = b.constant(extreme_value(dtype, -sign), ShapedArray((), dtype))
@@ -264,8 +265,17 @@ def _arg_lower(sign: int) -> Callable:
             return [inner.select(keep, v, w), inner.select(keep, i, j)]
 
         _, found = b.generic("stablehlo.reduce", [x, index, start, zero], [ShapedArray(out.shape, dtype), out],
-                             f"dimensions = {i64_array(axes)}", [b.region([start.aval, zero.aval] * 2, combine)])
+                             f"dimensions = {i64_array([axis])}", [b.region([start.aval, zero.aval] * 2, combine)])
         return found
+    return search
+
+
+def _arg_lower(sign: int) -> Callable:
+    def lower(b: Builder, out: ShapedArray, x: Value, *, axes, index_dtype) -> Value:
+        (axis,), search = axes, _search(sign, index_dtype)
+        if b.module.platform == "cpu" and argmax_on_cpu.has_blocks(x.aval, axis, out):
+            return argmax_on_cpu.search_by_blocks(b, out, x, sign > 0, search)
+        return search(b, x, axis)
     return lower
 
 

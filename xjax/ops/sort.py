@@ -11,8 +11,10 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.ops import sort_on_cpu
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
 from xjax.ops.gather import gather
@@ -23,7 +25,7 @@ from xjax.ops.zeros import zeros_of
 _BOOL = np.dtype(bool)
 
 
-def _take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
+def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
     """Elements of `x` at positions along one axis; the positions are int[..., 1] and known to be valid."""
     if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
@@ -106,6 +108,12 @@ def _equal_keys(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, is_stable, num_keys) -> list[Value]:
+    if b.module.platform == "cpu" and sort_on_cpu.has_words(outs, dimension, num_keys):
+        if len(xs) == 1:
+            return [sort_on_cpu.sort_floats(b, xs[0], dimension)]
+        positions = sort_on_cpu.sorted_positions(b, xs[0], dimension)
+        return lower_function(b, lambda found, *arrays: _taken(arrays, found, dimension), [positions, *xs])
+
     def comparator(inner: Builder, *scalars: Value) -> list[Value]:
         left = [k for x in scalars[:2 * num_keys:2] for k in _ordered(inner, x)]
         right = [k for x in scalars[1:2 * num_keys:2] for k in _ordered(inner, x)]
@@ -116,6 +124,12 @@ def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, 
     return b.generic("stablehlo.sort", xs, outs, text, [b.region(scalars, comparator)])
 
 
+def _taken(arrays: Sequence[Any], positions: Any, dimension: int) -> list[Any]:
+    shape = typeof(positions).shape
+    vectors = broadcast_in_dim(positions, (*shape, 1), range(len(shape)))
+    return [take_along(x, vectors, dimension) for x in arrays]
+
+
 def _sort_jvp(primals, tangents, *, dimension, **params):
     """Sort the positions along, then take the tangents from there."""
     if all(type(t) is Zero for t in tangents):
@@ -124,8 +138,8 @@ def _sort_jvp(primals, tangents, *, dimension, **params):
     shape = typeof(primals[0]).shape
     positions = broadcasted_iota(np.uint32, shape, dimension)
     *outs, order = sort_p.bind(*primals, positions, dimension=dimension, **params)
-    vectors = broadcast_in_dim(order, (*shape, 1), range(len(shape)))
-    return outs, [Zero(o.aval.tangent()) if type(t) is Zero else _take_along(t, vectors, dimension)
+    moved = iter(_taken([t for t in tangents if type(t) is not Zero], order, dimension))
+    return outs, [Zero(o.aval.tangent()) if type(t) is Zero else next(moved)
                   for t, o in zip(tangents, outs, strict=True)]
 
 
@@ -143,14 +157,14 @@ sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, multiple_res
 
 # -- top_k --------------------------------------------------------------------------------------------------------
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
-    """The k largest elements along an axis in descending order, and their positions as int32.
+def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
+    """The k largest elements along an axis in descending order, and their positions as int32: a list, as in JAX.
 
     Of equal elements the first comes first; NaN is the largest.
     """
     where = "lax.top_k"
     axis = canonical_axis(axis, typeof(operand).ndim, where)
-    return tuple(top_k_p.bind(operand, k=static_int(k, "k", where), axis=axis))
+    return list(top_k_p.bind(operand, k=static_int(k, "k", where), axis=axis))
 
 
 def _top_k_type(x, *, k, axis):
@@ -193,7 +207,7 @@ def _top_k_jvp(primals, tangents, *, k, axis):
     if type(tangents[0]) is Zero:
         return [values, indices], [Zero(values.aval.tangent()), d_indices]
     vectors = reshape(indices, (*indices.aval.shape, 1))
-    return [values, indices], [_take_along(tangents[0], vectors, axis), d_indices]
+    return [values, indices], [take_along(tangents[0], vectors, axis), d_indices]
 
 
 def _top_k_batch(batch_axis, args, bdims, *, k, axis):

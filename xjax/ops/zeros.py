@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray, Zero
+from xjax.ops.keys import filled_keys
 from xjax.ops.shape import broadcast_in_dim
 
 
@@ -15,6 +17,8 @@ def full_of(aval: ShapedArray, value: Any) -> Any:
     """Array of type `aval` with every element `value`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    if is_key(aval):
+        return filled_keys(aval.shape, aval.dtype, value)
     scalar = aval.dtype.type(value)
     return broadcast_in_dim(scalar, aval.shape, ())
 

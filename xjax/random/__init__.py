@@ -2,11 +2,12 @@
 
 A key is made once from a seed, split for every use, and gives the same numbers as JAX's, bit for bit.
 
-    key = random.PRNGKey(0)
+    key = random.key(0)
     key, subkey = random.split(key)
     x = random.normal(subkey, (3,))
 """
 
+from xjax.core.public import attributes_of
 from xjax.random.continuous import cauchy, exponential, gumbel, laplace, logistic, normal, truncated_normal, uniform
 from xjax.random.counts import binomial, multinomial, poisson
 from xjax.random.discrete import bernoulli, categorical, rademacher, randint
@@ -22,10 +23,10 @@ from xjax.random.gamma import (
     random_gamma_p,
     t,
 )
-from xjax.random.keys import PRNGKey, clone, fold_in, key, key_data, key_impl, split, wrap_key_data
+from xjax.random.generators import bits
+from xjax.random.keys import PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
 from xjax.random.matrices import multivariate_normal, orthogonal
 from xjax.random.permute import choice, permutation
-from xjax.random.threefry import bits
 from xjax.random.transformed import (
     double_sided_maxwell,
     geometric,
@@ -41,7 +42,9 @@ from xjax.random.transformed import (
 __all__ = [
     "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
     "clone", "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in", "gamma", "generalized_normal",
-    "geometric", "gumbel", "key", "key_data", "key_impl", "laplace", "loggamma", "logistic", "lognormal", "maxwell",
-    "multinomial", "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher",
-    "randint", "random_gamma_p", "rayleigh", "split", "t", "triangular", "truncated_normal", "uniform", "wald",
-    "weibull_min", "wrap_key_data"]
+    "geometric", "gumbel", "key", "key_data", "key_dtype", "key_impl", "laplace", "loggamma", "logistic", "lognormal",
+    "maxwell", "multinomial", "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson",
+    "rademacher", "randint", "random_gamma_p", "rayleigh", "split", "t", "triangular", "truncated_normal", "uniform",
+    "wald", "weibull_min", "wrap_key_data"]
+
+__getattr__ = attributes_of(__name__)

@@ -13,14 +13,19 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import TypePromotionError, bad
+from xjax.core.config import config
+from xjax.core.errors import TypePromotionError, bad, warn
+from xjax.core.key_types import KEY_TYPES, KeyKind, is_key
 from xjax.core.promotion import result_type
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.shapes import broadcast_shapes
 from xjax.ops.checks import static_int
+from xjax.ops.keys import random_unwrap, random_wrap
+from xjax.runtime.array import Array, retyped, to_array, words_of
 from xjax.runtime.jit import Jitted, jit
+from xjax.runtime.sharding import SingleDeviceSharding
 
-KEY_AVAL = ShapedArray((2,), np.uint32)
+_UINT32 = np.dtype(np.uint32)
 
 # Unsigned integers by their width: the dtypes that random bits come in.
 UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
@@ -32,31 +37,85 @@ def compiled(f: Callable, *static: Any) -> Jitted:
     return jit(functools.partial(f, *static))
 
 
+@functools.lru_cache(4096)
+def operation(f: Callable, *static: Any) -> Jitted:
+    """As `compiled`, for an `f` that is one operation on keys: traced, it is that operation instead of a call."""
+    return jit(functools.partial(f, *static), inline=True)
+
+
+def default_kind() -> KeyKind:
+    """The generator of keys that do not name one."""
+    return KEY_TYPES[config.default_prng_impl].kind
+
+
 def check_key(where: str, key: Any, *, batched: bool = False) -> Any:
-    """`key` itself if it is a key: uint32[2], or with `batched` an array of keys uint32[..., 2].
+    """`key` as a typed key, or with `batched` an array of keys; words of keys, uint32[..., n], become typed.
 
     Raises: TypeError if it is none, ValueError for several keys where one is wanted.
     """
     aval = getattr(key, "aval", None)
-    if aval is KEY_AVAL:
-        return key
-    if aval is None:
-        aval = _key_type(where, key)
-    if aval.dtype != KEY_AVAL.dtype or aval.shape[-1:] != (2,):
-        raise bad(f"random.{where}", "the key is no random key", given={"key": aval.str_short()},
-                  fix="make one with random.PRNGKey(seed), a uint32[2].")
-    if aval.ndim > 1 and not batched:
+    if aval is None or not is_key(aval):
+        key = _wrapped(where, key)
+        aval = key.aval
+    if aval.shape and not batched:
         raise bad(f"random.{where}", "takes one key, but got several", given={"key": aval.str_short()},
                   fix="use vmap over the keys, or split them apart: k1, k2 = random.split(key).", exc=ValueError)
     return key
 
 
-def _key_type(where: str, key: Any) -> ShapedArray:
+def _wrapped(where: str, words: Any) -> Any:
+    """The keys of words that the user passed as keys."""
+    if config.legacy_prng_key != "allow":
+        _report_words(where)
+    if type(words) is Array and type(words.sharding) is SingleDeviceSharding:       # most often; it takes half the time
+        typed = _keys_of_words.get((words.aval, config.default_prng_impl))
+        if typed is not None:
+            return Array(words._buf, typed, words.sharding)
+    return wrap_words(where, words, default_kind())
+
+
+_keys_of_words = {(ShapedArray((t.kind.words,), np.uint32), name): ShapedArray((), t) for name, t in KEY_TYPES.items()}
+
+
+def _report_words(where: str) -> None:
+    error = bad(f"random.{where}", "the key is an array of words, as random.PRNGKey makes them",
+                fix="make typed keys with random.key(seed), or set jax_legacy_prng_key to 'allow'.", exc=ValueError)
+    if config.legacy_prng_key == "error":
+        raise error
+    warn(str(error))
+
+
+def wrap_words(where: str, words: Any, kind: KeyKind) -> Any:
+    """Typed keys of words uint32[..., kind.words].
+
+    Raises: TypeError for anything else.
+    """
+    aval = getattr(words, "aval", None)
+    if aval is None:
+        aval = _words_type(where, words, kind)
+        words = to_array(words)
+    if aval.dtype != _UINT32 or aval.shape[-1:] != (kind.words,):
+        raise bad(f"random.{where}", "the key is no random key", given={"key": aval.str_short()}, fix=_fix_for(kind))
+    if type(words) is Array:
+        return retyped(words, ShapedArray(aval.shape[:-1], KEY_TYPES[kind.name]))
+    return random_wrap(words, kind)
+
+
+def unwrap_keys(keys: Any) -> Any:
+    """The words of typed keys."""
+    return words_of(keys) if type(keys) is Array else random_unwrap(keys)
+
+
+def _words_type(where: str, words: Any, kind: KeyKind) -> ShapedArray:
     try:
-        return typeof(key)
+        return typeof(words)
     except TypeError as error:
-        raise bad(f"random.{where}", f"the key is no array but a {type(key).__name__}",
-                  given={"key": repr(key)[:60]}, fix="make one with random.PRNGKey(seed), a uint32[2].") from error
+        raise bad(f"random.{where}", f"the key is no array but a {type(words).__name__}",
+                  given={"key": repr(words)[:60]}, fix=_fix_for(kind)) from error
+
+
+def _fix_for(kind: KeyKind) -> str:
+    return f"make one with random.key(seed), or with random.PRNGKey(seed), a uint32[{kind.words}] for {kind.name!r}."
 
 
 def check_shape(where: str, shape: Any) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
-from xjax.random.threefry import random_bits, split_key
+from xjax.random.generators import random_bits, split_key
 
 # -- uniform ------------------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = None, minval: Any 
     """Numbers spread evenly over [minval, maxval).
 
     Args:
-      key: uint32[2]; shape: of the result; dtype: a float one of 8 to 64 bits (default float32, with jax_enable_x64
+      key: a random key; shape: of the result; dtype: a float one of 8 to 64 bits (default float32, with jax_enable_x64
         float64).
       minval, maxval: numbers or arrays that broadcast to `shape`.
     Raises: ValueError if they do not, or the dtype is no float.
@@ -72,7 +72,7 @@ def _literal_between(low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtyp
 def normal(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     """Numbers of the standard normal distribution.
 
-    Args: key: uint32[2]; shape: of the result; dtype: float or complex (then with variance 1 in all, half of it in each
+    Args: key: a random key; shape: of the result; dtype: float or complex (then with variance 1 in all, half in each
       part); default float32, with jax_enable_x64 float64.
     """
     key = check_key("normal", key)
@@ -97,7 +97,7 @@ def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 
 
 def two_keys(key: Any) -> tuple[Any, Any]:
-    """A key split in two, each uint32[2]."""
+    """A key split in two."""
     keys = split_key((2,), key)
     return tuple(lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
 

@@ -15,7 +15,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
 from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.continuous import two_keys, unit_floats
-from xjax.random.threefry import split_key
+from xjax.random.generators import split_key
 
 
 def _until(done: Callable, step: Callable, state: tuple, limit: int) -> tuple:

@@ -17,7 +17,7 @@ from xjax.ops.shape import move_axis
 from xjax.ops.sort import top_k
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.continuous import gumbel_formula, unit_floats
-from xjax.random.threefry import random_bits, split_key
+from xjax.random.generators import random_bits, split_key
 
 # -- bernoulli ----------------------------------------------------------------------------------------------------
 

@@ -17,18 +17,14 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.lowering import lower_closed
-from xjax.core.primitive import Primitive
-from xjax.core.staging import trace_to_jaxpr
+from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.ops.checks import NOT_LINEAR, static_int
+from xjax.ops.checks import static_int
 from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled, draw
 from xjax.random.continuous import exponential_floats, normal_floats, two_keys, unit_floats
 from xjax.random.discrete import signs
-from xjax.random.threefry import split_key
+from xjax.random.generators import key_operation, split_key
 from xjax.transforms.batching import place_axis
 from xjax.transforms.vmap import vmap
 
@@ -74,32 +70,22 @@ def _rows(keys: Any) -> list[Any]:
     return [lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in range(keys.shape[0])]
 
 
-def _samples(key: Any, a: Any, log_space: bool) -> Any:
-    """Samples for keys uint32[*batch, 2] and a float[*batch, ...]: each key is split among its elements."""
-    batch = key.shape[:-1]
-    count = math.prod(a.shape[len(batch):])
-    keys = lax.reshape(key, (math.prod(batch), 2))
-    keys = lax.reshape(vmap(functools.partial(split_key, (count,)))(keys), (a.size, 2))
+def _samples(key: Any, a: Any, *, log_space: bool) -> Any:
+    """Samples for keys[*batch] and a float[*batch, ...]: each key is split among its elements."""
+    count = math.prod(a.shape[key.ndim:])
+    keys = lax.reshape(split_key((count,), lax.reshape(key, (key.size,))), (a.size,))
     sample = functools.partial(_one_sample, log_space=log_space)
-    return lax.reshape(vmap(sample)(keys, lax.reshape(a, (a.size,))), a.shape)
+    # Only threefry draws the same for many keys together as for each by itself.
+    together = key.dtype.kind.name == "threefry2x32"
+    samples = vmap(sample) if together else lambda keys, a: lax.map(lambda pair: sample(*pair), (keys, a))
+    return lax.reshape(samples(keys, lax.reshape(a, (a.size,))), a.shape)
 
 
 def _type_rule(key, a, *, log_space):
-    if key.dtype != np.uint32 or key.shape[-1:] != (2,) or a.shape[:key.ndim - 1] != key.shape[:-1]:
+    if not is_key(key) or a.shape[:key.ndim] != key.shape:
         raise bad("random_gamma", "the keys do not fit the parameters",
-                  given={"key": key.str_short(), "a": a.str_short()},
-                  fix="pass keys uint32[*batch, 2] and a[*batch, ...].")
+                  given={"key": key.str_short(), "a": a.str_short()}, fix="pass key[*batch] and a[*batch, ...].")
     return ShapedArray(a.shape, a.dtype)
-
-
-@functools.lru_cache(256)
-def _program(key: ShapedArray, a: ShapedArray, partitionable: bool, log_space: bool) -> ClosedJaxpr:
-    """The sampler as a program; its counters depend on the option `threefry_partitionable`."""
-    return trace_to_jaxpr(lambda key, a: [_samples(key, a, log_space)], [key, a], "random_gamma")
-
-
-def _lower(b, out, key, a, *, log_space):
-    return lower_closed(b, _program(key.aval, a.aval, config.threefry_partitionable, log_space), [key, a])[0]
 
 
 def _jvp(primals, tangents, *, log_space):
@@ -120,8 +106,7 @@ def _batch(axis, args, bdims, *, log_space):
     return random_gamma_p.bind(key, a, log_space=log_space), 0
 
 
-random_gamma_p = Primitive("random_gamma", type_rule=_type_rule, lower=_lower, jvp=_jvp, transpose=NOT_LINEAR,
-                           batch=_batch)
+random_gamma_p = key_operation("random_gamma", _samples, _type_rule, _batch, _jvp)
 
 
 # -- gamma and what a quotient or power makes of it ------------------------------------------------------------------

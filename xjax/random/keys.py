@@ -1,7 +1,8 @@
 """Random keys: making, splitting and deriving them.
 
-A key is an array uint32[2] that is passed explicitly to whatever draws numbers; the same key gives the same numbers on
-every device and under every transform. Use a key once, then split it.
+A key is passed explicitly to whatever draws numbers; the same key gives the same numbers under every transform. Use a
+key once, then split it. There are typed keys, whose dtype names their generator (`key`), and their bare words, arrays
+uint32[..., n] that count as keys of the default generator (`PRNGKey`).
 """
 
 from __future__ import annotations
@@ -16,54 +17,86 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
+from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
 from xjax.core.types import typeof
-from xjax.ops.prng import threefry2x32
-from xjax.random.arguments import check_key, compiled
-from xjax.random.threefry import key_words, split_key
+from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
+from xjax.random.generators import fold_in_key, seed_words, split_key
 from xjax.runtime.array import to_array
 
-_IMPLS = ("threefry2x32",)
 _MASK = 0xFFFFFFFF
 
 
-def PRNGKey(seed: Any, *, impl: str | None = None) -> Any:
-    """A key from an integer.
+def key(seed: Any, *, impl: Any = None) -> Any:
+    """A typed key from an integer.
 
     Args:
       seed: an integer; it takes the width of an integer array, so that without jax_enable_x64 only its lower 32 bits
         count.
-      impl: "threefry2x32", or None for it.
-    Returns: uint32[2].
+      impl: the generator: "threefry2x32", "rbg", "unsafe_rbg" or a dtype of keys; None: jax_default_prng_impl.
+    Returns: key[], an array whose dtype is `key_dtype(impl)`.
     Raises: TypeError if the seed is no integer or not a scalar; OverflowError beyond 64 bits.
+
+    >>> key(7)
+    Array((), dtype=key<fry>) overlaying:
+    [0 7]
+    """
+    kind = _kind("key", impl)
+    return wrap_words("key", _seeded("key", seed, kind), kind)
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """The words of `key(seed, impl=impl)`; with jax_enable_custom_prng the typed key.
+
+    Returns: uint32[2] for "threefry2x32", uint32[4] for the others.
 
     >>> PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    return _from_seed("PRNGKey", seed, impl)
+    kind = _kind("PRNGKey", impl)
+    words = _seeded("PRNGKey", seed, kind)
+    return wrap_words("PRNGKey", words, kind) if config.enable_custom_prng else words
 
 
-def key(seed: Any, *, impl: str | None = None) -> Any:
-    """A key from an integer; the same array uint32[2] as `PRNGKey` gives."""
-    return _from_seed("key", seed, impl)
+def key_dtype(impl_spec: Any = None) -> KeyType:
+    """The dtype of a generator's keys.
+
+    >>> key_dtype("rbg")
+    key<rbg>
+    """
+    return KEY_TYPES[_kind("key_dtype", impl_spec).name]
 
 
-def _from_seed(where: str, seed: Any, impl: str | None) -> Any:
-    _check_impl(where, impl)
+def _kind(where: str, impl: Any) -> KeyKind:
+    if impl is None:
+        return default_kind()
+    if isinstance(impl, KeyType):
+        return impl.kind
+    if isinstance(impl, str) and impl in KEY_TYPES:
+        return KEY_TYPES[impl].kind
+    hint = did_you_mean(impl, list(KEY_TYPES)) if isinstance(impl, str) else None
+    raise bad(f"random.{where}", f"there is no generator {impl!r}", given={"generators": ", ".join(KEY_TYPES)},
+              fix=hint or "use 'threefry2x32', the default.", exc=ValueError if isinstance(impl, str) else TypeError)
+
+
+# -- seeds --------------------------------------------------------------------------------------------------------
+
+def _seeded(where: str, seed: Any, kind: KeyKind) -> Any:
+    """The words of the key of a seed."""
     where = f"random.{where}"
     if config.random_seed_offset:
         seed = seed + config.random_seed_offset
     if type(seed) in (int, bool):
-        return _from_number(int(seed), _canonical_width(where, int(seed)))
+        return _from_number(int(seed), _canonical_width(where, int(seed)), kind)
     aval = typeof(seed)
     if not dtypes.is_int(aval.dtype):
         raise bad(where, "the seed must be an integer", given={"seed": aval.str_short()},
                   fix="convert it with int(seed).")
     if aval.shape:
         raise bad(where, "the seed must be a scalar", given={"seed": aval.str_short()},
-                  fix="use vmap(random.PRNGKey)(seeds), or random.split of one key.")
+                  fix="use vmap(random.key)(seeds), or random.split of one key.")
     if not hasattr(seed, "aval"):                       # NumPy's
-        return _from_number(int(seed), dtypes.bit_width(aval.dtype))
-    return compiled(_seed_words)(seed)
+        return _from_number(int(seed), dtypes.bit_width(aval.dtype), kind)
+    return compiled(_from_array, kind.words)(seed)
 
 
 def _canonical_width(where: str, seed: int) -> int:
@@ -72,41 +105,44 @@ def _canonical_width(where: str, seed: int) -> int:
     return dtypes.bit_width(dtypes.canonicalize_dtype(int))
 
 
-def _from_number(seed: int, width: int) -> Any:
+def _from_number(seed: int, width: int, kind: KeyKind) -> Any:
     high = seed >> 32 & _MASK if width == 64 else 0
-    return to_array(np.array([high, seed & _MASK], np.uint32))
+    return to_array(np.array([high, seed & _MASK] * (kind.words // 2), np.uint32))
 
 
-def _seed_words(seed: Any) -> Any:
+def _from_array(count: int, seed: Any) -> Any:
     low = lax.convert_element_type(seed, np.uint32)
     high = np.uint32(0)
     if dtypes.bit_width(seed.dtype) == 64:
         high = lax.convert_element_type(lax.shift_right_logical(seed, seed.dtype.type(32)), np.uint32)
-    return lax.concatenate([lax.broadcast_in_dim(w, (1,), ()) for w in (high, low)], 0)
+    return seed_words(high, low, count)
 
 
-def _check_impl(where: str, impl: str | None) -> None:
-    impl = config.default_prng_impl if impl is None else impl
-    if impl not in _IMPLS:
-        hint = did_you_mean(impl, _IMPLS) if isinstance(impl, str) else None
-        raise bad(f"random.{where}", f"there is no generator {impl!r}", given={"generators": ", ".join(_IMPLS)},
-                  fix=hint or "use 'threefry2x32', the default.", exc=ValueError)
-
+# -- keys from keys -----------------------------------------------------------------------------------------------
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """New, independent keys from one key, which is not to be used again.
 
-    Args: key: uint32[2]; num: how many, or the shape of the array of keys.
-    Returns: uint32[num, 2], or uint32[*num, 2].
+    Args: key: a random key; num: how many, or the shape of the array of keys.
+    Returns: key[num] or key[*num]; for words uint32[n] the words uint32[num, n] or uint32[*num, n].
 
-    >>> k1, k2 = split(PRNGKey(0))
+    >>> k1, k2 = split(random.key(0))
     """
-    key = check_key("split", key)
+    typed = check_key("split", key)
     shape = (num,) if type(num) is int else _split_shape(num)
     if min(shape, default=0) < 0:
         raise bad("random.split", "cannot make a negative number of keys", given={"num": str(num)},
                   fix="pass a number >= 0.", exc=ValueError)
-    return compiled(split_key, shape)(key)
+    return _as_given(key, operation(split_key, shape)(typed))
+
+
+def _as_given(key: Any, keys: Any) -> Any:
+    """Keys in the form in which the user passed a key: typed, or their words."""
+    return keys if _is_typed(key) else unwrap_keys(keys)
+
+
+def _is_typed(key: Any) -> bool:
+    return is_key(typeof(key))
 
 
 def _split_shape(num: Any) -> tuple[int, ...]:
@@ -121,10 +157,10 @@ def _split_shape(num: Any) -> tuple[int, ...]:
 def fold_in(key: Any, data: Any) -> Any:
     """A new key from a key and a number, such as a step or the index of a layer.
 
-    Args: key: uint32[2]; data: a number, converted to uint32 (arrays wrap around, Python ints must fit).
-    Returns: uint32[2]. Equal arguments give equal keys, others give independent ones.
+    Args: key: a random key; data: a number, converted to uint32 (arrays wrap around, Python ints must fit).
+    Returns: a key. Equal arguments give equal keys, others give independent ones.
     """
-    key = check_key("fold_in", key)
+    typed = check_key("fold_in", key)
     aval = typeof(data)
     if aval.shape:
         raise bad("random.fold_in", "`data` must be a scalar", given={"data": aval.str_short()},
@@ -133,31 +169,31 @@ def fold_in(key: Any, data: Any) -> Any:
         dtypes.check_int_range(data, dtypes.uint32, "random.fold_in")
     if not hasattr(data, "aval") and dtypes.is_int(aval.dtype):
         data = np.asarray(data).astype(np.uint32)           # on the host: beyond 31 bits there is no int32
-    return compiled(_fold_in)(key, data)
-
-
-def _fold_in(key: Any, data: Any) -> Any:
-    words = threefry2x32(*key_words(key), np.uint32(0), lax.convert_element_type(data, np.uint32))
-    return lax.concatenate([lax.expand_dims(w, (0,)) for w in words], 0)
+    return _as_given(key, operation(fold_in_key)(typed, data))
 
 
 def clone(key: Any) -> Any:
     """The same key, to be used again on purpose."""
-    return check_key("clone", key, batched=True)
+    check_key("clone", key, batched=True)
+    return key
 
+
+# -- typed keys and words -----------------------------------------------------------------------------------------
 
 def key_data(keys: Any) -> Any:
-    """The bits of keys, uint32[..., 2]: a key is these bits."""
-    return check_key("key_data", keys, batched=True)
+    """The words of keys, uint32[..., n].
+
+    >>> key_data(key(7, impl="rbg"))
+    Array([0, 7, 0, 7], dtype=uint32)
+    """
+    return unwrap_keys(check_key("key_data", keys, batched=True))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Any:
-    """Keys from their bits, uint32[..., 2]: the inverse of `key_data`."""
-    _check_impl("wrap_key_data", impl)
-    return check_key("wrap_key_data", key_bits_array, batched=True)
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
+    """Typed keys from their words, uint32[..., n]: the inverse of `key_data`."""
+    return wrap_words("wrap_key_data", key_bits_array, _kind("wrap_key_data", impl))
 
 
 def key_impl(keys: Any) -> str:
     """Name of the generator that keys belong to."""
-    check_key("key_impl", keys, batched=True)
-    return _IMPLS[0]
+    return check_key("key_impl", keys, batched=True).dtype.kind.name

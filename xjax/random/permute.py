@@ -10,6 +10,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.key_types import is_key
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axis, static_int
@@ -17,7 +18,7 @@ from xjax.ops.sort import sort_key_val, top_k
 from xjax.random.arguments import check_key, check_shape, compiled
 from xjax.random.continuous import gumbel_formula, unit_floats
 from xjax.random.discrete import randint
-from xjax.random.threefry import random_bits, split_key
+from xjax.random.generators import random_bits, split_key
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
@@ -36,7 +37,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
             raise bad("random.permutation", "`x` is neither an array with axes nor an integer", given={"x": aval},
                       fix="pass an array, or how many integers to permute.")
         return compiled(_shuffled_range, max(static_int(x, "x", "random.permutation"), 0))(key)
-    if independent or aval.ndim == 1:
+    if independent or aval.ndim == 1 and not is_key(aval):         # keys are not sorted, but indexed
         return compiled(_shuffled, axis)(key, x)
     return compiled(_rows_shuffled, axis)(key, x)
 

@@ -1,4 +1,4 @@
-"""Random bits from a key: threefry run over counters, in the two ways in which JAX numbers its counters.
+"""Threefry on words: random bits and new keys from a key, in the two ways in which JAX numbers its counters.
 
 With `threefry_partitionable` (the default) element i of the result comes from encrypting the 64-bit number i alone, so
 any part of the result can be computed by itself. The older way encrypts the numbers 0 ... n - 1 in pairs (i, i + n/2).
@@ -7,35 +7,20 @@ any part of the result can be computed by itself. The older way encrypts the num
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xjax import lax
 from xjax.core.config import config, enable_x64
-from xjax.core.errors import bad
 from xjax.ops.prng import threefry2x32
-from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, compiled
+from xjax.random.arguments import UINTS
 
 _WORDS = 2**32
 _BLOCK = _WORDS - 1                 # how many words JAX's older stream draws before it takes a fresh key
 
 
-def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
-    """Uniform random bits.
-
-    Args: key: uint32[2]; shape: of the result; dtype: an unsigned one of 8, 16, 32 or 64 bits (default uint32, with
-      jax_enable_x64 uint64).
-    """
-    key = check_key("bits", key)
-    dtype = check_dtype("bits", dtype, "u", np.uint64)
-    if dtype not in UINTS.values():
-        raise bad("random.bits", f"cannot fill {dtype.name}", fix="draw uint8 and convert.", exc=ValueError)
-    return compiled(random_bits, dtype.itemsize * 8, check_shape("bits", shape))(key)
-
-
-def random_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
+def threefry_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
     """Bits as unsigned integers of 8, 16, 32 or 64 bits."""
     draw = _bits_by_position if config.threefry_partitionable else _bits_in_pairs
     return draw(width, shape, key)
@@ -46,13 +31,19 @@ def key_words(key: Any) -> tuple[Any, Any]:
     return tuple(lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
 
 
-def split_key(shape: tuple[int, ...], key: Any) -> Any:
+def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
     """Keys uint32[*shape, 2] from one."""
     if not config.threefry_partitionable:
         count = 2 * math.prod(shape)
         return lax.reshape(encrypt_in_pairs(key_words(key), lax.iota(np.uint32, count)), (*shape, 2))
     words = threefry2x32(*key_words(key), *_positions(shape))
     return lax.concatenate([lax.expand_dims(w, (len(shape),)) for w in words], len(shape))
+
+
+def threefry_fold_in(key: Any, data: Any) -> Any:
+    """A key from a key and a number uint32."""
+    words = threefry2x32(*key_words(key), np.uint32(0), data)
+    return lax.concatenate([lax.expand_dims(w, (0,)) for w in words], 0)
 
 
 # -- by position --------------------------------------------------------------------------------------------------
@@ -125,7 +116,7 @@ def _words_in_pairs(count: int, key: Any) -> Any:
     blocks, rest = divmod(count, _BLOCK)
     if not blocks:
         return encrypt_in_pairs(key_words(key), lax.iota(np.uint32, rest))
-    keys = split_key((blocks + 1,), key)
+    keys = threefry_split((blocks + 1,), key)
     full = [encrypt_in_pairs(key_words(_row(keys, i)), lax.iota(np.uint32, _BLOCK)) for i in range(blocks)]
     return lax.concatenate([*full, encrypt_in_pairs(key_words(_row(keys, blocks)), lax.iota(np.uint32, rest))], 0)
 

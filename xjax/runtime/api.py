@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import platform as platform_module
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
+from xjax.core.context import current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
+from xjax.core.key_types import is_key
 from xjax.core.primitive import clear_type_caches
 from xjax.core.trace import Tracer, abstract_value_error
 from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tree_unflatten
-from xjax.runtime import array, memory
+from xjax.runtime import array, backend, memory, xla
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import clear_compiled
 from xjax.runtime.jit import clear_jit_caches
 from xjax.runtime.one_launch import clear_launches
 from xjax.transforms import trace_cache
+from xjax.version import __version__
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
@@ -48,7 +56,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 
 def device_get(x: Any) -> Any:
-    """A tree with every `Array` replaced by its value as a (read-only) NumPy array; other leaves stay.
+    """A tree with every `Array` replaced by its value as a (read-only) NumPy array; other leaves, and keys, stay.
 
     Raises: TracerArrayConversionError for a traced value.
 
@@ -61,13 +69,61 @@ def device_get(x: Any) -> Any:
 def _get(x: Any) -> Any:
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
-    return array.device_get(x) if type(x) is Array else x
+    return array.device_get(x) if type(x) is Array and not is_key(x.aval) else x
 
 
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of the tree `x` is computed; returns `x`. Raises the error of a failed computation."""
     array.block_until_ready(tree_leaves(x))
     return x
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start copying the arrays of the tree `x` to the host, so that reading them later waits less; returns `x`."""
+    for leaf in tree_leaves(x):
+        if type(leaf) is Array:
+            leaf.copy_to_host_async()
+    return x
+
+
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """The arrays that something in this process holds and that were not deleted, on one platform or on all.
+
+    It asks Python's garbage collector for all objects, which takes a while: for the hunt after leaks.
+    """
+    found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
+    return [x for x in found if platform is None or x.sharding.devices[0].platform == backend.client(platform).platform]
+
+
+class ensure_compile_time_eval(current_trace):
+    """`with ensure_compile_time_eval():` operations on known values compute at once, inside traced functions too.
+
+    An operation on a traced value raises UnexpectedTracerError there.
+
+    >>> @xjax.jit
+    ... def f(x):
+    ...     with xjax.ensure_compile_time_eval():
+    ...         half = float(xjax.numpy.arange(3.0).sum()) / 2
+    ...     return x * half
+    >>> f(2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(eval_trace)
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Print the versions and devices that a report of a fault should name, or return the text."""
+    lines = [f"xjax    {__version__}", f"jaxlib  {xla.jaxlib_version}", f"numpy   {np.__version__}",
+             f"python  {sys.version}", f"system  {platform_module.platform()}",
+             f"devices {', '.join(f'{d} ({d.device_kind})' for d in backend.devices())}"]
+    if return_string:
+        return "\n".join(lines)
+    print("\n".join(lines))
+    return None
 
 
 def clear_caches() -> None:

@@ -15,10 +15,11 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad
+from xjax.core.key_types import is_key, physical
 from xjax.core.trace import Tracer, escaped
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
-from xjax.runtime.sharding import Sharding, SingleDeviceSharding, device_put_sharded
+from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
 
 
 class Array:
@@ -53,6 +54,9 @@ class Array:
             raise deleted(self)
         if self.aval.dtype == dtypes.float0:
             return np.zeros(self.aval.shape, dtypes.float0)
+        if is_key(self.aval):
+            raise bad("random keys", "keys are no numbers, and do not become a NumPy array or a Python number",
+                      given={"keys": self.aval.str_short()}, fix="take their bits with random.key_data(keys).")
         return xla.to_numpy(self._buf)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -117,7 +121,8 @@ class Array:
         return (self[i] for i in range(self.aval.shape[0]))
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy()[()], spec) if not self.aval.shape else format(str(self), spec)
+        scalar = not self.aval.shape and not is_key(self.aval)
+        return format(self.numpy()[()], spec) if scalar else format(str(self), spec)
 
     def __hash__(self):
         raise TypeError("unhashable type: 'Array'; use x.tobytes(), or id(x) to compare identity")
@@ -128,22 +133,27 @@ class Array:
     def __repr__(self) -> str:
         if self._buf.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
+        if is_key(self.aval):
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{words_of(self)}"
         weak = ", weak_type=True" if self.aval.weak_type else ""
         end = f", dtype={self.dtype.name}{weak})"
         body = np.array2string(self.numpy(), prefix="Array(", suffix=end, separator=", ")
         return f"Array({body}{end}"
 
     def __str__(self) -> str:
-        return str(self.numpy())
+        return repr(self) if is_key(self.aval) else str(self.numpy())
 
     def __reduce__(self):
+        if is_key(self.aval):
+            return _rebuild_keys, (np.array(words_of(self).numpy()), self.aval)
         return _rebuild, (np.array(self.numpy()), self.aval.weak_type)
 
     def __copy__(self) -> Array:
         return self
 
     def __deepcopy__(self, memo: dict) -> Array:
-        return device_put(np.array(self.numpy()), self.sharding)
+        value = np.array(words_of(self).numpy()) if is_key(self.aval) else np.array(self.numpy())
+        return retyped(device_put(value, self.sharding), self.aval)
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
         return xla.to_dlpack(self._buf, stream)
@@ -160,6 +170,12 @@ class Array:
 
     def is_ready(self) -> bool:
         return self._buf.is_ready()
+
+    def copy_to_host_async(self) -> None:
+        """Start the copy to the host; on a CPU there is nothing to copy."""
+        if self._buf.is_deleted():
+            raise deleted(self)
+        xla.copy_to_host_async(self._buf)
 
     def delete(self) -> None:
         """Give the memory back now; later uses raise."""
@@ -184,9 +200,9 @@ class Array:
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts, one for each device, in the order of the sharding's devices."""
-        devices = self.sharding.devices
-        pieces = xla.shards(self._buf) if len(devices) > 1 else [self._buf]
+        """The parts, one for each device of this process, in the order of the sharding's devices."""
+        devices = self.sharding.addressable_list
+        pieces = xla.shards(self._buf) if len(self.sharding.devices) > 1 else [self._buf]
         indices = self.sharding.devices_indices_map(self.shape)
         aval = ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
         return [Shard(d, indices[d], Array(piece, aval, on(d)))
@@ -207,6 +223,24 @@ class Shard:
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> Array:
     return from_numpy(value, weak_type=weak_type)
+
+
+def _rebuild_keys(words: np.ndarray, aval: ShapedArray) -> Array:
+    return retyped(from_numpy(words), aval)
+
+
+def words_of(keys: Array) -> Array:
+    """The words of random keys, in the same memory."""
+    return retyped(keys, physical(keys.aval))
+
+
+def retyped(x: Array, aval: ShapedArray) -> Array:
+    """The same memory under another type of the same bits: keys as words, or words as keys."""
+    sharding = x.sharding
+    if type(sharding) is NamedSharding and len(sharding.spec) > aval.ndim:      # a key is on one device as a whole
+        sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:aval.ndim]))
+        x = put(x, sharding)
+    return Array(x._buf, aval, sharding)
 
 
 def deleted(x: Array) -> Exception:
@@ -251,8 +285,8 @@ def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: b
 
 
 def on_device_type(aval: ShapedArray) -> ShapedArray:
-    """Type of the buffer that stands for an array: XLA has no float0, its place is taken by bools."""
-    return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else aval
+    """Type of the buffer that stands for an array: XLA has neither float0 (bools stand for it) nor keys (words do)."""
+    return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
 _scalars: dict[tuple, Array] = {}
@@ -332,6 +366,8 @@ def _move(x: Array, sharding: Sharding) -> Array:
     source, target = x.sharding.devices, sharding.devices
     if len(source) == 1 and len(target) == 1:
         return Array(xla.copy_to_device(x._buf, target[0]), x.aval, sharding)
+    if is_key(x.aval):
+        return retyped(_move(words_of(x), sharding), x.aval)
     return from_numpy(x.numpy(), sharding, x.aval.weak_type)
 
 

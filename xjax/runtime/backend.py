@@ -19,6 +19,8 @@ _ALIASES = {"cuda": "gpu"}
 
 
 def _start_cpu(**distributed: Any) -> Client:
+    if distributed:
+        distributed = {**distributed, "collectives": xla.make_gloo_collectives(distributed["distributed_client"])}
     with cpu_threads.limited():
         return xla.make_cpu_client(cpu_device_count(), config.cpu_enable_async_dispatch, **distributed)
 
@@ -159,7 +161,15 @@ def process_index(backend: str | None = None) -> int:
 
 def process_count(backend: str | None = None) -> int:
     """Number of processes that work together."""
-    return len({d.process_index for d in client(backend).devices()})
+    return len(process_indices(backend))
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """Ranks of all processes."""
+    return sorted({d.process_index for d in client(backend).devices()})
+
+
+host_id, host_count, host_ids = process_index, process_count, process_indices       # JAX's older names
 
 
 def default_device() -> Device:
@@ -175,7 +185,7 @@ def default_device() -> Device:
 
 def use_distributed(**options: Any) -> None:
     """Hand options of a run of many processes to the clients; before the first one starts."""
-    _refuse_if_started("distributed.initialize")
+    refuse_if_started("distributed.initialize")
     _state.distributed = options
 
 
@@ -198,7 +208,8 @@ def on_clear(hook: Callable[[], None]) -> Callable[[], None]:
 on_clear(xla.forget_devices)
 
 
-def _refuse_if_started(where: str) -> None:
+def refuse_if_started(where: str) -> None:
+    """Raise RuntimeError if a client runs: `where` is too late then."""
     if _state.clients:
         raise bad(
             where,
@@ -210,7 +221,7 @@ def _refuse_if_started(where: str) -> None:
 
 
 def _platforms_changed(old: Any, new: Any) -> None:
-    _refuse_if_started("config.update('jax_platforms')")
+    refuse_if_started("config.update('jax_platforms')")
     if new:
         _chosen_platforms(new)  # a misspelt name is told now
     _state.platforms = None
@@ -218,12 +229,12 @@ def _platforms_changed(old: Any, new: Any) -> None:
 
 def _num_cpu_devices_changed(old: Any, new: Any) -> None:
     if "cpu" in _state.clients:
-        _refuse_if_started("config.update('jax_num_cpu_devices')")
+        refuse_if_started("config.update('jax_num_cpu_devices')")
 
 
 def _async_dispatch_changed(old: Any, new: Any) -> None:
     if "cpu" in _state.clients:
-        _refuse_if_started("config.update('jax_cpu_enable_async_dispatch')")
+        refuse_if_started("config.update('jax_cpu_enable_async_dispatch')")
 
 
 config.on_update("jax_platforms", _platforms_changed)

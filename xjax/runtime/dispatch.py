@@ -12,12 +12,13 @@ from typing import Any
 
 from xjax.core.context import context, set_root_trace
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, newest
+from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, default_sharding, to_array
 from xjax.runtime.executable import EAGER_LEVEL, Executable, launch_error, load, program_executable
-from xjax.runtime.lowering import lower_primitive
+from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
 from xjax.runtime.xla import XlaRuntimeError
 
@@ -98,8 +99,13 @@ class EvalTrace(Trace):
 
 def _launcher(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> tuple:
     """Compile one operation for arrays on one device: (execute, handlers of its results)."""
-    text, outs = lower_primitive(p, avals, params, home.devices[0].platform)
-    exe: Executable = load(text, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
+    platform = home.devices[0].platform
+    closed = _one_equation(p, avals, params)
+    if any(map(is_key, (*avals, *closed.out_avals))):       # on a device it is not this operation, but one on words
+        module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
+    else:
+        module, outs = lower_primitive(p, avals, params, platform)
+    exe: Executable = load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
     return exe.execute, exe.handlers
 
 

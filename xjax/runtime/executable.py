@@ -7,18 +7,21 @@ elsewhere are moved.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from xjax.core.config import config
+from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
 from xjax.runtime.array import Array, deleted, on, on_device_type, put
 from xjax.runtime.compile_log import dump_program, log_step
-from xjax.runtime.lowering import Shardings, lower_program
+from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
 
@@ -29,17 +32,17 @@ EAGER_LEVEL = 1
 class Executable:
     """A loaded program: `executable(arrays) -> list of arrays`."""
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "_queue")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "_told")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], queue: Any = None):
+                 out_shardings: Sequence[Sharding], told: Sequence[Callable[[Any], None]] = ()):
         self.loaded = loaded
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
         # Hot paths write `execute(bufs).consume_with_handlers(handlers)` themselves: it gives the list of arrays.
         self.execute = loaded.execute_sharded
         self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self._queue = queue                 # of multi-device programs: bounds how many are in flight
+        self._told = tuple(told)            # functions that take the token of each launch: see `_told`
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
@@ -51,16 +54,17 @@ class Executable:
 
     def launch(self, bufs: list[xla.Buffer]) -> list[Array]:
         """Launch on buffers that lie where the program wants them."""
-        if self._queue is None:
+        if not self._told:
             return self.execute(bufs).consume_with_handlers(self.handlers)
         out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-        self._queue.push(token)
+        for tell in self._told:
+            tell(token)
         return out
 
     @property
-    def is_sharded(self) -> bool:
-        """Whether it runs on several devices."""
-        return self._queue is not None
+    def is_plain(self) -> bool:
+        """Whether a launch is `execute`, and nobody needs its token."""
+        return not self._told
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -75,15 +79,31 @@ class Executable:
 
 def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
     """Makes the `Array` of one result."""
-    handler = xla.result_handler(on_device_type(aval), sharding.xla(aval.ndim))
+    stored = on_device_type(aval)
+    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
     return handler.wrap(lambda buf: Array(buf, aval, sharding))
 
 
 def launch_error(error: Exception, args: Sequence[Array]) -> Exception:
+    """What to tell of a failed launch."""
     for x in args:
         if x.is_deleted():
             return deleted(x)
-    return error
+    return _host_error(str(error)) or error
+
+
+_HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")
+
+
+def _host_error(text: str) -> Exception | None:
+    """The error of a function on the host, with its own frames only: XLA tells those of the launch too."""
+    *_, last = text.split(f'  File "{_HOST}"')
+    if last == text:
+        return None
+    _, _, raised = last.partition("\n")
+    fix = None if "\n  fix: " in raised else "call the function with NumPy arrays to find the fault."
+    return bad("", "a function on the host, called by a compiled program, raised an exception", raised.splitlines(),
+               fix, xla.XlaRuntimeError)
 
 
 @lru_cache(maxsize=512)
@@ -98,16 +118,34 @@ def _compiled(text: str, devices: tuple, on_disk: bool, optimization_level: int 
 backend.on_clear(_compiled.cache_clear)
 
 
-def _compile(name: str, avals: Sequence[ShapedArray], text: str, devices: tuple, on_disk: bool, level: int | None,
-             propagate_outputs: tuple[bool, ...]) -> xla.Executable:
-    """`_compiled`, with a line in the log if it was not remembered."""
+def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, devices: tuple, on_disk: bool,
+             level: int | None, propagate_outputs: tuple[bool, ...]) -> xla.Executable:
+    """`_compiled`, with a line in the log if it was not remembered; a program with callbacks never is."""
     level = 0 if config.disable_most_optimizations else level
     misses, start = _compiled.cache_info().misses, time.perf_counter()
-    loaded = _compiled(text, devices, on_disk, level, propagate_outputs)
-    if _compiled.cache_info().misses != misses:
+    if module.callbacks:
+        loaded = xla.compile(devices[0].client, module.text, devices, num_partitions=len(devices),
+                             optimization_level=level, propagate_outputs=propagate_outputs,
+                             host_callbacks=module.callbacks)
+    else:
+        loaded = _compiled(module.text, devices, on_disk, level, propagate_outputs)
+    if module.callbacks or _compiled.cache_info().misses != misses:
         log_step("compiled", name, avals, time.perf_counter() - start)
-        dump_program(text)
+        dump_program(module.text)
     return loaded
+
+
+def _told(closed: ClosedJaxpr, module: ModuleText, device: Any, sharded: bool) -> list[Callable[[Any], None]]:
+    """Who takes the token of each launch of a program: the bounds on what is in flight, and on effects.
+
+    A CPU waits for a program that calls functions on the host: with many programs in flight a function that launches
+    one itself would never get its turn.
+    """
+    effects = closed.jaxpr.effects
+    if "ordered" in effects or (module.callbacks and device.platform == "cpu"):
+        return [in_flight.wait]
+    told = [in_flight.of_client(device.client).push] if sharded else []
+    return [*told, in_flight.effects.push] if effects else told
 
 
 def clear_compiled() -> None:
@@ -115,37 +153,40 @@ def clear_compiled() -> None:
     _compiled.cache_clear()
 
 
-def load(text: str, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
-         optimization_level: int | None = None, name: str = "") -> Executable:
+def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
+         optimization_level: int | None = None, name: str = "",
+         told: Sequence[Callable[[Any], None]] = ()) -> Executable:
     """Compile a one-device module for `device`; `name` is for the log."""
     sharding = on(device)
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
-    loaded = _compile(name, in_avals, text, (device,), on_disk, optimization_level, ())
-    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals))
+    loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, ())
+    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals), told)
 
 
 def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = ()) -> Executable:
     """Executable of a program without constants, for one device."""
-    text = lower_program(closed, name, donated=donated, platform=device.platform)
-    return load(text, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`")
+    module = lower_program(closed, name, donated=donated, platform=device.platform)
+    return load(module, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
+                told=_told(closed, module, device, sharded=False))
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
                     out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = ()) -> Executable:
     """Executable of a global program over the devices of `mesh`; XLA chooses the result shardings that are None."""
-    sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
-                    [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, closed.out_avals, strict=True)])
+    ins, outs = map(physical, closed.in_avals), [physical(a) for a in closed.out_avals]
+    sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, ins, strict=True)],
+                    [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, outs, strict=True)])
     devices = tuple(mesh.devices.flat)
-    text = lower_program(closed, name, shardings=sdy, donated=donated, platform=devices[0].platform)
-    client = devices[0].client
-    loaded = _compile(name, closed.in_avals, text, devices, config.cache_compiled_functions, None,
+    module = lower_program(closed, name, shardings=sdy, donated=donated, platform=devices[0].platform)
+    loaded = _compile(name, closed.in_avals, module, devices, config.cache_compiled_functions, None,
                       tuple(s is None for s in out_shardings))
     chosen = list(out_shardings)
     if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
-                  for s, h, a in zip(chosen, hlo, closed.out_avals, strict=True)]
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, in_flight.of_client(client))
+                  for s, h, a in zip(chosen, hlo, outs, strict=True)]
+    chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, _told(closed, module, devices[0], sharded=True))
 
 
 def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array],

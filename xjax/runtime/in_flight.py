@@ -6,7 +6,7 @@ complete; XLA aborts the process after 40 seconds. With at most 4 programs in fl
 happen, and a step costs less than when each program is awaited.
 """
 
-import contextlib
+import atexit
 import threading
 from collections import deque
 from functools import lru_cache
@@ -31,6 +31,7 @@ class InFlight:
         self._limit = limit
         self._pending: deque[Waitable] = deque()
         self._lock = threading.Lock()
+        self._error: XlaRuntimeError | None = None
 
     def push(self, launch: Waitable) -> None:
         """Note a launch; waits for the oldest one while more than `limit` are pending."""
@@ -39,21 +40,48 @@ class InFlight:
             oldest = self._pending.popleft() if len(self._pending) > self._limit else None
         if oldest is not None:
             # Outside the lock: a callback of a running program may launch programs itself.
-            _wait(oldest)
+            error = _wait(oldest)
+            self._error = self._error or error
 
-    def drain(self) -> None:
-        """Wait for everything that was pushed."""
+    def drain(self) -> XlaRuntimeError | None:
+        """Wait for everything that was pushed; returns the first error since the last time."""
         with self._lock:
             pending = list(self._pending)
             self._pending.clear()
-        for launch in pending:
-            _wait(launch)
+        errors = [self._error, *map(_wait, pending)]
+        self._error = None
+        return next((error for error in errors if error is not None), None)
 
 
-def _wait(launch: Waitable) -> None:
+def _wait(launch: Waitable) -> XlaRuntimeError | None:
     # An error is told to the one who reads the results; this caller has launched something else.
-    with contextlib.suppress(XlaRuntimeError):
+    try:
         launch.block_until_ready()
+    except XlaRuntimeError as error:
+        return error
+    return None
+
+
+# Programs with effects that need no order, on devices other than CPUs; the rest is awaited at once. Callbacks need the
+# interpreter, so none may be left when it ends.
+effects = InFlight(limit=16)
+atexit.register(effects.drain)
+
+
+def effects_barrier() -> None:
+    """Wait until everything that launched programs do besides computing, such as printing, is done.
+
+    Raises: JaxRuntimeError if a function that one of them called has failed, and nobody was told.
+
+    >>> xjax.effects_barrier()
+    """
+    if (error := effects.drain()) is not None:
+        raise error
+
+
+def wait(launch: Waitable) -> None:
+    """Wait for a launch, with all that it does; raises its error."""
+    launch.block_until_ready()
 
 
 @lru_cache(maxsize=8)

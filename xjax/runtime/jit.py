@@ -47,7 +47,7 @@ class _Launch:
         # For programs of one device without constants: all that the shortest way of a call needs.
         one = out_tree.num_leaves == 1 and treedef_is_leaf(out_tree)
         self.plain = None
-        if not self.consts and not executable.is_sharded:
+        if not self.consts and executable.is_plain:
             self.plain = executable.execute, executable.handlers, None if one else self.unflatten
 
     def run(self, args: Sequence[Array]) -> Any:

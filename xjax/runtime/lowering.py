@@ -6,14 +6,24 @@ text would be parsed, hashed and copied).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from xjax.core.hlo import Builder, Module, Value
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import count_programs, function_text, lower_closed, symbol_name
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
+from xjax.transforms.physical import physical_program
+
+
+class ModuleText(NamedTuple):
+    """A module, and the functions on the host that it calls by position."""
+
+    text: str
+    callbacks: tuple[Callable, ...] = ()
 
 
 class Shardings:
@@ -26,7 +36,7 @@ class Shardings:
 
 
 def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardings | None = None,
-                  donated: Sequence[bool] = (), platform: str = "cpu") -> str:
+                  donated: Sequence[bool] = (), platform: str = "cpu") -> ModuleText:
     """The module of a program; `name` is what profilers show.
 
     Args:
@@ -34,14 +44,19 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
       donated: for each argument, whether its memory may be taken for a result.
       platform: of the devices it will run on; a few operations are written differently for "cpu".
     """
+    closed = physical_program(closed)
     module = Module(platform, partitioned=shardings is not None)
     module.uses = count_programs(closed.jaxpr)
+    if shardings is not None:
+        module.mesh(shardings.mesh)                 # the first one: the texts of `shardings` name it
     b = Builder(module)
+    if "ordered" in closed.jaxpr.effects:
+        b.token = b.constant(0, ShapedArray((), np.int32))
     params = [Value(f"%{module.number()}", aval) for aval in closed.in_avals]
     results = lower_closed(b, closed, params)
     arg_attributes, result_attributes = _attributes(module, params, results, shardings, donated)
     module.functions.append(function_text("public @main", params, results, b.lines, arg_attributes, result_attributes))
-    return f"module @{symbol_name(name)} {{\n{module.text()}\n}}\n"
+    return ModuleText(f"module @{symbol_name(name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks))
 
 
 def _attributes(module, params, results, shardings, donated):
@@ -49,7 +64,6 @@ def _attributes(module, params, results, shardings, donated):
     args = [[] for _ in params]
     outs = [""] * len(results)
     if shardings is not None:
-        module.mesh(shardings.mesh)
         for attrs, text in zip(args, shardings.ins, strict=True):
             attrs.append(f"sdy.sharding = {text}")
         outs = [f" {{sdy.sharding = {text}}}" if text else "" for text in shardings.outs]
@@ -74,7 +88,7 @@ def _donations(params, results, donated, sharded):
 
 
 def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
-                    platform: str = "cpu") -> tuple[str, tuple[ShapedArray, ...]]:
+                    platform: str = "cpu") -> tuple[ModuleText, tuple[ShapedArray, ...]]:
     """The module of one operation, and its result types."""
     out = p.out_type(tuple(avals), params)
     module = Module(platform)
@@ -87,4 +101,4 @@ def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
         outs = (out,)
         results = [p.lower(b, out, *args, **params)]
     module.functions.append(function_text("public @main", args, results, b.lines))
-    return f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n", outs
+    return ModuleText(f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n"), outs

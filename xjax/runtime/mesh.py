@@ -246,6 +246,25 @@ def current_mesh() -> Mesh | None:
     return stack[-1] if stack else None
 
 
+class set_mesh:
+    """Make `mesh` the current one: for the process's thread from here on, or for a block `with set_mesh(mesh):`.
+
+    A current mesh is what `with_sharding_constraint` of a PartitionSpec and `shard_map` without a mesh use.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        if not isinstance(mesh, Mesh):
+            raise bad("set_mesh", f"needs a Mesh, not a {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
+        self._mesh, self._depth = mesh, len(_stack())
+        _stack().append(mesh)
+
+    def __enter__(self) -> Mesh:
+        return self._mesh
+
+    def __exit__(self, *exc_info: object) -> None:
+        del _stack()[self._depth:]
+
+
 _local = threading.local()
 
 

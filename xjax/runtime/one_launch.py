@@ -98,7 +98,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
         except TypeError:                   # an unhashable static value
             return fun(*args, **kwargs)
         if found is _ABSENT:
-            found = launches[key] = _compile(fun, launch.__name__, operand_names, args, kwargs)
+            found = launches[key] = _compile(fun, launch.__name__, arrays, operand_names, args, kwargs)
         if found is _PLAIN:
             return fun(*args, **kwargs)
         execute, handlers, unflatten = found
@@ -125,10 +125,9 @@ def _operand(x: Any, args: Sequence[Any]) -> Array | None:
     return None
 
 
-def _compile(fun: Callable, name: str, operand_names: frozenset[str], args: Sequence[Any],
+def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str], args: Sequence[Any],
              kwargs: dict) -> tuple | None:
     """(execute, handlers, unflatten or None for one array) of the call, or _PLAIN."""
-    count = len(operand_names)
     kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
     args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
@@ -155,8 +154,10 @@ def _compile(fun: Callable, name: str, operand_names: frozenset[str], args: Sequ
     if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # a program would copy its argument
         return _PLAIN
     device = home.devices[0]
-    text = lower_program(program, name, platform=device.platform)
-    exe = load(text, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    module = lower_program(program, name, platform=device.platform)
+    if module.callbacks:                                # a launch of these is more than `execute`
+        return _PLAIN
+    exe = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
     execute = exe.execute
     if consts:
         captured = [to_array(c, home) for c in consts]

@@ -151,6 +151,11 @@ class Pmapped:
         return d % rank
 
     def _mesh(self, size: int) -> Mesh:
+        if self._devices is None and backends.process_count(self._backend) > 1:
+            raise bad(self._where, "pmap runs on the devices of one process",
+                      given={"processes": backends.process_count(self._backend)},
+                      fix="use jit or shard_map on arrays over a mesh of all xjax.devices(), or mean the devices of "
+                          "this process: devices=xjax.local_devices().", exc=NotImplementedError)
         devices = list(self._devices or backends.local_devices(backend=self._backend))
         if self._devices is not None and size != len(devices):
             raise bad(self._where, f"{size} rows for {len(devices)} chosen devices",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xjax.core.calls import flatten_function, function_name
@@ -26,7 +26,7 @@ from xjax.ops.elementwise import div
 from xjax.ops.shape import reshape
 from xjax.runtime.array import to_array
 from xjax.runtime.executable import Executable, compile_sharded
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.transforms.batching import batch_program
 from xjax.transforms.jvp import jvp_program
@@ -36,20 +36,30 @@ from xjax.transforms.transpose import transpose_program
 Specs = tuple[PartitionSpec, ...]
 
 
-def shard_map(f: Callable | None = None, /, *, mesh: Mesh, in_specs: Any, out_specs: Any, check_vma: bool = False,
-              axis_names: Any = None) -> Callable:
+def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | None = None,
+              axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
     """Map `f` over the parts of its arguments on the devices of `mesh`.
 
     Args:
       in_specs, out_specs: a `PartitionSpec` for each argument and result, or tree prefixes of them. A result whose spec
-        leaves an axis out must be equal on all devices along it.
+        leaves an axis out must be equal on all devices along it, which is not checked, with `check_vma` or without.
+      mesh: by default that of `with mesh:` or `set_mesh`.
+      axis_names: all axes of the mesh, or none, which means all.
 
-    Raises: ValueError if a dimension is not divisible by the devices that cut it.
+    Raises: ValueError if a dimension is not divisible by the devices that cut it, or there is no mesh.
     """
     if f is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
                                  axis_names=axis_names)
     name = f"shard_map of `{function_name(f)}`"
+    mesh = mesh or current_mesh()
+    if mesh is None:
+        raise bad(name, "there is no mesh", fix="pass mesh=, or call it inside `with mesh:`.", exc=ValueError)
+    if axis_names and set(axis_names) != set(mesh.axis_names):
+        raise bad(name, "the function is mapped over all axes of the mesh or none",
+                  given={"axis_names": sorted(map(str, axis_names)), "mesh": repr(mesh)},
+                  fix="name all axes; a spec that leaves one out keeps an array whole along it.",
+                  exc=NotImplementedError)
 
     @functools.wraps(f)
     def mapped(*args: Any) -> Any:

@@ -33,7 +33,7 @@ class ShapeDtypeStruct:
     __slots__ = ("_type", "sharding")
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None):
-        self._type = ShapedArray(tuple(shape), dtypes.canonicalize_dtype(dtype), weak_type)
+        self._type = ShapedArray(tuple(shape), dtypes.canonicalize_dtype(dtype, allow_extended=True), weak_type)
         self.sharding = sharding
 
     @classmethod
@@ -68,7 +68,7 @@ def abstract(x: Any) -> ShapedArray:
         return typeof(x)
     except TypeError:
         if hasattr(x, "shape") and hasattr(x, "dtype"):
-            return ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype))
+            return ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype, allow_extended=True))
         raise
 
 
@@ -158,7 +158,7 @@ class Lowered(_Stage):
     def as_text(self) -> str:
         """StableHLO; captured arrays are its first arguments."""
         return lower_program(self._found.program, self.fun_name, donated=self._donated_operands(),
-                             platform=backend.default_device().platform)
+                             platform=backend.default_device().platform).text
 
     def compile(self) -> Compiled:
         return Compiled(self._found, self._arguments, self.in_tree, self.fun_name)

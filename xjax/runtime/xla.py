@@ -13,6 +13,7 @@ piece of the wrong size: the callers check both before they launch.
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -293,6 +294,13 @@ def block_until_ready(buffers: Iterable[Buffer]) -> None:
     xc.batched_block_until_ready(list(buffers))
 
 
+def copy_to_host_async(buf: Buffer) -> None:
+    """Start the copy of an array to the host, which `to_numpy` then finds done."""
+    several = isinstance(buf._sharding, GSPMDSharding) and len(buf._sharding.devices) > 1
+    for piece in shards(buf) if several else [buf]:
+        piece._copy_single_device_array_to_host_async()
+
+
 def to_dlpack(buf: Buffer, stream: int | None = None) -> object:
     """DLPack capsule that shares the memory of a single-device buffer and keeps it alive."""
     buf.block_until_ready()
@@ -377,6 +385,7 @@ def compile(
     where = DeviceList(tuple(devices))
     try:
         if host_callbacks:  # jaxlib takes callbacks with a parsed module only
+            _collect_with_python()
             return client.compile_and_load(
                 _parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
             )
@@ -385,6 +394,12 @@ def compile(
         if (readable := compile_error.at_line(str(error), text)) is None:
             raise
         raise readable from None
+
+
+@lru_cache(maxsize=1)
+def _collect_with_python() -> None:
+    """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
+    gc.callbacks.append(lambda phase, info: xc._xla.collect_garbage() if phase == "stop" else None)
 
 
 @lru_cache(maxsize=1)
@@ -541,6 +556,44 @@ def _load_cuda_plugin(version: str, library: str) -> None:
         _register_all(importlib.import_module(f"jaxlib.{name}").registrations())
     if not xc.pjrt_plugin_initialized("cuda"):
         xc.initialize_pjrt_plugin("cuda")
+
+
+# --- Profiling and several processes ---------------------------------------------------------------
+
+
+def profiler() -> ModuleType:
+    """jaxlib's profiler: ``ProfilerSession(options)`` starts one, ``stop_and_export(folder)`` writes it."""
+    return importlib.import_module("jaxlib._profiler")
+
+
+def profile_data() -> ModuleType:
+    """jaxlib's reader of what the profiler wrote."""
+    return importlib.import_module("jaxlib._profile_data")
+
+
+def memory_profile(client: Client) -> bytes:
+    """The memory that arrays and programs hold, as a pprof profile."""
+    return client.heap_profile()
+
+
+def serve_processes(address: str, count: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
+    """The service that lets `count` processes find each other; it runs in one of them."""
+    return _jax.get_distributed_runtime_service(address, count, heartbeat_timeout=heartbeat_timeout,
+                                                shutdown_timeout=shutdown_timeout)
+
+
+def join_processes(address: str, rank: int, init_timeout: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
+    """Connect this process to the service; returns when all processes have, or raises XlaRuntimeError."""
+    client = _jax.get_distributed_runtime_client(
+        address, rank, init_timeout=init_timeout, heartbeat_timeout=heartbeat_timeout,
+        shutdown_timeout=shutdown_timeout, use_compression=True)
+    client.connect()
+    return client
+
+
+def make_gloo_collectives(distributed_client: Any) -> Any:
+    """What CPU devices of several processes sum and gather with."""
+    return _jax.make_gloo_tcp_collectives(distributed_client)
 
 
 # --- Native functions that programs call ---------------------------------------------------------

@@ -1,5 +1,13 @@
-"""Functions named as in SciPy: the public namespace `xjax.scipy`."""
+"""Functions named as in SciPy: the public namespace `xjax.scipy`. Submodules are imported when they are asked for."""
 
-from xjax.scipy import linalg, special
+from xjax.core.public import attributes_of
 
-__all__ = ["linalg", "special"]
+__all__ = ["cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
+           "spatial", "special", "stats"]
+
+
+__getattr__ = attributes_of(__name__, {name: (f"xjax.scipy.{name}", "") for name in __all__})
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,29 +15,21 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.lax.incomplete import stirling_tail
-from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import jit
 from xjax.runtime.one_launch import one_launch
+from xjax.scipy.arguments import floats, reals
+from xjax.scipy.complex_gamma import gamma_of_complex, loggamma_of_complex
+from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
-
-
-def _real(name: str, *xs: Any) -> list[Any]:
-    """The arguments as real floats of one dtype and shape."""
-    where = f"scipy.special.{name}"
-    xs = promote_shapes(where, *promote_inexact(where, *xs))
-    if dtypes.is_complex(typeof(xs[0]).dtype):
-        raise bad(where, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
-                  fix="use the real parts: x.real.", exc=ValueError)
-    return xs
-
+from xjax.transforms.rule_functions import SymbolicZero
 
 # -- gamma --------------------------------------------------------------------------------------------------------
 
 @one_launch
 def gammasgn(x: Any) -> Any:
     """Sign of the gamma function, element-wise: 1 or -1; nan at -1, -2 ...; that of x at 0 and -0."""
-    x, = _real("gammasgn", x)
+    x, = reals("gammasgn", x)
     below = lax.floor(x)
     odd = (x < 0) & (jnp.remainder(below, 2) != 0) | (x == 0) & jnp.signbit(x)
     return jnp.where((x < 0) & (x == below) | (x != x), np.nan, jnp.where(odd, -1, 1).astype(x.dtype))
@@ -45,19 +37,24 @@ def gammasgn(x: Any) -> Any:
 
 @one_launch
 def gamma(x: Any) -> Any:
-    """Gamma function of real numbers, element-wise: ``(x - 1)!`` at whole numbers > 0, nan at -1, -2 ...
+    """Gamma function, element-wise: ``(x - 1)!`` at whole numbers > 0, nan at -1, -2 ...  x: real or complex numbers.
 
     >>> round(float(gamma(5.0)), 3)
     24.0
     """
-    x, = _real("gamma", x)
+    x, = floats("gamma", x)
+    if dtypes.is_complex(x.dtype):
+        return gamma_of_complex(x)
     return gammasgn(x) * lax.exp(lax.lgamma(x))
 
 
 @one_launch
 def loggamma(x: Any) -> Any:
-    """Logarithm of the gamma function of real numbers, element-wise: nan where x <= 0, unlike `gammaln`."""
-    x, = _real("loggamma", x)
+    """Logarithm of the gamma function, element-wise: of real numbers nan where x <= 0, unlike `gammaln`; of complex
+    ones continuous except across the negative real axis."""
+    x, = floats("loggamma", x)
+    if dtypes.is_complex(x.dtype):
+        return loggamma_of_complex(x)
     return jnp.where(x > 0, lax.lgamma(x), np.nan)
 
 
@@ -74,7 +71,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 @one_launch
 def _factorial(n: Any) -> Any:
-    n, = _real("factorial", n)
+    n, = reals("factorial", n)
     return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
 
 
@@ -85,7 +82,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 @one_launch
 def _multigammaln(a: Any, d: int) -> Any:
-    a, = _real("multigammaln", a)
+    a, = reals("multigammaln", a)
     shifted = a[..., None] - np.arange(d, dtype=a.dtype) / a.dtype.type(2)
     return jnp.sum(lax.lgamma(shifted), -1) + a.dtype.type(0.25 * d * (d - 1) * math.log(math.pi))
 
@@ -94,14 +91,14 @@ def _multigammaln(a: Any, d: int) -> Any:
 @jit
 def poch(z: Any, m: Any) -> Any:
     """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0."""
-    z, m = _real("poch", z, m)
+    z, m = reals("poch", z, m)
     size = lax.exp(lax.lgamma(z + m) - lax.lgamma(z))
     return jnp.where(m == 0, 1, gammasgn(z + m) * gammasgn(z) * size)
 
 
 @poch.defjvp
 def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    (z, m), (dz, dm) = _real("poch", *primals), tangents
+    (z, m), (dz, dm) = reals("poch", *primals), tangents
     out, top = poch(z, m), lax.digamma(z + m)
     return out, (out * ((top - lax.digamma(z)) * dz + top * dm)).astype(out.dtype)
 
@@ -111,7 +108,7 @@ def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 @one_launch(arrays=2)
 def betaln(a: Any, b: Any) -> Any:
     """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits."""
-    a, b = _real("betaln", a, b)
+    a, b = reals("betaln", a, b)
     a, b = lax.min(a, b), lax.max(a, b)
     safe_a, safe_b = jnp.where(a >= 10, a, 10), jnp.where(b >= 10, b, 10)
     # Of lgamma(b) - lgamma(a + b) and, if a is large as well, lgamma(a) the large terms cancel by hand.
@@ -127,7 +124,7 @@ def betaln(a: Any, b: Any) -> Any:
 @one_launch(arrays=2)
 def beta(a: Any, b: Any) -> Any:
     """Beta function ``gamma(a) gamma(b) / gamma(a + b)`` of real numbers, element-wise."""
-    a, b = _real("beta", a, b)
+    a, b = reals("beta", a, b)
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
 
 
@@ -141,7 +138,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
 @one_launch(arrays=2)
 def _choices(n: Any, k: Any) -> Any:
-    n, k = _real("comb", n, k)
+    n, k = reals("comb", n, k)
     some = (k <= n) & (n >= 0) & (k >= 0)
     n, k = jnp.where(some, n, 0), jnp.where(some, k, 0)
     return jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1)) / (n + 1), 0)
@@ -149,23 +146,23 @@ def _choices(n: Any, k: Any) -> Any:
 
 @one_launch(arrays=2)
 def _choices_again(n: Any, k: Any) -> Any:
-    n, k = _real("comb", n, k)
+    n, k = reals("comb", n, k)
     return jnp.where((k == 0) & (n >= 0), 1, _choices(n + k - 1, k))
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """Regularised incomplete beta function of real numbers, element-wise; its derivative exists in x only."""
-    return lax.betainc(*_real("betainc", a, b, x))
+    return lax.betainc(*reals("betainc", a, b, x))
 
 
 def gammainc(a: Any, x: Any) -> Any:
     """Regularised lower incomplete gamma function of real numbers, element-wise."""
-    return lax.igamma(*_real("gammainc", a, x))
+    return lax.igamma(*reals("gammainc", a, x))
 
 
 def gammaincc(a: Any, x: Any) -> Any:
     """``1 - gammainc(a, x)``, element-wise, exact where it is small."""
-    return lax.igammac(*_real("gammaincc", a, x))
+    return lax.igammac(*reals("gammaincc", a, x))
 
 
 # -- polygamma and zeta -------------------------------------------------------------------------------------------
@@ -178,12 +175,40 @@ def polygamma(n: Any, x: Any) -> Any:
     if not dtypes.is_int(typeof(n).dtype):
         raise bad("scipy.special.polygamma", "the order must be an integer", given={"n": typeof(n)},
                   fix="pass an int, or convert it with n.astype('int32').", exc=ValueError)
-    return lax.polygamma(*_real("polygamma", n, x))
+    return lax.polygamma(*reals("polygamma", n, x))
+
+
+def _zeta_sum(x: Any, q: Any) -> Any:
+    """The first terms of the zeta function, and the others by Euler and Maclaurin (Johansson 2015, eq. 5)."""
+    count = 12
+    total = sum((q + k) ** -x for k in range(count))
+    end = q + count
+    factor, tail = x / end, 0.5
+    for m in range(1, count):
+        tail = tail + float(bernoulli_numbers(2 * count)[2 * m] / math.factorial(2 * m)) * factor
+        factor = factor * ((x + (2 * m - 1)) / end) * ((x + 2 * m) / end)
+    return total + end ** (1 - x) / (x - 1) + end ** -x * tail
+
+
+@custom_jvp
+def _zeta(x: Any, q: Any) -> Any:
+    return lax.zeta(x, q)
+
+
+@functools.partial(_zeta.defjvp, symbolic_zeros=True)
+def _zeta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x, q), (dx, dq) = primals, tangents
+    change = lax.full_like(x, 0)
+    if not isinstance(dx, SymbolicZero):
+        change = change + dx * jvp(lambda x: _zeta_sum(x, q), (x,), (lax.full_like(x, 1),))[1]
+    if not isinstance(dq, SymbolicZero):
+        change = change - dq * x * _zeta(x + 1, q)
+    return _zeta(x, q), change
 
 
 def zeta(x: Any, q: Any = None) -> Any:
     """Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; None: Riemann's, which has q = 1."""
-    return lax.zeta(*_real("zeta", x, 1 if q is None else q))
+    return _zeta(*jnp.broadcast_arrays(*reals("zeta", x, 1 if q is None else q)))
 
 
 def bernoulli(n: int) -> Any:
@@ -196,11 +221,11 @@ def bernoulli(n: int) -> Any:
     if n < 0:
         raise bad("scipy.special.bernoulli", "`n` must not be negative", given={"n": str(n)}, fix="pass n >= 0.",
                   exc=ValueError)
-    return jnp.asarray(_bernoulli(n), dtypes.canonicalize_dtype(float))
+    return jnp.asarray(bernoulli_numbers(n), dtypes.canonicalize_dtype(float))
 
 
 @functools.lru_cache(64)
-def _bernoulli(n: int) -> np.ndarray:
+def bernoulli_numbers(n: int) -> np.ndarray:
     """By Euler's formula ``2 m! zeta(m) / (2 pi)**m`` for even m, with alternating signs."""
     numbers = np.zeros(max(n, 1) + 1)
     numbers[:2] = 1, -0.5

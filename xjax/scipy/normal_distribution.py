@@ -1,4 +1,4 @@
-"""The normal distribution function, its logarithm and inverse, and the scaled error function they rest on."""
+"""The normal distribution function, its logarithm and inverse."""
 
 from __future__ import annotations
 
@@ -11,23 +11,14 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
-from xjax.numpy.promote import promote_inexact
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import jit
+from xjax.scipy.arguments import single_or_double
+from xjax.scipy.error_functions import erfcx
 from xjax.transforms.custom_jvp import custom_jvp
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-
-
-def _float(name: str, x: Any) -> Any:
-    x, = promote_inexact(f"scipy.special.{name}", x)
-    if not dtypes.is_float(typeof(x).dtype) or typeof(x).dtype.itemsize < 4:
-        raise bad(f"scipy.special.{name}", "takes single and double precision only", given={"x": typeof(x)},
-                  fix="convert it with x.astype('float32').")
-    return x
 
 
 def _is_double(x: Any) -> bool:
@@ -40,7 +31,7 @@ def ndtr(x: Any) -> Any:
 
     Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
-    x = _float("ndtr", x)
+    x, = single_or_double("ndtr", x)
     return lax.erfc(-x * math.sqrt(0.5)) * 0.5
 
 
@@ -60,7 +51,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 @functools.partial(jit, static_argnums=1)
 def _log_ndtr(x: Any, order: int) -> Any:
-    x = _float("log_ndtr", x)
+    x, = single_or_double("log_ndtr", x)
     start = -30.0 if _is_double(x) else -10.0       # below, erfc would leave the normal numbers
     far = lax.min(x, lax.full_like(x, start))
     term, series = lax.full_like(x, 1), lax.full_like(x, 1)
@@ -77,7 +68,8 @@ def _log_ndtr(x: Any, order: int) -> Any:
 def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
     y = log_ndtr(x, series_order)
-    return y, dx * jnp.exp(-0.5 * jnp.square(x) - _HALF_LOG_2PI - y)
+    # exp(-x ** 2 / 2) / sqrt(2 pi) / ndtr(x); far below 0 both are 0, their quotient, in erfcx, is not
+    return y, dx * math.sqrt(2 / math.pi) / erfcx(-x / math.sqrt(2))
 
 
 @custom_jvp
@@ -87,7 +79,7 @@ def ndtri(p: Any) -> Any:
 
     Raises: TypeError unless p is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
-    p = _float("ndtri", p)
+    p, = single_or_double("ndtri", p)
     tail = lax.min(p, 1 - p)
     log_tail = lax.log(jnp.where((tail > 0) & (tail < 0.1), tail, 0.1))
     # Newton's method on the logarithm of the tail, which is nearly a parabola.
@@ -103,23 +95,3 @@ def ndtri(p: Any) -> Any:
 
 # Half a square needs no square of a root.
 ndtri.defjvps(lambda dp, x, p: dp * jnp.exp(0.5 * jnp.square(x) + _HALF_LOG_2PI))
-
-
-@custom_jvp
-@jit
-def erfcx(x: Any) -> Any:
-    """``exp(x**2) * erfc(x)``, element-wise, also where that is 0 times infinity.
-
-    Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
-    """
-    x = _float("erfcx", x)
-    start = 10.0 if _is_double(x) else 4.0
-    near = lax.min(x, lax.full_like(x, start))
-    far = lax.max(x, lax.full_like(x, start))
-    ratio, series = 0.5 / (far * far), lax.full_like(x, 1)
-    for k in range(12, 0, -1):                      # 1 - 1 r + 1 3 r**2 - 1 3 5 r**3 ..., from the inside
-        series = 1 - (2 * k - 1) * ratio * series
-    return jnp.where(x < start, lax.exp(near * near) * lax.erfc(near), series / (far * math.sqrt(math.pi)))
-
-
-erfcx.defjvps(lambda dx, y, x: dx * (2 * x * y - 2 / math.sqrt(math.pi)))

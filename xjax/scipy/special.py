@@ -12,14 +12,14 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.core import dtypes
-from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.public import attributes_of
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.runtime.jit import jit
 from xjax.runtime.one_launch import one_launch
+from xjax.scipy.arguments import reals
+from xjax.scipy.error_functions import dawsn, erfcx, fresnel, wofz
 from xjax.scipy.gamma_functions import (
     bernoulli,
     beta,
@@ -37,14 +37,18 @@ from xjax.scipy.gamma_functions import (
     polygamma,
     zeta,
 )
-from xjax.scipy.normal_distribution import erfcx, log_ndtr, ndtr, ndtri
+from xjax.scipy.hypergeometric import hyp1f1, hyp2f1
+from xjax.scipy.integrals import exp1, expi, expn, owens_t, sici, spence
+from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
+from xjax.scipy.recurrences import bessel_jn, sph_harm_y
 from xjax.transforms.custom_jvp import custom_jvp
 
 __all__ = [
-    "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfcx",
-    "erfinv", "expit", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e",
-    "kl_div", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "poch",
-    "polygamma", "rel_entr", "softmax", "xlog1py", "xlogy", "zeta"]
+    "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
+    "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
+    "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
+    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
+    "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta"]
 
 
 # -- one operation ------------------------------------------------------------------------------------------------
@@ -144,10 +148,7 @@ def entr(x: Any) -> Any:
 
     Raises: ValueError for complex numbers.
     """
-    x, = promote_inexact("scipy.special.entr", x)
-    if dtypes.is_complex(typeof(x).dtype):
-        raise bad("scipy.special.entr", "complex numbers are not accepted", given={"x": typeof(x)},
-                  fix="use the real parts: x.real.", exc=ValueError)
+    x, = reals("entr", x)
     return jnp.where(x < 0, -np.inf, -_xlogx(x))
 
 
@@ -168,11 +169,7 @@ def kl_div(p: Any, q: Any) -> Any:
 
 
 def _relative_entropy(name: str, p: Any, q: Any) -> tuple[Any, Any, Any]:
-    where = f"scipy.special.{name}"
-    p, q = promote_shapes(where, *promote_inexact(where, p, q))
-    if dtypes.is_complex(typeof(p).dtype):
-        raise bad(where, "complex numbers are not accepted", given={"p": typeof(p), "q": typeof(q)},
-                  fix="use the real parts: x.real.", exc=ValueError)
+    p, q = reals(name, p, q)
     positive = (p > 0) & (q > 0)
     inside, beside = jnp.where(positive, p, 1), jnp.where(positive, q, 1)
     entropy = jnp.where(positive, _xlogx(inside) - xlogy(inside, beside),
@@ -207,3 +204,6 @@ def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
 def log_softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
     """Logarithm of `softmax`, exact where that is 0."""
     return normalize.log_softmax(x, axis)
+
+
+__getattr__ = attributes_of(__name__)

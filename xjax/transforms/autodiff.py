@@ -81,7 +81,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
         lin = linearize_flat(flat, leaves, active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
-        g = _gradients(lin, lin.program.consts, [typeof(value).dtype.type(1)], leaves)
+        g = _gradients(lin, lin.program.consts, [typeof(value).dtype.type(1)], [typeof(x) for x in leaves])
         g = tree_unflatten(treedef, g)
         g = g[0] if isinstance(argnums, int) else tuple(g)
         value = tree_unflatten(flat.out_tree, lin.outs)
@@ -90,13 +90,13 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     return value_and_grad_f
 
 
-def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
+def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     """Cotangents of all inputs from cotangents of the outputs, zeros made real."""
     cts = [ct for ct, flag in zip(cts, lin.nonzero, strict=True) if flag]
     j = lin.program.jaxpr
     found = iter(backward(j, residuals, [LinearInput(v.aval) for v in j.invars], cts))
-    return [_as_result(next(found) if flag else Zero(typeof(x).tangent()))
-            for x, flag in zip(primals, lin.active, strict=True)]
+    return [_as_result(next(found) if flag else Zero(aval.tangent()))
+            for aval, flag in zip(avals, lin.active, strict=True)]
 
 
 def _as_result(ct: Any) -> Any:

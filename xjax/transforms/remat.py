@@ -182,14 +182,19 @@ def two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | No
 
 
 def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], list]:
-    """(Values to save, equations to run again) so that the residuals can be had; backwards from these."""
+    """(Values to save, equations to run again) so that the residuals can be had; backwards from these.
+
+    Where values are computed again, that is told again; what acts on the world acts once, and its results are saved.
+    """
     needed = {v for v in residuals if type(v) is Var}
     saved, again = [], []
     for eqn in reversed(j.eqns):
         wanted = [v for v in eqn.outvars if v in needed]
-        if not wanted:
+        effects = eqn.effects
+        if not wanted and not effects:
             continue
-        if policy is not None and policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params):
+        if "io" in effects or (policy is not None and
+                               policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params)):
             saved += wanted
         else:
             again.append(eqn)

@@ -13,9 +13,8 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.lowering import lower_closed
+from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
-from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import NOT_LINEAR
@@ -62,8 +61,7 @@ def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable, jvp: An
 def lower_by(function: Callable[..., Sequence[Any]]) -> Callable:
     """Lowering of a primitive with several results as the program of ``function(*arrays, **params)``."""
     def lower(b: Builder, outs: Any, *xs: Value, **params: Any) -> list[Value]:
-        closed = trace_to_jaxpr(lambda *arrays: function(*arrays, **params), [x.aval for x in xs])
-        return lower_closed(b, closed, xs)
+        return lower_function(b, lambda *arrays: function(*arrays, **params), xs)
     return lower
 
 

@@ -25,7 +25,7 @@ from xjax.lax.linalg.matrices import (
     upper_triangle,
 )
 from xjax.ops.arrange import batched_in_front
-from xjax.ops.elementwise import add, div, mul, neg
+from xjax.ops.elementwise import add, div, neg
 from xjax.ops.makers import accumulate
 from xjax.ops.shape import move_axis, reshape, squeeze
 
@@ -168,24 +168,3 @@ def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
 
 cholesky_p = matrix_primitive("cholesky", type_rule=_cholesky_type, lower=_cholesky_lower, jvp=_cholesky_jvp,
                               multiple_results=False)
-
-
-# -- symmetric_product ----------------------------------------------------------------------------------------------
-
-def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
-                      symmetrize_output: bool = False) -> Any:
-    """``alpha * a @ a^T + beta * c``.
-
-    Args:
-      a_matrix: float[..., n, m]; c_matrix: float[..., n, n], symmetric.
-      symmetrize_output: copy the lower triangle of the result to the upper one.
-    """
-    a, c = typeof(a_matrix), typeof(c_matrix)
-    for aval in (a, c):
-        check_matrix("symmetric_product", aval)
-    if a.dtype != c.dtype or (*a.shape[:-1], a.shape[-2]) != c.shape or dtypes.is_complex(a.dtype):
-        raise bad("lax.linalg.symmetric_product", "takes real matrices [..., n, m] and [..., n, n]",
-                  given={"a_matrix": a, "c_matrix": c}, fix="make dtypes and sizes agree.", exc=ValueError)
-    number = a.dtype.type
-    found = add(mul(product(a_matrix, swapped(a_matrix)), number(alpha)), mul(c_matrix, number(beta)))
-    return add(lower_triangle(found), swapped(lower_triangle(found, -1))) if symmetrize_output else found

@@ -3,6 +3,7 @@
 Matrices are the last two axes; integers become floats. A matrix that has no result gives NaN, never an error.
 """
 
+from xjax.core.public import attributes_of
 from xjax.numpy.contract import matmul, tensordot, vecdot
 from xjax.numpy.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from xjax.numpy.linalg.determinants import det, slogdet
@@ -29,3 +30,5 @@ __all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigva
            "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer",
            "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace",
            "vecdot", "vector_norm"]
+
+__getattr__ = attributes_of(__name__)

@@ -6,14 +6,14 @@ from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.lax import Precision, stop_gradient
 from xjax.lax import linalg as lax_linalg
-from xjax.lax import stop_gradient
 from xjax.lax.linalg.matrices import adjoint, product
 from xjax.lax.linalg.solve import solve_factored
 from xjax.lax.linear_solve import custom_linear_solve
-from xjax.numpy import arange, broadcast_to, eye, tril, triu
+from xjax.numpy import arange, broadcast_to, diag, expand_dims, eye, matmul, tril, triu
 from xjax.numpy import linalg as numpy_linalg
-from xjax.numpy.linalg.arguments import matrices, system
+from xjax.numpy.linalg.arguments import inexact, matrices, system
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
 
@@ -132,6 +132,33 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     return found[1:] if mode == "r" else found
 
 
+@one_launch(arrays=2)
+def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+                overwrite_a: bool = False, overwrite_c: bool = False) -> tuple[Any, ...]:
+    """``c @ Q`` and R, for the Q of ``a = Q @ R`` with orthonormal columns.
+
+    Args:
+      a: [..., m, n], k = min(m, n). c: [..., p, m] or [m]; for mode "left" [..., k, p] or [k].
+      mode: "right", or "left": ``Q @ c``. pivoting: decompose ``a[:, p]``. conjugate: take the conjugate of Q.
+    Returns: (product, R [..., k, n]), with `pivoting` also p, int32[..., n].
+    Raises: ValueError for another mode, or if the shapes do not fit.
+    """
+    where = "scipy.linalg.qr_multiply"
+    if mode not in ("right", "left"):
+        raise bad(where, f"`mode` is {mode!r}", fix="pass 'right' or 'left'.", exc=ValueError)
+    a, c = inexact(where, matrices(where, a), c)
+    vector = c.ndim == 1
+    c = expand_dims(c, (int(mode == "left"),)) if vector else c
+    size, axis = (min(a.shape[-2:]), -2) if mode == "left" else (a.shape[-2], -1)
+    if c.shape[axis] != size:
+        raise bad(where, f"`c` does not fit Q on the {mode}", given={"a": a.aval, "c": c.aval},
+                  fix=f"axis {axis} of c must have {size} elements.", exc=ValueError)
+    q, r, *order = lax_linalg.qr(a, pivoting=pivoting, full_matrices=False)
+    q = q.conj() if conjugate else q
+    found = matmul(q, c, precision=Precision.HIGHEST) if mode == "left" else matmul(c, q, precision=Precision.HIGHEST)
+    return (found.ravel() if vector else found), r, *order
+
+
 @one_launch
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
         check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:
@@ -164,6 +191,37 @@ def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False,
                   fix="leave b, eigvals and type out; with L = cholesky(b, lower=True) solve for L^-1 a L^-H.",
                   exc=NotImplementedError)
     w, v = numpy_linalg.eigh(matrices(where, a, square=True), "L" if lower else "U")
+    return w if eigvals_only else (w, v)
+
+
+def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str = "a",
+                     select_range: tuple[int, int] | None = None, tol: float | None = None, key: Any = None) -> Any:
+    """Eigenvalues, ascending, and eigenvectors of the Hermitian matrix with diagonal `d` and `e` above it: by `eigh`.
+
+    Args:
+      d: [n], of which the real part is read; e: [n - 1]. eigvals_only: without vectors.
+      select: "a": all; "i": those with the numbers select_range[0] ... select_range[1].
+      tol, key: of iterative methods; accepted, and do nothing.
+    Returns: (w [k], v [n, k]), or w.
+    Raises: ValueError for another selection, or if the shapes do not fit; NotImplementedError for select "v".
+
+    >>> eigh_tridiagonal(np.array([2.0, 2.0]), np.array([1.0]), eigvals_only=True).round(4).tolist()
+    [1.0, 3.0]
+    """
+    where = "scipy.linalg.eigh_tridiagonal"
+    if select == "v":
+        raise bad(where, "how many eigenvalues a range holds is not known while tracing",
+                  fix="compute all, and choose from them.", exc=NotImplementedError)
+    if select not in ("a", "i") or (select == "i" and (select_range is None or select_range[0] > select_range[1])):
+        raise bad(where, "the selection has no meaning", given={"select": select, "select_range": select_range},
+                  fix="pass select='a', or select='i' with select_range=(first, last).", exc=ValueError)
+    d, e = inexact(where, d, e)
+    if d.ndim != 1 or e.shape != (d.shape[0] - 1,):
+        raise bad(where, "takes d[n] and e[n - 1]", given={"d": d.aval, "e": e.aval}, fix="use vmap for batches.",
+                  exc=ValueError)
+    w, v = numpy_linalg.eigh(diag(d.real).astype(d.dtype) + diag(e, 1) + diag(e.conj(), -1), symmetrize_input=False)
+    first, last = (0, d.shape[0] - 1) if select_range is None or select == "a" else select_range
+    w, v = w[first:last + 1], v[:, first:last + 1]
     return w if eigvals_only else (w, v)
 
 

@@ -124,6 +124,28 @@ def companion(a: Any) -> Any:
     return _with_first_row(-a[..., 1:] / a[..., :1], np.eye(a.shape[-1] - 1, k=-1))
 
 
+@one_launch
+def fiedler_companion(a: Any) -> Any:
+    """The matrix with five diagonals whose eigenvalues are the roots of ``a[0] x^n + ... + a[n]``.  a: [..., n + 1].
+
+    >>> fiedler_companion(np.array([1.0, -6.0, 11.0, -6.0])).tolist()
+    [[6.0, -11.0, 1.0], [1.0, 0.0, 0.0], [0.0, 6.0, 0.0]]
+    """
+    where = "scipy.linalg.fiedler_companion"
+    a, = _vectors(where, *promote_inexact(where, operand(where, a)), least=1)
+    n = a.shape[-1] - 1
+    roots = -a[..., 1:] / a[..., :1]
+    values = concatenate([roots, zeros((*a.shape[:-1], 2), a.dtype).at[..., 1].set(1)], -1)
+    # Even rows i have coefficients i + 1 (before the diagonal) and i + 2 (after it), and a 1 behind; odd ones only a 1.
+    index = np.full((n + 2, n + 2), n)
+    even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
+    index[even, even + 1] = even + 1
+    index[even, even + 2] = index[odd, odd - 2] = n + 1
+    index[even[1:], even[1:] - 1] = even[1:]
+    index[:2, 0] = (0, n + 1)
+    return values[..., index[:n, :n]]
+
+
 def _with_first_row(row: Any, below: Any) -> Any:
     """`row` [..., n] on top of the other rows of `below`, which are the same for all."""
     rest = broadcast_to(asarray(below[1:], dtype=row.dtype), (*row.shape[:-1], row.shape[-1] - 1, row.shape[-1]))
@@ -177,6 +199,54 @@ def hilbert(n: int) -> Any:
     """The Hilbert matrix ``1 / (i + j + 1)``, [n, n]."""
     i, j = _offsets(n, n)
     return asarray(1 / (i + j + 1), dtype=default_float())
+
+
+def _floats(entries: Any) -> Any:
+    """A square matrix of Python integers of any size; infinite where they exceed a float."""
+    rounded = [[float(x) if x.bit_length() < 1024 else math.inf if x > 0 else -math.inf for x in row]
+               for row in entries]
+    return asarray(np.array(rounded).reshape(len(entries), len(entries)), dtype=default_float())
+
+
+def invhilbert(n: int) -> Any:
+    """The inverse of the Hilbert matrix, [n, n]: whole numbers, rounded to floats.
+
+    >>> invhilbert(2).tolist()
+    [[4.0, -6.0], [-6.0, 12.0]]
+    """
+    return _floats([[(-1) ** (i + j) * (i + j + 1) * math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1)
+                     * math.comb(i + j, i) ** 2 for j in range(n)] for i in range(n)])
+
+
+def _pascal(where: str, n: int, kind: str | None, inverse: bool) -> Any:
+    """Binomial coefficients L, of alternating signs if `inverse`; L, its transpose, or their product."""
+    if kind not in (None, "symmetric", "lower", "upper"):
+        raise bad(where, f"`kind` is {kind!r}", fix="pass 'symmetric', 'lower' or 'upper'.", exc=ValueError)
+    sign = -1 if inverse else 1
+    lower = np.array([[sign ** (i + j) * math.comb(i, j) for j in range(n)] for i in range(n)], object).reshape(n, n)
+    if kind == "lower":
+        return _floats(lower)
+    if kind == "upper":
+        return _floats(lower.T)
+    return _floats(lower.T @ lower if inverse else lower @ lower.T)
+
+
+def pascal(n: int, kind: str | None = None) -> Any:
+    """The Pascal matrix [n, n] of binomial coefficients.  kind: None or "symmetric", or its factor "lower" or "upper".
+
+    >>> pascal(3).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
+    """
+    return _pascal("scipy.linalg.pascal", n, kind, inverse=False)
+
+
+def invpascal(n: int, kind: str | None = None) -> Any:
+    """The inverse of `pascal`, whole numbers as well.
+
+    >>> invpascal(2).tolist()
+    [[2.0, -1.0], [-1.0, 1.0]]
+    """
+    return _pascal("scipy.linalg.invpascal", n, kind, inverse=True)
 
 
 def helmert(n: int, full: bool = False) -> Any:

@@ -1,0 +1,85 @@
+"""Compiled functions of large arrays: what the CPU forms of sort, argmax, cumsum, random bits, convolutions bring."""
+
+import time
+
+import numpy as np
+from pairs import load, main
+
+MILLION = 1_000_000
+
+
+def cases(jax, jnp):
+    """name -> (function, arguments as NumPy arrays)."""
+    lax, rng = jax.lax, np.random.default_rng(0)
+    key = np.array([0, 7], np.uint32)
+
+    def normal(*shape):
+        return rng.standard_normal(shape, dtype=np.float32)
+
+    long, short, wide, rows = normal(10 * MILLION), normal(MILLION), normal(4000, 2500), normal(10_000, 100)
+    images, taps = normal(32, 32, 32, 32), normal(5, 5, 32, 32)
+    layers = ("NHWC", "HWIO", "NHWC")
+    planes, depthwise = normal(8, 32, 32, 64), normal(3, 3, 1, 64)
+
+    def convolve(x, w, groups=1):
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layers, feature_group_count=groups)
+
+    def attention(x, w):
+        q, k, v = (x @ w[i] for i in range(3))
+        return (jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2) / 8.0) @ v).sum()
+
+    def layer_norm(x, gain):
+        mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return ((x - mean) * lax.rsqrt(var + 1e-5) * gain).sum()
+
+    return {
+        "x + c": (lambda x: x + 1.5, long), "exp": (jnp.exp, long),
+        "chain": (lambda x: jnp.tanh(x * 2 + 1) * x, long), "where": (lambda x: jnp.where(x > 0, x, 0.1 * x), long),
+        "sum": (jnp.sum, long), "sum axis 0": (lambda x: x.sum(0), wide), "sum axis 1": (lambda x: x.sum(1), wide),
+        "max": (jnp.max, short), "max axis 0": (lambda x: x.max(0), wide), "max axis 1": (lambda x: x.max(1), wide),
+        "mean": (jnp.mean, long), "var": (jnp.var, long), "median": (jnp.median, short),
+        "sort": (jnp.sort, short), "argsort": (jnp.argsort, short), "sort rows": (jnp.sort, rows),
+        "argmax": (jnp.argmax, long), "argmax rows": (lambda x: x.argmax(1), wide),
+        "cumsum": (jnp.cumsum, long), "cumsum axis 0": (lambda x: jnp.cumsum(x, 0), wide),
+        "cumsum axis 1": (lambda x: jnp.cumsum(x, 1), wide),
+        "top_k": (lambda x: lax.top_k(x, 10), short),
+        "searchsorted": (lambda x, y: jnp.searchsorted(jnp.sort(x), y), rows.ravel(), short),
+        "take": (lambda x, i: x[i], short, rng.integers(0, MILLION, MILLION)),
+        "add at": (lambda x, i: x.at[i].add(1.0), short, rng.integers(0, MILLION, MILLION)),
+        "segment_sum": (lambda x, i: jax.ops.segment_sum(x, i, 1000), rows, rng.integers(0, 1000, len(rows))),
+        "uniform": (lambda k: jax.random.uniform(k, (10 * MILLION,)), key),
+        "normal": (lambda k: jax.random.normal(k, (10 * MILLION,)), key),
+        "bernoulli": (lambda k: jax.random.bernoulli(k, 0.5, (10 * MILLION,)), key),
+        "permutation": (lambda k: jax.random.permutation(k, MILLION), key),
+        "matmul": (jnp.matmul, normal(1000, 1000), normal(1000, 1000)),
+        "transpose": (lambda x: x.T + 0, wide), "fft": (jnp.fft.rfft, short),
+        "conv": (convolve, images, taps),
+        "conv weight gradient": (jax.grad(lambda w, x: jnp.sum(convolve(x, w) ** 2)), taps, images),
+        "depthwise conv": (lambda x, w: convolve(x, w, 64), planes, depthwise),
+        "softmax": (jax.nn.softmax, wide),
+        "attention gradient": (jax.grad(attention, (0, 1)), normal(8, 128, 64), normal(3, 64, 64)),
+        "layer norm gradient": (jax.grad(layer_norm, (0, 1)), normal(8, 512, 256), normal(256)),
+    }
+
+
+def work(library: str) -> dict[str, float]:
+    jax, jnp = load(library)
+    out = {}
+    for name, (function, *arrays) in cases(jax, jnp).items():
+        compiled, arrays = jax.jit(function), [jnp.asarray(x) for x in arrays]
+        jax.block_until_ready(compiled(*arrays))
+        times = []
+        while len(times) < 3 or (sum(times) < 0.3 and len(times) < 30):
+            start = time.perf_counter()
+            jax.block_until_ready(compiled(*arrays))
+            times.append(time.perf_counter() - start)
+        out[name] = min(times)
+    return out
+
+
+if __name__ == "__main__":
+    goals = {"x + c": 0.6, "exp": 0.6, "uniform": 0.25, "normal": 0.25, "sort": 0.3, "argsort": 0.25, "argmax": 0.08,
+             "cumsum": 0.5, "cumsum axis 0": 0.25, "depthwise conv": 0.1, "conv weight gradient": 0.6}
+    names = ("chain", "where", "sum", "mean", "var", "median", "max", "take", "top_k", "fft", "conv", "matmul",
+             "transpose", "softmax", "permutation", "bernoulli", "searchsorted")
+    main(work, limit=dict.fromkeys(names, 1.0) | goals)

@@ -1,0 +1,87 @@
+"""Arrays so large that the CPU takes another way than the plain operation: argmax by blocks, cumsum by loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.types import ShapedArray
+from xjax.ops.argmax_on_cpu import has_blocks
+from xjax.ops.cumsum_on_cpu import has_loop
+
+RNG = np.random.default_rng(0)
+
+
+# -- argmax and argmin --------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("shape", [(1024,), (3000,), (3, 1024), (2, 2, 1151)], ids=str)
+def test_positions_equal_numpy(shape):
+    assert has_blocks(ShapedArray(shape, np.dtype(np.float32)), len(shape) - 1, ShapedArray((), np.dtype(np.int32)))
+    found = xjax.jit(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)))
+    few = RNG.integers(0, 9, shape).astype(np.float32)                      # many ties: the first one counts
+    nan, infinite, last = few.copy(), few.copy(), few.copy()
+    nan.reshape(-1)[[700, 900]] = np.nan
+    infinite.reshape(-1)[[5, 800]], infinite.reshape(-1)[[9, 801]] = np.inf, -np.inf        # their sum is NaN
+    last[..., -1], last[..., -2] = 99, -99                                  # in the block that overlaps
+    for x in (few, -few, nan, infinite, last, np.full(shape, -np.inf, np.float32), np.zeros(shape, np.float32)):
+        highest, lowest = found(x)
+        np.testing.assert_array_equal(highest, np.argmax(x, -1))
+        np.testing.assert_array_equal(lowest, np.argmin(x, -1))
+        assert highest.dtype == np.int32
+
+
+def test_argmax_under_transforms():
+    x = RNG.standard_normal((4, 2000)).astype(np.float32)
+    np.testing.assert_array_equal(xjax.vmap(jnp.argmax)(x), x.argmax(1))
+    np.testing.assert_array_equal(xjax.vmap(jnp.argmax, 1)(x), x.argmax(0))
+    np.testing.assert_array_equal(lax.map(jnp.argmax, x), x.argmax(1))
+    assert float(xjax.grad(lambda x: x[0, 0] * jnp.argmax(x).astype(np.float32))(x)[0, 0]) == x.argmax()
+
+
+# -- cumsum -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
+@pytest.mark.parametrize("shape, axis", [((1 << 14,), 0), ((50_001,), 0), ((200, 100), 0), ((2, 100, 10, 10), 1),
+                                         ((40_000, 1), 0), ((1, 40_000), 1)], ids=str)
+def test_sums_equal_numpy(shape, axis, reverse):
+    assert has_loop(ShapedArray(shape, np.dtype(np.float32)), axis)
+    x = RNG.standard_normal(shape)
+    turned = np.flip(x, axis) if reverse else x
+    want = np.cumsum(turned, axis)
+    want = np.flip(want, axis) if reverse else want
+    f = xjax.jit(lambda x: lax.cumsum(x, axis, reverse))
+    # each sum is rounded at most (pieces + elements of a piece + streams) times, and not all one way
+    np.testing.assert_allclose(f(x.astype(np.float32)), want, rtol=0, atol=2e-6 * np.abs(x).sum(axis).max())
+    with xjax.enable_x64():
+        np.testing.assert_allclose(f(x), want, rtol=0, atol=1e-10)
+        np.testing.assert_array_equal(f((x * 1e6).astype(np.int64)),
+                                      np.flip(np.cumsum(np.flip((x * 1e6).astype(np.int64), axis), axis), axis)
+                                      if reverse else np.cumsum((x * 1e6).astype(np.int64), axis))
+
+
+def test_a_long_sum_is_more_exact_than_one_loop():
+    """One float32 sum of all elements drifts, as NumPy's does; sums of pieces do not."""
+    x = np.full(2_000_000, 0.1, np.float32)
+    exact = np.cumsum(x.astype(np.float64))
+    assert np.abs(np.asarray(jnp.cumsum(x)) - exact).max() < 0.05 * np.abs(np.cumsum(x) - exact).max()
+
+
+def test_infinities_and_nan_stay_where_they_come():
+    x = np.zeros(1 << 14, np.float32)
+    x[5000], x[9000] = np.inf, np.nan
+    found = np.asarray(jnp.cumsum(x))
+    assert (found[:5000] == 0).all() and (found[5000:9000] == np.inf).all() and np.isnan(found[9000:]).all()
+    rows = np.zeros((200, 100), np.float32)
+    rows[50, 3] = np.inf
+    found = np.asarray(jnp.cumsum(rows, 0))
+    assert (found[50:, 3] == np.inf).all() and np.isfinite(np.delete(found, 3, 1)).all()
+
+
+def test_gradient_is_the_sum_from_the_other_end():
+    weights = RNG.standard_normal((200, 100))
+    with xjax.enable_x64():
+        slope = xjax.grad(lambda x: (jnp.cumsum(x, 0) * weights).sum())(np.ones((200, 100)))
+        np.testing.assert_allclose(slope, np.flip(np.cumsum(np.flip(weights, 0), 0), 0), rtol=0, atol=1e-10)

@@ -1,0 +1,134 @@
+"""Where arrays lie: constraints inside programs, arrays made of parts, the current mesh, live arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from xjax.sharding import PartitionSpec as P
+
+MESH = xjax.make_mesh((2, 2), ("x", "y"))
+ROWS = NamedSharding(MESH, P("x"))
+TILES = NamedSharding(MESH, P("x", "y"))
+X = np.arange(16.0, dtype=np.float32).reshape(4, 4)
+
+
+@pytest.mark.parametrize("make", [
+    lambda f: f,
+    xjax.jit,
+    lambda f: xjax.jit(lambda x: xjax.jvp(f, (x,), (x,))[1]),
+    lambda f: xjax.grad(lambda x: f(x).sum()),
+    lambda f: xjax.jit(xjax.grad(lambda x: f(x).sum())),
+], ids=["eager", "jit", "jvp", "grad", "jit of grad"])
+def test_constraint_keeps_values_and_sets_the_sharding(make):
+    found = make(lambda x: lax.with_sharding_constraint(x * x, TILES))(jnp.asarray(X))
+    plain = make(lambda x: x * x)(jnp.asarray(X))
+    np.testing.assert_array_equal(found, plain)
+    if found.sharding != plain.sharding:                    # the gradient is the compiler's to place
+        assert found.sharding == TILES
+
+
+def test_constraint_of_trees_and_of_specs_over_the_current_mesh():
+    tree = {"a": jnp.asarray(X), "b": (jnp.asarray(X), 1.0)}
+    out = lax.with_sharding_constraint(tree, {"a": TILES, "b": None})
+    assert out["a"].sharding == TILES and out["b"][1] == 1.0
+    with MESH:
+        assert lax.with_sharding_constraint(jnp.asarray(X), P("x")).sharding == ROWS
+    with xjax.set_mesh(MESH) as mesh:
+        assert mesh is MESH
+        free = xjax.jit(lambda x: lax.with_sharding_constraint(x, P(P.UNCONSTRAINED, "y")))(X)
+        assert free.sharding.spec[1] == "y"
+    with pytest.raises(ValueError, match="(?s)needs a mesh.*fix:"):
+        lax.with_sharding_constraint(X, P("x"))
+
+
+def test_constraint_under_vmap_leaves_the_new_axis_to_the_compiler():
+    out = xjax.jit(xjax.vmap(lambda x: lax.with_sharding_constraint(x, ROWS), 1, 1))(np.stack([X, X + 1], 1))
+    np.testing.assert_array_equal(out, np.stack([X, X + 1], 1))
+    assert out.sharding.spec[0] == "x"
+
+
+def test_wrong_constraints():
+    with pytest.raises(ValueError, match="(?s)cut.*fix:"):
+        lax.with_sharding_constraint(jnp.ones(3), ROWS)
+    with pytest.raises(TypeError, match="no sharding"):
+        lax.with_sharding_constraint(X, "x")
+    with pytest.raises(NotImplementedError, match="(?s)pmap and shard_map.*fix:"):
+        xjax.pmap(lambda x: lax.with_sharding_constraint(x, ROWS))(np.ones((2, 4)))
+    with pytest.raises(TypeError, match="needs a Mesh"):
+        xjax.set_mesh("x")
+
+
+def test_shard_map_takes_the_current_mesh():
+    double = lambda x: 2 * x
+    with MESH:
+        out = xjax.shard_map(double, in_specs=P("x", "y"), out_specs=P("x", "y"))(X)
+    np.testing.assert_array_equal(out, 2 * X)
+    with pytest.raises(ValueError, match="(?s)no mesh.*fix:"):
+        xjax.shard_map(double, in_specs=P("x"), out_specs=P("x"))
+    with pytest.raises(NotImplementedError, match="all axes of the mesh"):
+        xjax.shard_map(double, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+
+
+@pytest.mark.parametrize("sharding", [ROWS, TILES, NamedSharding(MESH, P()), SingleDeviceSharding(xjax.devices()[1])],
+                         ids=["rows", "tiles", "whole", "one device"])
+def test_arrays_made_of_parts(sharding):
+    asked = []
+    made = xjax.make_array_from_callback((4, 4), sharding, lambda i: asked.append(i) or X[i])
+    assert len(asked) == len({str(i) for i in asked})                       # each different part once
+    again = xjax.make_array_from_single_device_arrays((4, 4), sharding, [s.data for s in made.addressable_shards])
+    local = xjax.make_array_from_process_local_data(sharding, {"x": X})["x"]
+    for found in (made, again, local):
+        np.testing.assert_array_equal(found, X)
+        assert found.sharding == sharding and isinstance(found.addressable_shards[0], xjax.Shard)
+    assert xjax.make_array_from_callback((), SingleDeviceSharding(xjax.devices()[0]), lambda i: 3, dtype="float32") == 3
+
+
+def test_wrong_parts():
+    with pytest.raises(ValueError, match="(?s)wrong shape.*fix:"):
+        xjax.make_array_from_callback((4, 4), ROWS, lambda i: X)
+    parts = [s.data for s in xjax.device_put(X, ROWS).addressable_shards]
+    with pytest.raises(ValueError, match="each device"):
+        xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[:3])
+    with pytest.raises(ValueError, match="another device"):
+        xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[::-1])
+    with pytest.raises(ValueError, match="does not hold"):
+        xjax.make_array_from_process_local_data(ROWS, X[:1], (4, 4))
+
+
+def test_known_values_compute_while_a_function_is_traced():
+    @xjax.jit
+    def f(x):
+        with xjax.ensure_compile_time_eval():
+            n = int(jnp.arange(4).sum())                    # a number, though f is being traced
+        return x * n
+
+    assert f(2.0) == 12.0
+
+    def g(x):
+        with xjax.ensure_compile_time_eval():
+            return x + 1
+
+    with pytest.raises(xjax.errors.UnexpectedTracerError, match="(?s)ensure_compile_time_eval.*argument `x`.*fix:"):
+        xjax.jit(g)(1.0)
+
+
+def test_live_arrays_and_processes():
+    x = jnp.arange(5.0)
+    assert any(y is x for y in xjax.live_arrays()) and any(y is x for y in xjax.live_arrays("cpu"))
+    assert xjax.copy_to_host_async({"x": x, "n": 1})["x"] is x
+    x.delete()
+    assert not any(y is x for y in xjax.live_arrays())
+    assert xjax.process_indices() == xjax.host_ids() == [0] and xjax.host_count() == 1 and xjax.host_id() == 0
+    assert isinstance(xjax.devices()[0], xjax.Device)
+    text = xjax.print_environment_info(return_string=True)
+    assert f"xjax    {xjax.__version__}" in text and "jaxlib" in text and "cpu" in text
+
+
+def test_one_device_mesh():
+    one = NamedSharding(Mesh(xjax.devices()[:1], "x"), P("x"))
+    np.testing.assert_array_equal(xjax.jit(lambda x: lax.with_sharding_constraint(x, one) + 1)(X), X + 1)

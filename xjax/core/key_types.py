@@ -1,0 +1,67 @@
+"""Types of random keys: `KeyType`, a dtype that NumPy does not know, and the words that stand for keys on a device.
+
+A key of a generator is a few words uint32; an array of keys of shape S is, on a device, an array uint32[S, words].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.types import ShapedArray
+
+
+class KeyKind(NamedTuple):
+    """A generator of random bits, as types know it: its name, its short name, and how many words its keys have."""
+
+    name: str
+    tag: str
+    words: int
+
+    def __str__(self) -> str:
+        return self.tag
+
+
+class KeyType(dtypes.ExtendedDType):
+    """Dtype of the keys of one generator; there is one object for each.
+
+    >>> KEY_TYPES["threefry2x32"], KEY_TYPES["rbg"].itemsize
+    (key<fry>, 16)
+    """
+
+    __slots__ = ("kind", "name", "itemsize")
+    type = dtypes.prng_key
+
+    def __init__(self, kind: KeyKind):
+        self.kind = kind
+        self.name = f"key<{kind.tag}>"
+        self.itemsize = 4 * kind.words
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self):
+        return _key_type, (self.kind.name,)
+
+
+KEY_TYPES: dict[str, KeyType] = {
+    name: KeyType(KeyKind(name, tag, words))
+    for name, tag, words in (("threefry2x32", "fry", 2), ("rbg", "rbg", 4), ("unsafe_rbg", "urbg", 4))}
+
+
+def _key_type(name: str) -> KeyType:
+    return KEY_TYPES[name]
+
+
+def is_key(aval: ShapedArray) -> bool:
+    """Whether values of this type are random keys."""
+    return type(aval.dtype) is KeyType
+
+
+def physical(aval: ShapedArray) -> ShapedArray:
+    """The type that values of `aval` have on a device: keys are words along one more axis, the last."""
+    if type(aval.dtype) is not KeyType:
+        return aval
+    return ShapedArray((*aval.shape, aval.dtype.kind.words), np.uint32)

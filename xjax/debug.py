@@ -1,0 +1,12 @@
+"""Look into programs while they run, as `jax.debug`: `print`, `log`, `callback`, `breakpoint`."""
+
+from xjax.core.public import attributes_of
+from xjax.lax.breakpoint import breakpoint
+from xjax.lax.debug_callbacks import debug_callback as callback
+from xjax.lax.debug_callbacks import debug_log as log
+from xjax.lax.debug_callbacks import debug_print as print
+from xjax.runtime.visualize import visualize_array_sharding, visualize_sharding
+
+__all__ = ["breakpoint", "callback", "log", "print", "visualize_array_sharding", "visualize_sharding"]
+
+__getattr__ = attributes_of(__name__)

@@ -1,0 +1,31 @@
+"""Arrays of other libraries without a copy, by the DLPack protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.public import attributes_of
+from xjax.numpy.files import from_dlpack as _from_dlpack
+
+__all__ = ["from_dlpack", "is_supported_dtype"]
+
+
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
+    """The array of another library; see `numpy.from_dlpack`."""
+    return _from_dlpack(external_array, device=device, copy=copy)
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype can be handed to other libraries: numbers of 8 to 128 bits, bfloat16, bool.
+
+    >>> is_supported_dtype("bfloat16"), is_supported_dtype("int4")
+    (True, False)
+    """
+    dtype = np.dtype(dtype)
+    return dtype == dtypes.bfloat16 or dtype.isbuiltin == 1 and dtype.kind in "biufc"
+
+
+__getattr__ = attributes_of(__name__)

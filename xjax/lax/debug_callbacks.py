@@ -1,0 +1,253 @@
+"""`debug.print`, `debug.log` and `debug.callback`: look into a program while it runs.
+
+    debug_print[fmt=x is {} ... ordered=False partitioned=False ...] a
+
+They have no results and tell what happens: under `grad` the forward values, under `vmap` each element, in a loop each
+turn, on each device of a `pmap`; what `checkpoint` computes twice is told twice. Compiler and transforms keep them.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import string
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xjax.core.calls import function_name
+from xjax.core.errors import bad, user_frame
+from xjax.core.primitive import Effects, Primitive
+from xjax.core.tree import tree_unflatten
+from xjax.core.types import is_array_like
+from xjax.lax.callbacks import one_by_one
+from xjax.ops.slice import index_in_dim
+from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
+
+_logger = logging.getLogger("xjax.debug")
+
+
+# -- public -------------------------------------------------------------------------------------------------------
+
+def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
+                   **kwargs: Any) -> Callable | None:
+    """Call ``callback(*args, **kwargs)`` when the program runs; what it returns is dropped.
+
+    ``debug.callback(ordered=True)(f, *args, **kwargs)`` keeps the options apart from the keywords of `f`.
+
+    Args:
+      callback: gets arrays on the CPU; arguments that are no arrays, such as strings, are passed as they are.
+      ordered: after all ordered ones before it. Not in programs of several devices.
+      partitioned: in a program whose arrays are cut over devices, call it for each part instead of on the whole.
+
+    Raises: when it runs, what the function raises: itself in eager mode, as JaxRuntimeError in a compiled program.
+
+    >>> seen = []
+    >>> total = xjax.jit(lambda x: (xjax.debug.callback(lambda v: seen.append(float(v)), x), x + 1)[1])(2.0)
+    >>> xjax.effects_barrier()
+    >>> seen
+    [2.0]
+    """
+    def bind(callback: Callable, *args: Any, **kwargs: Any) -> None:
+        if not callable(callback):
+            raise bad("debug.callback", "needs a function", given={"callback": repr(callback)[:80]},
+                      fix="pass the function, then its arguments.")
+        arrays, rest = Arguments.of(args, kwargs)
+        debug_callback_p.bind(*arrays, callback=Told(callback, rest), effect="OrderedDebug" if ordered else "Debug",
+                              partitioned=partitioned)
+
+    return _one_call_or_two("debug.callback", bind, callback, args, kwargs)
+
+
+def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
+                skip_format_check: bool = False, _use_logging: bool = False, **kwargs: Any) -> Callable | None:
+    """Print ``fmt.format(*args, **kwargs)`` when the program runs.
+
+    ``debug.print(ordered=True)("{x}", x=x)`` keeps the options apart from the values.
+
+    Args:
+      fmt: as for `str.format`; an f-string would show tracers. Checked now, not when it prints.
+      ordered, partitioned: as in `callback`.
+      skip_format_check: allow values that the format has no place for; a format without any place is followed by them.
+
+    Raises: IndexError, KeyError if a value is missing, ValueError if one is not used.
+
+    >>> xjax.jit(lambda x: xjax.debug.print("x is {}, twice x {twice:.1f}", x, twice=2 * x))(1.5)
+    x is 1.5, twice x 3.0
+    """
+    def bind(fmt: str, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(fmt, str):
+            raise bad("debug.print", "the format must be a string", given={"fmt": repr(fmt)[:80]},
+                      fix='write debug.print("x = {}", x).')
+        fields = list(_fields(fmt))
+        if not skip_format_check:
+            _check_format(fmt, fields, args, kwargs)
+        arrays, rest = Arguments.of(args, kwargs)
+        debug_print_p.bind(*arrays, fmt=fmt, ordered=ordered, partitioned=partitioned, in_tree=rest.in_tree,
+                           static_args=rest.static_args, np_printoptions=tuple(np.get_printoptions().items()),
+                           has_placeholders=bool(fields), logging_record=_record() if _use_logging else None)
+
+    return _one_call_or_two("debug.print", bind, fmt, args, kwargs)
+
+
+def debug_log(fmt: str | None = None, *args: Any, **kwargs: Any) -> Callable | None:
+    """`debug.print` to the logger "xjax.debug", at level INFO, as from the line where it is written."""
+    return debug_print(fmt, *args, _use_logging=True, **kwargs)
+
+
+def _one_call_or_two(where: str, bind: Callable[..., None], first: Any, args: tuple, kwargs: dict) -> Callable | None:
+    if first is not None:
+        return bind(first, *args, **kwargs)
+    if args or kwargs:
+        raise bad(where, "values without a first argument", given={"args": repr(args), "kwargs": repr(kwargs)},
+                  fix=f"write {where}(ordered=True)(...), with the values in the second call.")
+    return bind
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Structure of the arguments, and those of its leaves that are no arrays, by position."""
+
+    in_tree: Any
+    static_args: tuple[tuple[int, Any], ...]
+
+    @classmethod
+    def of(cls, args: tuple, kwargs: dict,
+           is_array: Callable[[Any], bool] = is_array_like) -> tuple[list[Any], Arguments]:
+        """The arrays among the leaves, and the rest."""
+        leaves, tree = flatten_arguments(args, kwargs)
+        arrays = [is_array(x) for x in leaves]
+        rest = tuple([(i, x) for i, x in enumerate(leaves) if not arrays[i]])
+        return [x for x, flag in zip(leaves, arrays, strict=True) if flag], cls(tree, rest)
+
+    def merge(self, arrays: Sequence[Any]) -> tuple[tuple, dict]:
+        fixed, given = dict(self.static_args), iter(arrays)
+        return tree_unflatten(self.in_tree, [fixed[i] if i in fixed else next(given)
+                                             for i in range(len(fixed) + len(arrays))])
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The user's function, of the arrays among its arguments."""
+
+    callback: Callable
+    rest: Arguments
+
+    def __call__(self, *arrays: Any) -> tuple:
+        args, kwargs = self.rest.merge(arrays)
+        self.callback(*args, **kwargs)
+        return ()
+
+    @property
+    def name(self) -> str:
+        return function_name(self.callback)
+
+
+# -- formats ------------------------------------------------------------------------------------------------------
+
+class FormatKeyError(KeyError):
+    """A KeyError whose message is shown as it is."""
+
+    __str__ = Exception.__str__
+
+
+def _fields(fmt: str) -> Iterator[str]:
+    """The argument that each place of a format asks for: "0", "x", or "" for the next one."""
+    for _, field, spec, _ in string.Formatter().parse(fmt):
+        if field is not None:
+            yield field.partition(".")[0].partition("[")[0]
+            yield from _fields(spec or "")
+
+
+def _check_format(fmt: str, fields: Sequence[str], args: tuple, kwargs: dict) -> None:
+    if "" in fields and any(map(str.isdigit, fields)):
+        raise bad("debug.print", "the format mixes {} with numbered places", given={"fmt": repr(fmt)},
+                  fix="number all places, or none.", exc=ValueError)
+    used, position = set(), 0
+    for field in fields:
+        key: int | str = int(field) if field.isdigit() else field or position
+        position += not field
+        used.add(key)
+        if isinstance(key, int) and key >= len(args):
+            raise bad("debug.print", f"the format has a place for value {key}, but {len(args)} were given",
+                      given={"fmt": repr(fmt)}, fix="pass one value for each pair of braces.", exc=IndexError)
+        if isinstance(key, str) and key not in kwargs:
+            raise bad("debug.print", f"the format has a place for {key!r}, which was not given",
+                      given={"fmt": repr(fmt), "given": ", ".join(kwargs) or "no keywords"},
+                      fix=f"pass {key}=...", exc=FormatKeyError)
+    unused = [str(i) for i in range(len(args)) if i not in used] + [k for k in kwargs if k not in used]
+    if unused:
+        raise bad("debug.print", "the format has no place for some values",
+                  given={"fmt": repr(fmt), "unused": ", ".join(unused)},
+                  fix="name them in braces; an f-string has been formatted already, so write the string without the f.",
+                  exc=ValueError)
+
+
+def _record() -> logging.LogRecord:
+    file, line, _ = user_frame() or ("(unknown file)", 0, "")
+    return _logger.makeRecord(_logger.name, logging.INFO, file, line, "", (), None)
+
+
+def _printer(*, fmt, ordered, partitioned, in_tree, static_args, np_printoptions, has_placeholders,
+             logging_record) -> Callable[..., tuple]:
+    """The function on the host that prints."""
+    rest = Arguments(in_tree, static_args)
+
+    def tell(*arrays: Any) -> tuple:
+        args, kwargs = rest.merge(arrays)
+        with np.printoptions(**dict(np_printoptions)):
+            text = fmt.format(*args, **kwargs) if has_placeholders or not args else " ".join([fmt, *map(str, args)])
+        if logging_record is None:
+            sys.stdout.write(text + "\n")
+        else:
+            record = copy.copy(logging_record)
+            record.msg = text
+            _logger.handle(record)
+        return ()
+
+    return tell
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+UNROLLED = 32       # mapped elements that are written one by one; more are a loop
+
+
+def _debug_primitive(name: str, where: str, effects: Callable[..., Effects],
+                     host: Callable[..., Callable]) -> Primitive:
+    """An operation without results that calls `host(**params)` on its arguments."""
+    def lower(b, outs, *args, partitioned, **params):
+        function = host(partitioned=partitioned, **params)
+        return emit_call(b, where, function, args, (), has_effect=True, partitioned=partitioned,
+                         ordered="ordered" in effects(**params))
+
+    def batch(axis, args, bdims, **params):
+        if axis.size > UNROLLED:
+            return one_by_one(p, axis, args, bdims, params)
+        for i in range(axis.size):
+            p.bind(*[x if d is None else index_in_dim(x, i, d, keepdims=False)
+                     for x, d in zip(args, bdims, strict=True)], **params)
+        return [], []
+
+    p = Primitive(
+        name, type_rule=lambda *avals, **params: (), lower=lower, batch=batch,
+        evaluate=lambda *args, **params: call_now(where, host(**params), args, ()),
+        jvp=lambda primals, tangents, **params: (p.bind(*primals, **params), []),
+        transpose=lambda cts, *args, **params: [None] * len(args),      # what is told of tangents is told forwards
+        effects=effects, multiple_results=True, cacheable=False)
+    return p
+
+
+debug_callback_p = _debug_primitive(
+    "debug_callback", "debug.callback",
+    effects=lambda *, effect, **_: frozenset(("debug", "ordered") if effect == "OrderedDebug" else ("debug",)),
+    host=lambda *, callback, **_: callback)
+
+debug_print_p = _debug_primitive(
+    "debug_print", "debug.print",
+    effects=lambda *, ordered, **_: frozenset(("debug", "ordered") if ordered else ("debug",)), host=_printer)

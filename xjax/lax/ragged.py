@@ -1,0 +1,162 @@
+"""Products of a matrix whose rows (or contracted axis) fall into groups of sizes known only at run time.
+
+The products are dense: each group sees the operand with what is not its own set to zero, so the work is that of all
+groups on all rows, as in JAX on CPU. They are made of other operations, from which all their rules follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.ops.arrange import broadcasted_iota
+from xjax.ops.bitwise import bitwise_and
+from xjax.ops.checks import canonical_axis, kind_of
+from xjax.ops.compare import ge, lt, select
+from xjax.ops.cumulative import cumsum
+from xjax.ops.dot import DotDimensionNumbers, PrecisionLike, dot_general
+from xjax.ops.elementwise import sub
+from xjax.ops.shape import broadcast, broadcast_in_dim, transpose
+from xjax.ops.zeros import zeros_of
+
+_WHERE = "lax.ragged_dot_general"
+
+
+@dataclass(frozen=True)
+class RaggedDotDimensionNumbers:
+    """Axes of a ragged product.
+
+    Args:
+      dot_dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
+      lhs_ragged_dimensions: the one axis of lhs that falls into groups.
+      rhs_group_dimensions: the axis of rhs with one entry for each group, if a free axis of lhs is ragged.
+    """
+
+    dot_dimension_numbers: DotDimensionNumbers
+    lhs_ragged_dimensions: Sequence[int]
+    rhs_group_dimensions: Sequence[int]
+
+    def __post_init__(self) -> None:
+        numbers = tuple(tuple(tuple(axes) for axes in pair) for pair in self.dot_dimension_numbers)
+        for name, value in (("dot_dimension_numbers", numbers),
+                            ("lhs_ragged_dimensions", tuple(self.lhs_ragged_dimensions)),
+                            ("rhs_group_dimensions", tuple(self.rhs_group_dimensions))):
+            object.__setattr__(self, name, value)
+
+
+_MATRICES = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+
+
+def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: PrecisionLike = None,
+               preferred_element_type: Any = None, group_offset: Any = None) -> Any:
+    """Matrix product in which groups of consecutive rows of `lhs` have each a matrix of their own.
+
+    Args:
+      lhs: number[m, k]; rhs: number[g, k, n].
+      group_sizes: int[g]: how many rows each group has; rows beyond their sum give zeros.
+      precision, preferred_element_type: as in `dot_general`.
+      group_offset: None; JAX has the parameter, and no meaning for other values.
+    Returns: number[m, n].
+
+    >>> ragged_dot(jnp.ones((3, 1)), jnp.array([[[2.0]], [[5.0]]]), jnp.array([1, 2])).tolist()
+    [[2.0], [5.0], [5.0]]
+    """
+    return ragged_dot_general(lhs, rhs, group_sizes, _MATRICES, precision, preferred_element_type, group_offset)
+
+
+def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
+                       precision: PrecisionLike = None, preferred_element_type: Any = None,
+                       group_offset: Any = None) -> Any:
+    """`dot_general` with one axis of `lhs` that falls into groups of consecutive entries. The axis may be
+
+    - free: each group is multiplied with its part of `rhs`, which has an axis of groups;
+    - contracted: each group is summed apart, and the result has an axis of groups in front;
+    - a batch axis: this is `dot_general`.
+
+    Args:
+      group_sizes: int[g], or int[..., g] with the batch axes and those before the ragged one (of its kind) in front.
+    Raises: TypeError if the axes or sizes do not go together.
+    """
+    numbers = ragged_dot_dimension_numbers
+    sizes, axis, kind = _check(lhs, rhs, group_sizes, numbers, group_offset)
+    (l_contract, r_contract), (l_batch, r_batch) = numbers.dot_dimension_numbers
+    rest = {"precision": precision, "preferred_element_type": preferred_element_type}
+    if kind == "batch":
+        return dot_general(lhs, rhs, numbers.dot_dimension_numbers, **rest)
+    before = _before(lhs, axis, kind, numbers)
+    groups = _split_groups(lhs, axis, sizes, before)
+    if kind == "free":
+        contract = ((*_shifted(l_contract), 0), (*r_contract, *numbers.rhs_group_dimensions))
+        return dot_general(groups, rhs, (contract, (_shifted(l_batch), r_batch)), **rest)
+    position = l_contract.index(axis)
+    r_before = (*r_batch, *r_contract[:position])
+    # Both sides are cut, so that an infinity outside of a group does not meet a zero.
+    r_groups = _split_groups(rhs, r_contract[position], sizes, r_before)
+    return dot_general(groups, r_groups, ((_shifted(l_contract), _shifted(r_contract)),
+                                          ((0, *_shifted(l_batch)), (0, *_shifted(r_batch)))), **rest)
+
+
+def _shifted(axes: Sequence[int]) -> tuple[int, ...]:
+    """The same axes behind one more in front."""
+    return tuple(a + 1 for a in axes)
+
+
+def _before(lhs: Any, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
+    """Axes of lhs that `group_sizes` may differ along: the batch axes and those of the ragged one's kind before it."""
+    (contract, _), (batch, _) = numbers.dot_dimension_numbers
+    if kind == "batch":
+        return batch[:batch.index(axis)]
+    free = tuple(a for a in range(typeof(lhs).ndim) if a not in contract and a not in batch)
+    own = contract if kind == "contracted" else free
+    return (*batch, *own[:own.index(axis)])
+
+
+def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
+    """[g, *x.shape]: for each group `x` with zeros outside of the group's part of an axis.
+
+    `sizes`: int[*sizes of the axes `before`, g].
+    """
+    aval, last = typeof(x), len(before)
+    shape = (typeof(sizes).shape[-1], *aval.shape)
+    ends = cumsum(sizes, axis=last)
+    order = sorted(range(last), key=before.__getitem__)
+    at = (0, *(before[k] + 1 for k in order))
+
+    def spread(bounds: Any) -> Any:
+        return broadcast_in_dim(transpose(bounds, (last, *order)), shape, at)
+
+    position = broadcasted_iota(typeof(sizes).dtype, shape, axis + 1)
+    inside = bitwise_and(ge(position, spread(sub(ends, sizes))), lt(position, spread(ends)))
+    return select(inside, broadcast_in_dim(x, shape, range(1, aval.ndim + 1)), zeros_of(aval.update(shape=shape)))
+
+
+def _check(lhs: Any, rhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers,
+           group_offset: Any) -> tuple[Any, int, str]:
+    """(group sizes with all their axes, the ragged axis, its kind) of arguments that go together."""
+    x, y, sizes = typeof(lhs), typeof(rhs), typeof(group_sizes)
+    given = {"lhs": x, "rhs": y, "group_sizes": sizes}
+    if group_offset is not None:
+        raise bad(_WHERE, "`group_offset` is not supported, as in JAX", fix="leave it out.", exc=NotImplementedError)
+    if len(numbers.lhs_ragged_dimensions) != 1:
+        raise bad(_WHERE, "exactly one axis of lhs must be ragged", given=given, fix="name one axis.")
+    if kind_of(sizes.dtype) != "i" or not sizes.ndim:
+        raise bad(_WHERE, "`group_sizes` must be an array of integers with one entry for each group", given=given,
+                  fix="pass int[g].")
+    axis = canonical_axis(numbers.lhs_ragged_dimensions[0], x.ndim, _WHERE, "lhs_ragged_dimensions")
+    (contract, _), (batch, _) = numbers.dot_dimension_numbers
+    kind = "contracted" if axis in contract else "batch" if axis in batch else "free"
+    groups = [y.shape[canonical_axis(a, y.ndim, _WHERE, "rhs_group_dimensions")] for a in numbers.rhs_group_dimensions]
+    if groups != ([sizes.shape[-1]] if kind == "free" else []):
+        raise bad(_WHERE, "rhs must have one group axis, of as many entries as there are groups, if a free axis of lhs "
+                  "is ragged, and none otherwise", given={**given, "rhs_group_dimensions": str(groups)},
+                  fix="name the axis of rhs in rhs_group_dimensions.")
+    before = tuple(x.shape[a] for a in _before(lhs, axis, kind, numbers))
+    if sizes.ndim == 1:
+        return broadcast(group_sizes, before), axis, kind
+    if sizes.shape[:-1] != before:
+        raise bad(_WHERE, f"`group_sizes` must have the shape {(*before, sizes.shape[-1])}", given=given,
+                  fix=f"pass that, or int[{sizes.shape[-1]}].")
+    return group_sizes, axis, kind

@@ -1,0 +1,142 @@
+"""Collectives in which each element of a named axis has something else for every other: all_to_all and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.hlo import i64_matrix
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.tree import tree_map
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.collectives import (
+    AxisName,
+    axis_index,
+    axis_size,
+    channel,
+    groups_key,
+    mesh_of,
+    names_of,
+    one_axis,
+    psum,
+)
+from xjax.ops.compare import eq, select
+from xjax.ops.convert import convert_element_type
+from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis, reshape, squeeze
+from xjax.ops.zeros import zeros_of
+
+Groups = Sequence[Sequence[int]] | None
+
+
+# -- all_to_all ---------------------------------------------------------------------------------------------------
+
+def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *, axis_index_groups: Groups = None,
+               tiled: bool = False) -> Any:
+    """Unmap a named axis and map another one: what element i holds at j along `split_axis` goes to element j.
+
+    Args:
+      x: array or tree of arrays, whose `split_axis` has the size of the named axis (`tiled`: a multiple of it).
+      concat_axis: where, in the result, the named axis shows as an axis of the array.
+      axis_index_groups: groups of positions that exchange among themselves; not over an axis of vmap.
+      tiled: `split_axis` is cut into as many parts as the named axis is long, which are concatenated along
+        `concat_axis`; without it the one axis disappears and the other is new.
+    Raises: ValueError if the size of `split_axis` does not fit.
+
+    >>> x = jnp.arange(4).reshape(2, 2)
+    >>> xjax.vmap(lambda row: all_to_all(row, "i", 0, 0), axis_name="i")(x).tolist()
+    [[0, 2], [1, 3]]
+    """
+    groups = groups_key(axis_index_groups)
+    size = axis_size(axis_name) if groups is None else len(groups[0])
+
+    def exchange(leaf: Any) -> Any:
+        aval = typeof(leaf)
+        split = canonical_axis(split_axis, aval.ndim, "lax.all_to_all", "split_axis")
+        concat = canonical_axis(concat_axis, aval.ndim, "lax.all_to_all", "concat_axis")
+        _check_split(aval, split, size, tiled)
+        if not tiled and split != concat:
+            concat += split < concat            # `concat_axis` counts without the axis that is split
+            leaf = expand_dims(leaf, (concat,))
+            split += concat < split
+        found = all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, axis_name=axis_name,
+                                  axis_index_groups=groups, axis_size=size, tiled=bool(tiled))
+        return squeeze(found, (split,)) if not tiled and split != concat else found
+
+    return tree_map(exchange, x)
+
+
+def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Groups = None) -> Any:
+    """Swap a named axis with the axis `axis` of the array, or of each array of a tree; they have the same size."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def _check_split(aval: ShapedArray, split: int, size: int, tiled: bool) -> None:
+    n = aval.shape[split]
+    if n % size if tiled else n != size:
+        raise bad("lax.all_to_all", "the split axis does not fit the size of the named axis",
+                  given={"x": aval, "split_axis": f"{split}, size {n}", "named axis": f"size {size}"},
+                  fix="pad the axis to a multiple of the size." if tiled else
+                      "use tiled=True with a multiple of the size.", exc=ValueError)
+
+
+def _all_to_all_type(x, *, split_axis, concat_axis, axis_name, axis_index_groups, axis_size, tiled):
+    shape = list(x.shape)
+    shape[split_axis] //= axis_size
+    shape[concat_axis] *= axis_size
+    return ShapedArray(tuple(shape), x.dtype)
+
+
+def _all_to_all_lower(b, out, x, *, split_axis, concat_axis, axis_name, axis_index_groups, axis_size, tiled):
+    groups = mesh_of(b, "all_to_all").groups(names_of(axis_name), axis_index_groups)
+    return b.generic("stablehlo.all_to_all", [x], [out],
+                     f"split_dimension = {split_axis} : i64, concat_dimension = {concat_axis} : i64, split_count = "
+                     f"{axis_size} : i64, replica_groups = {i64_matrix(groups)}, {channel(b)}")[0]
+
+
+def _all_to_all_transpose(ct, x, *, split_axis, concat_axis, **params):
+    return [all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
+
+
+def _all_to_all_batch(axis, args, bdims, *, split_axis, concat_axis, axis_name, axis_index_groups, axis_size, tiled):
+    (x,), (bdim,) = args, bdims
+    if axis.name not in names_of(axis_name):
+        moved = [d + (bdim <= d) for d in (split_axis, concat_axis)]
+        return all_to_all_p.bind(x, split_axis=moved[0], concat_axis=moved[1], axis_name=axis_name, tiled=tiled,
+                                 axis_index_groups=axis_index_groups, axis_size=axis_size), bdim
+    one_axis("all_to_all", names_of(axis_name), axis_index_groups)
+    if bdim is None:
+        shape = typeof(x).shape
+        x, bdim = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1)), 0
+    x = move_axis(x, bdim, 0)
+    shape, n = typeof(x).shape, axis.size
+    parts = (*shape[:split_axis + 1], n, shape[split_axis + 1] // n, *shape[split_axis + 2:])
+    x = move_axis(reshape(x, parts), split_axis + 1, 0)             # [to, from, ...]
+    x = move_axis(x, 1, concat_axis + 1)
+    shape = typeof(x).shape
+    return reshape(x, (*shape[:concat_axis + 1], n * shape[concat_axis + 2], *shape[concat_axis + 3:])), 0
+
+
+all_to_all_p = Primitive("all_to_all", type_rule=_all_to_all_type, lower=_all_to_all_lower, jvp=LINEAR,
+                         transpose=_all_to_all_transpose, batch=_all_to_all_batch, axis_param="axis_name")
+
+
+# -- pbroadcast ---------------------------------------------------------------------------------------------------
+
+def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
+    """What element `source` of a named axis holds, for all of them; `x` is an array or a tree of arrays."""
+    source, size = static_int(source, "source", "lax.pbroadcast"), axis_size(axis_name)
+    if not 0 <= source < size:
+        raise bad("lax.pbroadcast", f"`source` {source} is no position on an axis of size {size}",
+                  fix=f"pass a number from 0 to {size - 1}.", exc=ValueError)
+    chosen = eq(axis_index(axis_name), np.int32(source))
+
+    def send(leaf: Any) -> Any:
+        aval = typeof(leaf)
+        masked = select(broadcast_in_dim(chosen, aval.shape, ()), leaf, zeros_of(aval))
+        return convert_element_type(psum(masked, axis_name), aval.dtype)
+
+    return tree_map(send, x)

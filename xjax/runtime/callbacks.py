@@ -1,0 +1,178 @@
+"""Python functions that compiled programs call: how a call is written, and what happens on the host.
+
+The function gets `Array`s on the CPU. It runs in a thread of XLA's or, if the program is a small one of a CPU, in the
+thread that launches it. XLA checks nothing of what it returns and reads foreign memory if that is too small, so results
+are compared here with the types that were announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.config import config, default_device, enable_x64
+from xjax.core.context import current_trace
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.key_types import is_key
+from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree_nodes import register_pytree_node
+from xjax.core.types import ShapedArray, is_array_like, typeof
+from xjax.ops.keys import random_unwrap, random_wrap
+from xjax.runtime import backend
+from xjax.runtime.array import Array, from_numpy, on, put, to_array
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.executable import device_of
+from xjax.runtime.xla import XlaRuntimeError
+
+HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
+
+# What an ordered call hands to the next one; only that there is a value counts.
+_TOKEN = np.zeros((), np.int32)
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------
+
+class _Keys:
+    """Random keys in a tree of arguments: the program is given their words, the function on the host keys again."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: Any):
+        self.keys = keys
+
+
+register_pytree_node(_Keys, lambda x: ((random_unwrap(x.keys),), typeof(x.keys).dtype.kind),
+                     lambda kind, words: random_wrap(words[0], kind))
+
+
+def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
+    """Leaves and structure of the arguments of a function on the host, random keys as their words."""
+    leaves, tree = flatten((args, kwargs))
+    keys = [is_array_like(x) and is_key(typeof(x)) for x in leaves]
+    if not any(keys):
+        return leaves, tree
+    return flatten(tree_unflatten(tree, [_Keys(x) if key else x for x, key in zip(leaves, keys, strict=True)]))
+
+
+# -- on the host --------------------------------------------------------------------------------------------------
+
+def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
+    """The results of a function on the host, as arrays where the arguments lie."""
+    args = [to_array(x) for x in args]
+    home = on(device_of(args))
+    return [from_numpy(y, home) for y in _call(where, function, args, outs)]
+
+
+def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
+    cpu = backend.local_devices(backend="cpu")[0]
+    # The launch, or the operation, may be inside a transform of this thread; the function is not.
+    with current_trace(eval_trace), default_device(cpu):
+        return _checked(where, function(*[put(x, on(cpu)) for x in args]), outs)
+
+
+def _checked(where: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+    """What a function returned, as NumPy arrays of these types. Raises: JaxRuntimeError if it is something else."""
+    if len(values) != len(avals):
+        raise bad(where, f"the function returned {len(values)} arrays, but {len(avals)} were announced",
+                  given={"announced": ", ".join(a.str_short() for a in avals) or "none"},
+                  fix="return what result_shape_dtypes says, in its structure.", exc=XlaRuntimeError)
+    found = [_as_numpy(y) for y in values]
+    wrong = {f"result {i}": f"returned {dtypes.short_name(y.dtype)}{list(y.shape)}, announced {a.str_short()}"
+             for i, (y, a) in enumerate(zip(found, avals, strict=True)) if y.shape != a.shape or y.dtype != a.dtype}
+    if wrong:
+        raise bad(where, "the function returned an array of another type than announced", given=wrong,
+                  fix="convert the result with numpy.asarray(y, dtype), or correct result_shape_dtypes.",
+                  exc=XlaRuntimeError)
+    return found
+
+
+def _as_numpy(y: Any) -> np.ndarray:
+    value = np.asarray(y)
+    if dtypes.is_supported(value.dtype):
+        dtype = dtypes.canonicalize_dtype(value.dtype)
+        if dtypes.is_int(dtype):
+            dtypes.check_int_range(value, dtype, "callback")
+        value = value.astype(dtype, copy=False)
+    return value
+
+
+def _for_xla(where: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool) -> Callable[..., tuple]:
+    """What XLA calls: views of its memory in, a tuple of NumPy arrays out."""
+    x64 = config.enable_x64                 # of the thread that traces; XLA may call from one of its own
+
+    def run(*views: np.ndarray) -> tuple[np.ndarray, ...]:
+        with enable_x64(x64):
+            args = [from_numpy(v) for v in views[ordered:]]
+            results = _call(where, function, args, outs)
+        return (_TOKEN, *results) if ordered else tuple(results)
+
+    return run
+
+
+# -- in a program -------------------------------------------------------------------------------------------------
+
+def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence[Value], outs: Sequence[ShapedArray], *,
+              has_effect: bool, ordered: bool = False, partitioned: bool = False) -> list[Value]:
+    """Write the call of a function on the host.
+
+    Args:
+      outs: types of its results, which it is held to.
+      has_effect: keep the call even if nobody reads its results.
+      ordered: it comes after all ordered calls before it; the token is passed on from one to the next.
+      partitioned: in a program that XLA cuts over devices, call it once for each part.
+    """
+    if ordered and b.token is None:
+        raise bad(where, "an ordered effect cannot stand in a program of several devices (pmap, shard_map), nor in the "
+                  "function that combines elements in a reduction", fix="leave out ordered=True.", exc=ValueError)
+    on_whole = b.module.partitioned and b.axes is None and not partitioned
+    ins = [b.token, *operands] if ordered else list(operands)
+    if on_whole:
+        ins = [_on_all_devices(b, x) for x in ins]
+    avals = [b.token.aval, *outs] if ordered else list(outs)
+    target = f"xla_ffi{'_partitioned' if partitioned else ''}_python_{'cpu' if b.module.platform == 'cpu' else 'gpu'}"
+    attributes = [f'call_target_name = "{target}_callback"', "api_version = 4 : i32",
+                  f"has_side_effect = {'true' if has_effect else 'false'}",
+                  f"backend_config = {{index = {len(b.module.callbacks)} : ui64}}",
+                  f"operand_layouts = {_layouts(v.aval for v in ins)}", f"result_layouts = {_layouts(avals)}"]
+    if on_whole:
+        attributes.append(_on_first_device(b, len(avals)))
+    b.module.callbacks.append(_for_xla(where, function, outs, ordered))
+    results = b.generic("stablehlo.custom_call", ins, avals, ", ".join(attributes))
+    if on_whole:
+        results = [_on_all_devices(b, y) for y in results]
+    if ordered:
+        b.token, *results = results
+    return results
+
+
+def _layouts(avals: Any) -> str:
+    """Row by row, as NumPy has it; XLA would else choose."""
+    axes = [list(reversed(range(aval.ndim))) for aval in avals]
+    return "[" + ", ".join(f"dense<{a if a else ''}> : tensor<{len(a)}xindex>" for a in axes) + "]"
+
+
+class _FirstDevice:
+    """The mesh of one device that a call is placed on in a program of several."""
+
+    def sdy_text(self, name: str) -> str:
+        return f"sdy.mesh @{name} = <[], device_ids=[0]>"
+
+
+_FIRST_DEVICE = _FirstDevice()
+
+
+def _on_first_device(b: Builder, results: int) -> str:
+    """Attribute of a call that happens once, on the whole arrays; one without results has one sharding all the same."""
+    place = f"<@{b.module.mesh(_FIRST_DEVICE)}, []>"
+    return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([place] * max(results, 1))}]>"
+
+
+def _on_all_devices(b: Builder, y: Value) -> Value:
+    """The same value, whole on every device of the program."""
+    mesh = next(iter(b.module.meshes.values()))
+    axes = ", ".join(["{}"] * y.aval.ndim)
+    return b.op(f"sdy.sharding_constraint {y} <@{mesh}, [{axes}]> : {tensor_type(y.aval)}", y.aval)

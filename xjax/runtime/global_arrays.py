@@ -1,0 +1,117 @@
+"""Arrays put together from parts: each process gives what lies on its own devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.tree import tree_map
+from xjax.core.types import ShapedArray
+from xjax.runtime import xla
+from xjax.runtime.array import Array, from_numpy, put
+from xjax.runtime.backend import process_count
+from xjax.runtime.sharding import Sharding, SingleDeviceSharding
+
+
+def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any], *,
+                             dtype: Any = None) -> Array:
+    """An array of which each part is asked for: `data_callback(index)` gives `whole[index]`.
+
+    Args:
+      shape: of the whole array.
+      data_callback: called with a tuple of slices, once for each different part on this process's devices; returns a
+        NumPy array, an `Array` or a number of that shape.
+      dtype: of the whole; by default that of the first part.
+
+    Raises: ValueError if a part is not of the shape that was asked for.
+
+    >>> from xjax.sharding import SingleDeviceSharding
+    >>> xjax.make_array_from_callback((3,), SingleDeviceSharding(xjax.devices()[0]), lambda i: np.arange(3.0)[i])
+    Array([0., 1., 2.], dtype=float32)
+    """
+    shape = tuple(shape)
+    made: dict[tuple, np.ndarray] = {}
+    parts = []
+    for index in sharding.addressable_devices_indices_map(shape).values():
+        key = tuple((i.start, i.stop) for i in index)
+        if key not in made:
+            made[key] = np.asarray(data_callback(index), dtype)
+        parts.append(made[key])
+    return _join("make_array_from_callback", shape, sharding, parts, dtype)
+
+
+def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *,
+                                         dtype: Any = None) -> Array:
+    """An array made of parts that lie where `sharding` wants them, one for each device of this process, in its order.
+
+    Raises: ValueError if they are too few, too many, of another shape or dtype, or on another device.
+    """
+    where = "make_array_from_single_device_arrays"
+    devices = sharding.addressable_list
+    if len(arrays) != len(devices):
+        raise bad(where, "each device of this process needs one array",
+                  {"devices": len(devices), "arrays": len(arrays)},
+                  "give them in the order of sharding.addressable_devices_indices_map(shape).", exc=ValueError)
+    for x, device in zip(arrays, devices, strict=True):
+        if x.devices() != {device}:
+            raise bad(where, "an array lies on another device", {"device": device, "array": f"on {x.devices()}"},
+                      "give the arrays in the order of sharding.addressable_devices_indices_map(shape).",
+                      exc=ValueError)
+    return _join(where, tuple(shape), sharding, [x.numpy() for x in arrays], dtype)
+
+
+def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
+                                       ) -> Array:
+    """The array of which this process has `local_data`: in a single process, that array with `sharding`.
+
+    Args:
+      local_data: tree of arrays: the rows (along the first axis) of this process, or all rows, the same everywhere.
+      global_shape: shape of the whole; by default the first axis is as often as long as there are processes, where the
+        sharding cuts it.
+
+    Raises: ValueError if the parts of this process's devices do not lie within its data.
+    """
+    return tree_map(lambda x: _from_local(sharding, np.asarray(x), global_shape), local_data)
+
+
+def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[int] | None) -> Array:
+    where = "make_array_from_process_local_data"
+    if global_shape is None:
+        cut = local.ndim and sharding.shard_shape((local.shape[0] * sharding.num_devices, *local.shape[1:]))[0] \
+            != local.shape[0] * sharding.num_devices
+        global_shape = (local.shape[0] * process_count(), *local.shape[1:]) if cut else local.shape
+    shape = tuple(global_shape)
+    indices = list(sharding.addressable_devices_indices_map(shape).values())
+    first = 0
+    if shape != local.shape:                                # row 0 of the data is the first row of this process's parts
+        first = min((index[0].start or 0 for index in indices), default=0)
+    parts = [local[(slice((i[0].start or 0) - first, (shape[0] if i[0].stop is None else i[0].stop) - first), *i[1:])]
+             if local.ndim else local for i in indices]
+    for part in parts:
+        if part.shape != sharding.shard_shape(shape):
+            raise bad(where, "this process's data does not hold the parts of its devices",
+                      {"data": local.shape, "global_shape": shape, "part of a device": sharding.shard_shape(shape)},
+                      "give all rows of this process's devices, in their order.", exc=ValueError)
+    return _join(where, shape, sharding, parts, None)
+
+
+def _join(where: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray], dtype: Any) -> Array:
+    if not parts and dtype is None:
+        raise bad(where, "no device of this process has a part, so the dtype is unknown", fix="give dtype=.",
+                  exc=ValueError)
+    dtype = dtypes.canonicalize_dtype(parts[0].dtype if dtype is None else dtype)
+    want = tuple(sharding.shard_shape(shape))
+    for part in parts:
+        if part.shape != want:
+            raise bad(where, "a part has the wrong shape", {"part": part.shape, "needed": want, "whole": shape},
+                      "each device takes whole[index] of sharding.devices_indices_map(shape).", exc=ValueError)
+    if isinstance(sharding, SingleDeviceSharding):
+        return put(from_numpy(parts[0].astype(dtype)), sharding)
+    aval = ShapedArray(shape, dtype)
+    buf = xla.device_put(aval, sharding.xla(len(shape)), [p.astype(dtype) for p in parts],
+                         list(sharding.addressable_list))
+    return Array(buf, aval, sharding)

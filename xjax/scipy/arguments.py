@@ -1,0 +1,59 @@
+"""What the special functions share: checks of their arguments, and polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.tree import tree_map
+from xjax.core.types import typeof
+from xjax.numpy.promote import promote_inexact, promote_shapes
+from xjax.numpy.ufuncs import to_array_like
+
+
+def floats(name: str, *xs: Any) -> list[Any]:
+    """The arguments of `scipy.special.<name>` as arrays of one float or complex dtype and one rank."""
+    where = f"scipy.special.{name}"
+    return [to_array_like(where, x) for x in promote_shapes(where, *promote_inexact(where, *xs))]
+
+
+def reals(name: str, *xs: Any) -> list[Any]:
+    """Such arguments that are real. Raises: ValueError for complex numbers."""
+    xs = floats(name, *xs)
+    if dtypes.is_complex(xs[0].dtype):
+        raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": xs[0].dtype.name},
+                  fix="use the real parts: x.real.", exc=ValueError)
+    return xs
+
+
+def single_or_double(name: str, x: Any) -> list[Any]:
+    """One argument that becomes a float of 32 or 64 bits. Raises: TypeError for all else."""
+    x, = floats(name, x)
+    if not dtypes.is_float(x.dtype) or x.dtype.itemsize < 4:
+        raise bad(f"scipy.special.{name}", "takes single and double precision only", given={"x": typeof(x)},
+                  fix="convert it with x.astype('float32').")
+    return [x]
+
+
+def of_reals(name: str, function: Callable[..., Any], *xs: Any) -> Any:
+    """``function(*xs)`` of real floats of one shape, one or several results; of halves in single precision."""
+    xs = jnp.broadcast_arrays(*reals(name, *xs))
+    dtype = xs[0].dtype
+    if dtype.itemsize >= 4:
+        return function(*xs)
+    wide = [lax.convert_element_type(x, np.float32) for x in xs]
+    return tree_map(lambda y: lax.convert_element_type(y, dtype), function(*wide))
+
+
+def horner(x: Any, coefficients: Sequence[float]) -> Any:
+    """The polynomial with these coefficients, that of the lowest power first, element-wise."""
+    total = lax.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = total * x + float(c)
+    return total

@@ -1,0 +1,60 @@
+"""The gamma function of complex numbers and its logarithm.
+
+From Stirling's series in the right half-plane, after ten steps of ``gamma(z + 1) = z gamma(z)`` where it is small, and
+by reflection in the left one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.lax.incomplete import stirling_tail
+
+_STEPS = 10
+_LARGE = 20.0                           # where Stirling's series needs no steps, even close to the imaginary axis
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def _right(z: Any) -> Any:
+    """The logarithm for real parts >= 1/2; two arguments below a right angle add up to no full turn."""
+    near = jnp.abs(z) < _LARGE
+    small = jnp.where(near, z, 1)
+    factors = lax.full_like(z, 0)
+    for k in range(0, _STEPS, 2):
+        factors = factors + jnp.log((small + k) * (small + (k + 1)))
+    large = jnp.where(near, z + _STEPS, z)
+    stirling = (large - 0.5) * jnp.log(large) - large + _HALF_LOG_2PI + stirling_tail(large)
+    return stirling - jnp.where(near, factors, 0)
+
+
+def _log_sine(z: Any) -> Any:
+    """``log(sin(pi z))`` for imaginary parts >= 0, continuous there: from ``sin(pi z) = (i / 2) exp(-i pi z) (1 - q)``
+    with ``q = exp(2 i pi z)``, ``abs(q) <= 1``; real on (0, 1)."""
+    y = jnp.minimum(jnp.imag(z), 7)     # q is below rounding above
+    off = lax.complex(jnp.real(z) - jnp.round(jnp.real(z)), y)
+    rest = jnp.log(-2j * jnp.exp(1j * math.pi * off) * jnp.sin(math.pi * off))
+    return rest - math.log(2) + 1j * math.pi * (0.5 - z)
+
+
+def loggamma_of_complex(z: Any) -> Any:
+    """The logarithm of the gamma function, cut along the negative real axis only; nan at 0, -1, -2 ..."""
+    x, y = jnp.real(z), jnp.imag(z)
+    pole = (y == 0) & (x <= 0) & (x == jnp.floor(x)) | jnp.isnan(z)
+    safe = jnp.where(pole, 1, z)
+    upper = jnp.where(jnp.signbit(y), jnp.conj(safe), safe)             # loggamma(conj(z)) = conj(loggamma(z))
+    left = jnp.real(upper) < 0.5
+    right = _right(jnp.where(left, 1 - upper, upper))
+    reflected = math.log(math.pi) - _log_sine(jnp.where(left, upper, 0.25)) - right
+    value = jnp.where(left, reflected, right)
+    value = jnp.where(jnp.signbit(y), jnp.conj(value), value)
+    return jnp.where(pole, complex(np.nan, np.nan), value)
+
+
+def gamma_of_complex(z: Any) -> Any:
+    """The gamma function; nan at 0, -1, -2 ..."""
+    return jnp.exp(loggamma_of_complex(z))

@@ -1,0 +1,241 @@
+"""Integrals without elementary form: the exponential, sine and cosine integrals, the dilogarithm, Owen's function."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.runtime.jit import jit
+from xjax.scipy.arguments import horner, of_reals, single_or_double
+from xjax.scipy.gamma_functions import bernoulli_numbers
+from xjax.transforms.custom_jvp import custom_jvp
+from xjax.transforms.rule_functions import SymbolicZero
+
+# -- exponential integrals ------------------------------------------------------------------------------------------
+
+_SERIES_END = 40.0                      # where the smallest term of the asymptotic series of `expi` is below rounding
+_UNIT = 32.0                            # of x in series with large coefficients, a power of 2: division by it is exact
+_FACTORIALS = np.cumprod(np.concatenate([[1.0], np.arange(1.0, 41) / _UNIT]))
+
+
+def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
+    """``exp(x) E_n(x)`` as ``1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...)))``, from the inside.
+
+    The error is about ``exp(-4 sqrt(depth abs(x)) cos(arg(x) / 2))``.  n: real; x: real or complex.
+    """
+    def step(i: Any, rest: Any) -> Any:
+        k = (depth - i).astype(n.dtype)
+        return (k * (n + k - 1)).astype(x.dtype) / (x + (n + 2 * k).astype(x.dtype) - rest)
+    return 1 / (x + n.astype(x.dtype) - lax.fori_loop(0, depth, step, lax.full_like(x, 0)))
+
+
+def _series(n: Any, x: Any) -> Any:
+    """E_n(x) for whole n >= 1 and 0 < x <= 1: the sum of ``(-x)**k / ((n - 1 - k) k!)`` over k other than n - 1, and
+    ``(-x)**(n - 1) / (n - 1)! * (digamma(n) - log(x))`` in the place of that term."""
+    power, total = lax.full_like(x, 1), lax.full_like(x, 0)
+    for k in range(20):
+        gap = n - 1 - k
+        share = jnp.where(gap == 0, lax.digamma(n) - jnp.log(x), 1 / jnp.where(gap == 0, 1, gap))
+        total = total + power / float(math.factorial(k)) * share
+        power = -power * x
+    return total                        # for n > 20 the term with the logarithm is below rounding
+
+
+@custom_jvp
+def _expn(n: Any, x: Any) -> Any:
+    near = x <= 1
+    inside = jnp.where(near & (x > 0), x, 1)
+    beyond = jnp.where(near, 2, x)
+    first = jnp.exp(-beyond) * _scaled_fraction(n, beyond, 90)
+    value = jnp.where(near, _series(jnp.where(n >= 1, n, 1), inside), first)
+    value = jnp.where(n == 0, jnp.exp(-x) / x, value)
+    value = jnp.where(x == 0, jnp.where(n > 1, 1 / jnp.where(n > 1, n - 1, 1), np.inf), value)
+    return jnp.where((n < 0) | (x < 0) | (near & (n != jnp.floor(n))) | jnp.isnan(n + x), np.nan, value)
+
+
+@functools.partial(_expn.defjvp, symbolic_zeros=True)
+def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """``-E_(n - 1)(x)``; there is no derivative in the order."""
+    (n, x), (dn, dx) = primals, tangents
+    if not isinstance(dn, SymbolicZero):
+        raise bad("scipy.special.expn", "there is no derivative with respect to `n`",
+                  fix="pass `n` as a constant, or through lax.stop_gradient.", exc=ValueError)
+    return _expn(n, x), -dx * _expn(n - 1, x)
+
+
+@jit
+def expn(n: Any, x: Any) -> Any:
+    """The exponential integral ``x**(n-1)`` times that of ``exp(-t) / t**n`` from x on, element-wise.
+
+    Args: n: whole numbers >= 0; x: real numbers >= 0. Else the result is nan.
+
+    >>> round(float(expn(2, 1.0)), 4)
+    0.1485
+    """
+    return of_reals("expn", _expn, n, x)
+
+
+@jit
+def exp1(x: Any) -> Any:
+    """The exponential integral of ``exp(-t) / t`` from x on, element-wise; nan for x < 0: `expn` of order 1."""
+    return of_reals("exp1", lambda x: _expn(lax.full_like(x, 1), x), x)
+
+
+_EULER_SERIES = [_UNIT ** k / (k * float(math.factorial(k))) for k in range(1, 145)]
+
+
+@custom_jvp
+def _expi(x: Any) -> Any:
+    """Above 0 ``euler + log(x) +`` the sum of ``x**k / (k k!)``, of which all terms are positive; then asymptotic."""
+    near = jnp.clip(x, 0, _SERIES_END) / _UNIT
+    series = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + near * horner(near, _EULER_SERIES)
+    large = jnp.clip(x, _SERIES_END, 1e4)
+    inverse, root = _UNIT / large, jnp.exp(0.5 * large)         # exp(x) may overflow where the result does not
+    far = root * (root * (horner(inverse, _FACTORIALS) * inverse / _UNIT))
+    below = -_expn(lax.full_like(x, 1), jnp.where(x < 0, -x, 1))
+    above = jnp.where(x > _SERIES_END, far, series)
+    return jnp.where(x < 0, below, jnp.where(x == 0, -np.inf, jnp.where(jnp.isnan(x), np.nan, above)))
+
+
+_expi.defjvps(lambda dx, y, x: dx * jnp.exp(x) / x)
+
+
+@jit
+def expi(x: Any) -> Any:
+    """The exponential integral of ``exp(t) / t`` up to x, its principal value, element-wise; -inf at 0.
+
+    >>> round(float(expi(1.0)), 4)
+    1.8951
+    """
+    return of_reals("expi", _expi, x)
+
+
+# -- sine and cosine integrals --------------------------------------------------------------------------------------
+
+_TURN = 4.0                             # up to here the power series lose no more than two bits to cancellation
+
+
+def _sici_series(x: Any) -> tuple[Any, Any]:
+    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4."""
+    terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
+    square = x * x
+    cosine = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + square * horner(square, terms[1::2])
+    return x * horner(square, terms[::2]), jnp.where(x > 0, cosine, -np.inf)
+
+
+@custom_jvp
+def _sici(x: Any) -> tuple[Any, Any]:
+    """From 4 on as the parts of ``E_1(i x) = -Ci(x) + i (Si(x) - pi / 2)``."""
+    size = jnp.abs(x)
+    near, finite = size <= _TURN, jnp.isfinite(size)
+    far = jnp.where(finite & ~near, size, _TURN)
+    scaled = _scaled_fraction(lax.full_like(x, 1), lax.complex(lax.full_like(x, 0), far), 45)
+    rest = lax.complex(jnp.cos(far), -jnp.sin(far)) * jnp.where(finite, scaled, 0)
+    sine, cosine = _sici_series(jnp.minimum(size, _TURN))
+    sine = jnp.where(near, sine, 0.5 * math.pi + jnp.imag(rest))
+    cosine = jnp.where(near, cosine, -jnp.real(rest))
+    nan = jnp.isnan(x)
+    return (jnp.where(nan, np.nan, jnp.copysign(sine, x)), jnp.where(nan | (x == -np.inf), np.nan, cosine))
+
+
+@_sici.defjvp
+def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return _sici(x), (dx * jnp.sinc(x / math.pi), dx * jnp.cos(x) / x)
+
+
+@jit
+def sici(x: Any) -> tuple[Any, Any]:
+    """The integrals of ``sin(t) / t`` from 0 to x and of ``cos(t) / t`` from infinity to ``abs(x)``, element-wise.
+
+    Returns: (Si, Ci), floats like x.
+
+    >>> [round(float(y), 4) for y in sici(1.0)]
+    [0.9461, 0.3374]
+    """
+    return of_reals("sici", _sici, x)
+
+
+# -- dilogarithm ----------------------------------------------------------------------------------------------------
+
+def _spence_terms() -> np.ndarray:
+    """``B(2 k) / (2 k + 1)!`` for k = 1, 2 ..."""
+    return np.array([bernoulli_numbers(22)[2 * k] / math.factorial(2 * k + 1) for k in range(1, 12)])
+
+
+@jit
+def spence(x: Any) -> Any:
+    """The dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to x, element-wise; nan for x < 0.
+
+    Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
+
+    >>> round(float(spence(0.0)), 4)
+    1.6449
+    """
+    x, = single_or_double("spence", x)
+    inside = jnp.where((x > 0) & jnp.isfinite(x), x, 1)
+    # To [1/2, 2], where u = -log(x) has the series u - u**2 / 4 + the sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
+    large = inside > 2
+    reduced = jnp.where(large, 1 / inside, inside)
+    tiny = reduced < 0.5
+    u = -jnp.where(tiny, jnp.log1p(-jnp.where(tiny, reduced, 0)), jnp.log(reduced))
+    series = u - u * u / 4 + u ** 3 * horner(u * u, _spence_terms())
+    reflected = math.pi ** 2 / 6 + jnp.log(jnp.where(tiny, reduced, 1)) * u - series
+    series = jnp.where(tiny, reflected, series)
+    value = jnp.where(large, -0.5 * jnp.square(jnp.log(inside)) - series, series)
+    return jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == np.inf, -np.inf, jnp.where(x > 0, value, np.nan)))
+
+
+# -- Owen's function ------------------------------------------------------------------------------------------------
+
+_OWEN_NODES = 32
+_OWEN_END = 9.5                         # in units of 1 / h, where exp(-(h t)**2 / 2) is below rounding
+
+
+def _owen_integral(h: Any, a: Any) -> Any:
+    """``exp(-h**2 / 2) / (2 pi)`` times the integral of ``exp(-(h t)**2 / 2) / (1 + t**2)`` over 0 <= t <= a <= 1, by
+    the rule of Gauss and Legendre up to where the rest no longer counts."""
+    nodes, weights = np.polynomial.legendre.leggauss(_OWEN_NODES)
+    end = jnp.where(h * a > _OWEN_END, _OWEN_END / jnp.where(h * a > _OWEN_END, h, 1), a)
+    total = lax.full_like(h, 0)
+    for node, weight in zip(0.5 * (nodes + 1), 0.5 * weights, strict=True):
+        t = end * float(node)
+        total = total + float(weight) * jnp.exp(-0.5 * jnp.square(h * t)) / (1 + t * t)
+    return jnp.exp(-0.5 * h * h) / (2 * math.pi) * end * total
+
+
+@custom_jvp
+def _owens_t(h: Any, a: Any) -> Any:
+    """For a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)``, where q(x) is `ndtr` of -x."""
+    h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # as good as infinite
+    steep, above = size > 1, h * size
+    low = _owen_integral(jnp.where(steep, above, h), jnp.where(steep, 1 / jnp.where(steep, size, 1), size))
+    near, far = (0.5 * lax.erfc(x * math.sqrt(0.5)) for x in (h, above))
+    value = jnp.where(steep, 0.5 * (near + far) - near * far - low, low)
+    return jnp.where(jnp.isnan(h) | jnp.isnan(a), np.nan, jnp.copysign(value, a))
+
+
+@_owens_t.defjvp
+def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (h, a), (dh, da) = primals, tangents
+    by_h = -jnp.exp(-0.5 * h * h) * lax.erf(a * h * math.sqrt(0.5)) / math.sqrt(8 * math.pi)
+    by_a = jnp.exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a))
+    return _owens_t(h, a), by_h * dh + by_a * da
+
+
+@jit
+def owens_t(h: Any, a: Any) -> Any:
+    """Owen's function of real numbers, element-wise: the probability that X > h and 0 < Y < a X, for h > 0, of two
+    independent normal variables, which is ``exp(-h**2 (1 + t**2) / 2) / (1 + t**2) / (2 pi)`` from t = 0 to a.
+
+    >>> round(float(owens_t(0.5, 1.0)), 4)
+    0.1067
+    """
+    return of_reals("owens_t", _owens_t, h, a)

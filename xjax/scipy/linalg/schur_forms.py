@@ -1,0 +1,189 @@
+"""What follows from the Schur form: its complex kind, functions of matrices, Sylvester's equation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.lax.linalg.matrices import adjoint, product
+from xjax.numpy.linalg.arguments import inexact, matrices
+from xjax.runtime.jit import jit
+from xjax.scipy.linalg.decompositions import schur
+from xjax.transforms.custom_jvp import custom_jvp
+
+# -- the complex Schur form -----------------------------------------------------------------------------------------
+
+
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
+    """The complex Schur form from the real one: ``Z @ T @ Z^H`` stays what it is, T becomes triangular.
+
+    Args: T, Z: [..., n, n], as `schur` gives them.
+    Returns: (T, Z), complex.
+    Raises: ValueError if the shapes do not fit.
+    """
+    where = "scipy.linalg.rsf2csf"
+    T, Z = (matrices(where, x, square=True) for x in inexact(where, T, Z))
+    if T.shape[-1] != Z.shape[-1]:
+        raise bad(where, "`T` and `Z` differ in size", given={"T": T.aval, "Z": Z.aval},
+                  fix="pass both results of schur.", exc=ValueError)
+    return _to_complex(T, Z)
+
+
+@jit
+def _to_complex(t: Any, z: Any) -> tuple[Any, Any]:
+    return jnp.vectorize(_rotate_blocks, signature="(n,n),(n,n)->(n,n),(n,n)")(t, z)
+
+
+def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
+    """Each block of 2 on the diagonal, from the last, is rotated to have one of its eigenvalues first (Golub and
+    Van Loan 2013, section 7.6.4)."""
+    n, dtype = t.shape[0], dtypes.to_complex_dtype(t.dtype)
+    eps = float(np.finfo(dtype).eps)
+
+    def rotate(i: Any, state: tuple) -> tuple:
+        t, z = state
+        k = n - 2 - i
+        (a, b), (c, d) = lax.dynamic_slice(t, (k, k), (2, 2))
+        half = (a - d) / 2
+        root = jnp.sqrt(half * half + b * c)
+        vector = jnp.stack([half + jnp.where(half.real < 0, -root, root), c])      # of that eigenvalue
+        block = jnp.abs(c) > eps * (jnp.abs(a) + jnp.abs(d))
+        x, y = jnp.where(block, vector / jnp.linalg.norm(jnp.where(block, vector, 1)), jnp.array([1, 0], dtype))
+        turn = jnp.array([[x.conj(), y.conj()], [-y, x]])
+
+        def on_columns(matrix: Any) -> Any:
+            pair = product(lax.dynamic_slice_in_dim(matrix, k, 2, 1), adjoint(turn))
+            return lax.dynamic_update_slice_in_dim(matrix, pair, k, 1)
+
+        rows = product(turn, lax.dynamic_slice_in_dim(t, k, 2, 0))
+        t = on_columns(lax.dynamic_update_slice_in_dim(t, rows, k, 0))
+        return t.at[k + 1, k].set(0), on_columns(z)
+
+    return lax.fori_loop(0, n - 1, rotate, (t.astype(dtype), z.astype(dtype)))
+
+
+# -- functions of matrices --------------------------------------------------------------------------------------------
+
+def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    """A function of a matrix, by Parlett's recurrence on its Schur form; on the CPU, without derivative.
+
+    Args:
+      A: [n, n], with distinct eigenvalues. func: maps an array of eigenvalues, complex[n], to as many values.
+      disp: False: return an estimate of the relative error as well.
+    Returns: complex[n, n], or (that, float[]).
+    Raises: ValueError unless `A` is one square matrix.
+
+    >>> funm(np.array([[4.0, 0.0], [0.0, 9.0]]), jnp.sqrt).real.tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    where = "scipy.linalg.funm"
+    A = matrices(where, A, square=True)
+    if A.ndim != 2:
+        raise bad(where, "takes one matrix", given={"A": A.aval}, fix="use vmap for batches.", exc=ValueError)
+    t, z = schur(A, "complex")
+    values = func(jnp.diagonal(t))
+    f, smallest = _parlett(t, jnp.diag(values).astype(t.dtype))
+    found = product(product(z, f), adjoint(z))
+    if disp:
+        return found
+    eps = float(np.finfo(t.dtype).eps)
+    spread = jnp.max(jnp.sum(jnp.abs(jnp.triu(t, 1)), 0), initial=0)
+    error = jnp.clip(eps / jnp.where(smallest == 0, eps, smallest) * spread, eps, 1)
+    return found, jnp.where(jnp.any(jnp.isinf(found)), np.inf, error)
+
+
+@jit
+def _parlett(t: Any, f: Any) -> tuple[Any, Any]:
+    """The whole of f(t) from its diagonal: ``t f = f t``, one diagonal after the other; the smallest divisor."""
+    n = t.shape[0]
+    above = jnp.arange(n)[None, :] - jnp.arange(n)[:, None]
+    gaps = jnp.diagonal(t)[None, :] - jnp.diagonal(t)[:, None]
+    safe = jnp.where(gaps == 0, 1, gaps)
+
+    def fill(k: Any, f: Any) -> Any:
+        return jnp.where(above == k, (product(t, f) - product(f, t)) / safe, f)      # what is not known yet is 0
+
+    divisors = jnp.where(above > 0, jnp.abs(gaps), np.inf)
+    return lax.fori_loop(1, n, fill, f), jnp.min(divisors, initial=jnp.abs(t[0, 0]))
+
+
+# -- Sylvester's equation ---------------------------------------------------------------------------------------------
+
+def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Any:
+    """The X with ``A @ X + X @ B = C``.
+
+    Args:
+      A: [..., m, m]; B: [..., n, n]; C: [..., m, n].
+      method: "schur" (Bartels and Stewart), or "eigen": faster, and worse where eigenvectors are nearly dependent.
+      tol: where an eigenvalue of A and one of B add up to less, the result is NaN.
+    Returns: [..., m, n].
+    Raises: ValueError for another method, or if the shapes do not fit.
+
+    >>> solve_sylvester(np.array([[1.0]]), np.array([[3.0]]), np.array([[8.0]])).tolist()
+    [[2.0]]
+    """
+    where = "scipy.linalg.solve_sylvester"
+    if method not in _FACTORS:
+        raise bad(where, f"unknown method {method!r}", fix="pass 'schur' or 'eigen'.", exc=ValueError)
+    A, B, C = (matrices(where, x) for x in inexact(where, A, B, C))
+    m, n = C.shape[-2:]
+    if A.shape[-2:] != (m, m) or B.shape[-2:] != (n, n):
+        raise bad(where, "the shapes do not fit", given={"A": A.aval, "B": B.aval, "C": C.aval},
+                  fix="C has as many rows as A, and as many columns as B.", exc=ValueError)
+    return _sylvester(A, B, C, method, tol)
+
+
+def _schur_factors(a: Any, b: Any) -> tuple[Any, ...]:
+    """(R, U, U^-1, S, V, V^-1) with ``a = U R U^-1`` and ``b = V S V^-1``, R and S upper triangular."""
+    (r, u), (s, v) = schur(a, "complex"), schur(b, "complex")
+    return r, u, adjoint(u), s, v, adjoint(v)
+
+
+def _eigen_factors(a: Any, b: Any) -> tuple[Any, ...]:
+    (r, u), (s, v) = jnp.linalg.eig(a), jnp.linalg.eig(b)
+    return jnp.diag(r), u, jnp.linalg.inv(u), jnp.diag(s), v, jnp.linalg.inv(v)
+
+
+_FACTORS = {"schur": _schur_factors, "eigen": _eigen_factors}
+
+
+def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
+    """``R Y + Y S = U^-1 C V``, column after column: each is a triangular system."""
+    r, u, u_inverse, s, v, v_inverse = factors
+    right = product(product(u_inverse, c.astype(r.dtype)), v)
+    eye = jnp.eye(r.shape[0], dtype=r.dtype)
+
+    def column(j: Any, y: Any) -> Any:
+        known = right[:, j] - product(y, s[:, j][:, None])[:, 0]             # of y, what is not known yet is 0
+        return y.at[:, j].set(lax.linalg.triangular_solve(r + s[j, j] * eye, known, left_side=True))
+
+    y = lax.fori_loop(0, s.shape[0], column, jnp.zeros_like(right))
+    x = product(product(u, y), v_inverse)
+    nearest = jnp.min(jnp.abs(jnp.diagonal(r)[:, None] + jnp.diagonal(s)[None, :]), initial=np.inf)
+    x = x if dtypes.is_complex(c.dtype) else x.real
+    return jnp.where(nearest < tol, jnp.asarray(np.nan, x.dtype), x)
+
+
+@functools.partial(jit, static_argnums=(3, 4))
+def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
+    def solve(a: Any, b: Any, c: Any) -> Any:
+        return _solve_factored(_FACTORS[method](a, b), c, tol)
+
+    solve = custom_jvp(solve)
+
+    @solve.defjvp
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """The derivative solves the same equation."""
+        (a, b, c), (da, db, dc) = primals, tangents
+        factors = _FACTORS[method](a, b)
+        x = _solve_factored(factors, c, tol)
+        return x, _solve_factored(factors, dc - product(da, x) - product(x, db), tol)
+
+    return jnp.vectorize(solve, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)

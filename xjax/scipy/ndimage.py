@@ -1,0 +1,104 @@
+"""Images of any rank, under SciPy's names: the public namespace `xjax.scipy.ndimage`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.public import attributes_of
+from xjax.core.types import typeof
+from xjax.runtime.jit import jit
+
+
+def _folded(index: Any, period: int, last: int) -> Any:
+    """Position in an image that is followed by its mirror image, and so on: of j and ``last - j``, the smaller."""
+    index = index % period if period else jnp.zeros_like(index)
+    return jnp.minimum(index, last - index)
+
+
+# What stands at index i outside an axis with n elements: the element at which index.
+_MODES: dict[str, Callable[[Any, int], Any]] = {
+    "constant": lambda i, n: i,                                         # none: `cval`
+    "nearest": lambda i, n: jnp.clip(i, 0, n - 1),
+    "wrap": lambda i, n: i % n,
+    "mirror": lambda i, n: _folded(i, 2 * (n - 1), 2 * (n - 1)),
+    "reflect": lambda i, n: _folded(i, 2 * n, 2 * n - 1),
+}
+
+
+class _Node(NamedTuple):
+    """One of the grid's positions along an axis that a point takes its value from."""
+
+    index: Any
+    inside: Any                     # bool, or None where every index is
+    weight: Any
+
+
+def _nodes(x: Any, size: int, order: int, mode: str) -> list[_Node]:
+    if order == 0:
+        pairs = [(_rounded(x).astype(dtypes.int32), None)]
+    else:
+        below = jnp.floor(x)
+        index, rest = below.astype(dtypes.int32), x - below
+        pairs = [(index, 1 - rest), (index + 1, rest)]
+    return [_Node(_MODES[mode](i, size), (i >= 0) & (i < size) if mode == "constant" else None, weight)
+            for i, weight in pairs]
+
+
+def _rounded(x: Any) -> Any:
+    return x if dtypes.is_int(x.dtype) else lax.round(x)
+
+
+def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant",
+                    cval: Any = 0.0) -> Any:
+    """Values of an array between its elements.
+
+    Args:
+      input: number[n0, n1, ...]. coordinates: for each of its axes real[...]; they broadcast together.
+      order: 0: the nearest element; 1: linear interpolation along each axis.
+      mode: what stands outside the array: "constant": `cval`, next to which it is interpolated too (SciPy's
+        "grid-constant"); "nearest": the element at the edge; "mirror": it is reflected at the middle of that element,
+        "reflect": at its outer edge; "wrap": it repeats (SciPy's "grid-wrap").
+    Returns: of input's dtype; integers are rounded.
+    Raises: ValueError for another number of coordinates; NotImplementedError for other orders and modes.
+
+    >>> map_coordinates(np.float32([0, 10, 20]), [np.float32([0.5, 1.25])], order=1)
+    Array([ 5. , 12.5], dtype=float32)
+    """
+    where = "scipy.ndimage.map_coordinates"
+    if mode not in _MODES:
+        raise bad(where, f"unknown mode {mode!r}", given={"modes": ", ".join(_MODES)}, fix="pass one of them.",
+                  exc=NotImplementedError)
+    if order not in (0, 1):
+        raise bad(where, f"`order` is {order!r}", fix="pass 0 or 1.", exc=NotImplementedError)
+    x, coordinates = jnp.asarray(input), [jnp.asarray(c) for c in coordinates]
+    if len(coordinates) != x.ndim or not x.ndim:
+        raise bad(where, f"{len(coordinates)} coordinates for {x.ndim} axes", given={"input": typeof(x)},
+                  fix="pass an array of coordinates for each axis of input.", exc=ValueError)
+    return _mapped(x, coordinates, jnp.asarray(cval).astype(x.dtype), int(order), mode)
+
+
+@functools.partial(jit, static_argnums=(3, 4))
+def _mapped(x: Any, coordinates: list[Any], cval: Any, order: int, mode: str) -> Any:
+    axes = [_nodes(c, n, order, mode) for c, n in zip(coordinates, x.shape, strict=True)]
+    found = None
+    for corner in itertools.product(*axes):
+        value = x[tuple(node.index for node in corner)]
+        if mode == "constant":
+            value = jnp.where(functools.reduce(jnp.logical_and, [node.inside for node in corner]), value, cval)
+        if order:
+            value = math.prod(node.weight for node in corner) * value
+        found = value if found is None else found + value
+    return (_rounded(found) if dtypes.is_int(x.dtype) else found).astype(x.dtype)
+
+
+__all__ = ["map_coordinates"]
+
+__getattr__ = attributes_of(__name__)

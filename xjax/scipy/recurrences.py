@@ -1,0 +1,124 @@
+"""Functions by recurrence in their order: Bessel functions of whole order, spherical harmonics."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.types import typeof
+from xjax.ops.checks import static_int
+from xjax.runtime.jit import jit
+from xjax.scipy.arguments import reals
+
+# -- Bessel functions -----------------------------------------------------------------------------------------------
+
+
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+    """Bessel functions of the first kind of orders 0, 1 ... v, element-wise.
+
+    Args:
+      z: real numbers.
+      v: static int >= 0, the highest order.
+      n_iter: static int, the order from which the recurrence goes down: well above v and abs(z).
+    Returns: float[v + 1, ...z.shape].
+    Raises: TypeError unless v and n_iter are integers, ValueError for complex z.
+
+    >>> [round(float(y), 4) for y in bessel_jn(1.0, v=2)]
+    [0.7652, 0.4401, 0.1149]
+    """
+    where = "scipy.special.bessel_jn"
+    v, n_iter = static_int(v, "v", where), static_int(n_iter, "n_iter", where)
+    if not 0 <= v <= n_iter:
+        raise bad(where, "`v` must not be negative nor above `n_iter`", given={"v": v, "n_iter": n_iter},
+                  fix="pass an order >= 0, and a larger n_iter.", exc=ValueError)
+    return _bessel_jn(z, v, n_iter)
+
+
+@functools.partial(jit, static_argnums=(1, 2))
+def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
+    """Miller's recurrence for ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do not overflow; then
+    ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
+    z, = reals("bessel_jn", z)
+
+    def ratio(above: Any, k: Any) -> tuple[Any, Any]:
+        found = z / (2 * k - z * above)
+        return found, found
+
+    orders = np.arange(1, n_iter + 2, dtype=z.dtype)
+    ratios = lax.scan(ratio, lax.full_like(z, 0), orders, reverse=True)[1]
+    relative = jnp.concatenate([lax.full_like(z, 1)[None], jnp.cumprod(ratios, 0)])         # to J(0)
+    return relative[:v + 1] / (1 + 2 * jnp.sum(relative[2::2], 0))
+
+
+# -- spherical harmonics --------------------------------------------------------------------------------------------
+
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max: int | None = None) -> Any:
+    """Spherical harmonics of degree n and order m, element-wise; with the phase of Condon and Shortley, orthonormal.
+
+    Args:
+      n: integers >= 0; m: integers from -n to n (others give 0); theta: angle from the pole; phi: around it.
+      diff_n: not supported. n_max: static int, the largest n, at which higher ones are cut; None: take it from n.
+    Returns: complex, of the broadcast shape.
+    Raises: NotImplementedError for diff_n, TypeError if n is traced and n_max is not given.
+
+    >>> round(float(sph_harm_y(1, 0, 0.0, 0.0).real), 4)
+    0.4886
+    """
+    where = "scipy.special.sph_harm_y"
+    if diff_n is not None:
+        raise bad(where, "`diff_n` is not supported", fix="leave it out, and differentiate with jax.jvp.",
+                  exc=NotImplementedError)
+    if n_max is None:
+        if isinstance(n, Tracer):
+            raise bad(where, "the number of steps depends on the values of `n`", given={"n": typeof(n)},
+                      fix="pass n_max, the largest degree.")
+        n_max = int(np.max(np.asarray(n), initial=0))
+    return _sph_harm_y(n, m, theta, phi, static_int(n_max, "n_max", where))
+
+
+@functools.partial(jit, static_argnums=4)
+def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
+    n, m = jnp.minimum(n, n_max), jnp.asarray(m)
+    theta, phi, _ = reals("sph_harm_y", theta, phi, 0.0)
+    order = jnp.abs(m)
+    n, order, negative, theta, phi = jnp.broadcast_arrays(n, order, m < 0, theta, phi)
+    values = _legendre(n, order, theta, n_max)
+    angle = order.astype(phi.dtype) * phi
+    found = lax.complex(values * jnp.cos(angle), values * jnp.sin(angle))
+    mirrored = (1 - 2 * (order % 2)).astype(values.dtype) * jnp.conj(found)
+    return jnp.where(negative, mirrored, found)
+
+
+def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
+    """Associated Legendre functions of ``cos(theta)``, normalised on the sphere: from degree m up to n.
+
+    ``P(m, m) = -sqrt(1 + 1 / (2 m)) sin(theta) P(m - 1, m - 1)`` and, with a(l) = sqrt((4 l**2 - 1) / (l**2 - m**2)),
+    ``P(l, m) = a(l) (cos(theta) P(l - 1, m) - P(l - 2, m) / a(l - 1))``.
+    """
+    dtype, sine, cosine = theta.dtype, jnp.sin(theta), jnp.cos(theta)
+    square = jnp.square(m.astype(dtype))
+
+    def inverse_growth(degree: Any) -> Any:
+        """1 / a; 0 at degree m, which is where the recurrence starts."""
+        return jnp.sqrt(jnp.maximum(degree * degree - square, 0) / (4 * degree * degree - 1))
+
+    def step(i: Any, state: tuple) -> tuple:
+        diagonal, before, now = state
+        degree = i.astype(dtype)
+        below = inverse_growth(degree)
+        climbed = (cosine * now - inverse_growth(degree - 1) * before) / jnp.where(i > m, below, 1)
+        diagonal = jnp.where(i <= m, -jnp.sqrt(1 + 0.5 / degree) * sine * diagonal, diagonal)
+        climbs = (i > m) & (i <= n)
+        return (diagonal, jnp.where(climbs, now, before),
+                jnp.where(climbs, climbed, jnp.where((i == m) & (i <= n), diagonal, now)))
+
+    start = lax.full_like(theta, math.sqrt(0.25 / math.pi))
+    at_zero = jnp.where(m == 0, start, 0)
+    return lax.fori_loop(1, n_max + 1, step, (start, lax.full_like(theta, 0), at_zero))[2]

@@ -1,0 +1,61 @@
+"""`detrend`: data less their mean, or less straight lines fitted to pieces of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.linalg.arguments import inexact
+from xjax.ops.checks import canonical_axis
+
+
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None) -> Any:
+    """Data without their trend along an axis.
+
+    Args:
+      data: number[...]; integers become floats.
+      type: "linear": the straight line that fits best in least squares is subtracted; "constant": the mean.
+      bp: breakpoints, int or ints: each piece between two of them gets a line of its own.
+      overwrite_data: not supported: arrays never change.
+    Raises: ValueError for another type, or breakpoints outside the axis.
+
+    >>> detrend(np.float32([1, 3, 8]), type="constant").tolist()
+    [-3.0, -1.0, 4.0]
+    """
+    where = "scipy.signal.detrend"
+    if overwrite_data is not None:
+        raise bad(where, "`overwrite_data` is not supported: arrays never change", fix="leave it out.",
+                  exc=NotImplementedError)
+    x, = inexact(where, jnp.asarray(data))
+    axis = canonical_axis(axis, x.ndim, where)
+    if type == "constant":
+        return x - jnp.mean(x, axis, keepdims=True)
+    if type != "linear":
+        raise bad(where, f"unknown type {type!r}", fix="pass 'linear' or 'constant'.", exc=ValueError)
+    size = x.shape[axis]
+    cuts = np.unique(np.concatenate([[0], np.ravel(bp), [size]])).astype(int)
+    if cuts[0] < 0 or cuts[-1] > size:
+        raise bad(where, "a breakpoint lies outside the axis", given={"data": typeof(x), "bp": str(bp)},
+                  fix=f"pass values from 0 to {size}.", exc=ValueError)
+    if not size:
+        return x
+    pieces = jnp.split(jnp.moveaxis(x, axis, -1), cuts[1:-1], axis=-1)
+    return jnp.moveaxis(jnp.concatenate([_without_line(piece) for piece in pieces], -1), -1, axis)
+
+
+def _without_line(x: Any) -> Any:
+    """`x` [..., n] less its projection on constants and straight lines, of which the basis is orthonormal."""
+    n = x.shape[-1]
+    line = np.arange(n) - (n - 1) / 2
+    basis = np.stack([np.ones(n), line][:min(n, 2)])
+    basis = jnp.asarray((basis / np.linalg.norm(basis, axis=1, keepdims=True)).astype(x.dtype))
+    along = jnp.matmul(x, basis.T, precision=lax.Precision.HIGHEST)
+    return x - jnp.matmul(along, basis, precision=lax.Precision.HIGHEST)
+
+
+__all__ = ["detrend"]

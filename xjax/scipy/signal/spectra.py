@@ -1,0 +1,359 @@
+"""Spectra of overlapping segments of signals: `stft` and back, `csd` and `welch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+import xjax.numpy as jnp
+from xjax.core import dtypes
+from xjax.core.errors import bad, warn
+from xjax.core.types import typeof
+from xjax.numpy.linalg.arguments import inexact
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.scipy.signal.detrending import detrend as without_trend
+
+Detrend = bool | str | Callable[[Any], Any]
+
+# How a signal goes on beyond its ends: arguments of `numpy.pad`.
+_BOUNDARIES: dict[str | None, dict] = {
+    "even": {"mode": "reflect"}, "odd": {"mode": "reflect", "reflect_type": "odd"}, "constant": {"mode": "edge"},
+    "zeros": {"mode": "constant"}, None: {},
+}
+
+
+# -- segments -------------------------------------------------------------------------------------------------------
+
+class _Segments(NamedTuple):
+    """Segments of a signal, weighted by a window; the transform of each has `points` elements."""
+
+    window: Any
+    overlap: int
+    points: int
+
+    @property
+    def size(self) -> int:
+        return self.window.shape[0]
+
+    @property
+    def step(self) -> int:
+        return self.size - self.overlap
+
+
+def _segments(where: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, dtype: Any) -> _Segments:
+    overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", where)
+    points = nperseg if nfft is None else static_int(nfft, "nfft", where)
+    if points < nperseg or not 0 <= overlap < nperseg:
+        raise bad(where, "segments overlap by less than their size, and are no longer than the transform",
+                  given={"nperseg": nperseg, "noverlap": overlap, "nfft": points},
+                  fix="choose noverlap < nperseg <= nfft.", exc=ValueError)
+    return _Segments(_window(where, window, nperseg, dtype), overlap, points)
+
+
+def _window(where: str, window: Any, size: int, dtype: Any) -> Any:
+    """Weights [size]: those given, or those of a name that `scipy.signal.get_window` knows."""
+    if isinstance(window, (str, tuple)):
+        return jnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
+    window = jnp.asarray(window)
+    if window.shape != (size,):
+        raise bad(where, f"the window must be a vector with {size} elements", given={"window": typeof(window)},
+                  fix="pass as many weights as a segment has samples.", exc=ValueError)
+    return window if dtypes.is_complex(window.dtype) else window.astype(dtype)
+
+
+def _size(where: str, window: Any, nperseg: Any, length: int) -> int:
+    """Samples of a segment: `nperseg`, else the size of the window, else all samples there are."""
+    named = isinstance(window, (str, tuple))
+    if not named and (np.ndim(window) != 1 or np.shape(window)[0] > length):
+        raise bad(where, "the window is no vector, or longer than the signal",
+                  given={"window": str(np.shape(window)), "samples": length},
+                  fix="pass a vector of weights for the samples of a segment.", exc=ValueError)
+    default = length if named else np.shape(window)[0]
+    size = default if nperseg is None else static_int(nperseg, "nperseg", where)
+    if size < 1:
+        raise bad(where, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
+                  exc=ValueError)
+    if named and size > length:
+        warn(f"{where}: nperseg={size} is more than the {length} samples there are, which become one segment.")
+        return length
+    return size
+
+
+def _transform(x: Any, segments: _Segments, detrend: Callable[[Any], Any], onesided: bool) -> Any:
+    """Fourier transforms [..., segment, frequency] of the segments of signals [..., sample]."""
+    starts = np.arange(0, x.shape[-1] - segments.size + 1, segments.step)
+    index = starts[:, None] + np.arange(segments.size)
+    x = detrend(jnp.take(x, jnp.asarray(index.astype(np.int32)), -1, mode="clip")) * segments.window
+    return jnp.fft.rfft(x.real, segments.points) if onesided else jnp.fft.fft(x, segments.points)
+
+
+def _detrender(where: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]:
+    """A function of segments [..., sample]; one of the user finds the samples at `axis`."""
+    if isinstance(detrend, str):
+        return lambda x: without_trend(x, type=detrend)
+    if callable(detrend):
+        return lambda x: jnp.moveaxis(detrend(jnp.moveaxis(x, -1, axis)), axis, -1)
+    if detrend:
+        raise bad(where, f"`detrend` is {detrend!r}", fix="pass False, 'constant', 'linear', or a function.",
+                  exc=ValueError)
+    return lambda x: x
+
+
+def _extended(where: str, x: Any, segments: _Segments, boundary: str | None, padded: bool) -> Any:
+    """Signals continued by half a segment at both ends, and by zeros until segments cover all samples."""
+    if boundary is not None:
+        n = segments.size // 2
+        if boundary == "odd" and n >= x.shape[-1]:
+            raise bad(where, f"{x.shape[-1]} samples are too few to be continued by {n}", given={"x": typeof(x)},
+                      fix="pass shorter segments, or boundary='zeros'.", exc=ValueError)
+        x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(n, n)], **_BOUNDARIES[boundary])
+    if padded:
+        missing = -(x.shape[-1] - segments.size) % segments.step
+        x = _lengthened(x, x.shape[-1] + missing % segments.size)
+    return x
+
+
+def _lengthened(x: Any, length: int) -> Any:
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
+
+
+class _Options(NamedTuple):
+    fs: Any
+    window: Any
+    nperseg: int | None
+    noverlap: int | None
+    nfft: int | None
+    detrend: Detrend
+    onesided: bool
+    scaling: str
+    axis: int
+    boundary: str | None = None
+    padded: bool = False
+
+
+def _spectra(where: str, signals: list[Any], o: _Options, power: bool) -> tuple[Any, Any, Any]:
+    """Frequencies, times and spectra of one signal, or (`power`) the product of those of one or two, one conjugated.
+
+    Returns: f float[k], t float[n], complex[..., n]: the samples' axis has become that of the frequencies.
+    """
+    signals = inexact(where, *signals)
+    x, axis = signals[0], canonical_axis(o.axis, signals[0].ndim, where)
+    _check(where, signals, axis, o)
+    dtype = dtypes.to_complex_dtype(x.dtype)
+    real = dtypes.finfo(dtype).dtype
+    if not all(s.size for s in signals):
+        shape = list(np.broadcast_shapes(*[_without(s.shape, axis) for s in signals]))
+        shape.insert(axis, min(s.shape[axis] for s in signals))
+        return jnp.zeros(shape, real), jnp.zeros(shape, real), jnp.zeros(shape, dtype)
+    # SciPy takes the size of the first signal as the limit, and continues the shorter one by zeros.
+    size = _size(where, o.window, o.nperseg, x.shape[axis])
+    segments = _segments(where, o.window, size, o.noverlap, o.nfft, x.dtype)
+    signals = [jnp.moveaxis(s, axis, -1) for s in signals]
+    length = max(s.shape[-1] for s in signals)
+    signals = [_extended(where, _lengthened(s, length), segments, o.boundary, o.padded) for s in signals]
+
+    onesided = o.onesided
+    if onesided and dtypes.is_complex(x.dtype):
+        warn(f"{where}: a complex signal has a two-sided spectrum: return_onesided is ignored.")
+        onesided = False
+    detrend = _detrender(where, o.detrend, o.axis)
+    found = [_transform(s, segments, detrend, onesided) for s in signals]
+    scale = _scale(segments.window, o)
+    if power:
+        out = jnp.conj(found[0]) * found[-1] * scale
+        out = out * _sides(segments.points) if onesided else out
+    else:
+        out = found[0] * jnp.sqrt(scale)
+    frequencies = (jnp.fft.rfftfreq if onesided else jnp.fft.fftfreq)(segments.points, 1 / o.fs, dtype=real)
+    middle = 0 if o.boundary is not None else segments.size / 2
+    times = (jnp.arange(found[0].shape[-2], dtype=real) * segments.step + middle) / o.fs
+    return frequencies, times, jnp.moveaxis(out.astype(dtype), -1, axis)
+
+
+def _check(where: str, signals: list[Any], axis: int, o: _Options) -> None:
+    if o.boundary not in _BOUNDARIES:
+        raise bad(where, f"unknown boundary {o.boundary!r}", given={"boundaries": ", ".join(map(str, _BOUNDARIES))},
+                  fix="pass one of them.", exc=ValueError)
+    if o.scaling not in ("density", "spectrum"):
+        raise bad(where, f"unknown scaling {o.scaling!r}", fix="pass 'density' or 'spectrum'.", exc=ValueError)
+    try:
+        fits = len({s.ndim for s in signals}) == 1 and np.broadcast_shapes(*[_without(s.shape, axis) for s in signals])
+    except ValueError:
+        fits = False
+    if fits is False:
+        raise bad(where, "the signals do not fit", given={"x": typeof(signals[0]), "y": typeof(signals[-1])},
+                  fix="pass arrays of one rank whose axes, but for that of the samples, broadcast.", exc=ValueError)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1:]
+
+
+def _scale(window: Any, o: _Options) -> Any:
+    if o.scaling == "density":
+        return 1 / (o.fs * jnp.sum(window * window))
+    return 1 / jnp.sum(window) ** 2
+
+
+def _sides(points: int) -> np.ndarray:
+    """How often the frequencies of a one-sided spectrum occur in the two-sided one."""
+    times = np.full(points // 2 + 1, 2, np.int32)
+    times[0] = 1
+    if points % 2 == 0:
+        times[-1] = 1
+    return times
+
+
+# -- spectra ----------------------------------------------------------------------------------------------------------
+
+def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256, noverlap: int | None = None,
+         nfft: int | None = None, detrend: Detrend = False, return_onesided: bool = True,
+         boundary: str | None = "zeros", padded: bool = True, axis: int = -1) -> tuple[Any, Any, Any]:
+    """Short-time Fourier transform: the spectra of overlapping segments of signals.
+
+    Args:
+      x: number[..., sample, ...]. fs: samples per unit of time.
+      window: a name or tuple that `scipy.signal.get_window` knows, or weights [nperseg].
+      nperseg: samples of a segment. noverlap: those it shares with the next (None: half of them).
+      nfft: samples to lengthen segments to, by zeros. detrend: False, "constant", "linear" or a function of segments.
+      return_onesided: of a real signal, only frequencies >= 0.
+      boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd", "constant", or None.
+      padded: zeros at the end, so that segments cover all samples. axis: that of the samples.
+    Returns: (frequencies float[k], times float[n], complex[..., k, ..., n]).
+    Raises: ValueError for options that do not fit. A warning if there are fewer than nperseg samples.
+
+    >>> f, t, z = stft(np.float32([1, 2, 3, 2, 1, 0, 1, 2]), nperseg=4)
+    >>> (f.shape, t.tolist(), z.shape)
+    ((3,), [0.0, 2.0, 4.0, 6.0, 8.0], (3, 5))
+    """
+    options = _Options(fs, window, nperseg, noverlap, nfft, detrend, return_onesided, "spectrum", axis, boundary,
+                       padded)
+    return _spectra("scipy.signal.stft", [x], options, power=False)
+
+
+def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
+        nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True,
+        scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
+    """Cross spectral density of two signals by Welch's method: the average over overlapping segments.
+
+    Args:
+      x, y: number[..., sample, ...], of one rank; y None: that of x with itself, real.
+      nperseg: samples of a segment (None: those of the window, or of x).
+      scaling: "density", or "spectrum": powers, without division by frequency. average: "mean" or "median".
+      For the others see `stft`.
+    Returns: (frequencies float[k], complex[..., k, ...]).
+    Raises: ValueError for options or shapes that do not fit.
+    """
+    return _averaged("scipy.signal.csd", [x] if y is None else [x, y], average, _Options(
+        fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis))
+
+
+def welch(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
+          nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True,
+          scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
+    """Power spectral density of signals by Welch's method: `csd` of a signal with itself.
+
+    >>> f, p = welch(np.float32([1, -1, 1, -1, 1, -1, 1, -1]), nperseg=4)
+    >>> (f.tolist(), [round(x, 3) for x in p.tolist()])
+    ([0.0, 0.25, 0.5], [0.0, 1.333, 2.667])
+    """
+    return _averaged("scipy.signal.welch", [x], average, _Options(
+        fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis))
+
+
+def _averaged(where: str, signals: list[Any], average: str, options: _Options) -> tuple[Any, Any]:
+    if average not in ("mean", "median"):
+        raise bad(where, f"unknown average {average!r}", fix="pass 'mean' or 'median'.", exc=ValueError)
+    frequencies, _, out = _spectra(where, signals, options, power=True)
+    out = out.real if len(signals) == 1 else out
+    if not out.size or out.ndim < 2:
+        return frequencies, out
+    if average == "mean":
+        return frequencies, jnp.mean(out, -1)
+    if len(signals) == 1:
+        return frequencies, jnp.median(out, -1) / _median_bias(out.shape[-1])
+    # The median of complex numbers is that of their parts.
+    median = jnp.median(out.real, -1) + 1j * jnp.median(out.imag, -1)
+    return frequencies, median / _median_bias(out.shape[-1])
+
+
+def _median_bias(n: int) -> float:
+    """Expected median of n numbers of an exponential distribution of mean 1 (Allen et al. 2012, appendix B)."""
+    even = np.arange(2, n, 2)
+    return 1 + float(np.sum(1 / (even + 1) - 1 / even))
+
+
+# -- and back ---------------------------------------------------------------------------------------------------------
+
+def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
+          nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
+          freq_axis: int = -2) -> tuple[Any, Any]:
+    """Signals from their short-time Fourier transforms: the inverse of `stft` with the same options.
+
+    Args:
+      Zxx: complex[..., frequency, time]. nperseg, nfft: None: as many as there are frequencies for.
+      input_onesided: there are only frequencies >= 0: the signals are real. boundary: `stft` had one.
+      time_axis, freq_axis: where the axes are. For the others see `stft`.
+    Returns: (float[x.shape[0]]: the times of a single signal, as in SciPy; x: number[..., sample]).
+    Raises: ValueError for options that do not fit.
+
+    >>> x = np.float32([1, 2, 3, 2, 1, 0, 1, 2])
+    >>> [round(y, 3) for y in istft(stft(x, nperseg=4)[2])[1].tolist()]
+    [1.0, 2.0, 3.0, 2.0, 1.0, 0.0, 1.0, 2.0]
+    """
+    where = "scipy.signal.istft"
+    z, = inexact(where, Zxx)
+    if z.ndim < 2:
+        raise bad(where, "takes axes of frequencies and times", given={"Zxx": typeof(z)}, fix="pass what stft returns.",
+                  exc=ValueError)
+    time_axis, freq_axis = canonical_axis(time_axis, z.ndim, where), canonical_axis(freq_axis, z.ndim, where)
+    if time_axis == freq_axis:
+        raise bad(where, "frequencies and times must be different axes", given={"time_axis": time_axis},
+                  fix="pass two axes.", exc=ValueError)
+    count = z.shape[freq_axis]
+    whole = 2 * (count - 1) if input_onesided else count
+    size = whole if nperseg is None else static_int(nperseg, "nperseg", where)
+    if size < 1:
+        raise bad(where, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
+                  exc=ValueError)
+    if nfft is None:                                # an odd number of samples has as many frequencies as one less
+        nfft = whole + (input_onesided and size == whole + 1)
+    z = jnp.moveaxis(z, (freq_axis, time_axis), (-2, -1)).astype(dtypes.to_complex_dtype(z.dtype))
+    segments = _segments(where, window, size, noverlap, nfft, dtypes.finfo(z.dtype).dtype)
+    x = (jnp.fft.irfft if input_onesided else jnp.fft.ifft)(z, segments.points, axis=-2)[..., :size, :]
+    x = _signal(jnp.swapaxes(x, -1, -2), segments, boundary)
+    if x.ndim > 1 and time_axis != z.ndim - 1:
+        x = jnp.moveaxis(x, -1, time_axis - (freq_axis < time_axis))
+    return jnp.arange(x.shape[0], dtype=dtypes.finfo(x.dtype).dtype) / fs, x
+
+
+def _signal(x: Any, segments: _Segments, boundary: bool) -> Any:
+    """Signals [..., sample] from their weighted segments [..., segment, sample], by least squares."""
+    window = segments.window
+    weights = jnp.broadcast_to(window * window, x.shape[-2:])
+    total, norm = (_overlapped(y, segments.step) for y in (x * window * jnp.sum(window), weights))
+    found = total / jnp.where(norm > 1e-10, norm, 1)
+    cut = segments.size // 2 if boundary else 0
+    return found[..., cut:found.shape[-1] - cut]
+
+
+def _overlapped(x: Any, step: int) -> Any:
+    """Sum of segments [..., n, size], each `step` samples after the one before it.
+
+    A segment is cut into blocks of `step`: the first ones of all segments make one row, the second ones the next. Rows
+    that are one block too long, read as rows of the right length, are shifted by one block against each other.
+    """
+    *batch, n, size = x.shape
+    blocks = -(-size // step)
+    x = jnp.pad(x, [(0, 0)] * (len(batch) + 1) + [(0, blocks * step - size)])
+    x = jnp.swapaxes(jnp.reshape(x, (*batch, n, blocks, step)), -3, -2)
+    x = jnp.pad(x, [(0, 0)] * (len(batch) + 1) + [(0, blocks), (0, 0)])
+    x = jnp.reshape(x, (*batch, -1))[..., :blocks * (n + blocks - 1) * step]
+    x = jnp.reshape(x, (*batch, blocks, (n + blocks - 1) * step))
+    return jnp.sum(x, -2)[..., :(n - 1) * step + size]
+
+
+__all__ = ["csd", "istft", "stft", "welch"]

@@ -1,0 +1,8 @@
+"""Solvers for systems given as functions: the public namespace `xjax.scipy.sparse`."""
+
+from xjax.core.public import attributes_of
+from xjax.scipy.sparse import linalg
+
+__all__ = ["linalg"]
+
+__getattr__ = attributes_of(__name__)

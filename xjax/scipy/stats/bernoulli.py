@@ -1,0 +1,41 @@
+"""The Bernoulli distribution: probability p of 1, 1 - p of 0.
+
+>>> round(float(pmf(1, 0.25)), 4), float(cdf(0, 0.25)), float(ppf(0.9, 0.25))
+(0.25, 0.75, 1.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.scipy.special import xlog1py, xlogy
+from xjax.scipy.stats.distribution import FRACTION, Distribution
+
+__all__ = ["cdf", "logpmf", "pmf", "ppf"]
+
+_bernoulli = Distribution("bernoulli", p=FRACTION, q=FRACTION)
+
+
+@_bernoulli
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+    """Logarithm of the probability of k; linear between 0 and 1, as in JAX; -inf outside."""
+    x = k - loc
+    return jnp.where((x < 0) | (x > 1), -np.inf, xlogy(x, p) + xlog1py(1 - x, -p))
+
+
+pmf = _bernoulli.exp("pmf", logpmf)
+
+
+@_bernoulli
+def cdf(k: Any, p: Any) -> Any:
+    """Probability of values <= k."""
+    return jnp.where(k != k, np.nan, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)))
+
+
+@_bernoulli
+def ppf(q: Any, p: Any) -> Any:
+    """The least k with ``cdf(k) >= q``, 0 or 1; nan unless 0 <= q <= 1."""
+    return jnp.where(q <= 1 - p, jnp.zeros_like(q), 1)

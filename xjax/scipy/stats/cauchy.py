@@ -1,0 +1,67 @@
+"""The Cauchy distribution: density ``1 / (pi scale (1 + z**2))`` with ``z = (x - loc) / scale``.
+
+>>> round(float(pdf(0.0)), 4), float(cdf(0.0)), float(ppf(0.75)), float(sf(1e30))
+(0.3183, 0.5, 1.0..., 3.18...e-31)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, log1p_square, mirrored, standard
+
+__all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+_cauchy = Distribution("cauchy", scale=NONNEGATIVE, q=FRACTION)
+
+
+@_cauchy
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density at x."""
+    return -(math.log(math.pi) + lax.log(scale) + log1p_square(standard(x, loc, scale)))
+
+
+@_cauchy
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values <= x."""
+    z = standard(x, loc, scale)
+    return lax.atan2(lax.full_like(z, 1), -z) / math.pi            # an angle, small where the probability is
+
+
+@_cauchy
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the probability of values <= x."""
+    z = standard(x, loc, scale)
+    return jnp.where(z < 0, lax.log(cdf(z)), lax.log1p(-cdf(-z)))
+
+
+pdf = _cauchy.exp("pdf", logpdf)
+sf = mirrored(_cauchy, "sf", cdf, "Probability of values > x.")
+logsf = mirrored(_cauchy, "logsf", logcdf, "Logarithm of the probability of values > x.")
+
+
+@_cauchy
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
+    return loc - scale * _cotangent(q)
+
+
+@_cauchy
+def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The x at which `sf` is q; nan unless 0 <= q <= 1."""
+    return loc + scale * _cotangent(q)
+
+
+def _cotangent(q: Any) -> Any:
+    """``cot(pi q)``, exact near 0, 1/2 and 1: +inf at 0, -inf at 1."""
+    side = jnp.where(q < 0.5, 1, -1)
+    tail = jnp.where(q < 0.5, q, 1 - q)                             # without an error by Sterbenz' lemma
+    steep = tail < 0.25
+    small = lax.tan(math.pi * jnp.where(steep, tail, 0.125))
+    flat = lax.tan(math.pi * (0.5 - jnp.where(steep, 0.375, tail)))
+    return side * jnp.where(steep, jnp.where(tail == 0, np.inf, 1 / small), flat)

@@ -1,0 +1,32 @@
+"""The chi-squared distribution with df degrees of freedom: the gamma distribution with ``a = df / 2``, scale doubled.
+
+>>> round(float(pdf(2.0, 2.0)), 4), round(float(cdf(3.84, 1.0)), 2)
+(0.1839, 0.95)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xjax.scipy.stats import gamma
+from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+_chi2 = Distribution("chi2", df=POSITIVE, scale=NONNEGATIVE)
+
+
+def _as_gamma(name: str) -> Callable:
+    of_gamma = getattr(gamma, name)
+
+    def function(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+        return of_gamma(x, 0.5 * df, loc, 2 * scale)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = of_gamma.__doc__
+    return _chi2(function)
+
+
+pdf, cdf, sf = _as_gamma("pdf"), _as_gamma("cdf"), _as_gamma("sf")
+logpdf, logcdf, logsf = _as_gamma("logpdf"), _as_gamma("logcdf"), _as_gamma("logsf")

@@ -1,0 +1,53 @@
+"""The Dirichlet distribution of shares: density proportional to the product of ``x[i]**(alpha[i] - 1)``.
+
+>>> round(float(pdf(np.array([0.2, 0.3, 0.5]), np.array([1.0, 1.0, 1.0]))), 4)
+2.0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import promote_inexact
+from xjax.runtime.one_launch import one_launch
+from xjax.scipy.special import gammaln, xlogy
+
+__all__ = ["logpdf", "pdf"]
+
+
+@one_launch(arrays=2)
+def logpdf(x: Any, alpha: Any) -> Any:
+    """Logarithm of the density at x; -inf unless all shares are positive and their sum is 1, to 1e-6.
+
+    Args: x: [n, ...] or [n - 1, ...], without the last share; alpha: [n].
+    Raises: ValueError for other shapes.
+    """
+    where = "scipy.stats.dirichlet.logpdf"
+    x, alpha = (jnp.asarray(a) for a in promote_inexact(where, x, alpha))
+    given = {"x": typeof(x), "alpha": typeof(alpha)}
+    if alpha.ndim != 1:
+        raise bad(where, "`alpha` must have one axis", given, "pass alpha of shape [n].", exc=ValueError)
+    n = alpha.shape[0]
+    if not x.ndim or x.shape[0] not in (n, n - 1):
+        raise bad(where, "the first axis of `x` must have an element for each of `alpha`, or one fewer", given,
+                  f"pass x of shape [{n}, ...] or [{n - 1}, ...].", exc=ValueError)
+    if x.shape[0] == n - 1:
+        x = jnp.concatenate([x, 1 - jnp.sum(x, 0, keepdims=True)])
+    tolerance = max(1e-6, 4 * float(dtypes.finfo(x.dtype).eps))     # floats of 16 bits cannot be closer
+    inside = jnp.all(x > 0, 0) & (jnp.abs(jnp.sum(x, 0) - 1) < tolerance)
+    exponents = jnp.reshape(alpha - 1, (n,) + (1,) * (x.ndim - 1))
+    powers = jnp.sum(xlogy(exponents, jnp.where(inside, x, 1)), 0)
+    return jnp.where(inside, powers + gammaln(jnp.sum(alpha)) - jnp.sum(gammaln(alpha)), -np.inf)
+
+
+@one_launch(arrays=2)
+def pdf(x: Any, alpha: Any) -> Any:
+    """Density at x: ``exp(logpdf(x, alpha))``."""
+    return lax.exp(logpdf(x, alpha))

@@ -1,0 +1,155 @@
+"""What the functions of all distributions share: arguments of one float dtype, domains of parameters, one launch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.context import context
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import array_like, promote_inexact, promote_shapes
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.one_launch import one_launch
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+# -- domains of parameters: what a Python number answers with a bool, an array with an array of them ----------------
+
+def POSITIVE(x: Any) -> Any:
+    return x > 0
+
+
+def NONNEGATIVE(x: Any) -> Any:
+    return x >= 0
+
+
+def FRACTION(x: Any) -> Any:
+    return (x >= 0) & (x <= 1)
+
+
+def INNER_FRACTION(x: Any) -> Any:
+    return (x > 0) & (x < 1)
+
+
+class Distribution:
+    """Decorator for the functions of one distribution.
+
+    They get their arguments as real floats of one dtype, and of one rank or rank 0. The result is nan where a
+    parameter is outside of its domain, or nan itself. On arrays at the root a call is one launch.
+
+    Args: name: of the module, for errors; domains: one for each parameter that has one.
+    """
+
+    def __init__(self, name: str, **domains: Callable[[Any], Any]) -> None:
+        self.name, self.domains = name, domains
+
+    def __call__(self, fun: Callable) -> Callable:
+        where = f"scipy.stats.{self.name}.{fun.__name__}"
+        signature = inspect.signature(fun)
+        defaults = [p.default for p in signature.parameters.values()]
+        least, most = defaults.count(inspect.Parameter.empty), len(defaults)
+        domains = [(i, self.domains[n]) for i, n in enumerate(signature.parameters) if n in self.domains]
+
+        def on_floats(*args: Any) -> Any:
+            args = floats(where, *args, *defaults[len(args):])
+            inside = [belongs(args[i]) for i, belongs in domains]
+            inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # of literals: known now
+            out = fun(*args)
+            return jnp.where(functools.reduce(lambda x, y: x & y, inside), out, np.nan) if inside else out
+
+        on_floats.__name__ = fun.__name__
+        launched = one_launch(on_floats, arrays=most)
+
+        @functools.wraps(fun)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if kwargs or not least <= len(args) <= most:
+                args = _bound(where, signature, args, kwargs)
+            if context.trace is not eval_trace:
+                return on_floats(*args)
+            return launched(*[_operand(where, x) for x in args])
+
+        return function
+
+    def exp(self, name: str, logarithm: Callable) -> Callable:
+        """The function of which one of this distribution is the logarithm."""
+        return self._composed(name, lax.exp, logarithm)
+
+    def log(self, name: str, fun: Callable) -> Callable:
+        """The logarithm of a function of this distribution."""
+        return self._composed(name, lax.log, fun)
+
+    def _composed(self, name: str, outer: Callable, inner: Callable) -> Callable:
+        @functools.wraps(inner)
+        def composed(*args: Any) -> Any:
+            return outer(inner(*args))
+
+        composed.__name__ = composed.__qualname__ = name
+        composed.__doc__ = f"{_MEANING[name]}: ``{outer.__name__}({inner.__name__}(...))``."
+        return self(composed)
+
+
+_MEANING = {"pdf": "Density at x", "pmf": "Probability of k", "cdf": "Probability of values <= x",
+            "logcdf": "Logarithm of the probability of values <= x", "sf": "Probability of values > x",
+            "logsf": "Logarithm of the probability of values > x"}
+
+
+def _bound(where: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+    """All arguments by position, with the defaults of those that are not given."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise bad(where, str(error), fix=f"its parameters are ({', '.join(signature.parameters)}).") from None
+    bound.apply_defaults()
+    return bound.args
+
+
+def _operand(where: str, x: Any) -> Any:
+    """`x` as an operand of one launch: host arrays are put on the device, and numbers that select a program."""
+    if hasattr(x, "aval") or (type(x) in _NUMBERS and not (type(x) is int and not 0 <= x < 128)):
+        return x
+    return jnp.asarray(array_like(where, x))
+
+
+def floats(where: str, *xs: Any) -> Any:
+    """The arguments as real floats of one dtype, and of one rank or rank 0.
+
+    Raises: TypeError for what is no array or number; ValueError for complex numbers.
+    """
+    xs = promote_shapes(where, *promote_inexact(where, *xs))
+    if dtypes.is_complex(typeof(xs[0]).dtype):
+        raise bad(where, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
+                  fix="use the real parts: x.real.", exc=ValueError)
+    return xs
+
+
+# -- formulas of several distributions -----------------------------------------------------------------------------
+
+def standard(x: Any, loc: Any, scale: Any) -> Any:
+    """``(x - loc) / scale``; also of Python numbers, where the scale may be 0."""
+    return lax.div(lax.sub(x, loc), scale)
+
+
+def log1p_square(z: Any) -> Any:
+    """``log(1 + z**2)``, also where the square would overflow."""
+    near = lax.abs(z) <= 1
+    inner, outer = jnp.where(near, z, 1), jnp.where(near, 1, z)
+    return 2 * lax.log(lax.abs(outer)) + lax.log1p(lax.square(inner / outer))
+
+
+def mirrored(distribution: Distribution, name: str, fun: Callable, doc: str) -> Callable:
+    """A function of `distribution` that is another function, `fun(x, loc, scale)`, of -x and -loc."""
+    def reflected(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+        return fun(-x, -loc, scale)
+
+    reflected.__name__ = reflected.__qualname__ = name
+    reflected.__doc__ = doc
+    return distribution(reflected)

@@ -1,0 +1,58 @@
+"""The Gumbel distribution of maxima: ``cdf(x) = exp(-exp(-z))`` with ``z = (x - loc) / scale``.
+
+>>> round(float(pdf(0.0)), 4), round(float(cdf(0.0)), 4), float(logsf(200.0))
+(0.3679, 0.3679, -200.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.nn.activations import log1mexp
+from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+_gumbel_r = Distribution("gumbel_r", scale=POSITIVE, p=FRACTION)
+# From here on ``log(1 - exp(-exp(-z)))`` is its series in exp(-z), to the square; exp(-z) may underflow.
+_FAR = 15
+
+
+@_gumbel_r
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density at x."""
+    z = standard(x, loc, scale)
+    return jnp.where(z == -np.inf, -np.inf, -(z + lax.exp(-z)) - lax.log(scale))
+
+
+@_gumbel_r
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the probability of values <= x."""
+    return -lax.exp(-standard(x, loc, scale))
+
+
+@_gumbel_r
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values > x."""
+    return -lax.expm1(logcdf(x, loc, scale))
+
+
+@_gumbel_r
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the probability of values > x, also where that is too small for a float."""
+    z = standard(x, loc, scale)
+    near = log1mexp(lax.exp(-jnp.where(z > _FAR, _FAR, z)))
+    return jnp.where(z > _FAR, -z - 0.5 * lax.exp(-z), near)
+
+
+pdf, cdf = _gumbel_r.exp("pdf", logpdf), _gumbel_r.exp("cdf", logcdf)
+
+
+@_gumbel_r
+def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
+    return loc - scale * lax.log(-lax.log(p))

@@ -1,0 +1,47 @@
+"""The multinomial distribution: how often each of several outcomes comes in n trials.
+
+>>> round(float(pmf(np.array([1, 2, 1]), 4, np.array([0.25, 0.5, 0.25]))), 4)
+0.1875
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import promote_inexact, promote_numeric
+from xjax.runtime.one_launch import one_launch
+from xjax.scipy.special import gammaln, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+@one_launch(arrays=3)
+def logpmf(x: Any, n: Any, p: Any) -> Any:
+    """Logarithm of the probability of the counts x; -inf where they do not add up to n.
+
+    Args: x: int[..., k]; n: int[...]; p: float[..., k], the probability of each outcome.
+    Raises: ValueError unless x is of integers.
+    """
+    where = "scipy.stats.multinomial.logpmf"
+    p, = promote_inexact(where, p)
+    x, n = promote_numeric(where, x, n)
+    if not dtypes.is_int(typeof(x).dtype):
+        raise bad(where, "the counts must be integers", given={"x": typeof(x), "n": typeof(n)},
+                  fix="convert them with x.astype('int32').", exc=ValueError)
+    dtype = typeof(p).dtype
+    counts, trials = jnp.asarray(x, dtype), jnp.asarray(n, dtype)
+    found = gammaln(trials + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), -1)
+    return jnp.where(jnp.equal(jnp.sum(x, -1), n), found, -np.inf)
+
+
+@one_launch(arrays=3)
+def pmf(x: Any, n: Any, p: Any) -> Any:
+    """Probability of the counts x: ``exp(logpmf(x, n, p))``."""
+    return lax.exp(logpmf(x, n, p))

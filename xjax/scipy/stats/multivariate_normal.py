@@ -1,0 +1,83 @@
+"""The normal distribution of vectors: density ``exp(-|z|**2 / 2) / sqrt((2 pi)**n det(cov))``.
+
+Here z solves ``L z = x - mean`` with L the Cholesky factor of cov.
+
+>>> round(float(pdf(np.zeros(2), np.zeros(2), np.eye(2))), 4)
+0.1592
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.core.types import typeof
+from xjax.numpy.promote import promote_inexact
+from xjax.runtime.one_launch import one_launch
+
+__all__ = ["logpdf", "pdf"]
+
+
+def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
+    """Logarithm of the density at x; nan if `cov` is not positive definite.
+
+    Args:
+      x: [..., n]; mean: [..., n] or a number; cov: [..., n, n], or a number: that times the identity. All float[...].
+      allow_singular: None only.
+    Raises: ValueError if `cov` is of another shape; NotImplementedError for another allow_singular.
+    """
+    if allow_singular is not None:
+        raise bad("scipy.stats.multivariate_normal.logpdf", "singular covariances are not supported",
+                  given={"allow_singular": repr(allow_singular)}, exc=NotImplementedError,
+                  fix="leave it out, and add a small multiple of the identity to `cov`.")
+    return _logpdf(x, mean, cov)
+
+
+def pdf(x: Any, mean: Any, cov: Any) -> Any:
+    """Density at x; arguments and errors are those of `logpdf`."""
+    return _pdf(x, mean, cov)
+
+
+@one_launch(arrays=3)
+def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
+    where = "scipy.stats.multivariate_normal.logpdf"
+    x, mean, cov = (jnp.asarray(a) for a in promote_inexact(where, x, mean, cov))
+    y = x - mean
+    if not mean.ndim or not cov.ndim:                       # numbers, or vectors of independent ones, of variance cov
+        n = mean.shape[-1] if mean.ndim else 1
+        squares = jnp.sum(jnp.square(y), -1) if mean.ndim else jnp.square(y)
+        return -0.5 * (squares / cov + n * (jnp.log(cov) + math.log(2 * math.pi)))
+    n = mean.shape[-1]
+    if cov.ndim < 2 or cov.shape[-2:] != (n, n):
+        raise bad(where, "`cov` must have a row and a column for each element of `mean`", exc=ValueError,
+                  given={"mean": typeof(mean), "cov": typeof(cov)}, fix=f"pass a cov of shape [..., {n}, {n}].")
+    factor = lax.linalg.cholesky(cov)
+    return log_peak(factor) - 0.5 * jnp.sum(jnp.square(whitened(factor, y)), -1)
+
+
+@one_launch(arrays=3)
+def _pdf(x: Any, mean: Any, cov: Any) -> Any:
+    return lax.exp(_logpdf(x, mean, cov))
+
+
+def log_peak(factor: Any) -> Any:
+    """Logarithm of the density at the mean, for a Cholesky factor [..., n, n] of the covariance."""
+    log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
+    return -log_det - 0.5 * factor.shape[-1] * math.log(2 * math.pi)
+
+
+def whitened(factor: Any, y: Any) -> Any:
+    """z[..., n] with ``factor z = y`` for y[..., n]: of one factor, in one solve for all."""
+    if factor.ndim == 2:
+        rows = jnp.reshape(y, (-1, y.shape[-1]))
+        z = lax.linalg.triangular_solve(factor, rows, left_side=False, lower=True, transpose_a=True)
+        return jnp.reshape(z, y.shape)
+    batch = np.broadcast_shapes(factor.shape[:-2], y.shape[:-1])
+    factor = jnp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
+    column = jnp.broadcast_to(y, (*batch, y.shape[-1]))[..., None]
+    return lax.linalg.triangular_solve(factor, column, left_side=True, lower=True)[..., 0]

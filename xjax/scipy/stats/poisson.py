@@ -1,0 +1,58 @@
+"""The Poisson distribution: how many events happen where mu are expected.
+
+>>> round(float(pmf(2, 3.0)), 4), round(float(cdf(2, 3.0)), 4), round(float(entropy(3.0)), 4)
+(0.224, 0.4232, 1.9315)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.scipy.special import gammaincc, gammaln, xlogy
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution
+
+__all__ = ["cdf", "entropy", "logpmf", "pmf"]
+
+_poisson = Distribution("poisson", mu=NONNEGATIVE)
+# The entropy is a sum over k < _TERMS for mu < _MANY, 15 standard deviations; else its asymptotic series.
+_MANY, _TERMS = 100, 250
+
+
+@_poisson
+def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """Logarithm of the probability of k; -inf unless k - loc is an integer >= 0."""
+    x = k - loc
+    outside = (x < 0) | (lax.floor(x) < x)
+    return jnp.where(outside, -np.inf, _log_mass(jnp.where(outside, 0, x), mu))
+
+
+def _log_mass(k: Any, mu: Any) -> Any:
+    return xlogy(k, mu) - gammaln(k + 1) - mu
+
+
+pmf = _poisson.exp("pmf", logpmf)
+
+
+@_poisson
+def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """Probability of values <= k."""
+    x = k - loc
+    return jnp.where(x < 0, 0, gammaincc(lax.floor(jnp.where(x < 0, 0, x)) + 1, mu))
+
+
+@_poisson
+def entropy(mu: Any, loc: Any = 0) -> Any:
+    """The entropy in nats; `loc` does not change it, but its shape is that of both together."""
+    shape = jnp.broadcast_shapes(jnp.shape(mu), jnp.shape(loc))
+    few = (mu > 0) & (mu < _MANY)
+    x = jnp.where(few, mu, 1)[..., None]
+    log_mass = _log_mass(np.arange(_TERMS).astype(x.dtype), x)
+    by_sum = -jnp.sum(lax.exp(log_mass) * log_mass, -1)
+    y = jnp.where(few, _MANY, mu)
+    series = 0.5 * lax.log(2 * math.pi * math.e * y) - (1 / 12 + (1 / 24 + 19 / 360 / y) / y) / y
+    return jnp.broadcast_to(jnp.where(mu == 0, 0, jnp.where(few, by_sum, series)), shape)

@@ -1,0 +1,75 @@
+"""The normal distribution truncated to ``a <= z <= b`` where ``z = (x - loc) / scale``.
+
+Everything is nan unless a < b. Floats of 16 bits are refused, as by `norm.cdf`. The probability of a piece much
+shorter than 1 loses the digits that its ends have in common.
+
+>>> round(float(pdf(0.0, -1.0, 1.0)), 4), float(cdf(0.0, -1.0, 1.0)), round(float(logsf(41.0, 40.0, 50.0)), 1)
+(0.5844, 0.5, -40.5)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.nn.activations import log1mexp
+from xjax.scipy.normal_distribution import log_ndtr, ndtr
+from xjax.scipy.stats import norm
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+_truncnorm = Distribution("truncnorm", scale=NONNEGATIVE)
+
+
+def _log_mass(a: Any, b: Any) -> Any:
+    """Logarithm of the probability of [a, b], of one shape, under the standard normal distribution, where a < b."""
+    right = a > 0
+    low, high = jnp.where(right, -b, a), jnp.where(right, -a, b)        # by symmetry, in the lower tail
+    tail = high <= 0
+    bounded = low > -np.inf                                             # log_ndtr has no derivative at -inf
+    log_low, log_high = log_ndtr(jnp.where(jnp.stack([tail & bounded, tail]), jnp.stack([low, high]), -1))
+    gap = jnp.where(bounded & (log_low > -np.inf), log_high - log_low, np.inf)
+    # In the lower tail the ratio of the two probabilities, else the sum of what is left out.
+    in_tail = log_high + log1mexp(gap)
+    left_out = jnp.sum(ndtr(jnp.where(tail, -1, jnp.stack([a, -b]))), 0)
+    return jnp.where(tail, in_tail, lax.log1p(-left_out))
+
+
+def _within(z: Any, a: Any, b: Any) -> Any:
+    """z where a < z < b, elsewhere a number between them, so that no derivative is nan."""
+    low, high = jnp.maximum(a, jnp.minimum(b, 0) - 1), jnp.minimum(b, jnp.maximum(a, 0) + 1)
+    return jnp.where((z <= a) | (z >= b), lax.stop_gradient(0.5 * (low + high)), z)
+
+
+@_truncnorm
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density at x; -inf outside of the interval."""
+    z = standard(x, loc, scale)
+    log_density = norm.logpdf(x, loc, scale) - _log_mass(*jnp.broadcast_arrays(a, b))
+    return jnp.where(a < b, jnp.where((z < a) | (z > b), -np.inf, log_density), np.nan)
+
+
+@_truncnorm
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the probability of values <= x, also where that is too small for a float."""
+    z = standard(x, loc, scale)
+    z, a, b = jnp.broadcast_arrays(z, a, b)
+    within = _within(z, a, b)
+    mass, below, above = _log_mass(jnp.stack([a, a, within]), jnp.stack([b, within, b]))
+    below, above = below - mass, above - mass
+    near_one = below > -0.1
+    below = jnp.where(near_one, lax.log1p(-lax.exp(jnp.where(near_one, above, -1))), below)
+    return jnp.where(a < b, jnp.where(z <= a, -np.inf, jnp.where(z >= b, 0, below)), np.nan)
+
+
+@_truncnorm
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the probability of values > x, also where that is too small for a float."""
+    return logcdf(-x, -b, -a, -loc, scale)
+
+
+pdf, cdf, sf = _truncnorm.exp("pdf", logpdf), _truncnorm.exp("cdf", logcdf), _truncnorm.exp("sf", logsf)

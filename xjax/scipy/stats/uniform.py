@@ -1,0 +1,40 @@
+"""The uniform distribution: density ``1 / scale`` in [loc, loc + scale].
+
+>>> float(pdf(0.5)), float(cdf(3.0, 2.0, 4.0)), float(ppf(0.25, 2.0, 4.0))
+(1.0, 0.25, 3.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
+
+__all__ = ["cdf", "logpdf", "pdf", "ppf"]
+
+_uniform = Distribution("uniform", scale=NONNEGATIVE, q=FRACTION)
+
+
+@_uniform
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density at x; -inf outside of [loc, loc + scale]."""
+    return jnp.where((x < loc) | (x > loc + scale), -np.inf, jnp.where(x != x, np.nan, -lax.log(scale)))
+
+
+@_uniform
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values <= x."""
+    return jnp.where(x < loc, 0, jnp.where(x > loc + scale, 1, standard(x, loc, scale)))
+
+
+pdf = _uniform.exp("pdf", logpdf)
+
+
+@_uniform
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
+    return loc + scale * q

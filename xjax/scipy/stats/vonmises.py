@@ -1,0 +1,27 @@
+"""The von Mises distribution on the circle: density ``exp(kappa cos(x)) / (2 pi i0(kappa))``.
+
+>>> round(float(pdf(0.0, 1.0)), 4), round(float(pdf(0.0, 1e8)), 0)
+(0.3417, 3989.0)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xjax import lax
+from xjax.scipy.special import i0e
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution
+
+__all__ = ["logpdf", "pdf"]
+
+_vonmises = Distribution("vonmises", kappa=NONNEGATIVE)
+
+
+@_vonmises
+def logpdf(x: Any, kappa: Any) -> Any:
+    """Logarithm of the density at x, an angle; kappa = 0 is the uniform distribution."""
+    return -2 * kappa * lax.square(lax.sin(0.5 * x)) - lax.log(i0e(kappa)) - math.log(2 * math.pi)  # 1 - cos(x)
+
+
+pdf = _vonmises.exp("pdf", logpdf)

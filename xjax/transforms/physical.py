@@ -1,0 +1,120 @@
+"""Programs of random keys as programs of words: what the compiler is given.
+
+An array of keys of shape S is an array uint32[S, n]: n arrays of plain numbers, batched along the last axis. So
+whatever an operation does with keys as elements (it moves, repeats or picks them) is done by its batching rule on their
+words, and no operation has a rule for keys of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core.context import context, current_trace
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, subjaxprs
+from xjax.core.key_types import is_key, physical
+from xjax.core.primitive import ByProgram
+from xjax.core.staging import StagingTrace, StagingTracer, trace_to_jaxpr
+from xjax.ops.compare import eq_p, ne_p
+from xjax.ops.keys import random_unwrap_p, random_wrap_p
+from xjax.ops.reduce import reduce_and, reduce_or
+from xjax.ops.shape import move_axis
+from xjax.transforms.batching import BatchAxis
+
+# What is asked of keys is answered word by word; this makes one answer of it.
+_ANSWERS = {eq_p: reduce_and, ne_p: reduce_or}
+
+
+def physical_program(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program on words in place of keys, outside and inside; the program itself if there are no keys."""
+    return _on_words(closed) if _has_keys(closed.jaxpr) else closed
+
+
+def _has_keys(jaxpr: Jaxpr) -> bool:
+    """Whether keys occur in a program or in one inside it."""
+    if any(is_key(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)):
+        return True
+    return any(any(is_key(v.aval) for v in eqn.outvars) or any(map(_has_keys, subjaxprs(eqn.params)))
+               for eqn in jaxpr.eqns)
+
+
+@program_cache
+def _on_words(closed: ClosedJaxpr) -> ClosedJaxpr:
+    j = closed.jaxpr
+    trace = StagingTrace(context.trace, "a program of random keys")
+    args = [trace.new_arg(physical(v.aval)) for v in j.invars]
+    env: dict[Any, Any] = dict(zip(j.invars, args, strict=True))
+    env |= {v: random_unwrap_p.bind(c) if is_key(v.aval) else c
+            for v, c in zip(j.constvars, closed.consts, strict=True)}
+    saved = context.source
+    try:
+        for eqn in j.eqns:
+            context.source = eqn.source
+            _rewrite(trace, eqn, env)
+    finally:
+        context.source = saved
+    return trace.finish(args, [_value(v, env) for v in j.outvars])
+
+
+def _value(v: Any, env: dict) -> Any:
+    return v.val if type(v) is Literal else env[v]
+
+
+def _rewrite(trace: StagingTrace, eqn: Eqn, env: dict) -> None:
+    """Record one equation on words."""
+    p, keys = eqn.primitive, [v.aval.dtype for v in (*eqn.invars, *eqn.outvars) if is_key(v.aval)]
+    programs = subjaxprs(eqn.params)
+    if p is random_wrap_p or p is random_unwrap_p:
+        env[eqn.outvars[0]] = env[eqn.invars[0]]
+    elif isinstance(p.lower, ByProgram):
+        closed = trace_to_jaxpr(lambda *args: [p.lower.f(*args, **eqn.params)], [v.aval for v in eqn.invars], p.name)
+        with current_trace(trace):
+            env.update(zip(eqn.outvars, physical_program(closed)(*[_value(v, env) for v in eqn.invars]), strict=True))
+    elif keys and not programs:
+        env.update(zip(eqn.outvars, _by_batching(trace, eqn, env, keys[0].kind.words), strict=True))
+    else:                       # an operation without keys, or one whose programs decide what it does with them
+        params = {name: _physical_parameter(x) for name, x in eqn.params.items()} if programs else eqn.params
+        invars = [v if type(v) is Literal else trace.atom(env[v]) for v in eqn.invars]
+        outvars = [Var(physical(v.aval)) for v in eqn.outvars]
+        trace.eqns.append(Eqn(invars, outvars, p, params, eqn.source))
+        env.update(zip(eqn.outvars, [StagingTracer(trace.tag, v) for v in outvars], strict=True))
+
+
+def _physical_parameter(x: Any) -> Any:
+    """A parameter of an operation with its programs on words."""
+    if isinstance(x, ClosedJaxpr):
+        return physical_program(x)
+    if isinstance(x, (tuple, list)):
+        items = [_physical_parameter(item) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+    return x
+
+
+def _by_batching(trace: StagingTrace, eqn: Eqn, env: dict, words: int) -> list[Any]:
+    """Results of an operation that treats keys as elements, on words."""
+    p = eqn.primitive
+    axis = BatchAxis(words, None, trace.tag)
+    bdims = [v.aval.ndim if is_key(v.aval) else None for v in eqn.invars]
+    with current_trace(trace):
+        found, dims = p.batch(axis, tuple([_value(v, env) for v in eqn.invars]), bdims, **eqn.params)
+        if not p.multiple_results:
+            found, dims = [found], [dims]
+        return [_placed(eqn, v, y, dim) for v, y, dim in zip(eqn.outvars, found, dims, strict=True)]
+
+
+def _placed(eqn: Eqn, v: Var, y: Any, dim: int | None) -> Any:
+    """A result with its words along the last axis; a result that is no key has none."""
+    p = eqn.primitive
+    if is_key(v.aval):
+        return y if dim == v.aval.ndim else move_axis(y, dim, v.aval.ndim)
+    if dim is None:
+        return y
+    if p not in _ANSWERS:
+        raise bad(p.name, "does not work on random keys", given=_types(eqn.invars),
+                  fix="take their bits with random.key_data(keys).")
+    return _ANSWERS[p](y, (dim,))
+
+
+def _types(atoms: Sequence[Any]) -> dict[str, str]:
+    return {f"argument {i}": v.aval.str_short() for i, v in enumerate(atoms)}
