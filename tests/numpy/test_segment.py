@@ -85,6 +85,6 @@ def test_programs_are_those_of_jax(name):
 
 
 def test_public_names_of_ops():
-    assert ops.__all__ == sorted(CASES)
+    assert [name for name in ops.__all__ if not name.startswith("index")] == sorted(CASES)
     with pytest.raises(AttributeError, match="segment_mean"):
         ops.segment_mean

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.sampling import one_in
 
 # Float64; the programs do at most some thousands of operations, each right to 1e-16, on well-conditioned numbers.
 RTOL, ATOL = 1e-9, 1e-11
@@ -40,5 +41,5 @@ def check(program: Callable[[Any], Any]) -> None:
 
 
 def each(*programs: Callable[[Any], Any]) -> Any:
-    """Parametrizes a test by programs, under their names."""
-    return pytest.mark.parametrize("program", [pytest.param(p, id=p.__name__) for p in programs])
+    """Parametrizes a test by programs, under their names; every other one runs in the slow set only."""
+    return pytest.mark.parametrize("program", one_in(2, programs, lambda p: p.__name__))

@@ -18,7 +18,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         "what xjax does, it tells the logger `xjax`: see the options log_compiles and explain_cache_misses":
             ("monitoring",),
         "`shard_map` maps over all axes of a mesh at once": ("smap",),
-        _INTERNAL: ("ad", "api_util", "extend", "ffi", "interpreters", "lib", "make_user_context"),
+        _INTERNAL: ("ad", "api_util", "ffi", "interpreters", "lib", "make_user_context"),
         "there is no converter to TensorFlow": ("jax2tf_associative_scan_reductions",),
     },
     "xjax.errors": {

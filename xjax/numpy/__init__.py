@@ -27,6 +27,7 @@ from xjax.numpy import dtypes_api as _dtypes_api
 from xjax.numpy import fft as fft
 from xjax.numpy import linalg as linalg
 from xjax.numpy import methods as _methods
+from xjax.numpy.array_api import __array_api_version__, __array_namespace_info__
 from xjax.numpy.bits import frexp, gcd, lcm, packbits, spacing, unpackbits
 from xjax.numpy.composed import (
     angle,

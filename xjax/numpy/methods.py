@@ -27,6 +27,7 @@ from xjax.numpy import (
     selection,
     sorting,
 )
+from xjax.numpy.array_api import array_namespace
 from xjax.numpy.at import at, immutable
 from xjax.numpy.indexing import getitem
 from xjax.numpy.operators import operators
@@ -116,6 +117,7 @@ def _iter(self: Any) -> Iterator[Any]:
 
 METHODS: dict[str, Callable] = {
     **operators(),
+    "__array_namespace__": array_namespace,
     "__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem, "__iter__": _iter,
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
     "argsort": sorting.argsort, "astype": creation.astype, "choose": choose, "clip": selection.clip,

@@ -375,6 +375,9 @@ def device_put(x: Any, device: Any = None) -> Any:
     """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
     if device is None:
         return to_array(x)
+    if not isinstance(device, (Sharding, xla.Device)):
+        raise bad("device_put", f"needs a device or a sharding, not a {type(device).__name__}",
+                  {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
     sharding = device if isinstance(device, Sharding) else on(device)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = on(sharding.devices[0])

@@ -133,7 +133,7 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
     home = operands[0].sharding if operands else default_sharding()
     apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in operands)
-    if apart or config.disable_jit or is_watching():
+    if apart or config.disable_jit or is_watching() or kwargs.get("device") is not None:
         return _PLAIN
     tree = None
 

@@ -9,11 +9,12 @@ import numpy as np
 from tests.programs.generator.arrays import ARRAYS, COLLECTIVES
 from tests.programs.generator.control import CONSTRUCTS, REVERSE_ONLY, some_leaf, some_tree
 from tests.programs.generator.elementwise import ELEMENTWISE
+from tests.programs.generator.library import LIBRARY
 from tests.programs.generator.program import INEXACT, Leaf, Program, Signature, Step, Tree, map_tree, names, tree_text
 from tests.programs.generator.transforms import TRANSFORMS, apply, draw_step
 from tests.programs.generator.writer import Settings, Writer, all_allowed
 
-ROWS = [*ELEMENTWISE, *ARRAYS]
+ROWS = [*ELEMENTWISE, *ARRAYS, *LIBRARY]
 # Lines of a body by the number of derivatives around it: each derivative multiplies the work.
 _LINES = (6, 5, 3, 2, 1)
 _EAGER, _WILD, _CONCRETE, _COLLECTIVES = 0.25, 0.12, 0.06, 0.12

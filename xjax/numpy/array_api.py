@@ -1,0 +1,80 @@
+"""What the Python array API standard asks of a namespace about itself; https://data-apis.org/array-api/2024.12."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.runtime import backend
+
+__array_api_version__ = "2024.12"
+
+_KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+
+
+class _NamespaceInfo:
+    """Answers of `__array_namespace_info__`: what `xjax.numpy` can, on which devices, with which dtypes."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Boolean indexing and shapes that depend on data are there outside of `jit` only, so both are False."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+
+    def default_device(self) -> Any:
+        """Where new arrays go."""
+        return backend.default_device()
+
+    def devices(self) -> list[Any]:
+        """All devices of this process."""
+        return backend.local_devices()
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+        """Dtypes of arrays that are made without one, by kind; 32 bits, or 64 with jax_enable_x64."""
+        named = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
+        return {kind: dtypes.canonicalize_dtype(name) for kind, name in named.items()}
+
+    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype]:
+        """Dtypes of the standard that arrays can have, by name; of a kind, as `isdtype` has them, or of several.
+
+        Raises: ValueError for another kind.
+        """
+        kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        for name in kinds:
+            if name not in _KINDS:
+                raise bad("__array_namespace_info__().dtypes", "there is no such kind of dtypes", {"kind": repr(name)},
+                          f"pass {', '.join(_KINDS)}, or a tuple of them.", exc=ValueError)
+        names = [name for each in kinds for name in _KINDS[each]]
+        return {name: np.dtype(name) for name in names if dtypes.canonicalize_dtype(name).name == name}
+
+
+def __array_namespace_info__() -> _NamespaceInfo:
+    """What this namespace can: `capabilities()`, `devices()`, `default_device()`, `dtypes()`, `default_dtypes()`.
+
+    >>> sorted(xjax.numpy.__array_namespace_info__().dtypes(kind="real floating"))
+    ['float32']
+    """
+    return _NamespaceInfo()
+
+
+def array_namespace(self: Any, *, api_version: str | None = None) -> ModuleType:
+    """`x.__array_namespace__()`: the module of the functions that work on `x`.
+
+    Raises: ValueError for another version of the standard.
+    """
+    if api_version not in (None, __array_api_version__):
+        raise bad("__array_namespace__", "another version of the array API is asked for",
+                  {"api_version": repr(api_version), "there is": __array_api_version__}, "leave it out.",
+                  exc=ValueError)
+    return sys.modules["xjax.numpy"]
