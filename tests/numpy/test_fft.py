@@ -9,8 +9,8 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
+from tests.numpy.compare import assert_same, call
 from tests.numpy.rows import X3, C, H, I, V, X
-from tests.numpy.test_as_jax import assert_same, call
 
 jnp = pytest.importorskip("jax.numpy")
 

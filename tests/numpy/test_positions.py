@@ -7,8 +7,8 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
+from tests.numpy.compare import assert_same, call, to_arrays
 from tests.numpy.rows import X3, B, I, V, X
-from tests.numpy.test_as_jax import assert_same, call, to_arrays
 
 jnp = pytest.importorskip("jax.numpy")
 

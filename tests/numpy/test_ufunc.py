@@ -9,8 +9,8 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
+from tests.numpy.compare import assert_same, to_arrays
 from tests.numpy.rows import B, I, U, V, X
-from tests.numpy.test_as_jax import assert_same, to_arrays
 
 jnp = pytest.importorskip("jax.numpy")
 

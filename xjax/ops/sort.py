@@ -39,6 +39,8 @@ def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """Elements in ascending order along an axis; NaN comes last, -0 and 0 are equal.
 
+    They keep their order among several arrays; one array of floats may have its -0 before its 0.
+
     Args:
       operand: an array, or a sequence of arrays of one shape, which are permuted alike.
       dimension: the axis to sort along. is_stable: equal elements keep their order.

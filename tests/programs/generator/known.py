@@ -23,6 +23,10 @@ def _sign_of_nan(text: str, detail: str) -> bool:
     return "lax.top_k" in text and "nan" in detail
 
 
+def _unread_window(text: str, detail: str) -> bool:
+    return "Linearization failed to produce known values" in detail and "lax.reduce_window" in text
+
+
 # (condition on the program's text and on the text of the difference, reason)
 KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_forward_over_reverse_rule,
@@ -30,6 +34,7 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_empty_rows_in_batches, "lax.map with batch_size over a leaf without elements: JAX divides by zero"),
     (_sign_of_nan, "lax.top_k of NaN: JAX takes one with a sign bit (0 / 0 on x86) for the smallest, xjax any for the "
      "largest, as sort does"),
+    (_unread_window, "reverse mode of a reduce_window whose result is not used: JAX refuses its operation of pairs"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )
 
