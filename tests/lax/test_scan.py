@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xjax
+import xjax.numpy as jnp
 from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
 from tests.refusals import assert_refused
 from xjax import lax
@@ -365,3 +366,15 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors(case):
     assert_refused(*ERRORS[case])
+
+
+def test_a_carry_that_no_result_depends_on_gets_no_cotangent():
+    """A zero made real for it would be NaN behind an infinite derivative: here that of sqrt at 0."""
+    def f(a, b):
+        def body(carry, _):
+            return (jnp.zeros(()), jnp.tanh(carry[1])), None
+        return lax.scan(body, (jnp.sqrt(a), jnp.tanh(b)), None, length=3)[0][1]
+
+    for g in (xjax.grad(f, (0, 1)), xjax.jit(xjax.grad(f, (0, 1)))):
+        da, db = g(0.0, 0.5)
+        assert da == 0 and np.isfinite(db)

@@ -348,16 +348,18 @@ def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
     if not all(carry):
         return _transpose_mixed(cts, args, linear, jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **loop)
     nonzero = nonzero_flags(cts[num_carry:])
-    body, has = _transposed_body(jaxpr, num_consts, num_carry, linear_after, nonzero)
+    body, has, reached = _transposed_body(jaxpr, num_consts, num_carry, linear_after,
+                                          nonzero_flags(cts[:num_carry]), nonzero)
     consts, carry, xs = _sections(args, num_consts, num_carry)
     lin_consts, lin_carry, lin_xs = _sections(linear, num_consts, num_carry)
     has_consts, _, has_xs = _sections(has, lin_consts.count(True), num_carry)
     sums = [zeros_of(x.aval) for x in flagged(flagged(consts, lin_consts), has_consts)]
-    found = _bind(body, unflagged(consts, lin_consts), [*sums, *map(instantiate, cts[:num_carry])],
+    ct_carry = map(instantiate, flagged(cts[:num_carry], reached))
+    found = _bind(body, unflagged(consts, lin_consts), [*sums, *ct_carry],
                   [*flagged(cts[num_carry:], nonzero), *unflagged(xs, lin_xs)],
                   {**loop, "reverse": not loop["reverse"]})
-    ct_consts, ct_carry, ct_xs = _sections(found, len(sums), num_carry)
-    ct_consts, ct_xs = iter(ct_consts), iter(ct_xs)
+    ct_consts, ct_carry, ct_xs = map(iter, _sections(found, len(sums), reached.count(True)))
+    ct_carry = [next(ct_carry) if flag else None for flag in reached]
     flags_consts, flags_xs = iter(has_consts), iter(has_xs)
     # A carry may start from a known value, such as zero, and be linear from then on.
     return [*(next(ct_consts) if lin and next(flags_consts) else None for lin in lin_consts),
@@ -366,15 +368,21 @@ def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
 
 
 @program_cache
-def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear: Flags,
-                     nonzero: Flags) -> tuple[ClosedJaxpr, Flags]:
+def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear: Flags, reached: Flags,
+                     nonzero: Flags) -> tuple[ClosedJaxpr, Flags, Flags]:
     """The body that goes back: (residuals), (sums of cts of constants, cts of the carry), (cts of ys, residuals).
 
-    The second result flags the linear inputs that get a cotangent.
+    The second result flags the linear inputs that get a cotangent, the third the carries that do in any step: a zero
+    made real for another one would become NaN where it meets an infinite derivative.
     """
-    program, has = transpose_program(jaxpr, linear, ((True,) * num_carry + nonzero))
-    consts, carry, xs = _sections(jaxpr.in_avals, num_consts, num_carry)
     lin_consts, _, lin_xs = _sections(linear, num_consts, num_carry)
+
+    def transposed(carry: Sequence[bool]) -> tuple[ClosedJaxpr, Flags]:
+        return transpose_program(jaxpr, linear, (*carry, *nonzero))
+
+    reached = tuple(fixpoint(reached, lambda c: _sections(transposed(c)[1], lin_consts.count(True), num_carry)[1]))
+    program, has = transposed(reached)
+    consts, carry, xs = _sections(jaxpr.in_avals, num_consts, num_carry)
     has_consts, _, has_xs = _sections(has, lin_consts.count(True), num_carry)
     sum_avals = flagged(flagged(consts, lin_consts), has_consts)
     res_consts, res_xs = unflagged(consts, lin_consts), unflagged(xs, lin_xs)
@@ -384,15 +392,15 @@ def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear
 
     def run(*args: Any) -> list[Any]:
         known_consts, rest = args[:len(res_consts)], args[len(res_consts):]
-        sums, cts, rows = _sections(rest, len(sum_avals), num_carry)
+        sums, cts, rows = _sections(rest, len(sum_avals), reached.count(True))
         found = program(*known_consts, *rows[len(ct_ys):], *cts, *rows[:len(ct_ys)])
         found = with_zeros(has, found, linear_avals)
         d_consts, d_carry, d_xs = _sections(found, lin_consts.count(True), num_carry)
         return [*(accumulate(s, d) for s, d in zip(sums, flagged(d_consts, has_consts), strict=True)),
-                *map(instantiate, d_carry), *flagged(d_xs, has_xs)]
+                *map(instantiate, flagged(d_carry, reached)), *flagged(d_xs, has_xs)]
 
-    avals = [*res_consts, *sum_avals, *outs[:num_carry], *ct_ys, *res_xs]
-    return trace_to_jaxpr(run, avals, "scan"), has
+    avals = [*res_consts, *sum_avals, *flagged(outs[:num_carry], reached), *ct_ys, *res_xs]
+    return trace_to_jaxpr(run, avals, "scan"), has, reached
 
 
 def _transpose_mixed(cts, args, linear, *, jaxpr, num_consts, num_carry, **loop):
