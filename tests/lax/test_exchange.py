@@ -36,7 +36,7 @@ def weights(y):
 
 def test_over_vmap_and_over_devices():
     if xjax.local_device_count() < N:
-        pytest.skip(f"needs {N} devices")
+        pytest.skip(f"needs {N} devices: start with XLA_FLAGS=--xla_force_host_platform_device_count={N}")
     theirs = jax.pmap(lambda x: every_case(jax, x), axis_name="i")(X)
     for map_ in (xjax.vmap, xjax.pmap):
         ours, back = xjax.vjp(map_(lambda x: every_case(xjax, x), axis_name="i"), X)
@@ -62,7 +62,7 @@ def test_a_value_that_is_not_mapped():
 
 def test_groups_exchange_apart():
     if xjax.local_device_count() < N:
-        pytest.skip(f"needs {N} devices")
+        pytest.skip(f"needs {N} devices: start with XLA_FLAGS=--xla_force_host_platform_device_count={N}")
     x = np.arange(8.0, dtype=np.float32).reshape(4, 2)
     y = xjax.pmap(lambda r: lax.all_to_all(r, "i", 0, 0, axis_index_groups=[[0, 1], [2, 3]]), axis_name="i")(x)
     assert y.tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]

@@ -68,6 +68,22 @@ def reshape_text(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     return x if out.shape == x.aval.shape else b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
 
 
+def transpose_text(b: Builder, x: Value, order: Sequence[int]) -> Value:
+    """`x` with its axes in another order, as an operation in text."""
+    if list(order) == sorted(order):
+        return x
+    out = ShapedArray(tuple(x.aval.shape[a] for a in order), x.aval.dtype)
+    return b.op(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
+
+
+def reduce_text(b: Builder, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+    """`x` reduced over `axes` by one operation of the accumulator and the element, as an operation in text."""
+    out = ShapedArray(tuple(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.dtype)
+    start = b.constant(init, ShapedArray((), x.aval.dtype))
+    return b.op(f"stablehlo.reduce({x} init: {start}) applies {operation} across dimensions = {list(axes)} : "
+                f"({x.type}, {start.type}) -> {tensor_type(out)}", out)
+
+
 def concatenate_text(b: Builder, xs: Sequence[Value], out: ShapedArray, dimension: int) -> Value:
     """The operands one after another along an axis, as an operation in text."""
     types = ", ".join(x.type for x in xs)

@@ -18,7 +18,7 @@ import numpy as np
 
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import concatenate_text, reshape_text, slice_text
+from xjax.ops.arrange import concatenate_text, reshape_text, slice_text, transpose_text
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
 from xjax.ops.window import Window, emit_elements, emit_pad
 
@@ -67,7 +67,7 @@ def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
     total = None
     for tap, element in zip(taps, emit_elements(b, lhs, zero, window), strict=True):
         at = take(tap, lhs_spec[2:])
-        x = _repeated(b, _transposed(b, element, placed(lhs_spec, out_spec)), out.shape, out_spec[1])
+        x = _repeated(b, transpose_text(b, element, placed(lhs_spec, out_spec)), out.shape, out_spec[1])
         outputs = rhs.aval.shape[rhs_spec[0]]
         weights = slice_text(b, rhs, placed((0, 0, *at), rhs_spec),
                              placed((outputs, 1, *(a + 1 for a in at)), rhs_spec))
@@ -85,13 +85,6 @@ def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
     wide = ShapedArray((*shape[:axis], size, shape[axis] // size, *shape[axis + 1:]), x.aval.dtype)
     kept = [a for a in range(wide.ndim) if a != axis + 1]
     return reshape_text(b, b.broadcast(x, wide, kept), shape)
-
-
-def _transposed(b: Builder, x: Value, order: Sequence[int]) -> Value:
-    if list(order) == sorted(order):
-        return x
-    out = ShapedArray(take(x.aval.shape, order), x.aval.dtype)
-    return b.op(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
 
 
 # -- gradients of kernels -----------------------------------------------------------------------------------------
@@ -122,7 +115,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
 
     total, = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)], [_padded(b, lhs, p), rhs])
     total = reshape_text(b, total, (rows, columns, *space))
-    return _transposed(b, total, placed(range(total.aval.ndim), out_spec))
+    return transpose_text(b, total, placed(range(total.aval.ndim), out_spec))
 
 
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
@@ -161,7 +154,7 @@ def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Va
     summed = b.op(f"stablehlo.reduce({stacked} init: {zero}) applies stablehlo.add across dimensions = {axes} : "
                   f"({stacked.type}, {zero.type}) -> {tensor_type(total)}", total)
     summed = reshape_text(b, summed, (1, *total.shape))
-    return _transposed(b, summed, placed((0, len(space) + 1, *range(1, len(space) + 1)), out_spec))
+    return transpose_text(b, summed, placed((0, len(space) + 1, *range(1, len(space) + 1)), out_spec))
 
 
 def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:

@@ -17,6 +17,7 @@ from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops import argmax_on_cpu
+from xjax.ops.arrange import reduce_text
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
@@ -56,16 +57,9 @@ def _type_rule(name: str, kinds: str) -> Callable:
     return rule
 
 
-def _plain(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
-    """A reduction by one operation of the accumulator and the element."""
-    start = b.constant(init, ShapedArray((), x.aval.dtype))
-    return b.op(f"stablehlo.reduce({x} init: {start}) applies {operation} across dimensions = {list(axes)} : "
-                f"({x.type}, {start.type}) -> {tensor_type(out)}", out)
-
-
 def _lower_by(operation: str, init: Callable[[np.dtype], Any]) -> Callable:
     def lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
-        return _plain(b, out, x, operation, init(x.aval.dtype), axes)
+        return reduce_text(b, x, operation, init(x.aval.dtype), axes)
     return lower
 
 
@@ -101,7 +95,7 @@ def _extremum_lower(operation: str, sign: int) -> Callable:
         if dtypes.is_complex(dtype):
             return _complex_extremum(b, out, x, axes, sign)
         if not dtypes.is_float(dtype) or x.aval.size < _NAN_SAFE_SIZE:
-            return _plain(b, out, x, operation, init, axes)
+            return reduce_text(b, x, operation, init, axes)
         if 0 in axes and x.aval.ndim - 1 not in axes:
             return _nan_first(b, out, x, "GE" if sign > 0 else "LE", init, axes)
         return _nan_keeping(b, out, x, operation, init, axes)

@@ -15,7 +15,7 @@ from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops import sort_on_cpu
-from xjax.ops.arrange import batched_in_front, broadcasted_iota
+from xjax.ops.arrange import batched_in_front, broadcasted_iota, transpose_text
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
 from xjax.ops.gather import gather
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
@@ -189,18 +189,11 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis) 
         x = b.select(b.compare("NE", x, x), b.constant(math.nan, x.aval.strong()), x)
     swap = list(range(x.aval.ndim))
     swap[axis], swap[last] = last, axis
-    x = _permuted(b, x, swap)
+    x = transpose_text(b, x, swap)
     found = [ShapedArray((*x.aval.shape[:-1], k), d) for d in (x.aval.dtype, np.dtype(np.int32))]
     values, indices = b.ops(f"chlo.top_k({x}, k = {k}) : {x.type} -> "
                             f"({tensor_type(found[0])}, {tensor_type(found[1])})", found)
-    return [b.convert(_permuted(b, values, swap), dtype), _permuted(b, indices, swap)]
-
-
-def _permuted(b: Builder, x: Value, order: list[int]) -> Value:
-    if order == sorted(order):
-        return x
-    out = ShapedArray(tuple(x.aval.shape[a] for a in order), x.aval.dtype)
-    return b.op(f"stablehlo.transpose {x}, dims = {order} : ({x.type}) -> {tensor_type(out)}", out)
+    return [b.convert(transpose_text(b, values, swap), dtype), transpose_text(b, indices, swap)]
 
 
 def _top_k_jvp(primals, tangents, *, k, axis):
