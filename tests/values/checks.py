@@ -1,0 +1,195 @@
+"""The checks of one row: values and types, jit = eager, vmap = loop, derivatives."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import xjax
+from tests.values.row import Row
+from tests.values.signatures import Word, words
+
+# Units in the last place that two right programs for one result may differ by: they add up terms in another order.
+ULPS = 64
+STEP = 1e-6                          # of central differences in double precision
+KEPT = 3                             # value sets of each signature that are also computed at once, and mapped
+
+
+def check_values(row: Row, jax: Any, value_sets: int) -> None:
+    """On `value_sets` sets of arrays, spread over the signatures, results are those of JAX and of NumPy or SciPy."""
+    for signature in row.signatures:
+        _check_signature(row, jax, signature, -(-value_sets // len(row.signatures)))
+
+
+def _check_signature(row: Row, jax: Any, signature: str, value_sets: int) -> None:
+    arguments = words(signature)
+    eager, compiled = row.function(xjax), _compiled(row, xjax)
+    theirs, reference, kept = _compiled(row, jax), _reference(row, arguments), []
+
+    def check(xs: list[np.ndarray]) -> None:
+        what = f"{row} of {signature}"
+        got = compiled(*xs)
+        want = theirs(*xs)
+        same_types(got, want, what)
+        if not row.differs:
+            close(got, want, row.tol, f"{what}, against JAX")
+        if reference:
+            close(got, reference(*map(double, xs)), row.tol, f"{what}, against NumPy")
+        if len(kept) < KEPT:
+            kept.append((xs, got))
+            close(eager(*xs), got, row.tol, f"{what}, eager against jit")
+
+    for_each(arguments, value_sets, check)
+    if row.vmap and row.jit and arguments:
+        stacked = [np.stack(x) for x in zip(*[xs for xs, _ in kept], strict=True)]
+        mapped = xjax.tree.leaves(xjax.jit(xjax.vmap(eager))(*stacked))
+        for i, (_, got) in enumerate(kept):
+            close([y[i] for y in mapped], xjax.tree.leaves(got), row.tol, f"vmap of {row} of {signature}")
+
+
+def _compiled(row: Row, library: Any) -> Callable:
+    function = row.function(library)
+    return library.jit(lambda *xs: function(*xs)) if row.jit else function
+
+
+def _reference(row: Row, arguments: list[Word]) -> Callable | None:
+    """NumPy's function, where its answer in double precision says something: not about numbers of half precision."""
+    if any(w.is_inexact and w.dtype.itemsize < 4 for w in arguments):
+        return None
+    found = row.reference
+
+    def quiet(*xs: Any) -> Any:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return found(*xs)
+    return found and quiet
+
+
+def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray]], None]) -> None:
+    """Call `check` with `count` lists of arrays; of a list that fails, hypothesis seeks the simplest such list."""
+    @settings(max_examples=count, deadline=None, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink],
+              suppress_health_check=list(HealthCheck))
+    @given(st.tuples(*[word.strategy() for word in arguments]))
+    def run(xs: tuple[np.ndarray, ...]) -> None:
+        check(list(xs))
+    run()
+
+
+# -- derivatives --------------------------------------------------------------------------------------------------
+
+def check_derivatives(row: Row, jax: Any, value_sets: int) -> None:
+    """vjp is JAX's on every set of arrays; at numbers without ties, jvp is the slope, and vjp is jvp transposed."""
+    for signature in row.grad:
+        arguments = words(signature)
+        pullback, theirs = (library.jit(_pullback(row, library, arguments)) for library in (xjax, jax))
+        what = f"{row} of {signature}"
+        for_each(arguments, value_sets, lambda xs, pullback=pullback, theirs=theirs, what=what: close(
+            pullback(xs), theirs(xs), 16 * row.tol, f"vjp of {what}, against JAX"))
+        _check_slopes(row, arguments, pullback, what)
+
+
+def _check_slopes(row: Row, arguments: list[Word], pullback: Callable, what: str) -> None:
+    rng = np.random.default_rng(zlib.crc32(what.encode()))
+    xs = [w.random(rng) for w in arguments]
+    smooth = [i for i, w in enumerate(arguments) if w.is_inexact]
+    f = xjax.jit(_of_floats(row, xjax, arguments))
+    dxs = [_direction(xs[i], rng) for i in smooth]
+
+    def moved(step: float) -> list[Any]:
+        there = list(xs)
+        for i, dx in zip(smooth, dxs, strict=True):
+            there[i] = xs[i] + step * dx
+        return f(there)
+
+    slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(moved(STEP), moved(-STEP), strict=True)]
+    points = [xs[i] for i in smooth]
+    _, dys = xjax.jvp(lambda *ps: f(_with(xs, smooth, ps)), tuple(points), tuple(dxs))
+    # The error of a central difference: STEP ** 2 of truncation, and of rounding eps / STEP = 2e-10, times the scale.
+    for dy, slope in zip(dys, slopes, strict=True):
+        scale = max(1.0, float(np.max(np.abs(slope), initial=0)))
+        np.testing.assert_allclose(dy, slope, rtol=0, atol=3e-7 * row.tol * scale, err_msg=f"jvp of {what}")
+    backward = sum(float(np.sum(np.asarray(b) * dx).real) for b, dx in zip(pullback(xs), dxs, strict=True))
+    forward = sum(float(np.sum(np.asarray(dy) * _weights(dy)).real) for dy in dys)
+    np.testing.assert_allclose(backward, forward, rtol=1e-9 * row.tol, atol=1e-9 * row.tol, err_msg=f"vjp of {what}")
+
+
+def _of_floats(row: Row, library: Any, arguments: list[Word]) -> Callable:
+    """The function from a list of all arrays to those of its results that are floats."""
+    function = row.function(library)
+    return lambda xs: [y for y in library.tree_util.tree_leaves(function(*xs)) if is_inexact(y)]
+
+
+def _pullback(row: Row, library: Any, arguments: list[Word]) -> Callable:
+    smooth = [i for i, w in enumerate(arguments) if w.is_inexact]
+    of_floats = _of_floats(row, library, arguments)
+
+    def pullback(xs: list[Any]) -> Any:
+        ys, back = library.vjp(lambda *ps: of_floats(_with(xs, smooth, ps)), *[xs[i] for i in smooth])
+        return back([_weights(y) for y in ys])
+    return pullback
+
+
+def _with(xs: list[Any], places: list[int], values: Any) -> list[Any]:
+    there = dict(zip(places, values, strict=True))
+    return [there.get(i, x) for i, x in enumerate(xs)]
+
+
+def _weights(y: Any) -> np.ndarray:
+    """A cotangent that gives each number of a result a weight of its own."""
+    n = int(np.prod(y.shape))
+    w = np.cos(np.arange(n))
+    return (w + 1j * np.sin(np.arange(n)) if np.dtype(y.dtype).kind == "c" else w).reshape(y.shape).astype(y.dtype)
+
+
+def _direction(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    d = rng.normal(size=x.shape)
+    return (d + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else d).astype(x.dtype)
+
+
+# -- comparing ----------------------------------------------------------------------------------------------------
+
+def is_inexact(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and (dtype == ml_dtypes.bfloat16 or np.dtype(dtype).kind in "fc")
+
+
+def double(x: np.ndarray) -> np.ndarray:
+    if not is_inexact(x):
+        return x
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def same_types(ours: Any, theirs: Any, what: str) -> None:
+    """Shapes, dtypes and weak types of two trees of results."""
+    ours, theirs = xjax.tree.leaves(ours), xjax.tree.leaves(theirs)
+    assert len(ours) == len(theirs), f"{what}: {len(ours)} results, JAX has {len(theirs)}"
+    for x, y in zip(ours, theirs, strict=True):
+        if hasattr(y, "weak_type"):
+            weak = y.weak_type and y.dtype != np.bool_           # JAX marks some bools, to no effect
+            assert (x.shape, str(x.dtype), x.weak_type) == (y.shape, str(y.dtype), weak), \
+                f"{what}: {x.aval}{' weak' * x.weak_type}, JAX has {y.aval}{' weak' * y.weak_type}"
+
+
+def close(got: Any, want: Any, tol: float, what: str) -> None:
+    """Two trees of results agree in shape, and in value up to `tol` times the tolerance of our dtype."""
+    got, want = xjax.tree.leaves(got), xjax.tree.leaves(want)
+    assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
+    for g, w in zip(got, want, strict=True):
+        g, w = np.asarray(g), np.asarray(w)
+        assert g.shape == w.shape, f"{what}: shape {g.shape}, expected {w.shape}"
+        if not is_inexact(g):
+            np.testing.assert_array_equal(g, w, err_msg=what)
+            continue
+        limit = ULPS * tol * float(ml_dtypes.finfo(g.dtype).eps)
+        with np.errstate(all="ignore"):
+            wide = np.complex128 if g.dtype.kind == "c" else np.float64
+            g, w = g.astype(wide), w.astype(g.dtype).astype(wide)      # numbers too large for our dtype are infinite
+        scale = np.max(np.abs(w[np.isfinite(w)]), initial=1.0)
+        np.testing.assert_allclose(g, w, rtol=limit, atol=limit * scale, err_msg=what)

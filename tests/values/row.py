@@ -1,0 +1,77 @@
+"""A row of the table of values: one public function, and with which arrays it is called."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# The module of NumPy or SciPy that has a module's functions under the same names.
+ORACLES = {"numpy": "numpy", "numpy.linalg": "numpy.linalg", "numpy.fft": "numpy.fft", "scipy.special": "scipy.special",
+           "scipy.linalg": "scipy.linalg", "scipy.fft": "scipy.fft", "scipy.signal": "scipy.signal",
+           "scipy.ndimage": "scipy.ndimage", "scipy.integrate": "scipy.integrate", "scipy.stats": "scipy.stats"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """How to call one function in our library, in JAX, and in NumPy or SciPy.
+
+    name: below the library, such as "numpy.linalg.svd".
+    signatures: at most 8, in the language of `signatures`.
+    call: `call(function, *arrays)` gives what is compared: arrays, or any tree of them; None calls `function(*arrays)`.
+    oracle: NumPy's or SciPy's function; "same" is the one of this name, if there is one; None leaves JAX alone.
+    tol: tolerance, relative to that of the dtype of a result.
+    grad: signatures on which derivatives are checked; write float64, "f8". Empty where there are none.
+    vmap: whether the function maps over a new first axis of its arrays.
+    jit: whether it compiles; a function whose shapes depend on values does not.
+    differs: why results differ from JAX's, if they do on purpose; then the oracle alone decides.
+    id: tells rows of one function apart.
+    """
+
+    name: str
+    signatures: tuple[str, ...]
+    call: Callable | None = None
+    oracle: Any = "same"
+    tol: float = 1.0
+    grad: tuple[str, ...] = ()
+    vmap: bool = True
+    jit: bool = True
+    differs: str = ""
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        assert 0 < len(self.signatures) <= 8, f"{self}: {len(self.signatures)} signatures"
+        assert not self.differs or self.reference, f"{self}: nothing is left to compare it with"
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.id}" if self.id else self.name
+
+    def function(self, library: Any) -> Callable:
+        """The call, with the function of `library` (xjax or jax)."""
+        return self._calling(find(library, self.name))
+
+    @property
+    def reference(self) -> Callable | None:
+        """The call, with the function of NumPy or SciPy."""
+        found = self.oracle
+        if found == "same":
+            module, _, name = self.name.rpartition(".")
+            found = module in ORACLES and getattr(importlib.import_module(ORACLES[module]), name, None)
+        return self._calling(found) if found else None
+
+    def _calling(self, function: Callable) -> Callable:
+        return functools.partial(self.call, function) if self.call else function
+
+
+def find(library: Any, name: str) -> Any:
+    """What `name`, a path with dots, is in a library; its modules are imported as needed."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(f"{library.__name__}.{module}") if module else library, last)
+
+
+def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[Row]:
+    """A row for each of the functions, all with the same signatures."""
+    for name in names.split():
+        yield Row(f"{module}.{name}" if module else name, signatures, **options)

@@ -1,0 +1,59 @@
+"""Every row of the table of values, and that every public function of the reference has one.
+
+The slow set draws 200 sets of arrays for each function; the fast one looks at one row in forty, with a few sets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+import xjax
+from tests.test_left_out import REFERENCE, named
+from tests.values import checks
+from tests.values.row import Row, find
+from tests.values.table import ELSEWHERE, ROWS
+
+jax = pytest.importorskip("jax")
+VALUE_SETS = 200
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with xjax.enable_x64(True), jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_values(row):
+    checks.check_values(row, jax, VALUE_SETS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [row for row in ROWS if row.grad], ids=str)
+def test_derivatives(row):
+    checks.check_derivatives(row, jax, 25)
+
+
+@pytest.mark.parametrize("row", ROWS[::40], ids=str)
+def test_some_values(row):
+    checks.check_values(row, jax, 8)
+
+
+def test_every_function_has_a_row():
+    covered = {id(find(xjax, row.name)) for row in ROWS}
+    missing = [name for name, value in public_functions() if name not in ELSEWHERE and id(value) not in covered]
+    assert not missing, f"{len(missing)} functions without a row: {missing}"
+
+
+def public_functions():
+    """(name below the library, our function) of each name in the reference that is one."""
+    for module, names in REFERENCE.items():
+        ours = importlib.import_module(named("xjax", module))
+        for name in names:
+            value = getattr(ours, name, None)
+            if callable(value) and not inspect.isclass(value):
+                yield (name if module == "." else f"{module}.{name}"), value
