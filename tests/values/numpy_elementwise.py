@@ -16,6 +16,7 @@ DD = ("f8[2,3]:positive f8[3]:positive",)
 
 ROWS = [
     *rows("numpy", "negative positive square sign abs absolute", *FLOATS, *INTS, grad=D),
-    *rows("numpy", "conj conjugate real imag", "f4[2,3]:wide", "i4[3]:wide", "b1[2]", *COMPLEX, grad=("f8[3]", "c16[3]")),
+    *rows("numpy", "conj conjugate real imag", "f4[2,3]:wide", "i4[3]:wide", "b1[2]", *COMPLEX,
+          grad=("f8[3]", "c16[3]")),
     *rows("numpy", "add subtract multiply", *PAIRS, *INT_PAIRS[:2], "c8[3] c8[3]", grad=DD),
 ]

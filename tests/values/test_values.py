@@ -13,7 +13,7 @@ import pytest
 import xjax
 from tests.test_left_out import REFERENCE, named
 from tests.values import checks
-from tests.values.row import Row, find
+from tests.values.row import find
 from tests.values.table import ELSEWHERE, ROWS
 
 jax = pytest.importorskip("jax")
