@@ -362,3 +362,5 @@ def test_dlpack_from_torch_and_errors():
         interop.from_dlpack([1.0])
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(np.asarray(interop.from_dlpack(torch.arange(4.0))), np.arange(4.0))
+    half = interop.from_dlpack(torch.ones(2, dtype=torch.bfloat16))          # NumPy alone does not know this dtype
+    assert half.dtype == "bfloat16" and half.tolist() == [1, 1]

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: real JAX, torch, NumPy, anything that speaks DLPack or the NumPy protocol."""
+"""Arrays of real JAX as ours, and ours as those of JAX; `runtime.dlpack` has those of other libraries."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.trace import Tracer, abstract_value_error
-from xjax.core.types import ShapedArray
 from xjax.interop.real_jax import real_jax
-from xjax.runtime import xla
-from xjax.runtime.array import Array, default_sharding, from_numpy, on, to_array
-
-_HOST = 1               # DLPack's name for CPU memory
+from xjax.runtime.array import Array, from_numpy, to_array
 
 
 def from_jax_array(x: Any) -> Array:
@@ -36,28 +31,3 @@ def to_jax_array(x: Any) -> Any:
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
     return real_jax().numpy.asarray(to_array(x).numpy())
-
-
-def from_dlpack(x: Any, device: Any = None) -> Array:
-    """An array of another library (torch, NumPy, JAX) in host memory as an xjax array, through DLPack.
-
-    Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, at a 64-byte boundary), so `x` must
-    not be changed afterwards. Detach a torch tensor that requires a gradient.
-
-    Args: device: where the result lies; None: the default device.
-    Raises: TypeError if `x` has no ``__dlpack__`` or lies on another device than the CPU.
-    """
-    if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
-        raise bad("from_dlpack", f"a value of type {type(x).__name__} does not speak DLPack",
-                  given={"value": repr(x)[:80]}, fix="convert it with xjax.numpy.asarray(x).")
-    if x.__dlpack_device__()[0] != _HOST:
-        raise bad("from_dlpack", "the array does not lie in host memory", given={"type": type(x).__name__},
-                  fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
-    value = x if isinstance(x, np.ndarray) else np.from_dlpack(x)       # NumPy exports no read-only arrays
-    sharding = default_sharding() if device is None else on(device)
-    shareable = value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
-    if not shareable or sharding.devices[0].platform != "cpu":
-        return from_numpy(value, sharding)
-    aval = ShapedArray(value.shape, value.dtype)
-    buf = xla.device_put(aval, sharding.xla(aval.ndim), [value], list(sharding.devices), alias=True)
-    return Array(buf, aval, sharding)

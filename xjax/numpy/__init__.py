@@ -106,7 +106,7 @@ from xjax.numpy.creation import (
 )
 from xjax.numpy.differences import gradient, unwrap
 from xjax.numpy.dtypes_api import *  # noqa: F403
-from xjax.numpy.files import from_dlpack, fromfile, fromiter, fromstring, load
+from xjax.numpy.files import fromfile, fromiter, fromstring, load
 from xjax.numpy.fitting import polyfit
 from xjax.numpy.grids import c_, mgrid, ogrid, r_
 from xjax.numpy.histograms import histogram2d, histogramdd
@@ -332,6 +332,7 @@ from xjax.numpy.ufuncs import (
 from xjax.numpy.vectorize import apply_along_axis, apply_over_axes, vectorize
 from xjax.numpy.windows import bartlett, blackman, hamming, hanning, i0, kaiser
 from xjax.runtime.array_type import Array as ndarray
+from xjax.runtime.dlpack import from_dlpack
 
 bool = _dtypes_api.bool_
 

@@ -1,4 +1,4 @@
-"""Arrays from files, text, iterables and other libraries."""
+"""Arrays from files, text and iterables."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import IO, Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import bad
-from xjax.core.trace import Tracer
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import as_dtype
-from xjax.runtime.array import Array
-
-_HOST = 1               # DLPack's name for CPU memory
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
@@ -54,27 +49,4 @@ def load(file: IO[bytes] | str | os.PathLike[Any], *args: Any, **kwargs: Any) ->
     return asarray(out)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array of another library (torch, NumPy, JAX) in host memory, through DLPack.
-
-    Args: device: where the result lies; None: the default device. copy: True: always copied, False: never.
-    Raises: TypeError if `x` has no ``__dlpack__`` or lies on another device; ValueError if copy=False cannot be kept.
-
-    >>> from_dlpack(np.arange(3, dtype=np.float32))
-    Array([0., 1., 2.], dtype=float32)
-    """
-    where = "numpy.from_dlpack"
-    if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
-        raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", fix="use numpy.asarray(x).")
-    if isinstance(x, Array):
-        return asarray(x, copy=bool(copy), device=device) if copy or device is not None else x
-    if copy is False:
-        raise bad(where, "copy=False, but the value has to be copied to a device", fix="pass copy=None.",
-                  exc=ValueError)
-    kind = int(x.__dlpack_device__()[0])
-    if kind != _HOST:
-        raise bad(where, f"the array lies on a device of DLPack's kind {kind}", fix="move it to the CPU first.")
-    return asarray(np.array(np.from_dlpack(x)), device=device)
-
-
-__all__ = ["from_dlpack", "fromfile", "fromiter", "fromstring", "load"]
+__all__ = ["fromfile", "fromiter", "fromstring", "load"]

@@ -1,0 +1,65 @@
+"""Arrays of other libraries (torch, NumPy, JAX) without a copy, by the DLPack protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.trace import Tracer
+from xjax.core.types import ShapedArray
+from xjax.runtime import backend, xla
+from xjax.runtime.array import Array, default_sharding, from_numpy, on
+
+_HOST = 1               # DLPack's name for CPU memory
+_ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of another library in host memory, through DLPack.
+
+    Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, at a 64-byte boundary, for the
+    CPU), so `x` must not be changed afterwards unless it was copied. Detach a torch tensor that requires a gradient.
+
+    Args: device: where the result lies; None: the default device. copy: True: always copied, False: never.
+    Raises: TypeError if `x` has no ``__dlpack__`` or lies on another device than the CPU; ValueError if copy=False
+      cannot be kept.
+
+    >>> from_dlpack(np.arange(3, dtype=np.float32))
+    Array([0., 1., 2.], dtype=float32)
+    """
+    where = "from_dlpack"
+    if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
+        raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
+                  fix="convert it with xjax.numpy.asarray(x).")
+    if isinstance(x, Array) and device is None and not copy:
+        return x
+    if not isinstance(x, Array) and int(x.__dlpack_device__()[0]) != _HOST:
+        raise bad(where, "the array does not lie in host memory", given={"type": type(x).__name__},
+                  fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
+    value = _on_host(x)
+    sharding = default_sharding() if device is None else on(device)
+    shareable = (value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
+                 and sharding.devices[0].platform == "cpu")
+    if copy is False and not (shareable and value.ctypes.data % _ALIGNMENT == 0):
+        raise bad(where, "copy=False, but the value has to be copied to be an array of the device",
+                  given={"dtype": value.dtype, "strides": value.strides}, fix="pass copy=None.", exc=ValueError)
+    if copy or not shareable:
+        return from_numpy(value, sharding)
+    aval = ShapedArray(value.shape, value.dtype)
+    return Array(xla.device_put(aval, sharding.xla(aval.ndim), [value], list(sharding.devices), alias=True), aval,
+                 sharding)
+
+
+def _on_host(x: Any) -> np.ndarray:
+    """The memory of `x` as a NumPy array."""
+    if isinstance(x, np.ndarray):                   # NumPy exports no read-only arrays
+        return x
+    if isinstance(x, Array):
+        return x.numpy()
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError):             # a dtype that NumPy does not know: bfloat16, the 8-bit floats
+        return xla.to_numpy(xla.from_dlpack(x.__dlpack__(), backend.local_devices(backend="cpu")[0]))
