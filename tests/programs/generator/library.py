@@ -100,7 +100,8 @@ def _convolve(w: Writer, x: Var) -> Written:
     if not a or not b:
         return None
     kernel = "np.array([[0.5, -1.0], [0.25, 2.0]])"
-    return (f"jax.scipy.signal.convolve2d({x[0]}, {kernel})", Leaf("float64", (a + 1, b + 1)))
+    # JAX refuses a kernel that is longer than the array along one axis only.
+    return (f"jax.scipy.signal.convolve2d(jnp.pad({x[0]}, 1), {kernel}, 'valid')", Leaf("float64", (a + 1, b + 1)))
 
 
 def _conv(w: Writer, x: Var) -> Written:
