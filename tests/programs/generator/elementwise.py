@@ -28,13 +28,17 @@ class Op:
     write: Callable[[Writer], tuple[str, Tree] | None]
 
 
-def unary(name: str, kinds: str = "f", guard: str = ANY, dtype: str | None = None, call: str = "jnp.{}") -> Op:
-    """``jnp.name(x)``; `call` gives another module; `dtype` fixes that of the result."""
+def unary(name: str, kinds: str = "f", guard: str = ANY, dtype: str | None = None, call: str = "jnp.{}",
+          always_guarded: bool = False) -> Op:
+    """``jnp.name(x)``; `call` gives another module; `dtype` fixes that of the result.
+
+    always_guarded: in wild programs too, for a function on whose edges we differ from JAX on purpose.
+    """
     def write(w):
         x = w.operand(kinds)
         if x is None:
             return None
-        inner = x[0] if w.settings.wild else guard.format(x[0])
+        inner = x[0] if w.settings.wild and not always_guarded else guard.format(x[0])
         return f"{call.format(name)}({inner})", result(x[1], dtype=dtype)
     return Op(call.format(name), write)
 
