@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.sampling import one_in
 from xjax.nn import initializers
 
 KEY = np.array([0, 7], np.uint32)
@@ -18,7 +19,7 @@ CASES = {
     "fan_out": lambda i: i.variance_scaling(0.5, "fan_out", "normal")}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, CASES))
 def test_as_jax(name):
     jax = pytest.importorskip("jax")
     for shape, dtype in (((3, 20, 30), None), ((3, 20, 30), "bfloat16")):

@@ -14,7 +14,7 @@ jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 
 
-@pytest.mark.parametrize("op", rows(OPS))
+@pytest.mark.parametrize("op", one_in(2, OPS, str))
 def test_value(op):
     harness.check_value(op, jax)
 
@@ -24,7 +24,7 @@ def test_weak_types(op):
     harness.check_weak_types(op, jax)
 
 
-@pytest.mark.parametrize("op", one_in(2, OPS, str))
+@pytest.mark.parametrize("op", one_in(4, OPS, str))
 def test_vmap(op):
     harness.check_vmap(op)
 

@@ -70,7 +70,7 @@ def batchings(args: Sequence[np.ndarray]) -> list[tuple[int | None, ...]]:
     return list(dict.fromkeys(found))
 
 
-@pytest.mark.parametrize("row", one_in(2, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(4, TABLE), ids=[row.name for row in TABLE])
 def test_vmap(row: Row) -> None:
     """Every pattern of batched arguments, and vmap of vmap."""
     patterns = batchings(row.args)
@@ -97,7 +97,7 @@ def wide(x: np.ndarray) -> np.ndarray:
     return x.astype({"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype))
 
 
-@pytest.mark.parametrize("row", one_in(2, DIFFERENTIABLE), ids=[row.name for row in DIFFERENTIABLE])
+@pytest.mark.parametrize("row", one_in(4, DIFFERENTIABLE), ids=[row.name for row in DIFFERENTIABLE])
 def test_derivatives(row: Row) -> None:
     """jvp, vjp, and the jvp of a vjp of a function that is not linear in the result."""
     rng = np.random.default_rng(zlib.crc32(row.name.encode()))
