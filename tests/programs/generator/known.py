@@ -27,6 +27,18 @@ def _unread_window(text: str, detail: str) -> bool:
     return "Linearization failed to produce known values" in detail and "lax.reduce_window" in text
 
 
+def _slope_of_spence(text: str, detail: str) -> bool:
+    return "special.spence" in text and "nan" in detail
+
+
+def _slope_of_slope_of_exp1(text: str, detail: str) -> bool:
+    return "special.exp1" in text and "No constant handler for type" in detail
+
+
+def _constant_bools_in_remat(text: str, detail: str) -> bool:
+    return "remat_of" in text and "'bool' object has no attribute 'dtype'" in detail
+
+
 # (condition on the program's text and on the text of the difference, reason)
 KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_forward_over_reverse_rule,
@@ -35,6 +47,9 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_sign_of_nan, "lax.top_k of NaN: JAX takes one with a sign bit (0 / 0 on x86) for the smallest, xjax any for the "
      "largest, as sort does"),
     (_unread_window, "reverse mode of a reduce_window whose result is not used: JAX refuses its operation of pairs"),
+    (_slope_of_spence, "the derivative of spence is NaN in JAX between 1 and 1.5"),
+    (_slope_of_slope_of_exp1, "JAX's series of exp1 keeps a tracer of the inner derivative under two jvp and jit"),
+    (_constant_bools_in_remat, "JAX computes isfinite of integers while it traces, and remat then refuses the bool"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )
 
