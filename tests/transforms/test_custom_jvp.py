@@ -246,6 +246,41 @@ def with_names():
     return f(1.0, 2.0)
 
 
+def small(x):
+    return lax.cond(x[0] < 2, lambda x: x * x, lambda x: x * 2, x)
+
+
+# Loops with results that depend on a tangent beside others, of the same inner loop, that do not.
+LOOPS = {
+    "scan of cond": lambda x: lax.scan(lambda x, _: (small(x), None), x, None, 3)[0],
+    "while of cond": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, small(c[1])), (0, x))[1],
+    "scan of jit": lambda x: lax.scan(lambda x, _: (xjax.jit(small)(x), None), x, None, 3)[0],
+    "scan of scan": lambda x: lax.scan(
+        lambda x, _: (lax.scan(lambda y, _: (small(y) * x, None), x, None, 2)[0], None), x, None, 2)[0],
+    "scan of while": lambda x: lax.scan(lambda x, n: (lax.fori_loop(0, n, lambda _, y: y * x, x), None), x,
+                                        np.arange(3))[0],
+    "cond of cond": lambda x: lax.cond(x[0] < 2, small, lambda x: x, x),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_rule_may_differentiate_loops(name):
+    loop = LOOPS[name]
+    f = custom_jvp(loop)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        y, dy = xjax.jvp(loop, primals, tangents)
+        return y, 1.5 * dy
+    y, dy = xjax.jvp(loop, (X,), (X,))
+    found, linear = xjax.jit(lambda x: xjax.linearize(f, x))(X)
+    np.testing.assert_allclose(found, y, rtol=1e-6)
+    np.testing.assert_allclose(linear(X), 1.5 * dy, rtol=1e-6)
+    if "while" not in name:
+        np.testing.assert_allclose(xjax.grad(lambda x: f(x).sum())(X), 1.5 * xjax.grad(lambda x: loop(x).sum())(X),
+                                   rtol=1e-6)
+
+
 CLOSURE = ["custom_jvp `<lambda>`", "other than by argument", "closure_convert", "fix:"]
 ERRORS = {
     "closure": (lambda: xjax.grad(lambda y: closing_over(y, 3.0))(2.0), UnexpectedTracerError, CLOSURE),

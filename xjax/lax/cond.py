@@ -315,6 +315,9 @@ def _linearize_branches(holder, branches, active) -> _TwoPasses:
 def _cond_split(trace, args, params):
     """A conditional on tangents, from a derivative rule that calls `cond`."""
     index, *operands = args
+    if trace.is_tangent(index):
+        with current_trace(trace.tangent):
+            return cond_p.bind(*args, **params)
     tangent = tuple(trace.is_tangent(x) for x in operands)
     branches = params["branches"]
     passes = _cut_branches(newest(branches), branches, tangent)

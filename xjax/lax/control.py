@@ -202,20 +202,25 @@ def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any], effe
     return ClosedJaxpr(Jaxpr((), invars, eqns[::-1], outvars))
 
 
-def dependent_outputs(jaxpr: Jaxpr, flags: Sequence[bool]) -> Flags:
+def dependent_outputs(closed: ClosedJaxpr, flags: Sequence[bool]) -> Flags:
     """Which outputs of a program depend on the flagged inputs."""
-    found = set(flagged(jaxpr.invars, flags))
-    for eqn in jaxpr.eqns:
+    if any(eqn.primitive.split is not None for eqn in closed.jaxpr.eqns):
+        return split_program(closed, tuple(flags))[2]       # of what control flow gives, some may depend and some not
+    found = set(flagged(closed.jaxpr.invars, flags))
+    for eqn in closed.jaxpr.eqns:
         if any(type(v) is Var and v in found for v in eqn.invars):
             found.update(eqn.outvars)
-    return tuple(type(v) is Var and v in found for v in jaxpr.outvars)
+    return tuple(type(v) is Var and v in found for v in closed.jaxpr.outvars)
 
 
 @program_cache
 def independent_part(closed: ClosedJaxpr, in_flags: Flags, out_flags: Flags) -> ClosedJaxpr:
     """The program of the inputs that are not flagged to the outputs that are not; they depend on no others."""
-    j = closed.jaxpr
-    return program_of(j, unflagged(j.invars, in_flags), unflagged(j.outvars, out_flags))
+    first, _, dependent = split_program(closed, in_flags)
+    j = first.jaxpr
+    wanted = unflagged(j.outvars[:dependent.count(False)], unflagged(out_flags, dependent))
+    needed = program_of(j, [*j.constvars, *j.invars], wanted)
+    return ClosedJaxpr(Jaxpr(j.constvars, j.invars, needed.jaxpr.eqns, wanted), first.consts)
 
 
 @program_cache

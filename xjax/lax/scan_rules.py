@@ -335,7 +335,7 @@ def _cut_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, tangent: Flag
 def _dependent_inputs(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, flags: Flags) -> Flags:
     """The flags with those carries added that depend on flagged inputs after some steps."""
     consts, carry, xs = _sections(flags, num_consts, num_carry)
-    carry = fixpoint(carry, lambda c: dependent_outputs(jaxpr.jaxpr, (*consts, *c, *xs))[:num_carry])
+    carry = fixpoint(carry, lambda c: dependent_outputs(jaxpr, (*consts, *c, *xs))[:num_carry])
     return (*consts, *carry, *xs)
 
 

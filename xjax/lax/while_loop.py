@@ -238,8 +238,8 @@ def _split_by_tangents(trace, args, params):
     sizes = params["cond_nconsts"], params["body_nconsts"]
     test_consts, consts, carry = _split(args, *sizes)
     test_flags, flags, start = _split([trace.is_tangent(x) for x in args], *sizes)
-    moving = fixpoint(start, lambda found: dependent_outputs(body.jaxpr, (*flags, *found)))
-    if any(dependent_outputs(test.jaxpr, (*test_flags, *moving))):
+    moving = fixpoint(start, lambda found: dependent_outputs(body, (*flags, *found)))
+    if any(dependent_outputs(test, (*test_flags, *moving))):
         moving = (True,) * len(carry)
     with current_trace(trace.tangent):
         outs = while_p.bind(*args, **params)
