@@ -35,6 +35,15 @@ def test_of_two_arguments(name):
         assert float(xjax.grad(f, 0)(0.0, 2.0)) == pytest.approx(np.log(2.0 + (name == "xlog1py")))
 
 
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "poch"])
+def test_derivatives_beside_an_integer(name):
+    f, none = getattr(special, name), np.zeros((), xjax.float0)
+    for x, y in ((1.5, 2), (2, 1.5)):
+        floats = [isinstance(v, float) for v in (x, y)]
+        dy = xjax.jvp(f, (x, y), tuple(1.0 if is_float else none for is_float in floats))[1]
+        np.testing.assert_allclose(dy, xjax.grad(f, floats.index(True))(float(x), float(y)), rtol=1e-6)
+
+
 def test_edges():
     np.testing.assert_array_equal(special.entr(np.float32([-1, 0])), [-np.inf, 0])
     with pytest.raises(ValueError, match=r"fix: use the real parts"):

@@ -100,37 +100,43 @@ def logit(x: Any) -> Any:
 logit.defjvps(lambda dx, y, x: dx / (x * (1 - x)))
 
 
-@custom_jvp
-@jit
 def xlogy(x: Any, y: Any) -> Any:
     """``x * log(y)``, element-wise; 0 where x is 0 (nan if y is nan)."""
+    return _xlogy(*promote_inexact("scipy.special.xlogy", x, y))
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """``x * log(1 + y)``, element-wise, exact for small y; 0 where x is 0 (nan if y is nan)."""
+    return _xlog1py(*promote_inexact("scipy.special.xlog1py", x, y))
+
+
+@custom_jvp
+@jit
+def _xlogy(x: Any, y: Any) -> Any:
     return _product_or_zero("scipy.special.xlogy", x, y, jnp.log)
 
 
 @custom_jvp
 @jit
-def xlog1py(x: Any, y: Any) -> Any:
-    """``x * log(1 + y)``, element-wise, exact for small y; 0 where x is 0 (nan if y is nan)."""
+def _xlog1py(x: Any, y: Any) -> Any:
     return _product_or_zero("scipy.special.xlog1py", x, y, jnp.log1p)
 
 
 def _product_or_zero(where: str, x: Any, y: Any, logarithm: Callable) -> Any:
-    x, y = promote_shapes(where, *promote_inexact(where, x, y))
+    x, y = promote_shapes(where, x, y)
     return jnp.where((x != 0) | (y != y), x * logarithm(y), 0)
 
 
-@xlogy.defjvp
+@_xlogy.defjvp
 def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x, y), (dx, dy) = primals, tangents
-    out = xlogy(x, y)
-    return out, (dx * jnp.log(y) + dy * x / y).astype(out.dtype)
+    return _xlogy(x, y), dx * jnp.log(y) + dy * x / y
 
 
-@xlog1py.defjvp
+@_xlog1py.defjvp
 def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x, y), (dx, dy) = primals, tangents
-    out = xlog1py(x, y)
-    return out, (dx * jnp.log1p(y) + dy * x / (1 + y)).astype(out.dtype)
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * x / (1 + y)
 
 
 @custom_jvp
