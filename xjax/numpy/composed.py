@@ -14,8 +14,17 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.numpy.promote import array_likes, aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
-from xjax.numpy.rounding import trunc
+from xjax.numpy.promote import (
+    array_likes,
+    aval_of,
+    default_float,
+    expand_to,
+    promote,
+    promote_shapes,
+    to_inexact,
+    to_numeric,
+)
+from xjax.numpy.rounding import filled_bool, trunc
 from xjax.numpy.selection import choose, operand, operands, refuse_complex
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import bitwise as bits
@@ -181,14 +190,19 @@ def positive(x: Any, /) -> Any:
 def log2(x: Any, /) -> Any:
     """Logarithm to base 2, element-wise."""
     x, = operands("numpy.log2", x, to=to_inexact, strong=True)
-    return div(log(x), log(scalar_like(x, 2)))
+    return _of_parts(lambda part: div(part, log(scalar_like(part, 2))), log(x))
 
 
 @one_launch
 def log10(x: Any, /) -> Any:
     """Logarithm to base 10, element-wise."""
     x, = operands("numpy.log10", x, to=to_inexact, strong=True)
-    return mul(log(x), scalar_like(x, 1 / math.log(10)))
+    return _of_parts(lambda part: mul(part, scalar_like(part, 1 / math.log(10))), log(x))
+
+
+def _of_parts(function: Callable, x: Any) -> Any:
+    """A function of the real and of the imaginary part: a complex factor would make nan of an infinite part."""
+    return complex_numbers.complex(function(real(x)), function(imag(x))) if dtypes.is_complex(x.dtype) else function(x)
 
 
 @one_launch(arrays=2)
@@ -333,10 +347,15 @@ def conjugate(x: Any, /) -> Any:
 conj = conjugate
 
 
+def _to_default_inexact(dtype: Any) -> Any:
+    """Integers become the default float, however narrow they are."""
+    return dtype if dtypes.is_inexact(dtype) else default_float()
+
+
 @one_launch
 def angle(z: Any, deg: bool = False) -> Any:
     """Angle of complex numbers, element-wise, in (-pi, pi] (or degrees); 0 or pi for real ones."""
-    z, = operands("numpy.angle", z, to=to_inexact, strong=True)
+    z, = operands("numpy.angle", z, to=_to_default_inexact, strong=True)
     result = atan2(imag(z), real(z))
     return rad2deg(result) if deg else result
 
@@ -344,13 +363,15 @@ def angle(z: Any, deg: bool = False) -> Any:
 @one_launch
 def iscomplex(x: Any, /) -> Any:
     """Whether the imaginary part is not 0, element-wise."""
-    return ne(imag(x), 0)
+    x = operand("numpy.iscomplex", x)
+    return ne(imag(x), 0) if dtypes.is_complex(x.dtype) else filled_bool(x, False)
 
 
 @one_launch
 def isreal(x: Any, /) -> Any:
     """Whether the imaginary part is 0, element-wise."""
-    return eq(imag(x), 0)
+    x = operand("numpy.isreal", x)
+    return eq(imag(x), 0) if dtypes.is_complex(x.dtype) else filled_bool(x, True)
 
 
 # -- bits and powers of two --------------------------------------------------------------------------------------------

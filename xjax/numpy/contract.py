@@ -273,6 +273,9 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     dtype, weak = lattice_join(*[(x.dtype, _weak(x)) for x in xs])
     if preferred_element_type is not None:
         dtype, weak = as_dtype(preferred_element_type, where), False
+    # A sum of bools, "any of them", is here a count that is not 0.
+    computed = np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
+    xs = [convert_element_type(x, computed) if dtypes.is_bool(x.dtype) else x for x in xs]
     work = list(zip(xs, terms, strict=True))
     for step in _path(terms, result, xs, optimize):
         chosen = [work.pop(i) for i in sorted(step, reverse=True)][::-1]
@@ -280,8 +283,8 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
         while len(chosen) > 1:
             (x, s), (y, t), *others = chosen
             keep = rest | set(result) | {c for _, labels in others for c in labels}
-            chosen = [_multiply_pair(x, s, y, t, keep, result if not others and not work else None, precision, dtype),
-                      *others]
+            chosen = [_multiply_pair(x, s, y, t, keep, result if not others and not work else None, precision,
+                                     computed), *others]
         work.append(chosen[0])
     x, labels = _sum_alone(*work[0], set(result))
     return convert_element_type(transpose(x, tuple(map(labels.index, result))), dtype, weak)

@@ -34,6 +34,7 @@ from xjax.runtime.array import device_put, from_numpy, to_array
 from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)
+_NESTED = (list, tuple, range)
 
 
 # -- from values --------------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     dtype = None if dtype is None else as_dtype(dtype, where)
     if type(object) in _NUMBERS:
         out = _from_number(where, object, dtype)
-    elif isinstance(object, (list, tuple)) and not hasattr(object, "__array__"):
+    elif isinstance(object, _NESTED) and not hasattr(object, "__array__"):
         out = _from_nested(where, object, dtype)
     else:
         out = _from_array(where, object, dtype, copy)
@@ -113,7 +114,7 @@ def _from_nested(where: str, values: Any, dtype: Any) -> Any:
     leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
         return from_numpy(_host_nested(where, values, leaves, dtype))
-    parts = [asarray(x) if not isinstance(x, (list, tuple)) else _from_nested(where, x, dtype) for x in values]
+    parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]
     if len({p.shape for p in parts}) > 1:
         raise _ragged(where, [p.shape for p in parts])
     if dtype is None:
@@ -123,7 +124,7 @@ def _from_nested(where: str, values: Any, dtype: Any) -> Any:
 
 def _leaves(values: Any) -> Iterable[Any]:
     for x in values:
-        if isinstance(x, (list, tuple)):
+        if isinstance(x, _NESTED):
             yield from _leaves(x)
         else:
             yield x
@@ -149,7 +150,7 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
 
 
 def _outline(x: Any) -> tuple[int, ...]:
-    return (len(x),) if isinstance(x, (list, tuple)) else np.shape(x)
+    return (len(x),) if isinstance(x, _NESTED) else np.shape(x)
 
 
 def _ragged(where: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
@@ -350,19 +351,23 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         raise bad(where, "`num` must not be negative", given={"num": num}, fix="pass num >= 0.", exc=ValueError)
     start, stop = array_like(where, start), array_like(where, stop)
     common = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, start), aval_of(where, stop))])[0]
-    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(common))
-    start, stop = (asarray(cast(where, v, computed)) for v in (start, stop))
-    shape = np.broadcast_shapes(start.shape, stop.shape)
-    start, stop = (expand_to(where, v, shape) for v in (start, stop))
+    dtype = dtypes.to_inexact_dtype(common) if dtype is None else as_dtype(dtype, where)
+    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtype))
+    start, stop = _together(where, *(asarray(cast(where, v, computed)) for v in (start, stop)))
     n_steps = num - 1 if endpoint else num
     out = _interpolate(start, stop, num, n_steps, endpoint)
     out = out if axis in (0, -out.ndim) else _move_first(out, axis)
-    out = _to_grid_dtype(out, computed if dtype is None else as_dtype(dtype, where))
+    out = _to_grid_dtype(out, dtype)
     out = out if device is None else _put(out, device)
     if not retstep:
         return out
     step = div(sub(stop, start), computed.type(n_steps)) if n_steps > 0 else full_like(start, np.nan)
     return out, step
+
+
+def _together(where: str, start: Any, stop: Any) -> tuple[Any, Any]:
+    shape = np.broadcast_shapes(start.shape, stop.shape)
+    return expand_to(where, start, shape), expand_to(where, stop, shape)
 
 
 def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) -> Any:
@@ -405,7 +410,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
     where = "numpy.geomspace"
     start, stop = promote(where, start, stop, to=to_inexact)
-    start, stop = asarray(start), asarray(stop)
+    start, stop = _together(where, asarray(start), asarray(stop))
     sign = lax_sign(start) if not dtypes.is_complex(start.dtype) else div(start, lax_abs(start))
     exponents = linspace(log(div(start, sign)), log(div(stop, sign)), num, endpoint, axis=0)
     out = mul(exp(exponents), broadcast_in_dim(sign, (1, *sign.shape), range(1, sign.ndim + 1)))

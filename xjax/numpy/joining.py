@@ -15,7 +15,7 @@ from xjax.numpy.promote import array_like, array_likes, expand_to, promote, shap
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import arrange
 from xjax.ops.checks import canonical_axis, static_int
-from xjax.ops.compare import ge, lt, select
+from xjax.ops.compare import clamp, ge, lt, select
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, sub
 from xjax.ops.shape import expand_dims, reduce_sum
@@ -234,25 +234,41 @@ def _without(arr: Any, positions: Any, axis: int) -> Any:
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """`arr` with `values` inserted before the positions `obj` (int, slice or list, static) along an axis."""
+    """`arr` with slices inserted before the positions `obj` along an axis (None: of all elements).
+
+    Args: obj: an int, a slice, or a list; traced positions out of range are moved to the ends. values: broadcast to the
+      slices that are inserted; one position takes all that there are.
+    Raises: IndexError for known positions out of range.
+    """
     where = "numpy.insert"
-    arr, values = asarray(arr), asarray(array_like(where, values), dtype=asarray(arr).dtype)
+    arr = asarray(arr)
+    values = asarray(array_like(where, values), dtype=arr.dtype)
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = canonical_axis(axis, arr.ndim, where)
     size = arr.shape[axis]
-    positions = _static_positions(where, obj, size)
-    if np.ndim(obj) == 0 and not isinstance(obj, slice) and values.ndim:
-        # One position takes all values along the axis.
-        values = moveaxis(values, 0, axis) if values.ndim == arr.ndim else values
-        values = values if values.ndim == arr.ndim else expand_dims(values, range(arr.ndim - values.ndim))
-        positions = np.repeat(positions, values.shape[axis])
+    values = expand_dims(values, range(arr.ndim - values.ndim))
+    if not isinstance(obj, slice) and np.ndim(obj) == 0:
+        values = moveaxis(values, 0, axis)          # a slice for a number is an element for each of the others
+    positions = _traced_positions(obj, size) if isinstance(obj, Tracer) else _static_positions(where, obj, size)
+    if positions.shape == (1,):
+        positions = positions[np.zeros(values.shape[axis], np.int32)]
     shape = [*arr.shape]
-    shape[axis] = len(positions)
-    rows = arrange.split(expand_to(where, values, tuple(shape)), [1] * len(positions), axis)
-    order = np.argsort(positions, kind="stable")
-    parts, last = [], 0
-    for i in order:
-        parts += [slice_in_dim(arr, last, int(positions[i]), axis=axis), rows[i]]
-        last = int(positions[i])
-    return arrange.concatenate([*parts, slice_in_dim(arr, last, size, axis=axis)], axis)
+    shape[axis] = positions.shape[0]
+    both = arrange.concatenate([expand_to(where, values, tuple(shape)), arr], axis)
+    return take_slices(both, _order_after_inserting(positions, size), axis)
+
+
+def _traced_positions(positions: Any, size: int) -> Any:
+    positions = convert_element_type(ravel(positions), np.int32)
+    positions = select(lt(positions, np.int32(0)), add(positions, np.int32(size)), positions)
+    return clamp(np.int32(0), positions, np.int32(size))
+
+
+def _order_after_inserting(positions: Any, size: int) -> Any:
+    """Where each slice of the result is among the inserted ones and, after them, those there were: int32[m + size]."""
+    there, count = 2 * np.arange(size, dtype=np.int32) + 1, positions.shape[0]
+    if isinstance(positions, np.ndarray):
+        return np.argsort(np.concatenate([2 * positions, there]), kind="stable").astype(np.int32)
+    keys = arrange.concatenate([add(positions, positions), there], 0)
+    return sort((keys, arrange.iota(np.int32, count + size)), num_keys=1)[1]

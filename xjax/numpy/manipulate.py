@@ -210,7 +210,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     where = "numpy.rollaxis"
     a = to_array_like(where, a)
     axis = canonical_axis(axis, a.ndim, where)
-    start = canonical_axis(start, a.ndim + 1, where, "start") if start != a.ndim else start
+    start = a.ndim if start == a.ndim else canonical_axis(start, a.ndim, where, "start")
     return moveaxis(a, axis, start - (start > axis))
 
 
@@ -254,16 +254,14 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """`a` shifted along axes (default: flattened); what leaves at one end comes back at the other.
 
-    Args: shift: int, or one for each axis; traced values are accepted.
+    Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
     """
     where = "numpy.roll"
     a = to_array_like(where, a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.shape)
     axes = [canonical_axis(d, a.ndim, where) for d in _tuple(axis)]
-    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
-    if not isinstance(shift, (tuple, list)) and np.ndim(shift) and not isinstance(shift, Tracer):
-        shifts = list(np.asarray(shift))
+    shifts = _each_shift(shift)
     if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
         raise bad(where, "`shift` and `axis` differ in length", given={"shift": str(shift), "axis": str(axis)},
                   fix="give one shift per axis.", exc=ValueError)
@@ -271,6 +269,14 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     for s, d in zip(shifts * (n // len(shifts)), axes * (n // len(axes)), strict=True):
         a = _roll_one(a, s, d)
     return a
+
+
+def _each_shift(shift: Any) -> list[Any]:
+    if isinstance(shift, (tuple, list)):
+        return list(shift)
+    if not np.ndim(shift):
+        return [shift]
+    return list(unstack(shift) if isinstance(shift, Tracer) else np.asarray(shift))
 
 
 def _roll_one(a: Any, shift: Any, axis: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ def _known(where: str, x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def _without_leading_zeros(where: str, x: Any, least: int) -> Any:
-    """`x` from its first element that is not 0 on; at least its last `least` elements."""
-    found = np.flatnonzero(_known(where, x))
+def _without_leading_zeros(where: str, x: Any, least: int, small: float = 0.0) -> Any:
+    """`x` from its first element of more than `small` on; at least its last `least` elements."""
+    found = np.flatnonzero(~(np.abs(_known(where, x)) <= small))                # NaN is kept
     first = min(int(found[0]) if found.size else x.shape[0], max(0, x.shape[0] - least))
     return slice_in_dim(x, first, x.shape[0])
 
@@ -117,7 +118,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     """(quotient, remainder) of two polynomials.
 
     Args: u: number[n]; v: number[m], the first coefficient not 0; trim_leading_zeros: whether leading zeros of the
-      remainder are left out (not under jit).
+      remainder are left out, those of less than sqrt(eps) with them (not under jit).
     Returns: number[max(n - m + 1, 1)], number[n].
     """
     where = "numpy.polydiv"
@@ -130,7 +131,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
         quotient.append(digit)
         rest = dynamic_update_slice(rest, subtract(slice_in_dim(rest, k, k + m), multiply(digit, v)), (np.int32(k),))
     if trim_leading_zeros:
-        rest = _without_leading_zeros(where, rest, 1)
+        # What rounding leaves of coefficients that the division removes is about eps: the root of it is well above.
+        rest = _without_leading_zeros(where, rest, 0, math.sqrt(dtypes.finfo(rest.dtype).eps))
     return concatenate(quotient) if quotient else zeros(1, u.dtype), rest
 
 

@@ -145,8 +145,8 @@ def to_inexact(dtype: Any) -> Any:
 
 
 def to_numeric(dtype: Any) -> Any:
-    """bool becomes the default integer."""
-    return dtypes.canonicalize_dtype(int) if dtypes.is_bool(dtype) else dtype
+    """bool becomes int32, with x64 too."""
+    return np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
 
 
 def promote_inexact(where: str, *xs: Any) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.numpy.creation import asarray
@@ -80,10 +82,10 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
 
 @one_launch
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
-    """Indices of `partition`."""
+    """Indices of `partition`, as int32."""
     a = to_array_like("numpy.argpartition", a)
     canonical_axis(kth, a.shape[axis], "numpy.argpartition", "kth")
-    return argsort(a, axis)
+    return argsort(a, axis, dtype=np.int32)
 
 
 @one_launch

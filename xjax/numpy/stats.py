@@ -95,10 +95,11 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
             raise bad(where, f"unknown method {method!r}", given={"methods": ", ".join(_METHODS)},
                       fix=did_you_mean(method, _METHODS) or "pass one of the methods.", exc=ValueError)
         if weights is None:
-            a, q = (to_array_like(where, x) for x in promote_inexact(where, a, q))
+            a, = (to_array_like(where, x) for x in promote_inexact(where, a))
         else:
-            a, q, weights = (to_array_like(where, x) for x in promote_inexact(where, a, q, weights))
-        refuse_complex(where, a, exc=ValueError)
+            a, weights = (to_array_like(where, x) for x in promote_inexact(where, a, weights))
+        q = _places(where, q)
+        refuse_complex(where, a, q, exc=ValueError)
         q = div(q, scalar_like(q, scale)) if scale != 1 else q
         axes = tuple(sorted(canonical_axes(axis, a.ndim, where)))
         if weights is not None:
@@ -118,6 +119,12 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     return quantile
 
 
+def _places(where: str, q: Any) -> Any:
+    """`q` in a float dtype of its own, in which positions among many elements are exact: not one of 16 bits."""
+    q = to_array_like(where, promote_inexact(where, q)[0])
+    return convert_element_type(q, np.float32) if dtypes.bit_width(q.dtype) < 32 else q
+
+
 def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
     """Weights of the shape of `a`; a negative one becomes NaN, as will the result."""
     refuse_complex(where, weights, exc=ValueError)
@@ -133,7 +140,7 @@ def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: st
 
 
 def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool, weights: Any) -> Any:
-    """q[...] and a[...] of one float dtype to [*q.shape, *(shape of a without axes)]."""
+    """float q[...] and a[...] to [*q.shape, *(shape of a without axes)], in the dtype of a."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
 
@@ -144,22 +151,23 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
         x, weights = lax_sort(as_rows(a), 1), filled_like(as_rows(a), 1)
     else:
         x, weights = sort_key_val(as_rows(a), as_rows(weights), 1)
-    valid = total(bitwise_not(isnan(x)), 1, dtype=a.dtype, keepdims=True)               # [rows, 1]
-    last = sub(valid if ignore_nan else broadcast_in_dim(a.dtype.type(n), (rows, 1), ()), a.dtype.type(1))
+    real = q.dtype.type
+    valid = total(bitwise_not(isnan(x)), 1, dtype=q.dtype, keepdims=True)               # [rows, 1]
+    last = sub(valid if ignore_nan else broadcast_in_dim(real(n), (rows, 1), ()), real(1))
     position = mul(reshape(q, (1, q.size)), last)                                       # [rows, q]
     low, high = floor(position), ceil(position)
-    weight = sub(position, low)
+    weight = convert_element_type(sub(position, low), a.dtype)
     if method == "nearest":
         low = high = lax_round(position, 1)
-    limits = a.dtype.type(0), broadcast_in_dim(lax_max(last, a.dtype.type(0)), position.shape, (0, 1))
+    limits = real(0), broadcast_in_dim(lax_max(last, real(0)), position.shape, (0, 1))
     below, above = (_elements(x, convert_element_type(lax_min(lax_max(i, limits[0]), limits[1]), np.int32))
                     for i in (low, high))
     def inverted_cdf() -> Any:
         counted = cumsum(choose(isnan(x), mul(weights, a.dtype.type(0)), weights), 1)
         whole = index_in_dim(counted, n - 1, 1)
-        target = mul(reshape(q, (1, q.size)), whole)
+        target = mul(convert_element_type(reshape(q, (1, q.size)), a.dtype), whole)
         short = lt(expand_dims(counted, (1,)), expand_dims(target, (2,)))               # [rows, q, n]
-        first = total(convert_element_type(short, a.dtype), 2)
+        first = total(convert_element_type(short, q.dtype), 2)
         found = _elements(x, convert_element_type(lax_min(first, limits[1]), np.int32))
         return choose(isnan(whole), a.dtype.type(math.nan), found)
 
@@ -167,7 +175,7 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
            "linear": lambda: add(mul(below, sub(a.dtype.type(1), weight)), mul(above, weight)),
            "lower": lambda: below, "higher": lambda: above, "nearest": lambda: below,
            "midpoint": lambda: mul(add(below, above), a.dtype.type(0.5))}[method]()
-    undefined = le(valid, a.dtype.type(0)) if ignore_nan else lt(valid, a.dtype.type(n))
+    undefined = le(valid, real(0)) if ignore_nan else lt(valid, real(n))
     out = choose(undefined, a.dtype.type(math.nan), out)
     return reshape(moveaxis(out, 1, 0), (*q.shape, *kept))
 
@@ -234,10 +242,14 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integral of samples by the trapezoidal rule.
 
-    Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance.
+    Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance, or
+      an array of distances that broadcasts against y with n - 1 along the axis.
     """
     where = "numpy.trapezoid"
-    y, dx = promote_inexact(where, y, dx) if x is None else (promote_inexact(where, y, x)[0], dx)
+    y, = promote_inexact(where, y) if x is None else promote_inexact(where, y, x)[:1]
+    y, dx = to_array_like(where, y), to_array_like(where, dx)
+    if dx.ndim:
+        dx = moveaxis(expand_dims(dx, tuple(range(y.ndim - dx.ndim))), axis, -1)
     y = moveaxis(y, axis, -1)
     last = y.ndim - 1
     after, before = slice_in_dim(y, 1, y.shape[-1], axis=last), slice_in_dim(y, 0, y.shape[-1] - 1, axis=last)
@@ -332,9 +344,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise bad(where, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
                   exc=NotImplementedError)
     a = ravel(to_array_like(where, a))
-    if np.ndim(bins):
-        return asarray(bins)
     dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    if np.ndim(bins):
+        return asarray(bins, dtype)
     low, high = (amin(a), amax(a)) if range is None and a.size else ((0, 1) if range is None else range)
     low, high = asarray(low, dtype), asarray(high, dtype)
     same = eq(low, high)                                # one value only: bins of total width 1 around it
@@ -350,6 +362,12 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
       density: whether to scale so that the integral is 1.
     """
     where = "numpy.histogram"
+    if weights is None:
+        a, = promote_inexact(where, a)
+        weights = np.ones((), a.dtype)[()]
+    else:
+        a, weights = promote_inexact(where, a, weights)
+        weights = ravel(to_array_like(where, weights))
     a = ravel(to_array_like(where, a))
     edges = histogram_bin_edges(a, bins, range)
     values, edges_ = promote(where, a, edges)
@@ -357,10 +375,6 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     index = convert_element_type(searchsorted(edges_, values, "right"), np.int32)
     last = index_in_dim(edges_, n - 1, 0, keepdims=False)
     index = choose(eq(values, last), np.int32(n - 1), index)
-    if weights is None:
-        weights = np.ones((), dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)))[()]
-    else:
-        weights = ravel(to_array_like(where, weights))
     counts = slice_in_dim(_add_at(n, index, weights), 1, n)
     if density:
         widths = diff(edges)
@@ -438,12 +452,13 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
         if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
             raise bad(where, "takes two vectors that are not empty", given={"a": a.aval, "v": v.aval},
                       fix="use ravel().", exc=ValueError)
-        swapped = a.size < v.size
-        kernel = rev(v, (0,)) if flip else conjugate(v)
-        if swapped:
-            a, kernel = (v, rev(a, (0,))) if flip else (rev(kernel, (0,)), rev(a, (0,)))
-        out = _slide(a, kernel, mode, precision, preferred_element_type)
-        return out
+        if flip:
+            a, v = (a, v) if a.size >= v.size else (v, a)
+            return _slide(a, rev(v, (0,)), mode, precision, preferred_element_type)
+        if a.size >= v.size:
+            return _slide(a, conjugate(v), mode, precision, preferred_element_type)
+        # The correlation of the longer with the shorter, from its end: so "same" keeps the part that NumPy keeps.
+        return rev(conjugate(_slide(v, conjugate(a), mode, precision, preferred_element_type)), (0,))
 
     sliding.__name__ = sliding.__qualname__ = name
     sliding.__doc__ = f"{doc} `mode`: \"full\", \"same\" or \"valid\" (only where they overlap wholly)."

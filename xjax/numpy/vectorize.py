@@ -164,8 +164,8 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     def f(x: Any) -> Any:
         return func1d(x, *args, **kwargs)
 
-    for _ in range(arr.ndim - 1 - axis):
-        f = vmap(f, in_axes=1, out_axes=-1)
+    for d in range(1, arr.ndim - axis):         # the outermost map is over the last axis, and puts it last
+        f = vmap(f, in_axes=d, out_axes=-1)
     for _ in range(axis):
         f = vmap(f, in_axes=0, out_axes=0)
     return f(arr)

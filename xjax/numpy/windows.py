@@ -14,9 +14,10 @@ from xjax.numpy.selection import operand
 from xjax.ops.checks import static_int
 from xjax.ops.elementwise import div, mul
 from xjax.ops.piecewise import abs as lax_abs
-from xjax.ops.special import bessel_i0e
+from xjax.ops.special import bessel_i0e, bessel_i1e
 from xjax.ops.transcendental import exp
 from xjax.runtime.one_launch import one_launch
+from xjax.transforms.custom_jvp import custom_jvp
 
 
 def _size(where: str, M: Any) -> int:
@@ -52,8 +53,21 @@ def i0(x: Any) -> Any:
     Args: x: float[...]; integers become floats.
     """
     x, = promote_inexact("numpy.i0", x)
-    x = operand("numpy.i0", x)
+    return _i0(operand("numpy.i0", x))
+
+
+@custom_jvp
+def _i0(x: Any) -> Any:
     return mul(exp(lax_abs(x)), bessel_i0e(x))
+
+
+def _i0_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    """The derivative is i1, which is 0 at 0; both factors of i0 have a kink there."""
+    (x,), (dx,) = primals, tangents
+    return _i0(x), mul(dx, mul(exp(lax_abs(x)), bessel_i1e(x)))
+
+
+_i0.defjvp(_i0_jvp)
 
 
 def kaiser(M: int, beta: Any) -> Any:

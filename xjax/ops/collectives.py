@@ -103,6 +103,9 @@ def groups_key(groups: Any) -> Any:
 
 # -- psum, pmax, pmin ---------------------------------------------------------------------------------------------
 
+_NUMBERS = (int, float, complex)                # Python's
+
+
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
     """Sum over a named axis; every element of the axis gets the total. Trees are summed leaf by leaf.
 
@@ -111,10 +114,9 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
     names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
     leaves, tree = flatten(x)
-    if all(type(leaf) in (int, float, complex, bool) for leaf in leaves):
-        return tree_unflatten(tree, [leaf * size for leaf in leaves])
-    leaves = [_as_number(leaf) for leaf in leaves]
-    return tree_unflatten(tree, psum_p.bind(*leaves, axes=names, axis_index_groups=groups))
+    arrays = [_as_number(leaf) for leaf in leaves if type(leaf) not in _NUMBERS]
+    sums = iter(psum_p.bind(*arrays, axes=names, axis_index_groups=groups) if arrays else ())
+    return tree_unflatten(tree, [leaf * size if type(leaf) in _NUMBERS else next(sums) for leaf in leaves])
 
 
 def _as_number(x: Any) -> Any:
@@ -126,7 +128,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[i
     """Mean over a named axis; see `psum`."""
     size = psum(1, axis_name, axis_index_groups=axis_index_groups)
     leaves, tree = flatten(psum(x, axis_name, axis_index_groups=axis_index_groups))
-    return tree_unflatten(tree, [leaf / size if type(leaf) in (int, float, complex) else _divide(leaf, size)
+    return tree_unflatten(tree, [leaf / size if type(leaf) in _NUMBERS else _divide(leaf, size)
                                  for leaf in leaves])
 
 

@@ -62,10 +62,10 @@ def _slice_lower(b: Builder, out: ShapedArray, x: Value, *, start_indices, limit
 def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
     shape, steps = x.aval.shape, strides or (1,) * x.aval.ndim
     covered = [lo + (1 + (n - 1) * s if n else 0)
-               for lo, n, s in zip(start_indices, ct.aval.shape, steps, strict=True)]
+               for lo, n, s in zip(start_indices, typeof(ct).shape, steps, strict=True)]
     config = [(lo, size - end, s - 1)
               for lo, size, end, s in zip(start_indices, shape, covered, steps, strict=True)]
-    return [pad(ct, ct.aval.dtype.type(0), config)]
+    return [pad(ct, typeof(ct).dtype.type(0), config)]
 
 
 def _slice_batch(axis, args, bdims, *, start_indices, limit_indices, strides):
@@ -180,12 +180,12 @@ def _pad_lower(b: Builder, out: ShapedArray, x: Value, value: Value, *, padding_
 
 
 def _pad_transpose(ct, x, value, *, padding_config):
-    zero = ct.aval.dtype.type(0)
+    zero = typeof(ct).dtype.type(0)
     cropped = pad(ct, zero, [(-lo, -hi, 0) for lo, hi, _ in padding_config])
-    kept = slice(cropped, [0] * ct.aval.ndim, cropped.aval.shape, [t[2] + 1 for t in padding_config])
+    kept = slice(cropped, [0] * typeof(ct).ndim, cropped.aval.shape, [t[2] + 1 for t in padding_config])
     ct_value = None
     if is_linear(value):
-        axes = tuple(range(ct.aval.ndim))
+        axes = tuple(range(typeof(ct).ndim))
         ct_value = sub(reduce_sum(ct, axes), reduce_sum(kept, axes))
     return [kept if is_linear(x) else None, ct_value]
 

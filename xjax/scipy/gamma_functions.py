@@ -87,20 +87,25 @@ def _multigammaln(a: Any, d: int) -> Any:
     return jnp.sum(lax.lgamma(shifted), -1) + a.dtype.type(0.25 * d * (d - 1) * math.log(math.pi))
 
 
-@custom_jvp
-@jit
 def poch(z: Any, m: Any) -> Any:
     """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0."""
-    z, m = reals("poch", z, m)
-    size = lax.exp(lax.lgamma(z + m) - lax.lgamma(z))
-    return jnp.where(m == 0, 1, gammasgn(z + m) * gammasgn(z) * size)
+    return _poch(*jnp.broadcast_arrays(*reals("poch", z, m)))
 
 
-@poch.defjvp
+@custom_jvp
+@jit
+def _poch(z: Any, m: Any) -> Any:
+    large = (z >= 10) & (z + m >= 10)
+    rise = jnp.where(large, _large_lgamma_rise(jnp.where(large, z, 10), jnp.where(large, m, 0)),
+                     lax.lgamma(z + m) - lax.lgamma(z))
+    return jnp.where(m == 0, 1, gammasgn(z + m) * gammasgn(z) * lax.exp(rise))
+
+
+@_poch.defjvp
 def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    (z, m), (dz, dm) = reals("poch", *primals), tangents
-    out, top = poch(z, m), lax.digamma(z + m)
-    return out, (out * ((top - lax.digamma(z)) * dz + top * dm)).astype(out.dtype)
+    (z, m), (dz, dm) = primals, tangents
+    out, top = _poch(z, m), lax.digamma(z + m)
+    return out, out * ((top - lax.digamma(z)) * dz + top * dm)
 
 
 # -- beta ---------------------------------------------------------------------------------------------------------
@@ -112,13 +117,20 @@ def betaln(a: Any, b: Any) -> Any:
     a, b = lax.min(a, b), lax.max(a, b)
     safe_a, safe_b = jnp.where(a >= 10, a, 10), jnp.where(b >= 10, b, 10)
     # Of lgamma(b) - lgamma(a + b) and, if a is large as well, lgamma(a) the large terms cancel by hand.
-    tails = stirling_tail(safe_b) - stirling_tail(jnp.where(a >= 0, a, 0) + safe_b)
-    below = -(safe_b - 0.5) * jnp.log1p(a / safe_b) + tails
-    one_large = below + lax.lgamma(a) + a * (1 - lax.log(a + safe_b))
+    one_large = (b >= 10) & (a + b >= 10)
+    rise = _large_lgamma_rise(safe_b, jnp.where(one_large, a, 0))
+    below = -(safe_b - 0.5) * jnp.log1p(safe_a / safe_b) + stirling_tail(safe_b) - stirling_tail(safe_a + safe_b)
     both_large = (below - safe_a * jnp.log1p(safe_b / safe_a) + stirling_tail(safe_a)
                   + 0.5 * lax.log(2 * math.pi / safe_a))
-    plain = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
-    return jnp.where(a >= 10, both_large, jnp.where((a > 0) & (b >= 10), one_large, plain))
+    log_gamma = lax.lgamma(a)
+    plain = log_gamma + lax.lgamma(b) - lax.lgamma(a + b)
+    return jnp.where(a >= 10, both_large, jnp.where(one_large, log_gamma - rise, plain))
+
+
+def _large_lgamma_rise(x: Any, step: Any) -> Any:
+    """``lgamma(x + step) - lgamma(x)`` by Stirling's formula, where x and x + step are 10 or more."""
+    end = x + step
+    return (x - 0.5) * jnp.log1p(step / x) + step * (lax.log(end) - 1) + stirling_tail(end) - stirling_tail(x)
 
 
 @one_launch(arrays=2)
@@ -141,7 +153,7 @@ def _choices(n: Any, k: Any) -> Any:
     n, k = reals("comb", n, k)
     some = (k <= n) & (n >= 0) & (k >= 0)
     n, k = jnp.where(some, n, 0), jnp.where(some, k, 0)
-    return jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1)) / (n + 1), 0)
+    return jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1) - lax.log1p(n)), 0)
 
 
 @one_launch(arrays=2)

@@ -67,7 +67,8 @@ def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     if not isinstance(dn, SymbolicZero):
         raise bad("scipy.special.expn", "there is no derivative with respect to `n`",
                   fix="pass `n` as a constant, or through lax.stop_gradient.", exc=ValueError)
-    return _expn(n, x), -dx * _expn(n - 1, x)
+    below = jnp.where(n == 0, jnp.exp(-x) * (x + 1) / (x * x), _expn(jnp.where(n == 0, 0, n - 1), x))
+    return _expn(n, x), -dx * below
 
 
 @jit

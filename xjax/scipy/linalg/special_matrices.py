@@ -21,6 +21,7 @@ from xjax.numpy import (
     flip,
     pad,
     zeros,
+    zeros_like,
 )
 from xjax.numpy.promote import as_dtype, broadcast_shapes, default_float, promote, promote_inexact
 from xjax.numpy.selection import operand
@@ -92,7 +93,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     """
     where = "scipy.linalg.hankel"
     c = operand(where, c)
-    c, r = _vectors(where, c, c * 0 if r is None else r)
+    c, r = _vectors(where, c, zeros_like(c) if r is None else r)
     n, m = c.shape[-1], r.shape[-1]
     i, j = _offsets(n, m)
     if not n or not m:
