@@ -132,7 +132,7 @@ def _pullback(row: Row, library: Any, arguments: list[Word]) -> Callable:
 
     def pullback(xs: list[Any]) -> Any:
         ys, back = library.vjp(lambda *ps: of_floats(_with(xs, smooth, ps)), *[xs[i] for i in smooth])
-        return back([_weights(y) for y in ys])
+        return back([library.numpy.asarray(_weights(y)) for y in ys])     # JAX's rules want its own arrays
     return pullback
 
 

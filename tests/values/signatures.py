@@ -45,7 +45,7 @@ def _symmetric(x: np.ndarray) -> np.ndarray:
 
 def _distinct(x: np.ndarray) -> np.ndarray:
     """No two numbers are equal: what the order of equal ones would decide is not asked."""
-    return (x + np.linspace(0, 1 / 16, x.size).reshape(x.shape)).astype(x.dtype)
+    return (x + np.linspace(0, 1 / 16, x.size, endpoint=False).reshape(x.shape)).astype(x.dtype)
 
 
 def _simplex(x: np.ndarray) -> np.ndarray:

@@ -44,6 +44,10 @@ def _product_with_logarithm_of_an_integer(text: str, detail: str) -> bool:
     return "special.xlog" in text and "does not accept dtype int" in detail
 
 
+def _exp1_of_infinity(text: str, detail: str) -> bool:
+    return "wild" in text and "special.exp1" in text and "nan" in detail
+
+
 def _extremum_of_one_nan(text: str, detail: str) -> bool:
     return "wild" in text and "nan" in detail and re.search(r"jnp\.(max|min)\(\w+, axis=None", text) is not None
 
@@ -60,6 +64,7 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_slope_of_slope_of_exp1, "JAX's series of exp1 keeps a tracer of the inner derivative under two jvp and jit"),
     (_constant_bools_in_remat, "JAX computes isfinite of integers while it traces, and remat then refuses the bool"),
     (_product_with_logarithm_of_an_integer, "the derivative of xlogy and xlog1py beside an integer: JAX refuses it"),
+    (_exp1_of_infinity, "exp1 of inf is 0, in JAX NaN"),
     (_extremum_of_one_nan, "the derivative of the maximum of one number is 1; JAX's is 0 / 0 where the number is NaN"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )

@@ -1,0 +1,86 @@
+"""Control flow: functions of `xjax.lax` that call functions."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+
+from tests.values.row import rows
+
+
+def lax(name, call, *signatures, oracle=None, **options):
+    """The one row of a function, with the same in Python."""
+    return rows("lax", name, *signatures, call=call, oracle=oracle, **options)
+
+
+def _while(cond, body, state):
+    while cond(state):
+        state = body(state)
+    return state
+
+
+def _scan(f, init, xs=None, length=None, reverse=False, unroll=1):
+    """A Python loop over rows of the arrays in xs: an array or a tuple of them."""
+    tree = isinstance(xs, tuple)
+    steps = [None] * length if xs is None else list(zip(*xs, strict=True)) if tree else list(xs)
+    carry, ys = init, []
+    for x in reversed(steps) if reverse else steps:
+        carry, y = f(carry, x)
+        ys.append(y)
+    return carry, np.stack(ys[::-1] if reverse else ys)
+
+
+def _accumulate(g, x, reverse=False, axis=0):
+    steps = list(np.moveaxis(x, axis, 0))
+    found = list(itertools.accumulate(reversed(steps) if reverse else steps, g))
+    return np.stack(found[::-1] if reverse else found, axis)
+
+
+BRANCHES = (lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x - 3 * y)
+
+BRANCHING = [
+    *lax("cond", lambda f, p, x, y: (f(p, *BRANCHES[:2], x, y), f(p > 0, lambda: x, lambda: y),
+                                     f(False, *BRANCHES[:2], x, y), f(p, lambda xy: xy[0], lambda xy: xy[1], (x, y))),
+         "b1[] f4[2,3] f4[2,3]", "b1[] i4[3]:wide i4[3]:wide", "b1[] c8[2] c8[2]", grad=("b1[] f8[2,3] f8[2,3]",),
+         oracle=lambda p, true, false, *args: true(*args) if p else false(*args)),
+    # An index beyond the branches means the nearest one.
+    *lax("switch", lambda f, i, x, y: (f(i, BRANCHES, x, y), f(i, BRANCHES[:1], x, y), f(1, BRANCHES, x, y)),
+         "i4[]:wide f4[2,3] f4[2,3]", "u1[]:0..2 i4[3]:wide i4[3]:wide", "i8[]:-1..3 c8[2] c8[2]",
+         grad=("i4[]:0..2 f8[2,3] f8[2,3]",),
+         oracle=lambda i, branches, *args: branches[np.clip(int(i), 0, len(branches) - 1)](*args)),
+    *lax("platform_dependent", lambda f, x: (f(x, cpu=lambda y: y + 1, default=lambda y: y * 2),
+                                             f(x, tpu=lambda y: y + 1, default=lambda y: y * 2)),
+         "f4[2,3]", "i4[3]", grad=("f8[3]",)),
+    *lax("composite", lambda f, x, y: f(lambda a, b, *, scale: a * b + scale, "my.op")(x, y, scale=2),
+         "f4[2,3] f4[2,3]", "i4[3] i4[3]"),
+]
+
+LOOPS = [
+    *lax("while_loop", lambda f, x, n: (
+        f(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2 - 1), (0, x)),
+        f(lambda s: (s > -100).all() & (s < 100).all(), lambda s: s * 2 + 1, x)),
+         "f4[3]:positive i4[]:0..5", "i4[3]:0..9 i8[]:0..5", oracle=_while),
+    *lax("fori_loop", lambda f, x: f(0, 4, lambda i, s: s * s / 4 + i, x), "f4[3]:small", grad=("f8[3]:small",),
+         oracle=lambda low, high, body, x: functools.reduce(lambda s, i: body(i, s), range(low, high), x), id="static"),
+    *lax("scan", lambda f, xs, x: (
+        f(lambda c, y: (c * y - 1, c + y), x, xs), f(lambda c, y: (c * y / 2, c), x, xs, reverse=True),
+        f(lambda c, y: (c * y[0] + y[1], c * c), x, (xs, xs), unroll=2), f(lambda c, _: (c - 1, c), x, None, length=3)),
+         "f4[5,2]:small f4[2]:small", "c8[4,2]:small c8[2]:small", "f8[1] f8[]",
+         oracle=_scan, grad=("f8[5,2]:small f8[2]:small",)),
+    *lax("map", lambda f, x: (f(lambda y: y * y + y.sum(), x), f(lambda y: (y[0] * 2, y[1:]), x),
+                              f(lambda y: y - y[0], x, batch_size=2)), "f4[5,2]", "i4[4,3]", "c8[2,2]",
+         grad=("f8[5,2]",)),
+    *lax("map", lambda f, x: f(lambda y: y * 2 - y[0], x), "f8[5,2]", "i4[1,3]:small", id="loop",
+         oracle=lambda g, x: np.stack([g(y) for y in x])),
+    *lax("associative_scan", lambda f, x: (f(lambda a, b: a * b, x), f(lambda a, b: a + b, x, axis=-1),
+                                           f(lambda a, b: a + b, x, reverse=True)),
+         "f4[5,2]:small", "i4[1,4]:wide", "bf[6,2]:small", "c8[7,2]:small", grad=("f8[5,2]:small",),
+         oracle=_accumulate),
+    *lax("associative_scan", lambda f, x, y: f(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x, y)),
+         "f4[6,2]:small f4[6,2]", grad=("f8[6,2]:small f8[6,2]",), id="linear"),
+]
+
+
+ROWS = [*BRANCHING, *LOOPS]

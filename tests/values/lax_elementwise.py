@@ -1,0 +1,127 @@
+"""Element-wise functions of `xjax.lax`: arrays of one dtype and shape, every number of a dtype, edges included."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from tests.values.row import Row, rows
+
+# "wide" draws from all the numbers of a dtype.
+FLOATS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[3]:wide")
+COMPLEX = ("c8[3]",)
+INTS = ("i4[3]:wide", "u1[4]:wide", "i8[2]:wide")
+PAIRS = ("f4[2,3]:wide f4[2,3]:wide", "f8[3]:wide f8[3]:wide", "bf[3]:edges bf[3]:edges", "f2[2]:wide f2[]:wide")
+INT_PAIRS = ("i4[3]:wide i4[3]:wide", "u1[4]:wide u1[4]:wide")
+BITS = (*INT_PAIRS, "i8[2]:wide i8[2]:wide", "b1[4] b1[4]")
+D, DP = ("f8[2,3]",), ("f8[2,3]:positive",)
+DD, DDP = ("f8[3] f8[3]",), ("f8[3]:positive f8[3]:positive",)
+
+
+def table(names, *signatures, **options):
+    """Rows from words "name" or "name=NumPy's name"."""
+    for word in names.split():
+        name, _, theirs = word.partition("=")
+        yield Row(f"lax.{name}", signatures, oracle=getattr(np, theirs or name, None), **options)
+
+
+UNARY = [
+    *table("neg=negative square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]")),
+    *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]:edges", grad=(*D, "c16[3]")),
+    *table("sign", *FLOATS, *INTS, "c8[3]", grad=D),     # of an infinite complex number: NaN, as in JAX
+    *table("floor ceil is_finite=isfinite", *FLOATS, grad=D),
+    *table("sin cos tan exp sinh cosh tanh asinh atan", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),
+    *table("expm1", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),
+    *table("exp2 cbrt", *FLOATS, grad=D),
+    *table("log sqrt reciprocal", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
+    *table("log1p", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
+    *table("asin acos atanh", *FLOATS, *COMPLEX, "f4[5]:signed", grad=("f8[3]:signed", "c16[3]:positive")),
+    *table("acosh", *FLOATS, *COMPLEX, "f4[5]:1..8", grad=("f8[3]:2..8", "c16[3]:positive")),
+    *rows("lax", "rsqrt", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive"), oracle=lambda x: 1 / np.sqrt(x)),
+    *rows("lax", "logistic", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small"), oracle=lambda x: 1 / (1 + np.exp(-x))),
+    *table("real imag conj", "c8[3]:edges", "c16[2,3]", grad=("c16[3]",)),
+    *rows("lax", "integer_pow", *FLOATS[:3], *COMPLEX, grad=(*D, "c16[3]"), oracle=np.power,
+          call=lambda f, x: tuple(f(x, n) for n in (-3, -1, 0, 1, 2, 3, 7))),
+    *rows("lax", "round", *FLOATS, grad=D, oracle=None,
+          call=lambda f, x: (f(x), f(x, 0), f(x, 1))),              # NumPy rounds halves to even alone
+    *rows("lax", "stop_gradient", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy),
+    *rows("lax", "optimization_barrier", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy, grad=D),
+    *rows("lax", "erf", *FLOATS, oracle=special.erf, grad=D),
+    *rows("lax", "erfc", *FLOATS, oracle=special.erfc, grad=D),
+    *rows("lax", "erf_inv", *FLOATS, "f4[5]:signed", oracle=special.erfinv, grad=("f8[3]:signed",)),
+    *rows("lax", "lgamma", *FLOATS, "f4[5]:edges", grad=DP,
+          oracle=lambda x: np.where(np.isinf(x), np.inf, special.gammaln(x))),        # SciPy: -inf at -inf
+    *rows("lax", "digamma", "f4[5]:edges", "f8[3]", "bf[3]", grad=DP,
+          oracle=lambda x: np.where(x == 0, np.nan, special.digamma(x))),             # SciPy: -inf at 0
+    *rows("lax", "bessel_i0e", *FLOATS, "f4[5]", oracle=special.i0e, grad=D),
+    *rows("lax", "bessel_i1e", *FLOATS, "f4[5]", oracle=special.i1e, grad=D),
+]
+
+BINARY = [
+    *table("add sub=subtract mul=multiply", *PAIRS, *INT_PAIRS, "c8[3] c8[3]", "i8[3] i8[]:wide",
+           grad=(*DD, "c16[3] c16[]")),
+    *table("max=maximum min=minimum", *PAIRS, *INT_PAIRS, "b1[4] b1[4]", grad=DD),
+    *table("eq=equal ne=not_equal", *PAIRS, *INT_PAIRS, "b1[4] b1[4]", "c8[3]:edges c8[3]:edges"),
+    *table("lt=less le=less_equal gt=greater ge=greater_equal", *PAIRS, *INT_PAIRS, "b1[4] b1[4]"),
+    *rows("lax", "div", *PAIRS, "c8[3] c8[3]:positive", grad=(*DDP, "c16[3] c16[3]:positive"), oracle=np.divide),
+    *table("atan2=arctan2", *PAIRS, grad=DDP),
+    *table("nextafter", "f8[3]:wide f8[3]:wide"),
+    *rows("lax", "nextafter", "f4[2,3]:wide f4[2,3]:wide", "f4[4]:edges f4[4]:edges", id="single",
+          oracle=lambda x, y: np.nextafter(x.astype(np.float32), y.astype(np.float32))),
+    *rows("lax", "rem", *PAIRS[:3], grad=DDP, oracle=np.fmod),
+    *rows("lax", "pow", *PAIRS, "c8[3]:positive c8[3]:small", grad=(*DDP, "c16[3]:positive c16[3]:small"),
+          oracle=np.power),
+    *rows("lax", "complex", "f4[2,3]:edges f4[2,3]:edges", "f8[3] f8[3]", grad=DD,
+          oracle=lambda x, y: np.stack([x, y], -1).view(np.complex128)[..., 0]),      # x + 1j * y is NaN if y is inf
+]
+
+INTEGERS = [
+    *table("bitwise_and bitwise_or bitwise_xor", *BITS),
+    *table("bitwise_not", "i4[3]:wide", "u1[4]:wide", "i8[2]:wide", "b1[4]"),
+    *rows("lax", "shift_left", "i4[3]:wide i4[3]:0..31", "u1[4]:wide u1[4]:0..7", "i8[2]:wide i8[]:0..63",
+          oracle=np.left_shift),
+    *rows("lax", "shift_right_arithmetic", "i4[3]:wide i4[3]:0..31", "i1[4]:wide i1[4]:0..7", "i8[2]:wide i8[]:0..63",
+          oracle=np.right_shift),
+    *rows("lax", "shift_right_logical", "u4[3]:wide u4[3]:0..31", "u1[4]:wide u1[4]:0..7", "u8[2]:wide u8[]:0..63",
+          oracle=np.right_shift),
+    *rows("lax", "clz", *INTS, oracle=None),
+    *rows("lax", "population_count", *INTS,
+          oracle=lambda x: np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)),
+    *rows("lax", "mulhi", "i4[3]:wide i4[3]:wide", "u4[4]:wide u4[4]:wide",
+          oracle=lambda x, y: (x.astype(object) * y.astype(object) >> 32).astype(x.dtype)),
+]
+
+POSITIVE_PAIRS = ("f4[4]:positive f4[4]:positive", "f8[3]:positive f8[3]:count")
+# The series and continued fractions of these functions lose some hundred ulp between one program and another.
+SERIES = [
+    *rows("lax", "igamma", *POSITIVE_PAIRS, oracle=special.gammainc, grad=DDP),
+    *rows("lax", "igammac", *POSITIVE_PAIRS, oracle=special.gammaincc, grad=DDP),
+    *rows("lax", "igamma_grad_a", "f8[3]:positive f8[3]:positive", oracle=None),
+    *rows("lax", "random_gamma_grad", "f4[4]:positive f4[4]:positive", oracle=None),
+    *rows("lax", "betainc", "f4[4]:positive f4[4]:positive f4[4]:unit", "f8[3]:positive f8[3]:positive f8[3]:unit",
+          "f4[3]:edges f4[3]:edges f4[3]:edges", oracle=special.betainc),
+    *rows("lax", "zeta", "f4[4]:1.5..8 f4[4]:positive", "f8[3]:1.5..8 f8[3]:positive", oracle=special.zeta),
+    *rows("lax", "polygamma", "f4[3]:0..4 f4[3]:positive", "f8[3]:0..4 f8[3]:positive",
+          call=lambda f, n, x: f(n // 1, x), oracle=special.polygamma),
+]
+
+CHOICES = [
+    *rows("lax", "clamp", "f4[]:-2..0 f4[2,3]:wide f4[]:0..2", "f8[3]:-2..0 f8[3]:wide f8[3]:0..2",
+          "i4[3]:-2..0 i4[3]:wide i4[]:0..2", "bf[2] bf[2] bf[2]", grad=("f8[3]:-2..0 f8[3] f8[3]:0..2",),
+          oracle=lambda a, x, b: np.minimum(np.maximum(a, x), b)),
+    *rows("lax", "select", "b1[2,3] f4[2,3]:wide f4[2,3]:wide", "b1[] i4[3]:wide i4[3]:wide", "b1[3] c8[3] c8[3]",
+          oracle=np.where, grad=("b1[3] f8[3] f8[3]",)),
+    *rows("lax", "select_n", "i4[2,3]:0..2 f4[2,3]:wide f4[2,3]:wide f4[2,3]:edges", "i4[]:0..2 c8[3] c8[3] c8[3]",
+          grad=("i4[3]:0..2 f8[3] f8[3] f8[3]",), oracle=lambda which, *cases: np.choose(which, cases)),
+]
+
+CONVERSIONS = [
+    *rows("lax", "bitcast_convert_type", "f4[2,4]:wide", "i4[2,4]:wide", "u4[2,4]:wide", oracle=None,
+          call=lambda f, x: (f(x, np.uint32), f(x, np.uint16), f(x, np.uint8))),
+    *rows("lax", "bitcast_convert_type", "u1[3,4]:wide", "i1[2,4]:wide", oracle=None, id="wider",
+          call=lambda f, x: (f(x, np.uint32), f(x, np.int8), f(x[0, 0], np.uint8))),
+    *rows("lax", "reduce_precision", "f4[4]:wide", "f8[3]", "bf[3]", "f2[3]:wide", oracle=None,
+          call=lambda f, x: (f(x, 5, 10), f(x, 8, 7), f(x, 4, 3))),
+]
+
+ROWS = [*UNARY, *BINARY, *INTEGERS, *SERIES, *CHOICES, *CONVERSIONS]
