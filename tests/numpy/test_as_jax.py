@@ -62,3 +62,8 @@ def test_partition():
     x = xnp.asarray(np.array([3.0, 1.0, 2.0, 0.0], np.float32))
     assert xnp.partition(x, 1)[1] == 1
     assert xnp.argpartition(x, 1)[1] == 1
+
+
+def test_the_integral_of_no_samples_is_zero():
+    """As in NumPy; JAX raises an IndexError."""
+    assert xnp.trapezoid(xnp.zeros((2, 0))).tolist() == [0, 0]

@@ -224,10 +224,15 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
             parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
     a = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        size = a.shape[axis]
-        after, before = slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
+        after, before = _neighbours(a, axis)
         a = bitwise_not(eq(after, before)) if dtypes.is_bool(a.dtype) else sub(after, before)
     return a
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """All elements along an axis but the first, and all but the last."""
+    size = a.shape[axis]
+    return slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
 
 
 @one_launch
@@ -251,8 +256,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if dx.ndim:
         dx = moveaxis(expand_dims(dx, tuple(range(y.ndim - dx.ndim))), axis, -1)
     y = moveaxis(y, axis, -1)
-    last = y.ndim - 1
-    after, before = slice_in_dim(y, 1, y.shape[-1], axis=last), slice_in_dim(y, 0, y.shape[-1] - 1, axis=last)
+    after, before = _neighbours(y, y.ndim - 1)
     if x is not None:
         x = cast(where, asarray(x), y.dtype)
         dx = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)

@@ -48,6 +48,14 @@ def _exp1_of_infinity(text: str, detail: str) -> bool:
     return "wild" in text and "special.exp1" in text and "nan" in detail
 
 
+def _slope_outside_of_erf_inv(text: str, detail: str) -> bool:
+    return "wild" in text and "lax.erf_inv" in text and "jacfwd_of" in text and "nan" in detail
+
+
+def _empty_integral(text: str, detail: str) -> bool:
+    return "jnp.trapezoid" in text and "index is out of bounds for axis 0 with size 0" in detail
+
+
 def _extremum_of_one_nan(text: str, detail: str) -> bool:
     return "wild" in text and "nan" in detail and re.search(r"jnp\.(max|min)\(\w+, axis=None", text) is not None
 
@@ -65,6 +73,8 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_constant_bools_in_remat, "JAX computes isfinite of integers while it traces, and remat then refuses the bool"),
     (_product_with_logarithm_of_an_integer, "the derivative of xlogy and xlog1py beside an integer: JAX refuses it"),
     (_exp1_of_infinity, "exp1 of inf is 0, in JAX NaN"),
+    (_slope_outside_of_erf_inv, "a NaN slope times the zeros of a basis vector: XLA makes a selection of JAX's product"),
+    (_empty_integral, "trapezoid of no samples is 0, as in NumPy; JAX raises an IndexError"),
     (_extremum_of_one_nan, "the derivative of the maximum of one number is 1; JAX's is 0 / 0 where the number is NaN"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )
