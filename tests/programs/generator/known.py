@@ -56,6 +56,10 @@ def _empty_integral(text: str, detail: str) -> bool:
     return "jnp.trapezoid" in text and "index is out of bounds for axis 0 with size 0" in detail
 
 
+def _complex_residuals_of_remat(text: str, detail: str) -> bool:
+    return "remat_of" in text and "reduce_precision does not accept dtype complex" in detail
+
+
 def _extremum_of_one_nan(text: str, detail: str) -> bool:
     return "wild" in text and "nan" in detail and re.search(r"jnp\.(max|min)\(\w+, axis=None", text) is not None
 
@@ -75,6 +79,7 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_exp1_of_infinity, "exp1 of inf is 0, in JAX NaN"),
     (_slope_outside_of_erf_inv, "a NaN slope times the zeros of a basis vector: XLA makes a selection of JAX's product"),
     (_empty_integral, "trapezoid of no samples is 0, as in NumPy; JAX raises an IndexError"),
+    (_complex_residuals_of_remat, "remat that saves a complex value: JAX marks it with an operation of floats alone"),
     (_extremum_of_one_nan, "the derivative of the maximum of one number is 1; JAX's is 0 / 0 where the number is NaN"),
     (_map_in_map, "pmap in pmap: JAX raises a ValueError on its internal mesh, xjax a NotImplementedError by name"),
 )
