@@ -77,7 +77,7 @@ KNOWN: tuple[tuple[Callable[[str, str], bool], str], ...] = (
     (_constant_bools_in_remat, "JAX computes isfinite of integers while it traces, and remat then refuses the bool"),
     (_product_with_logarithm_of_an_integer, "the derivative of xlogy and xlog1py beside an integer: JAX refuses it"),
     (_exp1_of_infinity, "exp1 of inf is 0, in JAX NaN"),
-    (_slope_outside_of_erf_inv, "a NaN slope times the zeros of a basis vector: XLA makes a selection of JAX's product"),
+    (_slope_outside_of_erf_inv, "a NaN slope times the zeros of a basis vector: XLA makes JAX's product a selection"),
     (_empty_integral, "trapezoid of no samples is 0, as in NumPy; JAX raises an IndexError"),
     (_complex_residuals_of_remat, "remat that saves a complex value: JAX marks it with an operation of floats alone"),
     (_extremum_of_one_nan, "the derivative of the maximum of one number is 1; JAX's is 0 / 0 where the number is NaN"),
