@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.sampling import one_in
 from xjax import interop
 from xjax.runtime.executable import Executable
 
@@ -71,7 +72,8 @@ def test_values_equal_jax(name):
     close(xjax.jit(ours)(X), theirs)
 
 
-@pytest.mark.parametrize("name", ["elementwise", "matmul", "special", "cond", "scan", "fori", "remat", "grad"])
+@pytest.mark.parametrize("name", one_in(2, [
+    "elementwise", "matmul", "special", "cond", "scan", "fori", "remat", "grad"]))
 def test_derivatives_and_batches_equal_jax(name):
     f, ours = FUNCTIONS[name], interop.from_jax(FUNCTIONS[name])
     close(xjax.jvp(ours, (X,), (np.ones_like(X),)), jax.jvp(f, (X,), (np.ones_like(X),)), 1e-5)

@@ -19,7 +19,7 @@ OTHER_CLASS = {"transpose", "hstack", "meshgrid"}
 NAMES = sorted({name for name, _, _ in ROWS})
 
 
-@pytest.mark.parametrize("name", one_in(4, NAMES))
+@pytest.mark.parametrize("name", one_in(6, NAMES))
 def test_call(name):
     check_rows(name)
 

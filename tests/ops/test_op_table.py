@@ -14,7 +14,7 @@ jax = pytest.importorskip("jax")
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 
 
-@pytest.mark.parametrize("op", one_in(2, OPS, str))
+@pytest.mark.parametrize("op", one_in(3, OPS, str))
 def test_value(op):
     harness.check_value(op, jax)
 

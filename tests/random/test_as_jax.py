@@ -74,6 +74,7 @@ def _samples(random, a):
             random.weibull_min(KEY, a, 2 * a, (9,)))
 
 
+@pytest.mark.slow
 def test_samples_are_differentiated_as_in_jax():
     """Slopes of samples in a parameter. The series behind those of gamma end by another rule than JAX's."""
     def slopes(library):
