@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import xjax
+from tests.ops.harness import double
 from tests.values.row import Row
 from tests.values.signatures import Word, words
 
@@ -158,12 +159,6 @@ def _direction(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def is_inexact(x: Any) -> bool:
     dtype = getattr(x, "dtype", None)
     return dtype is not None and (dtype == ml_dtypes.bfloat16 or np.dtype(dtype).kind in "fc")
-
-
-def double(x: np.ndarray) -> np.ndarray:
-    if not is_inexact(x):
-        return x
-    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def same_types(ours: Any, theirs: Any, what: str) -> None:
