@@ -1,4 +1,5 @@
-"""Arrays so large that the CPU takes another way than the plain operation: argmax by blocks, cumsum by loops."""
+"""Arrays so large that the CPU takes another way than the plain operation: extrema by slices, argmax by
+integers, cumsum by loops."""
 
 from __future__ import annotations
 
@@ -9,24 +10,54 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.types import ShapedArray
-from xjax.ops.argmax_on_cpu import has_blocks
+from xjax.ops.argmax_on_cpu import has_pairs
 from xjax.ops.cumsum_on_cpu import has_loop
+from xjax.ops.extrema_on_cpu import drops_nan
 
 RNG = np.random.default_rng(0)
 
 
+# -- maximum and minimum ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, jnp.bfloat16], ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("shape, axes", [((5000,), (0,)), ((17, 300), (0,)), ((300, 17), (0,)), ((3, 4099), (1,)),
+                                         ((400, 300), (0,)), ((5, 7, 211), (0, 2)), ((2, 1, 4097, 1), (2,)),
+                                         ((3, 50, 700), (1,))], ids=str)
+def test_extrema_equal_numpy(shape, axes, dtype):
+    x = RNG.standard_normal(shape).astype(dtype)
+    nan, infinite = x.copy(), x.copy()
+    nan.reshape(-1)[-1] = np.nan
+    infinite.reshape(-1)[[0, -1]] = np.inf, -np.inf                         # their sum is NaN, their extrema are not
+    with xjax.enable_x64():
+        found = xjax.jit(lambda x: (jnp.max(x, axes), jnp.min(x, axes)))
+        for y in (x, nan, infinite):
+            assert drops_nan(ShapedArray(shape, y.dtype))
+            for ours, function in zip(found(y), (np.max, np.min), strict=True):
+                np.testing.assert_array_equal(np.asarray(ours, np.float64), function(y.astype(np.float64), axes))
+
+
 # -- argmax and argmin --------------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, jnp.bfloat16, np.int32, np.uint8, np.uint32],
+                         ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("shape", [(1024,), (3000,), (3, 1024), (2, 2, 1151)], ids=str)
-def test_positions_equal_numpy(shape):
-    assert has_blocks(ShapedArray(shape, np.dtype(np.float32)), len(shape) - 1, ShapedArray((), np.dtype(np.int32)))
+def test_positions_equal_numpy(shape, dtype):
+    assert has_pairs(ShapedArray(shape, np.dtype(dtype)), len(shape) - 1, ShapedArray((), np.dtype(np.int32)))
     found = xjax.jit(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)))
-    few = RNG.integers(0, 9, shape).astype(np.float32)                      # many ties: the first one counts
-    nan, infinite, last = few.copy(), few.copy(), few.copy()
-    nan.reshape(-1)[[700, 900]] = np.nan
-    infinite.reshape(-1)[[5, 800]], infinite.reshape(-1)[[9, 801]] = np.inf, -np.inf        # their sum is NaN
-    last[..., -1], last[..., -2] = 99, -99                                  # in the block that overlaps
-    for x in (few, -few, nan, infinite, last, np.full(shape, -np.inf, np.float32), np.zeros(shape, np.float32)):
+    few = RNG.integers(0, 9, shape).astype(dtype)                           # many ties: the first one counts
+    last = few.copy()
+    last[..., -1], last[..., -2] = 99, 98                                   # in the slice that overlaps
+    arrays = [few, last, 100 - last, np.zeros(shape, dtype)]
+    if few.dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        arrays.append(RNG.choice(np.array([info.min, info.max, 0, 1], dtype), shape))
+    else:
+        nan, infinite, zeros = few.copy(), few.copy(), np.zeros(shape, dtype)
+        nan.reshape(-1)[[700, 900]] = np.nan, -np.nan
+        infinite.reshape(-1)[[5, 800]], infinite.reshape(-1)[[9, 801]] = np.inf, -np.inf
+        zeros.reshape(-1)[::2] = -0.0
+        arrays += [-few, nan, infinite, zeros, np.full(shape, -np.inf, dtype), np.full(shape, np.inf, dtype)]
+    for x in arrays:
         highest, lowest = found(x)
         np.testing.assert_array_equal(highest, np.argmax(x, -1))
         np.testing.assert_array_equal(lowest, np.argmin(x, -1))

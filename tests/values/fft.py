@@ -47,4 +47,4 @@ ROWS = [
     *rows("numpy.fft", "fftshift ifftshift", "f4[2,3,4]:wide", "i4[3,5]", "c8[2,0]", "b1[1,4]", grad=DD,
           call=lambda f, x: (f(x), f(x, 0), f(x, axes=-1), f(x, (0, 1)))),
     *rows("scipy.fft", "dct idct", "f4[6]", "f8[2,5]", "f4[3,4]", "f8[1]", grad=D, call=_of_sizes),
-]
+    *rows("scipy.fft", "dctn idctn", "f4[2,3]", "f8[4,2]", "f4[3,1]", grad=("f8[2,3]",), call=_of_all_sizes),]

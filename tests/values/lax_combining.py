@@ -72,6 +72,10 @@ REDUCTIONS = [
     *lax("cummin", _running, *EDGED, grad=D, oracle=_reversible(np.minimum.accumulate)),
     *lax("cumlogsumexp", _running, "f4[2,3,4]:edges", "f8[2,3,4]", "bf[2,3,4]", grad=D,
          oracle=_reversible(np.logaddexp.accumulate)),
+    # The start is the identity of the function: how often it takes part is not defined.
+    *lax("reduce", lambda f, x: (f(x, zero(x), lambda a, b: a + b, (0, 2)), f(x, one(x), lambda a, b: a * b, (1,)),
+                                 f((x, x), (zero(x), zero(x)), lambda a, b: (a[0] + b[0], a[1] ^ b[1]), (0,))),
+         "i4[2,3,4]:wide", "u1[2,3,4]:wide", "i8[0,3,4]"),
     *lax("reduce", lambda f, x: (f(x, zero(x), lambda a, b: a + b, (0, 2)),
                                  f((x, 2 * x), (zero(x), one(x)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,))),
          "f4[2,3,4]", "c8[2,3,4]", id="floats"),
@@ -90,6 +94,12 @@ WINDOWS = [
     *lax("reduce_window", lambda f, x: _windows(f, x, "add", 0) + (
         f(x, zero(x), lax_of(f).add, (1, 3, 2), (1, 2, 1), ((0, 0), (1, 1), (0, 2)), (1, 1, 2), (1, 1, 2)),),
          "f4[2,4,5]", "f8[1,4,3]", "bf[2,4,5]", grad=("f8[1,4,3]",)),
+    *lax("reduce_window", lambda f, x: _windows(f, x, "max", -np.inf) + _windows(f, x, "min", np.inf),
+         "f4[2,4,5]:edges", "f8[1,4,3]", "bf[2,4,5]", grad=("f8[1,4,3]",), id="max"),
+    *lax("reduce_window", lambda f, x: (
+        f(x, one(x), lambda a, b: a * b, (2, 2), (1, 2), "SAME"),
+        f((x, x), (zero(x), zero(x)), lambda a, b: (a[0] + b[0], a[1] ^ b[1]), (2, 1))),
+         "i4[3,4]:wide", "u1[3,4]:wide", id="any"),
     *lax("reduce_window_shape_tuple", lambda f: (
         f((4, 5), (2, 3), (1, 2), ((0, 0), (1, 1))), f((4, 5), (2, 3), (1, 2), ((0, 0), (1, 1)), (2, 1), (1, 2))), ""),
 ]
@@ -103,22 +113,48 @@ SORTS = [
     *lax("sort_key_val", lambda f, x, y: (f(x, y), f(x, y, 0), f(y, x, is_stable=True)),
          "f4[3,4]:edges f4[3,4]", "i4[3,4]:0..2 f8[3,4]", grad=("f8[3,4]:distinct f8[3,4]",)),
     *lax("top_k", lambda f, x: (f(x, 2), f(x, 4), f(x, 0), f(x, 2, axis=0)), *EDGED, "u1[2,3,4]", grad=D),
+    *rows("lax", "approx_max_k approx_min_k", "f4[3,4]:distinct", "bf[1,4]:permutation", grad=("f8[3,4]:distinct",),
+          call=lambda f, x: (f(x, 2), f(x, 1, reduction_dimension=0))),       # exact, where there are so few
 ]
 
 BATCH_DOT = (((2,), (1,)), ((0,), (0,)))
 TWO_DOT = (((1, 2), (2, 1)), ((), ()))
+EACH_ROW = (((1,), (1,)), ((), ())), [0], [0]
+CONTRACTED = (((0,), (0,)), ((), ())), [0], []
+
+
+def _ragged(x, w, sizes, **_):
+    """Rows of x, in groups one after the other, each group times a matrix of its own; rows beyond them are 0."""
+    y, start = np.zeros((len(x), w.shape[2])), 0
+    for matrix, size in zip(w, sizes, strict=True):
+        y[start:start + size] = x[start:start + size] @ matrix
+        start += size
+    return y
+
 
 DOTS = [
     *lax("dot", lambda f, x, y: (f(x, y), f(x[0], y), f(x, y[:, 0]), f(x[0], y[:, 0])),
          "f4[2,3] f4[3,4]", "i4[2,3]:wide i4[3,4]:wide", "c8[2,3] c8[3,4]", "bf[2,3] bf[3,4]", "u1[2,3] u1[3,4]",
          oracle=np.dot, grad=("f8[2,3] f8[3,4]", "c16[2,3] c16[3,2]")),
     *lax("dot_general", lambda f, x, y: (f(x, y, BATCH_DOT), f(x, y, TWO_DOT), f(x, y, (((), ()), ((), ()))),
+                                         f(x, y, BATCH_DOT, preferred_element_type=np.float32)),
+         "f4[2,3,4] f4[2,4,3]", "bf[2,3,4] bf[2,4,3]", "f2[2,3,4] f2[2,4,3]"),
+    *lax("dot_general", lambda f, x, y: (f(x, y, BATCH_DOT), f(x, y, TWO_DOT), f(x, y, (((), ()), ((), ()))),
                                          f(x, y, BATCH_DOT, preferred_element_type=np.int64)),
          "i4[2,3,4]:wide i4[2,4,3]:wide", "u1[2,3,4] u1[2,4,3]", id="integers"),
     *lax("dot_general", lambda f, x, y: f(x, y, BATCH_DOT), "c8[2,3,4] c8[2,4,2]", "b1[2,3,4] b1[2,4,2]",
          "f4[2,3,0] f4[2,0,2]", oracle=lambda x, y, _: x @ y, id="batch", grad=("f8[2,3,4] f8[2,4,2]",)),
+    *lax("dot_general", lambda f, x, y: (f(x, y, TWO_DOT), f(x, y, (((), ()), ((), ())))), "f4[1,2,3] f4[1,3,2]",
+         grad=("f8[1,2,3] f8[1,3,2]",), id="axes"),
     *lax("batch_matmul", lambda f, x, y: f(x, y), "f4[2,3,4] f4[2,4,2]", "bf[2,3,4] bf[2,4,2]", "i4[2,3,4] i4[2,4,2]",
          oracle=np.matmul, grad=("f8[2,3,4] f8[2,4,2]",)),
+    *lax("ragged_dot", lambda f, x, w, sizes: f(x, w, sizes), "f4[6,2] f4[3,2,4] i4[3]:0..2",
+         "bf[6,2] bf[3,2,4] i4[3]:0..2", oracle=_ragged, grad=("f8[6,2] f8[3,2,4] i4[3]:0..2",)),
+    *lax("ragged_dot", lambda f, x, w, sizes: f(x, w, sizes, preferred_element_type=np.float32),
+         "bf[6,2] bf[3,2,4] i4[3]:0..2", id="wider"),
+    *lax("ragged_dot_general", lambda f, x, w, sizes: [
+        f(x, y, sizes, lax_of(f).RaggedDotDimensionNumbers(*dims)) for y, dims in ((w, EACH_ROW), (x, CONTRACTED))],
+         "f4[6,2] f4[3,2,4] i4[3]:0..2", grad=("f8[6,2] f8[3,2,4] i4[3]:0..2",)),
     *lax("scaled_dot", lambda f, x, y, s, t: (f(x, y), f(x, y, lhs_scale=s, rhs_scale=t)),
          "f4[2,8] f4[8,3] f4[2,2] f4[4,3]"),
 ]
@@ -168,6 +204,14 @@ CONVOLUTIONS = [
     *lax("conv_dimension_numbers", lambda f: (tuple(f((1, 2, 3, 4), (5, 6, 7, 8), ("NHWC", "HWIO", "NCHW"))),
                                               tuple(f((1, 2, 3), (4, 5, 6), None))), ""),
     *lax("conv_general_permutations", lambda f: f(("NHWC", "HWIO", "NCHW")), ""),
+    *lax("conv_general_shape_tuple", lambda f: np.array(f((8, 5, 4, 3), (2, 3, 3, 6), (2, 1), "SAME",
+                                                            ("NHWC", "HWIO", "NCHW"))),
+         ""),
+    *lax("conv_shape_tuple", lambda f: (np.array(f((8, 3, 5, 4), (6, 3, 2, 3), (2, 1), "SAME")),
+                                        np.array(f((8, 3, 5, 4), (6, 3, 2, 3), (1, 1), ((0, 1), (2, 0)), 2))), ""),
+    *lax("conv_transpose_shape_tuple", lambda f: [
+        np.array(f((8, 5, 4, 3), (2, 3, 3, 6), (2, 1), pads, ("NHWC", "HWIO", "NHWC")))
+        for pads in ("SAME", "VALID", ((1, 0), (2, 2)))], ""),
     *lax("padtype_to_pads", lambda f: (f((5, 4), (2, 3), (1, 2), "SAME"), f((5, 4), (2, 3), (1, 2), "VALID"),
                                        f((5, 4), (2, 3), (2, 1), "SAME_LOWER")), ""),
 ]

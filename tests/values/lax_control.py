@@ -1,13 +1,19 @@
-"""Control flow: functions of `xjax.lax` that call functions."""
+"""Control flow, solvers with functions, collectives over a mapped axis: functions of `xjax.lax` that call functions."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import sys
 
 import numpy as np
 
 from tests.values.row import rows
+
+
+def library_of(f):
+    """xjax or jax: the library that a function is of."""
+    return sys.modules[f.__module__.partition(".")[0]]
 
 
 def lax(name, call, *signatures, oracle=None, **options):
@@ -62,6 +68,10 @@ LOOPS = [
         f(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2 - 1), (0, x)),
         f(lambda s: (s > -100).all() & (s < 100).all(), lambda s: s * 2 + 1, x)),
          "f4[3]:positive i4[]:0..5", "i4[3]:0..9 i8[]:0..5", oracle=_while),
+    *lax("fori_loop", lambda f, x, n: (f(0, 4, lambda i, s: s * 2 + i, x), f(-1, n, lambda i, s: s - i * s / 4, x),
+                                       f(3, 1, lambda i, s: s + 1, x)),
+         "f4[3] i4[]:-4..5", "c8[3] i8[]:0..5", "f8[2] i2[]:0..3",
+         oracle=lambda low, high, body, x: functools.reduce(lambda s, i: body(i, s), range(low, int(high)), x)),
     *lax("fori_loop", lambda f, x: f(0, 4, lambda i, s: s * s / 4 + i, x), "f4[3]:small", grad=("f8[3]:small",),
          oracle=lambda low, high, body, x: functools.reduce(lambda s, i: body(i, s), range(low, high), x), id="static"),
     *lax("scan", lambda f, xs, x: (
@@ -69,6 +79,8 @@ LOOPS = [
         f(lambda c, y: (c * y[0] + y[1], c * c), x, (xs, xs), unroll=2), f(lambda c, _: (c - 1, c), x, None, length=3)),
          "f4[5,2]:small f4[2]:small", "c8[4,2]:small c8[2]:small", "f8[1] f8[]",
          oracle=_scan, grad=("f8[5,2]:small f8[2]:small",)),
+    *lax("scan", lambda f, xs, x: (f(lambda c, y: (c * y - 1, c + y), x, xs), f(lambda c, y: (c ^ y, c | y), x, xs)),
+         "i4[5,2]:wide i4[2]:wide", "u1[5,2]:wide u1[2]:wide", "i4[0,2] i4[2]", id="integers"),
     *lax("map", lambda f, x: (f(lambda y: y * y + y.sum(), x), f(lambda y: (y[0] * 2, y[1:]), x),
                               f(lambda y: y - y[0], x, batch_size=2)), "f4[5,2]", "i4[4,3]", "c8[2,2]",
          grad=("f8[5,2]",)),
@@ -83,4 +95,62 @@ LOOPS = [
 ]
 
 
-ROWS = [*BRANCHING, *LOOPS]
+def _newton(g, x):
+    """Ten steps towards the root of a growing, convex g."""
+    for _ in range(10):
+        x = x - g(x) / (1 + 3 * x * x)
+    return x
+
+
+def _divided(g, y):
+    """The z for which g(z) is y, where g multiplies each number by one of its own."""
+    return y / g(np.ones(y.shape, y.dtype))
+
+
+SOLVES = [
+    # x + x ** 3 = y, and its derivative 1 / (1 + 3 x ** 2).
+    *lax("custom_root", lambda f, y: f(lambda x: x + x * x * x - y, y * 0 + 2, _newton, _divided),
+         "f8[3]:positive", "f4[3]:positive", grad=("f8[3]:positive",)),
+    *lax("custom_root", lambda f, y: f(lambda x: x + x * x * x - y, y * 0 + 2, lambda g, x: (_newton(g, x), 7),
+                                       _divided, has_aux=True), "f8[3]:positive", id="aux"),
+    *lax("custom_linear_solve", lambda f, a, b: (
+        f(lambda x: a * x, b, lambda _, y: y / a, symmetric=True),
+        f(lambda x: a * x, b, lambda _, y: y / a, lambda _, y: y / a)),
+         "f4[3]:positive f4[3]", "f8[2]:positive f8[2]", grad=("f8[3]:positive f8[3]",)),
+    # What a solver says of its work has derivative 0, whatever it is.
+    *lax("custom_linear_solve", lambda f, a, b: f(lambda x: a * x, b, lambda _, y: (y / a, y.sum()), lambda _, y: (
+        y / a, y.sum()), has_aux=True), "f4[3]:positive f4[3]", id="aux"),
+]
+
+
+def over_axis(name, call, *signatures, **options):
+    """A collective over an axis of vmap that has the name "i"."""
+    def mapped(f, x):
+        return library_of(f).vmap(lambda y: call(f, y), axis_name="i")(x)
+    return lax(name, mapped, *signatures, **options)
+
+
+FOUR = ("f4[4,3]", "i4[4,3]:wide", "c8[4,3]")
+D = ("f8[4,3]",)
+
+COLLECTIVES = [
+    *over_axis("psum", lambda f, x: (f(x, "i"), f((x, 2.0), "i"), f(x[0], ("i",))), *FOUR, grad=D),
+    *over_axis("pmean", lambda f, x: (f(x, "i"), f({"a": x[1]}, "i")), *FOUR, grad=D),
+    *over_axis("pmax", lambda f, x: (f(x, "i"), f(x[0], "i")), "f4[4,3]:edges", "i4[4,3]:wide"),
+    *over_axis("pmin", lambda f, x: (f(x, "i"), f(x[0], "i")), "f4[4,3]:edges", "i4[4,3]:wide"),
+    *over_axis("all_gather", lambda f, x: (f(x, "i"), f(x, "i", axis=1), f(x, "i", tiled=True)), *FOUR, grad=D),
+    *over_axis("all_to_all", lambda f, x: (f(x, "i", 0, 0), f(x, "i", 0, 1), f(x, "i", 0, 1, tiled=True)), "f4[4,4,3]",
+               "i4[4,4,3]", grad=("f8[4,4,3]",)),
+    # JAX maps only whole permutations.
+    *over_axis("ppermute", lambda f, x: (f(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]),
+                                         f(x, "i", [(3, 0), (0, 3), (1, 1), (2, 2)])), *FOUR, grad=D),
+    *over_axis("pshuffle", lambda f, x: f(x, "i", [2, 0, 3, 1]), *FOUR, grad=D),
+    *over_axis("pbroadcast", lambda f, x: f(x, "i", 2), *FOUR),
+    *over_axis("pswapaxes", lambda f, x: f(x, "i", 0), "f4[4,4,3]", "i4[4,4,3]", grad=("f8[4,4,3]",)),
+    *over_axis("psum_scatter", lambda f, x: (f(x, "i"), f(x, "i", tiled=True)), "f4[4,4,3]", "i4[4,4,3]",
+               grad=("f8[4,4,3]",)),
+    *over_axis("axis_index", lambda f, x: x + f("i"), "f4[4,3]", "i4[4]"),
+    *over_axis("axis_size", lambda f, x: x * f("i"), "f4[4,3]", "i4[3]"),
+]
+
+ROWS = [*BRANCHING, *LOOPS, *SOLVES, *COLLECTIVES]

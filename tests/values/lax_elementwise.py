@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 from scipy import special
 
@@ -45,7 +46,7 @@ UNARY = [
     *rows("lax", "round", *FLOATS, grad=D, oracle=None,
           call=lambda f, x: (f(x), f(x, 0), f(x, 1))),              # NumPy rounds halves to even alone
     *rows("lax", "stop_gradient", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy),
-    *rows("lax", "optimization_barrier", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy, grad=D),
+    *rows("lax", "optimization_barrier stage", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy, grad=D),
     *rows("lax", "erf", *FLOATS, oracle=special.erf, grad=D),
     *rows("lax", "erfc", *FLOATS, oracle=special.erfc, grad=D),
     *rows("lax", "erf_inv", *FLOATS, "f4[5]:signed", oracle=special.erfinv, grad=("f8[3]:signed",)),
@@ -92,10 +93,13 @@ INTEGERS = [
 ]
 
 POSITIVE_PAIRS = ("f4[4]:positive f4[4]:positive", "f8[3]:positive f8[3]:count")
+AT_EDGES = "JAX gives NaN at a = 0 and at infinite a, where the limits are 0 and 1"
 # The series and continued fractions of these functions lose some hundred ulp between one program and another.
 SERIES = [
     *rows("lax", "igamma", *POSITIVE_PAIRS, oracle=special.gammainc, grad=DDP),
     *rows("lax", "igammac", *POSITIVE_PAIRS, oracle=special.gammaincc, grad=DDP),
+    *rows("lax", "igamma", "f4[3]:edges f4[3]:edges", oracle=special.gammainc, id="edges", differs=AT_EDGES),
+    *rows("lax", "igammac", "f4[3]:edges f4[3]:edges", oracle=special.gammaincc, id="edges", differs=AT_EDGES),
     *rows("lax", "igamma_grad_a", "f8[3]:positive f8[3]:positive", oracle=None),
     *rows("lax", "random_gamma_grad", "f4[4]:positive f4[4]:positive", oracle=None),
     *rows("lax", "betainc", "f4[4]:positive f4[4]:positive f4[4]:unit", "f8[3]:positive f8[3]:positive f8[3]:unit",
@@ -115,7 +119,15 @@ CHOICES = [
           grad=("i4[3]:0..2 f8[3] f8[3] f8[3]",), oracle=lambda which, *cases: np.choose(which, cases)),
 ]
 
+REAL_TYPES = (np.bool_, np.int8, np.uint32, np.int64, np.float16, ml_dtypes.bfloat16, np.float64)
 CONVERSIONS = [
+    *rows("lax", "convert_element_type", "f4[4]:0..9", "i4[4]", "u1[4]:wide", "b1[3]", "bf[4]:0..8",
+          call=lambda f, x: tuple(f(x, dtype) for dtype in (*REAL_TYPES, np.complex64)),
+          oracle=lambda x, dtype: np.asarray(x).astype(dtype)),
+    *rows("lax", "convert_element_type", "f4[4]:edges", "f8[4]:wide", oracle=None, id="saturating", grad=("f8[3]",),
+          call=lambda f, x: (f(x, np.uint8), f(x, np.int32), f(x, np.int64), f(x, np.float64))),
+    *rows("lax", "convert_element_type", "c8[3]:edges", id="complex", grad=("c16[3]",), oracle=np.astype,
+          call=lambda f, x: f(x, np.complex128)),
     *rows("lax", "bitcast_convert_type", "f4[2,4]:wide", "i4[2,4]:wide", "u4[2,4]:wide", oracle=None,
           call=lambda f, x: (f(x, np.uint32), f(x, np.uint16), f(x, np.uint8))),
     *rows("lax", "bitcast_convert_type", "u1[3,4]:wide", "i1[2,4]:wide", oracle=None, id="wider",

@@ -113,12 +113,34 @@ ROWS = [
           call=lambda f, x: (f(x, hermitian=True), f(_masked(x)))),
     *rows("numpy.linalg", "cond", "f4[3,3]:regular", "f8[2,2,2]:regular", "c8[2,2]:regular", tol=4,
           call=lambda f, x: [f(x, p) for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro")]),
+    *rows("numpy.linalg", "cond", "f8[3,3]:regular", id="smooth", grad=D, tol=4,
+          call=lambda f, x: [f(x, p) for p in (None, 2, -2, "fro")]),
 
     # -- systems ------------------------------------------------------------------------------------------------------
     *rows("numpy.linalg", "solve", "f4[3,3]:regular f4[3]", "f8[2,3,3]:regular f4[3,2]", "c8[2,2]:regular c8[4,2,1]",
           "f8[2,2]:regular i4[2]", "f4[2,2]:regular c16[2]",
           grad=("f8[3,3]:regular f8[3,2]", "c16[2,2]:regular c16[2]")),
     *rows("numpy.linalg", "inv", *REGULAR, grad=DC),
+    *rows("numpy.linalg", "lstsq", "f4[3,3]:regular f4[3]", "f8[3,3]:regular f8[3,2]", "c8[3,3]:regular c8[3]", tol=4,
+          grad=("f8[3,3]:regular f8[3]",), call=lambda f, a, b: (
+              _solution(f(a, b, rcond=None)), _solution(f(a[:, :2], b, rcond=None)), f(a[:, :2], b, rcond=None)[1],
+              _solution(f(a[:2], b[:2], rcond=None)))),
+    *rows("numpy.linalg", "lstsq", "f4[3,3]:regular f4[3]", "f8[3,3]:regular f8[3,2]", id="of less rank", tol=4,
+          call=lambda f, a, b: (_solution(f(_masked(a), b, rcond=None)), _solution(f(a, b, rcond=0.6)))),
+    *rows("numpy.linalg", "pinv", *REGULAR, grad=DC, tol=4, call=lambda f, x: (*_of_parts(f, x), f(_masked(x)))),
+    *rows("numpy.linalg", "pinv", *SYMMETRIC[:3], id="of a symmetric matrix", grad=("f8[3,3]:symmetric",), tol=4,
+          call=lambda f, x: (f(x, hermitian=True), f(x, rtol=0.4), f(x, 0.4, hermitian=True))),
+    *rows("numpy.linalg", "matrix_power", *REGULAR, grad=DC, tol=4,
+          call=lambda f, x: [f(x, n) for n in (0, 1, 2, 3, 5, -1, -2)]),
+    *rows("numpy.linalg", "matrix_power", "i4[2,2]:-3..3", "c8[2,2]:small", id="of any matrix",
+          call=lambda f, x: [f(x, n) for n in (0, 1, 2, 4)]),
+    *rows("numpy.linalg", "multi_dot", "f4[2,3] f4[3,4] f4[4,2]", "i4[2] f4[2,2] f4[2]", "c8[3] c8[3,1] c8[1,2]",
+          grad=("f8[2,3] f8[3,1] f8[1,2]",), call=lambda f, x, y, z: (f([x, y, z]), f((x, y)), f([x, y, y.T, y]))),
+    *rows("numpy.linalg", "tensorinv", "f4[6,6]:regular", "c8[6,6]:regular", grad=("f8[6,6]:regular",), tol=2,
+          call=lambda f, x: (f(x.reshape(2, 3, 6)), f(x.reshape(2, 3, 3, 2), ind=2), f(x, ind=1))),
+    *rows("numpy.linalg", "tensorsolve", "f4[6,6]:regular f4[6]", "c8[6,6]:regular f8[6]",
+          grad=("f8[6,6]:regular f8[6]",), call=lambda f, x, b: (
+              f(x.reshape(2, 3, 6), b.reshape(2, 3)), f(x.reshape(6, 3, 2), b), f(x.reshape(6, 2, 3), b, axes=(2, 1)))),
 
     # -- norms --------------------------------------------------------------------------------------------------------
     *rows("numpy.linalg", "norm", *VECTORS, call=lambda f, x: [

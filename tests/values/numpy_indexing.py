@@ -104,6 +104,23 @@ ROWS = [
     *rows("numpy", "unravel_index", "i4[3]:0..11", "i8[2,2]:0..11", "u1[]:0..11",
           call=lambda f, i: (f(i, (3, 4)), f(i, (12,)), f(i, (2, 1, 6)), f(i, 12))),
     # NumPy raises for positions out of range.
+    *rows("numpy", "unravel_index", "i4[3]:wide", "i8[]:-30..30", id="out of range", oracle=None,
+          call=lambda f, i: (f(i, (3, 4)), f(i, (2, 2, 3)))),
+    *rows("numpy", "ravel_multi_index", "i4[3]:0..2 i4[3]:0..3", "i8[2,1]:0..2 u1[2]:0..3",
+          call=lambda f, i, j: (f((i, j), (3, 4), mode="wrap"), f((i, j), (3, 4), mode="clip", order="F"))),
+    *rows("numpy", "ravel_multi_index", "i4[3]:wide i4[3]:-9..9", "i8[]:-30..30 i4[2]:-9..9", id="out of range",
+          call=lambda f, i, j: (
+              f((i, j), (3, 4), mode="wrap"), f((i, j), (3, 4), mode="clip"),
+              f((i, j, i), (3, 4, 2), mode="clip", order="F"))),
+    *rows("numpy", "ravel_multi_index", "i4[3]:0..2 i4[3]:0..3", id="checked", jit=False,
+          call=lambda f, i, j: (f((i, j), (3, 4)), f((j, i), (4, 3), order="F"))),
 
     # -- bits ---------------------------------------------------------------------------------------------------------
+    *rows("numpy", "packbits", "b1[3,9]", "u1[10]:wide", "i4[2,3]:0..1", "b1[2,0]",
+          call=lambda f, x: [
+              f(x, bitorder=order, **axis) for order in ("big", "little") for axis in ({}, {"axis": -1})]),
+    *rows("numpy", "unpackbits", "u1[2,2]:wide", "u1[3]:wide", "u1[1,0]",
+          call=lambda f, x: [
+              f(x, bitorder=order, **options) for order in ("big", "little")
+              for options in ({}, {"axis": 0}, {"axis": -1, "count": 5}, {"count": -3}, {"count": 30})]),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.values.row import rows
 
 VECTORS = ("f4[3] f4[3]", "i4[2] f8[2]", "c8[3] c8[3]", "bf[4] bf[4]", "u1[3] i1[3]")
@@ -72,4 +74,7 @@ ROWS = [
               f("ij,jk,kl->il", x, y, z), f("ij,jk,kl", x, y, z, optimize="greedy"),
               f("ij,jk,kl->k", x, y, z, optimize=False), f("ij,jk,kl->", x, y, z, optimize=True),
               f("ij,kl,mn->", x, y, z, optimize="optimal"))),
+    *rows("numpy", "einsum_path", "f4[2,3] f4[3,4] f4[4,2]", jit=False,
+          call=lambda f, x, y, z: [np.asarray(step) for step in f("ij,jk,kl->il", x, y, z, optimize="greedy")[0]
+                                   if not isinstance(step, str)]),
 ]

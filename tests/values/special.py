@@ -12,6 +12,8 @@ REAL = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:edges", "f2[3]:edges", "i4[3]")
 DOUBLES = ("f4[2,3]:wide", "f8[3]:wide", "f4[]:edges", "f8[0,2]")               # where 16 bits are refused
 PAIRS = ("f4[2,3]:wide f4[3]:wide", "f8[3]:edges f8[2,1]:edges", "bf[3]:edges bf[]:edges", "f2[2] f4[2]:edges",
          "i4[3]:count u1[]:count")
+EDGE_PAIRS = ("f4[2,3]:edges f4[3]:edges", "f8[3]:edges f8[2,1]:edges", "bf[3]:edges bf[]:edges")
+POSITIVE_PAIRS = ("f4[2,3]:positive f4[3]:positive", "f8[3]:positive f8[2,1]:positive", "i4[3]:1..8 u1[]:1..8")
 D, P, U, S = ("f8[2,3]",), ("f8[2,3]:positive",), ("f8[2,3]:inner",), ("f8[2,3]:signed",)
 PP = ("f8[2,3]:positive f8[3]:positive",)
 
@@ -34,9 +36,26 @@ ONE_ARGUMENT = [
     *special("gamma factorial", *REAL, grad=P, tol=16),
     *special("gammasgn", *REAL),
     *special("ndtr log_ndtr", *DOUBLES, grad=D),
+    *special("ndtri", *DOUBLES, grad=U),
 ]
 
 TWO_ARGUMENTS = [
-    *special("xlogy xlog1py boxcox boxcox1p", *PAIRS, grad=PP),
+    *special("xlogy xlog1py", *PAIRS, grad=PP),
+    # SciPy's have limits at infinity.
+    *special("rel_entr", "f4[2,3] f4[3]", "f8[3]:unit f8[2,1]:unit", "i4[3]:count u1[]:count", grad=PP),
+    *special("kl_div", *EDGE_PAIRS, id="edges", oracle=None),
+    *special("kl_div", "f4[2,3] f4[3]", "f8[3]:unit f8[2,1]:unit", "i4[3]:count u1[]:count", grad=PP),
+    *special("boxcox boxcox1p", *PAIRS, grad=PP),
+    # At the poles SciPy has infinity, JAX nan.
+    *special("beta betaln poch", *EDGE_PAIRS[:1], "i4[3]:count u1[]:count", id="edges", oracle=None),
+    *special("beta betaln", *POSITIVE_PAIRS, "f4[3]:0.5..60 f4[3]:0.5..60", "f8[3]:-2..7 f8[3]:10..90",
+             grad=("f8[2,3]:0.5..7 f8[3]:0.5..7",), differs="JAX's series for large numbers has nine digits"),
+    *special("poch", *POSITIVE_PAIRS, "f4[3]:0.5..60 f4[3]:small", grad=PP, tol=16, differs="JAX loses large numbers"),
+    *special("comb", *PAIRS, "f4[3]:0..100 f4[2,1]:count", grad=("f8[3]:8..12 f8[2,1]:0.5..7",), tol=16),
+    *special("gammainc gammaincc", *EDGE_PAIRS, "f4[3]:0..100 f4[3]:0..100", "i4[3]:count u1[]:count", grad=PP,
+             differs="JAX has nan where a is 0 or infinite"),
+    *special("zeta", *EDGE_PAIRS[:2], id="edges", oracle=None),
+    *special("zeta", "f4[2,3]:1.0625..8 f4[3]:positive", "f8[3]:1.0625..40 f8[2,1]:0.5..9", "i4[3]:2..9 f4[]:positive",
+             grad=("f8[3]:2..8 f8[3]:positive",)),
 ]
 ROWS = [*ONE_ARGUMENT, *TWO_ARGUMENTS]

@@ -7,6 +7,7 @@ from tests.values import (
     lax_combining,
     lax_control,
     lax_elementwise,
+    lax_linalg,
     lax_structural,
     linalg,
     nn,
@@ -22,6 +23,7 @@ from tests.values import (
     scipy_linalg,
     scipy_numeric,
     signal,
+    small_modules,
     special,
     special_integrals,
     stats,
@@ -31,8 +33,8 @@ from tests.values import (
 from tests.values.row import Row
 
 FILES = (numpy_elementwise, numpy_reductions, numpy_order, numpy_creation, numpy_shapes, numpy_indexing, numpy_products,
-         numpy_poly, linalg, fft, lax_elementwise, lax_structural, lax_combining, lax_control, nn, random, special,
-         special_integrals, stats, stats_others, scipy_linalg, scipy_numeric, signal, top_level)
+         numpy_poly, linalg, fft, lax_elementwise, lax_structural, lax_combining, lax_control, lax_linalg, nn, random,
+         special, special_integrals, stats, stats_others, scipy_linalg, scipy_numeric, signal, small_modules, top_level)
 ROWS: list[Row] = [row for file in FILES for row in file.ROWS]
 
 # Functions without a row: those that have no values to compare (the state of the process, files, printing), and those
@@ -64,44 +66,3 @@ _ELSEWHERE: dict[str, str] = {
     "tests/transforms/test_remat.py": "ad_checkpoint.Offloadable ad_checkpoint.print_saved_residuals",
 }
 ELSEWHERE = {name for names in _ELSEWHERE.values() for name in names.split()}
-
-# Functions whose row is still to be written: so far their own tests compare them on fixed arrays. By module.
-_TO_COME: dict[str, str] = {
-    "dtypes": "canonicalize_dtype itemsize_bits scalar_type_of",
-    "flatten_util": "ravel_pytree",
-    "image": "resize scale_and_translate",
-    "lax": """all_gather all_to_all approx_max_k approx_min_k axis_index axis_size conv_general_shape_tuple
-        conv_shape_tuple conv_transpose_shape_tuple convert_element_type custom_linear_solve custom_root
-        pbroadcast pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes ragged_dot
-        ragged_dot_general stage""",
-    "lax.linalg": """cholesky cholesky_update eig eigh hessenberg householder_product lu lu_pivots_to_permutation ormqr
-        qdwh qr schur svd symmetric_product triangular_solve tridiagonal tridiagonal_solve""",
-    "nn": """celu dot_product_attention elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh identity
-        leaky_relu log1mexp log_sigmoid log_softmax logmeanexp logsumexp mish one_hot relu relu6 selu
-        sigmoid silu soft_sign softmax softplus sparse_plus sparse_sigmoid squareplus standardize swish""",
-    "numpy": "einsum_path packbits polyfit ravel_multi_index unpackbits",
-    "numpy.linalg": "lstsq matrix_power multi_dot pinv tensorinv tensorsolve",
-    "ops": "segment_max segment_min segment_prod segment_sum",
-    "random": "binomial multinomial poisson",
-    "scipy.fft": "dctn idctn",
-    "scipy.special": """bernoulli bessel_jn beta betainc betaln comb expn gammainc gammaincc hyp1f1 hyp2f1 kl_div
-        log_softmax logsumexp multigammaln ndtri owens_t poch polygamma rel_entr softmax spence sph_harm_y
-        zeta""",
-    "scipy.stats": "mode rankdata sem",
-    "scipy.stats.beta": "cdf logcdf logpdf logsf pdf sf",
-    "scipy.stats.chi2": "cdf logcdf logpdf logsf pdf sf",
-    "scipy.stats.dirichlet": "logpdf pdf",
-    "scipy.stats.gamma": "cdf logcdf logpdf logsf pdf sf",
-    "scipy.stats.gennorm": "cdf logpdf pdf",
-    "scipy.stats.multinomial": "logpmf pmf",
-    "scipy.stats.multivariate_normal": "logpdf pdf",
-    "scipy.stats.pareto": "cdf logcdf logpdf logsf pdf ppf sf",
-    "scipy.stats.poisson": "cdf entropy logpmf pmf",
-    "scipy.stats.t": "logpdf pdf",
-    "scipy.stats.truncnorm": "cdf logcdf logpdf logsf pdf sf",
-    "scipy.stats.vonmises": "logpdf pdf",
-    "scipy.stats.wrapcauchy": "logpdf pdf",
-    "experimental.jet": "jet",
-    "experimental.ode": "odeint",
-}
-TO_COME = {f"{module}.{name}" for module, names in _TO_COME.items() for name in names.split()}

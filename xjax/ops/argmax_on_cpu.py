@@ -1,66 +1,70 @@
-"""argmax and argmin of floats along the last axis on a CPU: by the extrema of blocks.
+"""argmax and argmin on a CPU: the largest of integers that hold an element and its position.
 
-A reduction of (value, index) pairs runs element by element; the maximum of each block of 128 is vectorised, and finds
-the block to search in. It drops NaN, so the sum is asked for one first: an array with a NaN (or inf - inf) goes the
-plain way. Measured on 1e7 float32: 19 times as fast.
+A reduction of (value, index) pairs runs element by element. Here a number with the order of the element makes the high
+half of a 64-bit integer, and the complement of the position the low half: the largest is the first extremum. Of such
+integers 16 slices are compared side by side, vectorised. Measured on 1e7 float32: 12 times as fast.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import functools
 
 import numpy as np
 
-from xjax.core.hlo import Builder, Value, i64_array
+from xjax.core import dtypes
+from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import concatenate_text, reduce_text, reshape_text, slice_text
+from xjax.ops.arrange import reduce_text, slice_text
 
-_BLOCK = 128
-_DTYPES = frozenset(map(np.dtype, ("float32", "float64")))              # integer maxima are not vectorised
-
-# (builder, operand, axis) -> positions along the axis
-Search = Callable[[Builder, Value, int], Value]
+_FROM = 1024                    # shorter rows gain little
+_SLICES = 16
+_I32, _U32, _I64 = np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.int64)
 
 
-def has_blocks(x: ShapedArray, axis: int, out: ShapedArray) -> bool:
-    """Whether an array of this type is searched by blocks, for positions of type `out`."""
-    return (axis == x.ndim - 1 and x.shape[axis] >= 8 * _BLOCK and x.dtype in _DTYPES and x.size > 0
-            and out.dtype.itemsize >= 4)
+def has_pairs(x: ShapedArray, axis: int, out: ShapedArray) -> bool:
+    """Whether an array of this type is searched by integers, for positions of type `out`."""
+    return _FROM <= x.shape[axis] < 2**31 and x.size > 0 and out.dtype.itemsize >= 4 and x.dtype.itemsize <= 4
 
 
-def search_by_blocks(b: Builder, out: ShapedArray, x: Value, maximum: bool, plain: Search) -> Value:
-    """Positions of the first extrema along the last axis; `plain` finds those of short rows, and of rows with NaN."""
-    axis = x.aval.ndim - 1
-    total = reduce_text(b, x, "stablehlo.add", 0, list(range(x.aval.ndim)))
-    index = b.convert(b.compare("NE", total, total), np.dtype(np.int32))
-    return b.case(index, [lambda inner: [_by_blocks(inner, x, axis, maximum, plain)],
-                          lambda inner: [plain(inner, x, axis)]], [out])[0]
+def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: bool) -> Value:
+    """Positions of the first extrema along an axis; NaN is before everything."""
+    n = x.aval.shape[axis]
+    length = -(-n // _SLICES)
+    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
+    pairs = []
+    for start in range(0, n, length):                           # the last slice may overlap the one before
+        starts[axis] = min(start, n - length)
+        limits[axis] = starts[axis] + length
+        pairs.append(_pairs(b, slice_text(b, x, starts, limits), axis, starts[axis], maximum))
+    largest = functools.reduce(lambda p, q: b.binary("stablehlo.maximum", p, q), pairs)
+    found = b.convert(reduce_text(b, largest, "stablehlo.maximum", np.iinfo(_I64).min, [axis]), _U32)
+    return b.convert(b.unary("stablehlo.not", found), out.dtype)
 
 
-def _by_blocks(b: Builder, x: Value, axis: int, maximum: bool, plain: Search) -> Value:
-    *outer, n = x.aval.shape
-    count = n // _BLOCK
-    operation = "stablehlo.maximum" if maximum else "stablehlo.minimum"
-    worst = -math.inf if maximum else math.inf
-    head = x if n % _BLOCK == 0 else slice_text(b, x, [0] * x.aval.ndim, [*outer, count * _BLOCK])
-    best = reduce_text(b, reshape_text(b, head, (*outer, count, _BLOCK)), operation, worst, [axis + 1])
-    if n % _BLOCK:                                          # one more block, the last elements: it overlaps the others
-        tail = reduce_text(b, slice_text(b, x, [0] * axis + [n - _BLOCK], x.aval.shape), operation, worst, [axis])
-        both = ShapedArray((*outer, count + 1), x.aval.dtype)
-        best = concatenate_text(b, [best, reshape_text(b, tail, (*outer, 1))], both, axis)
-    block = plain(b, best, axis)
-    start = b.binary("stablehlo.minimum", b.binary("stablehlo.multiply", block, b.constant(_BLOCK, block.aval)),
-                     b.constant(n - _BLOCK, block.aval))
-    return b.binary("stablehlo.add", start, plain(b, _windows(b, x, start), axis))
+def _pairs(b: Builder, x: Value, axis: int, start: int, maximum: bool) -> Value:
+    """int64, larger for an element nearer to the extremum, and among equal ones for a smaller position."""
+    if dtypes.is_float(x.aval.dtype):
+        order = b.convert(_order_of_floats(b, x, maximum), _I64)
+    else:
+        order = b.convert(x, _I64)
+        if x.aval.dtype == _U32:                                # into the range of an int32
+            order = b.binary("stablehlo.subtract", order, b.constant(2**31, order.aval))
+        order = order if maximum else b.unary("stablehlo.not", order)
+    position = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(order.aval.update(dtype=_U32))}",
+                    order.aval.update(dtype=_U32))
+    position = b.unary("stablehlo.not", b.binary("stablehlo.add", position, b.constant(start, position.aval)))
+    return b.binary("stablehlo.or", b.binary("stablehlo.shift_left", order, b.constant(32, order.aval)),
+                    b.convert(position, _I64))
 
 
-def _windows(b: Builder, x: Value, start: Value) -> Value:
-    """The _BLOCK elements from `start` on of every row."""
-    rows, axis = list(range(x.aval.ndim - 1)), x.aval.ndim - 1
-    out = ShapedArray((*x.aval.shape[:-1], _BLOCK), x.aval.dtype)
-    numbers = (f"#stablehlo.gather<offset_dims = [{axis}], operand_batching_dims = {rows}, "
-               f"start_indices_batching_dims = {rows}, start_index_map = [{axis}], index_vector_dim = {len(rows)}>")
-    sizes = i64_array([1] * axis + [_BLOCK])
-    return b.generic("stablehlo.gather", [x, start], [out],
-                     f"dimension_numbers = {numbers}, slice_sizes = {sizes}, indices_are_sorted = false")[0]
+def _order_of_floats(b: Builder, x: Value, maximum: bool) -> Value:
+    """int32 in the order of the floats (of their negatives, for a minimum): 0 and -0 are equal, NaN is the largest."""
+    x = b.convert(x, np.dtype(np.float32))
+    x = x if maximum else b.unary("stablehlo.negate", x)
+    aval = x.aval.update(dtype=_I32)
+    bits = b.op(f"stablehlo.bitcast_convert {x} : ({x.type}) -> {tensor_type(aval)}", aval)
+    largest = b.constant(np.iinfo(_I32).max, aval)
+    sign = b.binary("stablehlo.shift_right_arithmetic", bits, b.constant(31, aval))
+    order = b.binary("stablehlo.xor", bits, b.binary("stablehlo.and", sign, largest))
+    order = b.select(b.compare("EQ", x, b.constant(0, x.aval)), b.constant(0, aval), order)
+    return b.select(b.compare("NE", x, x), largest, order)

@@ -1,0 +1,98 @@
+"""Maximum and minimum of large float arrays on a CPU that keep NaN.
+
+XLA's CPU library for large reductions drops NaN. So the extremum of 16 slices is taken element by element first, which
+keeps NaN and runs as fast as memory; what is left is small, and the library's sum of it tells whether there is a NaN.
+Along rows, a reduction of two operands is faster: the library takes those of one. Measured on 1e7 float32, in times of
+what the library takes: of everything, of columns and of middle axes 1.0 to 1.2; of rows 1.4; of short columns up to 3.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.hlo import Builder, Value, i64_array
+from xjax.core.types import ShapedArray
+from xjax.ops.arrange import reduce_text, reshape_text, slice_text
+
+_FROM = 4096                    # elements: the library takes no smaller arrays
+_SLICES = 16
+_BOOL, _I32 = np.dtype(bool), np.dtype(np.int32)
+
+
+def drops_nan(x: ShapedArray) -> bool:
+    """Whether XLA's own reduction of an array of this type on a CPU would drop NaN."""
+    return dtypes.is_float(x.dtype) and x.size >= _FROM
+
+
+def extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+    """`x` reduced over `axes` by "stablehlo.maximum" or "stablehlo.minimum"; `init` is the extremum of nothing."""
+    lengths, reduced = _runs(x.aval.shape, axes)
+    x, last = reshape_text(b, x, lengths), len(lengths) - 1
+    for axis in range(last):
+        if reduced[axis]:
+            x = _of_columns(b, x, axis, operation, init)
+    if reduced[last]:
+        if x.aval.size == x.aval.shape[last]:
+            x = _of_slices(b, x, last, operation)
+        x = _of_rows(b, x, operation, init, last)
+    return reshape_text(b, x, out.shape)
+
+
+def _runs(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[bool]]:
+    """Neighbouring axes that are all reduced or all kept are one: their lengths, and whether each is reduced."""
+    kinds = [(n, i in axes) for i, n in enumerate(shape) if n != 1]
+    runs = [(math.prod(n for n, _ in run), kind) for kind, run in itertools.groupby(kinds, key=lambda pair: pair[1])]
+    return [n for n, _ in runs], [kind for _, kind in runs]
+
+
+def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> Value:
+    """The extremum along an axis that is not the last; the axis is kept."""
+    x = _of_slices(b, x, axis, operation)
+    shape = [1 if i == axis else n for i, n in enumerate(x.aval.shape)]
+    if x.aval.shape[axis] == 1:
+        return x
+    best = reduce_text(b, x, operation, init, [axis])
+    if not drops_nan(x.aval):
+        return reshape_text(b, best, shape)
+    total = reduce_text(b, x, "stablehlo.add", 0, [axis])
+    unclear = b.compare("NE", total, total)                     # a NaN, or inf - inf
+    index = b.convert(reduce_text(b, unclear, "stablehlo.or", False, range(unclear.aval.ndim)), _I32)
+    found = b.case(index, [lambda inner: [best], lambda inner: [_of_rows(inner, x, operation, init, axis)]],
+                   [best.aval])[0]
+    return reshape_text(b, found, shape)
+
+
+def _of_slices(b: Builder, x: Value, axis: int, operation: str) -> Value:
+    """The extremum, element by element, of at most 16 slices along an axis; the last may overlap the one before."""
+    n = x.aval.shape[axis]
+    length = -(-n // _SLICES)
+    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
+    pieces = []
+    for start in range(0, n, length):
+        starts[axis] = min(start, n - length)
+        limits[axis] = starts[axis] + length
+        pieces.append(slice_text(b, x, starts, limits))
+    return functools.reduce(lambda best, piece: b.binary(operation, best, piece), pieces)
+
+
+def _of_rows(b: Builder, x: Value, operation: str, init: Any, axis: int) -> Value:
+    """The extremum along an axis, and whether there is a NaN, in one pass over two operands."""
+    shape = x.aval.shape[:axis] + x.aval.shape[axis + 1:]
+    out, flags = ShapedArray(shape, x.aval.dtype), ShapedArray(shape, _BOOL)
+    start = b.constant(init, ShapedArray((), x.aval.dtype))
+    false = b.constant(False, ShapedArray((), _BOOL))
+
+    def combine(inner: Builder, best: Value, seen: Value, element: Value, nan: Value) -> list[Value]:
+        return [inner.binary(operation, best, element), inner.binary("stablehlo.or", seen, nan)]
+
+    scalars = [start.aval, false.aval]
+    best, seen = b.generic("stablehlo.reduce", [x, b.compare("NE", x, x), start, false], [out, flags],
+                           f"dimensions = {i64_array([axis])}", [b.region([*scalars, *scalars], combine)])
+    return b.select(seen, b.constant(math.nan, out), best)
