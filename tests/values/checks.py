@@ -86,13 +86,17 @@ def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray
 # -- derivatives --------------------------------------------------------------------------------------------------
 
 def check_derivatives(row: Row, jax: Any, value_sets: int) -> None:
-    """vjp is JAX's on every set of arrays; at numbers without ties, jvp is the slope, and vjp is jvp transposed."""
+    """vjp is JAX's on every set of arrays; at numbers without ties, jvp is the slope, and vjp is jvp transposed.
+
+    Where our results differ from JAX's on purpose, the slopes decide alone.
+    """
     for signature in row.grad:
         arguments = words(signature)
         pullback, theirs = (library.jit(_pullback(row, library, arguments)) for library in (xjax, jax))
         what = f"{row} of {signature}"
-        for_each(arguments, value_sets, lambda xs, pullback=pullback, theirs=theirs, what=what: close(
-            pullback(xs), theirs(xs), 16 * row.tol, f"vjp of {what}, against JAX"))
+        if not row.differs:
+            for_each(arguments, value_sets, lambda xs, pullback=pullback, theirs=theirs, what=what: close(
+                pullback(xs), theirs(xs), 16 * row.tol, f"vjp of {what}, against JAX"))
         _check_slopes(row, arguments, pullback, what)
 
 

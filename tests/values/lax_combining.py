@@ -154,7 +154,9 @@ DOTS = [
          "bf[6,2] bf[3,2,4] i4[3]:0..2", id="wider"),
     *lax("ragged_dot_general", lambda f, x, w, sizes: [
         f(x, y, sizes, lax_of(f).RaggedDotDimensionNumbers(*dims)) for y, dims in ((w, EACH_ROW), (x, CONTRACTED))],
-         "f4[6,2] f4[3,2,4] i4[3]:0..2", grad=("f8[6,2] f8[3,2,4] i4[3]:0..2",)),
+         "f4[6,2] f4[3,2,4] i4[3]:0..2"),
+    *lax("ragged_dot_general", lambda f, x, w, sizes: f(x, w, sizes, lax_of(f).RaggedDotDimensionNumbers(*EACH_ROW)),
+         "f4[6,2] f4[3,2,4] i4[3]:0..2", grad=("f8[6,2] f8[3,2,4] i4[3]:0..2",), id="rows"),
     *lax("scaled_dot", lambda f, x, y, s, t: (f(x, y), f(x, y, lhs_scale=s, rhs_scale=t)),
          "f4[2,8] f4[8,3] f4[2,2] f4[4,3]"),
 ]

@@ -145,7 +145,6 @@ COLLECTIVES = [
     *over_axis("ppermute", lambda f, x: (f(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]),
                                          f(x, "i", [(3, 0), (0, 3), (1, 1), (2, 2)])), *FOUR, grad=D),
     *over_axis("pshuffle", lambda f, x: f(x, "i", [2, 0, 3, 1]), *FOUR, grad=D),
-    *over_axis("pbroadcast", lambda f, x: f(x, "i", 2), *FOUR),
     *over_axis("pswapaxes", lambda f, x: f(x, "i", 0), "f4[4,4,3]", "i4[4,4,3]", grad=("f8[4,4,3]",)),
     *over_axis("psum_scatter", lambda f, x: (f(x, "i"), f(x, "i", tiled=True)), "f4[4,4,3]", "i4[4,4,3]",
                grad=("f8[4,4,3]",)),

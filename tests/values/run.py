@@ -45,9 +45,17 @@ def _error_of(check: Any, row: Any, sets: int) -> str:
         try:
             check(row, jax, sets)
         except Exception as error:
-            notes = "\n".join(getattr(error, "__notes__", []))
-            return f"{type(error).__name__}: {str(error)[:1500]}\n{notes[:800]}"
+            return "\n".join(f"{type(e).__name__}: {str(e)[:1500]}\n{_notes(e)[:800]}" for e in _parts(error))
     return ""
+
+
+def _parts(error: Exception) -> tuple[Exception, ...]:
+    """The errors of a group: hypothesis raises one where arrays fail in several ways."""
+    return error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+
+
+def _notes(error: Exception) -> str:
+    return "\n".join(getattr(error, "__notes__", []))
 
 
 if __name__ == "__main__":

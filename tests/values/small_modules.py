@@ -59,7 +59,8 @@ def _highest(dtype):
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-SEGMENTS = ("f4[6,2] i4[6]:0..4", "i4[6]:wide i4[6]:0..4", "bf[6,2] i4[6]", "f8[0,2] i4[0]")
+SEGMENTS = ("f4[6,2] i4[6]:0..4", "i4[6]:wide i4[6]:0..4", "bf[6,2] i4[6]")
+NO_ROWS = "f8[0,2] i4[0]"
 
 
 def _in_segments(f, data, ids):
@@ -69,10 +70,14 @@ def _in_segments(f, data, ids):
 D = ("f8[6,2] i4[6]:0..4",)
 
 OPS = [
-    *rows("ops", "segment_sum", *SEGMENTS, call=_in_segments, oracle=_segments(np.add, lambda dtype: 0), grad=D),
-    *rows("ops", "segment_prod", *SEGMENTS, call=_in_segments, oracle=_segments(np.multiply, lambda dtype: 1)),
-    *rows("ops", "segment_max", *SEGMENTS, call=_in_segments, oracle=_segments(np.maximum, _lowest), grad=D),
-    *rows("ops", "segment_min", *SEGMENTS, call=_in_segments, oracle=_segments(np.minimum, _highest), grad=D),
+    *rows("ops", "segment_sum", *SEGMENTS, NO_ROWS, call=_in_segments, oracle=_segments(np.add, lambda dtype: 0),
+          grad=D),
+    *rows("ops", "segment_prod", *SEGMENTS, NO_ROWS, call=_in_segments, oracle=_segments(np.multiply, lambda dtype: 1)),
+    *rows("ops", "segment_max", *SEGMENTS, call=_in_segments, oracle=_segments(np.maximum, _lowest)),
+    *rows("ops", "segment_min", *SEGMENTS, call=_in_segments, oracle=_segments(np.minimum, _highest)),
+    # Of segments that are not empty: the extremum of nothing is infinite.
+    *rows("ops", "segment_max segment_min", "f4[6,2] i4[6]:permutation", id="smooth",
+          grad=("f8[6,2] i4[6]:permutation",), call=lambda f, data, ids: f(data, ids // 2, 3)),
     *rows("ops", "segment_sum segment_prod segment_max segment_min", "f4[6,2]:edges i4[6]:ascending", oracle=None,
           call=lambda f, data, ids: f(data, ids, 4, indices_are_sorted=True, mode="drop"), id="sorted"),
 ]
@@ -113,10 +118,10 @@ def _series(f, x, dx, ddx):
 OTHERS = [
     *rows("flatten_util", "ravel_pytree", "f4[2,3] f4[]", "i4[2] f4[0]", "c8[2] f8[3]", call=_raveled,
           grad=("f8[2,3] f8[2]",)),
-    *rows("experimental.jet", "jet", "f4[3]:positive f4[3]:small f4[3]:small", "f8[2]:positive f8[2]:small f8[2]:small",
-          call=_series, vmap=False),
-    # y' = -2 t y, whose solution is y0 exp(-t ** 2); steps are as long as an error of 1e-8 permits.
-    *rows("experimental.ode", "odeint", "f8[2]:small f8[4]:increasing", grad=(), tol=1e7,
+    *rows("experimental.jet", "jet", "f4[3]:1..8 f4[3]:small f4[3]:small", "f8[2]:1..8 f8[2]:small f8[2]:small",
+          call=_series, vmap=False, tol=64),       # sums of terms up to 500 times as large
+    # y' = -2 t y, whose solution is y0 exp(-t ** 2); steps are as long as an error of 1e-8 permits. From 0 JAX has NaN.
+    *rows("experimental.ode", "odeint", "f8[2]:1..2 f8[4]:increasing", grad=(), tol=1e7,
           call=lambda f, y, t: f(lambda y, t: -2 * t * y, y, abs(t / 8).cumsum()),
           oracle=lambda _, y, t: y * np.exp(-np.square(t) + np.square(t[0]))[:, None]),
 ]
