@@ -19,10 +19,14 @@ def cases(jax, jnp):
     long, short, wide, rows = normal(10 * MILLION), normal(MILLION), normal(4000, 2500), normal(10_000, 100)
     images, taps = normal(32, 32, 32, 32), normal(5, 5, 32, 32)
     layers = ("NHWC", "HWIO", "NHWC")
+    maps, kernel = normal(16, 28, 28, 128), normal(3, 3, 128, 128)
     planes, depthwise = normal(8, 32, 32, 64), normal(3, 3, 1, 64)
 
     def convolve(x, w, groups=1):
         return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layers, feature_group_count=groups)
+
+    def weight_gradient(x, w):
+        return jax.linear_transpose(lambda w: convolve(x, w), w)(x)
 
     def attention(x, w):
         q, k, v = (x @ w[i] for i in range(3))
@@ -54,7 +58,8 @@ def cases(jax, jnp):
         "matmul": (jnp.matmul, normal(1000, 1000), normal(1000, 1000)),
         "transpose": (lambda x: x.T + 0, wide), "fft": (jnp.fft.rfft, short),
         "conv": (convolve, images, taps),
-        "conv weight gradient": (jax.grad(lambda w, x: jnp.sum(convolve(x, w) ** 2)), taps, images),
+        "conv weight gradient": (weight_gradient, maps, kernel),
+        "weight gradient, 32 features": (weight_gradient, images, taps),
         "depthwise conv": (lambda x, w: convolve(x, w, 64), planes, depthwise),
         "softmax": (jax.nn.softmax, wide),
         "attention gradient": (jax.grad(attention, (0, 1)), normal(8, 128, 64), normal(3, 64, 64)),

@@ -31,7 +31,7 @@ OF_COUNTS = [
     *distribution("poisson", f"{MASS} cdf", "i4[2,3]:-2..9 f4[3]:positive", "i4[3]:-2..9 f8[2,1]:positive",
                   grad=("i4[3]:2..9 f8[3]:positive",), call=lambda f, k, mu: (f(k, mu), f(k, mu, 2))),
     *distribution("poisson", "entropy", "f4[3]:positive", "f8[3]:0.5..200", call=lambda f, mu: (f(mu), f(mu, 1)),
-                  differs="JAX's sum of the terms ends at 1e-13",
+                  differs="JAX's sum of the terms ends at 1e-13", tol=8,
                   grad=("f8[3]:positive",)),
     *distribution("geom", MASS, "i4[3]:-2..9 f4[2,1]:-0.5..0 f4[]:1..2", id="edges", differs=NONE,
                   call=lambda f, k, p, q: (f(k, p - 0.5), f(k, q + 0.5), f(k, np.nan * q))),
@@ -75,14 +75,15 @@ OF_VECTORS = [
         *rows("scipy.stats.dirichlet", name, "f4[3]:simplex f4[3]:0.5..8", "f8[2,3]:simplex f8[3]:0.5..8", grad=(),
               call=lambda f, x, alpha: f(x.T, alpha), oracle=density_of_shares(getattr(oracle.dirichlet, name))),
         *rows("scipy.stats.multivariate_normal", name, "f4[3] f4[3] f4[3,3]:definite", "f8[4,3] f8[3] f8[3,3]:definite",
-              oracle=getattr(oracle.multivariate_normal, name), grad=("f8[2,3] f8[3] f8[3,3]:definite",)),
+              oracle=getattr(oracle.multivariate_normal, name), tol=16,           # of the condition of a matrix
+              grad=("f8[2,3] f8[3] f8[3,3]:definite",)),
     )] + [
     *distribution("multinomial", MASS, "i4[3]:0..4 f4[3]:simplex", "i4[3]:0..4 f8[3]:simplex",
                   call=lambda f, x, p: (f(x, x.sum(), p), f(x, 5, p))),
 ]
 METHODS = ("average", "min", "max", "dense", "ordinal")
 SAMPLES = [
-    *rows("scipy.stats", "mode", "i4[3,4]:0..3", "f4[3,4]:small", "u1[5]:0..3", "b1[2,3]",
+    *rows("scipy.stats", "mode", "i4[3,4]:0..3", "f4[3,4]:small", "u1[5]:0..3",
           call=lambda f, x: (tuple(f(x)), tuple(f(x, axis=-1, keepdims=True)), tuple(f(x, axis=None)))),
     *rows("scipy.stats", "mode", "f4[2,5]:edges", id="edges", oracle=None, call=lambda f, x: tuple(f(x, axis=-1))),
     *rows("scipy.stats", "rankdata", "i4[3,4]:0..3", "f4[3,4]:edges", "f8[5]:unit", "bf[2,3]",

@@ -2,8 +2,8 @@
 
 - Depthwise, each feature with kernels of its own: one product for each element of the kernel, fused in one loop
   (30 to 50 times faster).
-- The gradient of a kernel of one element (1 x 1): a matrix product for each image (6 to 19 times). Of larger kernels
-  the products gain little and take long to compile.
+- The gradient of a kernel of one element (1 x 1): a matrix product for each image (6 to 19 times); of a larger kernel
+  with many features: a product for each image and element of the kernel (2 to 4 times).
 - The gradient of a depthwise kernel: a loop over rows of images, with one accumulator for each element (7 times).
 """
 
@@ -92,13 +92,17 @@ def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
 
 # A matrix product that is smaller, in multiplications, gains nothing from being written alone.
 _LARGE = 1 << 17
+# Nor do several, unless they have this many results, and they take long to compile.
+_WIDE, _MOST_PRODUCTS = 1 << 12, 25
 
 
 def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     rows, columns, *space = take(out.shape, out_spec)
     window = take(rhs.aval.shape, rhs_spec[2:])
-    if (math.prod(space) > 1 or rows * columns * math.prod(window) < _LARGE
+    taps = list(np.ndindex(*space))
+    if (not 0 < len(taps) <= _MOST_PRODUCTS or (len(taps) > 1 and rows * columns < _WIDE)
+            or rows * columns * math.prod(window) < _LARGE
             or max(p.feature_group_count, p.batch_group_count) > 1
             or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
         return None
@@ -106,16 +110,20 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     product = ShapedArray((rows, columns), out.dtype)
 
     def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
-        image = _part(inner, _at(inner, x, {lhs_spec[1]: i}), x_axes, [0] * len(window), window, p)
-        x, x_space = _as_matrix(inner, image, x_axes)
+        image = _at(inner, x, {lhs_spec[1]: i})
         y, y_space = _as_matrix(inner, _at(inner, y, {rhs_spec[1]: i}), y_axes)
-        new = inner.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [{x_space}] x [{y_space}] : "
-                       f"({x.type}, {y.type}) -> {tensor_type(product)}", product)
-        return [inner.binary("stablehlo.add", sums[0], new)]
+        new = []
+        for total, tap in zip(sums, taps, strict=True):
+            x, x_space = _as_matrix(inner, _part(inner, image, x_axes, tap, window, p), x_axes)
+            share = inner.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [{x_space}] x [{y_space}] : "
+                             f"({x.type}, {y.type}) -> {tensor_type(product)}", product)
+            new.append(inner.binary("stablehlo.add", total, share))
+        return new
 
-    total, = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)], [_padded(b, lhs, p), rhs])
-    total = reshape_text(b, total, (rows, columns, *space))
-    return transpose_text(b, total, placed(range(total.aval.ndim), out_spec))
+    sums = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])
+    total = _stacked(b, sums, (*space, rows, columns))
+    axes = (total.aval.ndim - 2, total.aval.ndim - 1, *range(len(space)))
+    return transpose_text(b, total, placed(axes, out_spec))
 
 
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:

@@ -60,8 +60,9 @@ def _mode(a: Any, axis: int | None, keepdims: bool) -> ModeResult:
         x = jnp.ravel(x)
     else:
         axis = canonical_axis(axis, x.ndim, "scipy.stats.mode")
+        kept = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
         x = jnp.moveaxis(x, axis, -1)
-        shape = tuple(np.insert(x.shape[:-1], axis, 1)) if keepdims else x.shape[:-1]
+        shape = kept if keepdims else x.shape[:-1]
     n = x.shape[-1]
     if not n:
         return ModeResult(jnp.full(shape, np.nan, default_float()), jnp.zeros(shape, default_float()))
