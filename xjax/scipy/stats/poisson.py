@@ -21,6 +21,8 @@ __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 _poisson = Distribution("poisson", mu=NONNEGATIVE)
 # The entropy is a sum over k < _TERMS for mu < _MANY, 15 standard deviations; else its asymptotic series.
 _MANY, _TERMS = 100, 250
+# Of powers of 1 / mu, the highest first.
+_SERIES = (1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12, 0)
 
 
 @_poisson
@@ -54,5 +56,5 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
     log_mass = _log_mass(np.arange(_TERMS).astype(x.dtype), x)
     by_sum = -jnp.sum(lax.exp(log_mass) * log_mass, -1)
     y = jnp.where(few, _MANY, mu)
-    series = 0.5 * lax.log(2 * math.pi * math.e * y) - (1 / 12 + (1 / 24 + 19 / 360 / y) / y) / y
+    series = 0.5 * lax.log(2 * math.pi * math.e * y) - jnp.polyval(np.array(_SERIES, y.dtype), 1 / y)
     return jnp.broadcast_to(jnp.where(mu == 0, 0, jnp.where(few, by_sum, series)), shape)
