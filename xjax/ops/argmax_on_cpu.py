@@ -14,7 +14,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import reduce_text, slice_text
+from xjax.ops.arrange import equal_slices, reduce_text
 
 _FROM = 1024                    # shorter rows gain little
 _SLICES = 16
@@ -28,14 +28,7 @@ def has_pairs(x: ShapedArray, axis: int, out: ShapedArray) -> bool:
 
 def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: bool) -> Value:
     """Positions of the first extrema along an axis; NaN is before everything."""
-    n = x.aval.shape[axis]
-    length = -(-n // _SLICES)
-    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
-    pairs = []
-    for start in range(0, n, length):                           # the last slice may overlap the one before
-        starts[axis] = min(start, n - length)
-        limits[axis] = starts[axis] + length
-        pairs.append(_pairs(b, slice_text(b, x, starts, limits), axis, starts[axis], maximum))
+    pairs = [_pairs(b, piece, axis, start, maximum) for start, piece in equal_slices(b, x, axis, _SLICES)]
     largest = functools.reduce(lambda p, q: b.binary("stablehlo.maximum", p, q), pairs)
     found = b.convert(reduce_text(b, largest, "stablehlo.maximum", np.iinfo(_I64).min, [axis]), _U32)
     return b.convert(b.unary("stablehlo.not", found), out.dtype)
@@ -50,9 +43,9 @@ def _pairs(b: Builder, x: Value, axis: int, start: int, maximum: bool) -> Value:
         if x.aval.dtype == _U32:                                # into the range of an int32
             order = b.binary("stablehlo.subtract", order, b.constant(2**31, order.aval))
         order = order if maximum else b.unary("stablehlo.not", order)
-    position = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(order.aval.update(dtype=_U32))}",
-                    order.aval.update(dtype=_U32))
-    position = b.unary("stablehlo.not", b.binary("stablehlo.add", position, b.constant(start, position.aval)))
+    aval = x.aval.update(dtype=_U32)
+    position = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(aval)}", aval)
+    position = b.unary("stablehlo.not", b.binary("stablehlo.add", position, b.constant(start, aval)))
     return b.binary("stablehlo.or", b.binary("stablehlo.shift_left", order, b.constant(32, order.aval)),
                     b.convert(position, _I64))
 

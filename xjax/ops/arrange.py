@@ -62,6 +62,19 @@ def slice_text(b: Builder, x: Value, starts: Sequence[int], limits: Sequence[int
     return b.op(f"stablehlo.slice {x} [{ranges}] : ({x.type}) -> {tensor_type(out)}", out)
 
 
+def equal_slices(b: Builder, x: Value, axis: int, most: int) -> list[tuple[int, Value]]:
+    """At most `most` slices of one length along an axis, with their starts; the last may overlap the one before."""
+    n = x.aval.shape[axis]
+    length = -(-n // most)
+    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
+    found = []
+    for start in range(0, n, length):
+        starts[axis] = min(start, n - length)
+        limits[axis] = starts[axis] + length
+        found.append((starts[axis], slice_text(b, x, starts, limits)))
+    return found
+
+
 def reshape_text(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """`x` in another shape, as an operation in text."""
     out = ShapedArray(tuple(shape), x.aval.dtype)

@@ -19,7 +19,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import reduce_text, reshape_text, slice_text
+from xjax.ops.arrange import equal_slices, reduce_text, reshape_text
 
 _FROM = 4096                    # elements: the library takes no smaller arrays
 _SLICES = 16
@@ -70,15 +70,8 @@ def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> V
 
 
 def _of_slices(b: Builder, x: Value, axis: int, operation: str) -> Value:
-    """The extremum, element by element, of at most 16 slices along an axis; the last may overlap the one before."""
-    n = x.aval.shape[axis]
-    length = -(-n // _SLICES)
-    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
-    pieces = []
-    for start in range(0, n, length):
-        starts[axis] = min(start, n - length)
-        limits[axis] = starts[axis] + length
-        pieces.append(slice_text(b, x, starts, limits))
+    """The extremum, element by element, of at most 16 slices along an axis."""
+    pieces = [piece for _, piece in equal_slices(b, x, axis, _SLICES)]
     return functools.reduce(lambda best, piece: b.binary(operation, best, piece), pieces)
 
 
