@@ -45,7 +45,7 @@ ROWS = [
     *rows("numpy", "poly", "f8[2,2]", "f4[3,3]:symmetric", id="of a matrix", oracle=None, tol=8),
     *rows("numpy", "roots", *SIMPLE, jit=False, call=lambda f, p: _ordered(f(p)), tol=64),
     *rows("numpy", "roots", *SIMPLE, "f4[4]:0..0.125", id="traced", oracle=None,
-          call=lambda f, p: f(p, strip_zeros=False)),
+          call=lambda f, p: _ordered(f(p, strip_zeros=False)), tol=64),
     *rows("numpy", "polyfit", *FITTED, tol=256, call=lambda f, x, y: (f(x, y, 1), f(x, y, 2), f(x, y, deg=0))),
     *rows("numpy", "polyfit", "f8[5]:increasing f8[5] f8[5]:positive", "f4[4]:increasing f4[4,2] f4[4]:positive",
           id="of weights", tol=256, call=lambda f, x, y, w: f(x, y, 1, w=w)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
+from xjax.core.promotion import result_type
 from xjax.core.trace import Tracer
 from xjax.numpy.at import at
 from xjax.numpy.composed import divmod, remainder
@@ -62,7 +63,7 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
       multi_index: int[...] for each axis; they broadcast together.
       mode: what to do with positions out of range: "raise" (not under jit), "wrap", "clip", or "ignore".
       order: "C" (the last axis runs fastest) or "F" (the first).
-      dtype: of the result; default: the default integer.
+      dtype: of the result; default: that of the positions together.
     Raises: ValueError for a position out of range, ConcretizationTypeError for traced positions with "raise".
 
     >>> ravel_multi_index((1, 2), (2, 3))
@@ -76,12 +77,12 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     if len(multi_index) != len(dims):
         raise bad(where, f"{len(multi_index)} positions for {len(dims)} axes", fix="pass one array for each axis.",
                   exc=ValueError)
-    dtype = default_int() if dtype is None else as_dtype(dtype, where)
     found = [operand(where, i) for i in multi_index]
     for i in found:
         if not dtypes.is_int(i.dtype):
             raise bad(where, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
                       exc=ValueError)
+    dtype = (result_type(*found) if found else default_int()) if dtype is None else as_dtype(dtype, where)
     if mode == "raise":
         _check_inside(where, found, dims)
     elif mode != "ignore":

@@ -56,7 +56,7 @@ def _positions(indices: Any, size: int, mode: Any, wraps: bool = True) -> tuple[
     """Positions along an axis of `size`, and the mode of the gather that reads them."""
     if mode == "wrap":
         return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
-    return wrapped(indices, size, wraps and mode is not GatherScatterMode.CLIP), mode
+    return wrapped(indices, size, wraps), mode
 
 
 def _modulo(indices: Any, size: int) -> Any:
@@ -110,7 +110,7 @@ def _fill(fill_value: Any, mode: Any, a: Any) -> Any:
 @one_launch
 def _take(a: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, flags: tuple[bool, bool]) -> Any:
     shape = a.shape
-    positions, mode = _positions(indices, shape[axis], mode)
+    positions, mode = _positions(indices, shape[axis], mode, mode is not GatherScatterMode.CLIP)
     ndim = np.ndim(positions)
     out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
     if not math.prod(out_shape):
@@ -128,7 +128,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     """For each row along an axis, its elements at its own row of positions: what undoes argsort.
 
     Args: arr: any[..., n, ...]; indices: int[..., m, ...], broadcast against arr in the other axes (axis None: both
-      flat). mode, fill_value: as `take`.
+      flat). mode, fill_value: as `take`, but negative positions count from the end with "clip" too.
     Returns: any[..., m, ...].
 
     >>> jnp.take_along_axis(jnp.array([[3., 1., 2.]]), jnp.array([[1, 2, 0]]), axis=1)
@@ -217,12 +217,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
     """`a` with the values `v` (repeated as needed) at positions of the flattened array; needs inplace=False.
 
-    Args: mode: None drops positions out of range; "clip", "wrap" as in `take`.
+    Args: mode: "clip", "wrap" as in `take`; None is "clip" too, but negative positions count from the end.
     """
     where = "numpy.put"
     refuse_inplace(where, inplace)
     a = to_array_like(where, a)
-    positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode))
+    positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode or "clip"), mode is None)
     values = _flat(cast(where, operand(where, v), a.dtype))
     count = int(np.prod(np.shape(positions), dtype=np.int64))
     if not count or not values.size:
