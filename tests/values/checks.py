@@ -190,5 +190,5 @@ def close(got: Any, want: Any, tol: float, what: str) -> None:
         with np.errstate(all="ignore"):
             wide = np.complex128 if g.dtype.kind == "c" else np.float64
             g, w = g.astype(wide), w.astype(g.dtype).astype(wide)      # numbers too large for our dtype are infinite
-        scale = np.max(np.abs(w[np.isfinite(w)]), initial=1.0)
+        scale = min(np.max(np.abs(w[np.isfinite(w)]), initial=1.0), np.finfo(np.float64).max)
         np.testing.assert_allclose(g, w, rtol=limit, atol=limit * scale, err_msg=what)

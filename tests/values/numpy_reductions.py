@@ -124,7 +124,7 @@ ROWS = [
           call=lambda f, x: (f(x), f(x, 0.5, axis=0), f(x, 2.0, np.array([0.0, 1.0, 3.0, 3.5])[:x.shape[1]]))),
     *rows("numpy", "gradient", "f4[4]", "i4[5]", "c8[3]", call=by_parabolas, id="edges",
           differs="JAX has no `edge_order`: it only says the type"),
-    *rows("numpy", "trapezoid", "f4[2,3] f4[3]", "i4[2,3] i4[2,3]", "c8[2,3] f4[3]", "f8[2,0] f8[0]",
+    *rows("numpy", "trapezoid", "f4[2,3] f4[3]", "i4[2,3] i4[2,3]", "c8[2,3] f4[3]",
           grad=("f8[2,3] f8[3]",), call=lambda f, y, x: (f(y), f(y, x), f(y, dx=0.5, axis=0),
                                                            f(y, dx=np.array([[2.0], [0.5]])[:, :y.shape[1]]))),
     *rows("numpy", "unwrap", "f4[2,5]", "f8[5]:-99..99", "i4[2,4]", "bf[4]", grad=("f8[2,5]",),

@@ -260,7 +260,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if x is not None:
         x = cast(where, asarray(x), y.dtype)
         dx = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
-    return mul(total(multiply(dx, add(after, before)), -1), scalar_like(y, 0.5))
+    area = total(multiply(dx, add(after, before)), -1)
+    return mul(area, scalar_like(area, 0.5))
 
 
 @one_launch(arrays=5)
@@ -417,7 +418,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         divisor = count - x.dtype.type(ddof)
     else:
         count = total(w)
-        center = expand_dims(div(matmul(x, w), count), (1,))
+        center = expand_dims(true_divide(matmul(x, w), count), (1,))
         scale = total(mul(w, cast(where, to_array_like(where, aweights), w.dtype))) if aweights is not None else None
         divisor = sub(count, mul(scale_of(ddof, w), div(scale, count)) if scale is not None else scale_of(ddof, w))
     x = sub(x, center)
