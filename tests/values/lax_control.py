@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 
 import numpy as np
 
-from tests.values.row import rows
-
-
-def library_of(f):
-    """xjax or jax: the library that a function is of."""
-    return sys.modules[f.__module__.partition(".")[0]]
+from tests.values.row import library_of, rows
 
 
 def lax(name, call, *signatures, oracle=None, **options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from tests.values.linalg import adjoint
 from tests.values.row import rows
 
 
@@ -15,10 +16,6 @@ def matrix_rows(name, call, *signatures, oracle=None, **options):
 
 def t(x):
     return x.swapaxes(-1, -2)
-
-
-def h(x):
-    return x.conj().swapaxes(-1, -2)
 
 
 def sizes(x):
@@ -69,11 +66,11 @@ D, DC = "f8[3,3]:regular", "c16[3,3]:regular"
 CONDITION = 16
 
 DECOMPOSITIONS = [
-    *matrix_rows("cholesky", lambda f, x: (f(x), f((x + h(x)) / 2, symmetrize_input=False)), *DEFINITE, "f4[0,0]",
+    *matrix_rows("cholesky", lambda f, x: (f(x), f((x + adjoint(x)) / 2, symmetrize_input=False)), *DEFINITE, "f4[0,0]",
                  tol=CONDITION, grad=("f8[3,3]:definite", "c16[2,2]:definite"),
                  oracle=lambda x, **_: np.linalg.cholesky(x)),
     *matrix_rows("cholesky", lambda f, x: f(x), "f4[2,2]:edges", "f8[2,2]", id="indefinite"),
-    *matrix_rows("qr", lambda f, x: [(q @ r, h(q) @ q, abs(r)) for y in (x, x[:, :2], x[:2]) for q, r in (
+    *matrix_rows("qr", lambda f, x: [(q @ r, adjoint(q) @ q, abs(r)) for y in (x, x[:, :2], x[:2]) for q, r in (
         f(y), f(y, full_matrices=False))], *SQUARE, oracle=lambda x, full_matrices=True: np.linalg.qr(
             x, "complete" if full_matrices else "reduced")),
     *matrix_rows("qr", lambda f, x: [f(y, full_matrices=False) for y in (x, x[:, :2])], D, grad=(D, DC), id="thin"),
@@ -86,15 +83,16 @@ DECOMPOSITIONS = [
     *matrix_rows("svd", lambda f, x: [(s, u * s @ v, f(y, compute_uv=False)) for y in (x, x[:, :2], x[:2])
                                       for u, s, v in [f(y, full_matrices=False)]], *SQUARE,
                  grad=(D, DC), oracle=np.linalg.svd),
-    *matrix_rows("svd", lambda f, x: [(abs(h(u) @ u), s, abs(h(v) @ v)) for u, s, v in (f(x), f(x[:, :2]))],
+    *matrix_rows("svd", lambda f, x: [(abs(adjoint(u) @ u), s, abs(adjoint(v) @ v)) for u, s, v in (f(x), f(x[:, :2]))],
                  "f4[3,3]:regular", "f8[3,2]", id="full", oracle=np.linalg.svd),
     *matrix_rows("qdwh", lambda f, x: (f(x)[:2], f(x[:, :2])[:2], f(x)[3]), *SQUARE),
     *matrix_rows("qdwh", lambda f, x: f(x)[:2], *SQUARE, id="polar", oracle=linalg.polar),
 ]
 
 EIGENVALUES = [
-    *matrix_rows("eigh", lambda f, x: [(sizes(v), w, v * w @ h(v)) for v, w in (f(x), f(x, lower=False))], *SYMMETRIC,
-                 grad=("f8[3,3]:symmetric", "c16[3,3]:symmetric"), oracle=lambda x, **_: np.linalg.eigh(x)[::-1]),
+    *matrix_rows("eigh", lambda f, x: [(sizes(v), w, v * w @ adjoint(v)) for v, w in (f(x), f(x, lower=False))],
+                 *SYMMETRIC, grad=("f8[3,3]:symmetric", "c16[3,3]:symmetric"),
+                 oracle=lambda x, **_: np.linalg.eigh(x)[::-1]),
     *matrix_rows("eigh", lambda f, x: (f(x + t(x))[1], f(x, symmetrize_input=False)[1]), "f4[2,3,3]", "f8[3,3]",
                  "f4[0,0]", id="any"),
     *matrix_rows("eig", lambda f, x: [by_size(w) for w, vl, vr in [f(x)]] + [sizes(v[:, abs(w).argsort()])
@@ -104,7 +102,8 @@ EIGENVALUES = [
                                                 compute_right_eigenvectors=False)[0]), D, grad=(D, DC), id="values"),
     *matrix_rows("hessenberg", lambda f, x: f(x), "f4[3,3]", "f8[2,4,4]", "c8[3,3]"),
     *matrix_rows("tridiagonal", lambda f, x: (f(x)[1:], f(x, lower=False)[1:]), *SYMMETRIC),
-    *matrix_rows("schur", lambda f, x: [(u @ s @ h(u), s.diagonal()) for s, u in [f(x)]], *SQUARE, oracle=linalg.schur),
+    *matrix_rows("schur", lambda f, x: [(u @ s @ adjoint(u), s.diagonal()) for s, u in [f(x)]], *SQUARE,
+                 oracle=linalg.schur),
 ]
 
 SOLVES = [

@@ -16,7 +16,7 @@ D = ("f8[3,3]:regular",)
 DC = (*D, "c16[2,2]:regular")
 
 
-def _adjoint(x):
+def adjoint(x):
     return x.conj().swapaxes(-1, -2)
 
 
@@ -39,8 +39,8 @@ def _svd(f):
     def products(x):
         u, s, v = f(x, full_matrices=False)
         full_u, full_s, full_v = f(x)
-        return (s, (u * s[..., None, :]) @ v, _adjoint(u) @ u, v @ _adjoint(v), full_s, _adjoint(full_u) @ full_u,
-                full_v @ _adjoint(full_v), f(x, compute_uv=False))
+        return (s, (u * s[..., None, :]) @ v, adjoint(u) @ u, v @ adjoint(v), full_s, adjoint(full_u) @ full_u,
+                full_v @ adjoint(full_v), f(x, compute_uv=False))
     return products
 
 
@@ -48,13 +48,13 @@ def _qr(f):
     def products(x):
         q, r = f(x)
         full_q, full_r = f(x, mode="complete")
-        return (q @ r, abs(q), abs(r), full_q @ full_r, abs(full_r), _adjoint(full_q) @ full_q, abs(f(x, mode="r")))
+        return (q @ r, abs(q), abs(r), full_q @ full_r, abs(full_r), adjoint(full_q) @ full_q, abs(f(x, mode="r")))
     return products
 
 
 def _smooth_qr(f, x):
     q, r = f(x)
-    return q @ r, _adjoint(r) @ r, q @ _adjoint(q)
+    return q @ r, adjoint(r) @ r, q @ adjoint(q)
 
 
 def _smooth_svd(f, x):
@@ -89,10 +89,10 @@ ROWS = [
           call=lambda f, x: [_smooth_svd(f, x), _smooth_svd(f, x[:, :-1]), _smooth_svd(f, x[:-1])]),
     *rows("numpy.linalg", "svdvals", *REGULAR[:3], "f4[2,3]", grad=D),
     *rows("numpy.linalg", "eigh", *SYMMETRIC, call=lambda f, x: [
-              (w, (v * w[..., None, :]) @ _adjoint(v), abs(v), _adjoint(v) @ v) for w,
+              (w, (v * w[..., None, :]) @ adjoint(v), abs(v), adjoint(v) @ v) for w,
               v in (f(x), f(x, "U"), f(x, UPLO="L"))]),
     *rows("numpy.linalg", "eigh", "f8[3,3]:symmetric", id="smooth", grad=("f8[3,3]:symmetric", "c16[2,2]:symmetric"),
-          tol=4, call=lambda f, x: (lambda w, v: (w, (v * w[..., None, :] ** 2) @ _adjoint(v)))(*f(x))),
+          tol=4, call=lambda f, x: (lambda w, v: (w, (v * w[..., None, :] ** 2) @ adjoint(v)))(*f(x))),
     *rows("numpy.linalg", "eigvalsh", *SYMMETRIC, grad=("f8[3,3]:symmetric", "c16[2,2]:symmetric"),
           call=lambda f, x: (f(x), f(x, "U"), f(x, UPLO="L"))),
     *rows("numpy.linalg", "eig", *REGULAR, tol=4,

@@ -6,12 +6,11 @@ call draws all of them with one key, in one program.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from tests.values.row import rows
+from tests.values.row import library_of, rows
 
 KEY = "u4[2]:wide"
 NARROW = ("float32", "bfloat16", "float16")
@@ -19,7 +18,7 @@ NARROW = ("float32", "bfloat16", "float16")
 
 def beside(function: Any) -> Any:
     """The module `random` of the library that a function belongs to."""
-    return importlib.import_module(f"{function.__module__.partition('.')[0]}.random")
+    return library_of(function).random
 
 
 def of_key(*parameters: str) -> tuple[str, ...]:

@@ -71,6 +71,11 @@ def find(library: Any, name: str) -> Any:
     return getattr(importlib.import_module(f"{library.__name__}.{module}") if module else library, last)
 
 
+def library_of(function: Any) -> Any:
+    """xjax or jax (or NumPy): the library that a function is of."""
+    return importlib.import_module(function.__module__.partition(".")[0])
+
+
 def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[Row]:
     """A row for each of the functions, all with the same signatures."""
     for name in names.split():

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
-from tests.values.row import rows
+from tests.values.row import library_of, rows
 
 METHODS = ("nearest", "linear", "cubic", "lanczos3", "lanczos5")
 IMAGES = ("f4[4,5,2]", "bf[4,5,2]")
-
-
-def library_of(f):
-    """xjax or jax: the library that a function is of."""
-    return sys.modules[f.__module__.partition(".")[0]]
 
 
 def _nearest(image, shape, _):

@@ -6,20 +6,15 @@ needs of that library, it finds beside it.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from tests.values.row import rows
+from tests.values.row import library_of, rows
 
 ARRAYS = ("f8[3]", "f4[2,3]", "c8[2]", "bf[2]")
 REALS = ("f8[3]", "f4[2,2]", "bf[2]")
 ANY = ("f4[2,3]:wide", "i4[3]:wide", "c8[2]", "b1[]")
-
-
-def library(f: Any) -> Any:
-    return importlib.import_module(f.__module__.partition(".")[0])
 
 
 def curve(x: Any) -> Any:
@@ -38,7 +33,7 @@ def with_aux(x: Any) -> Any:
 # -- derivatives --------------------------------------------------------------------------------------------------
 
 def gradients(f: Any, x: Any) -> Any:
-    x = library(f).numpy.asarray(x)                  # NumPy would compute with bfloat16 in its own way
+    x = library_of(f).numpy.asarray(x)                  # NumPy would compute with bfloat16 in its own way
     return f(total)(x), f(total, 1)(x, x * x), f(total, (0, 1))(x, x), f(with_aux, has_aux=True)(x)
 
 
@@ -82,7 +77,7 @@ DERIVATIVES = [
     *rows("", "linearize", *PAIRS, call=linear, grad=PAIRS[:1]),
     *rows("", "fwd_and_bwd", *PAIRS, call=both_ways),
     *rows("", "linear_transpose", *ARRAYS[:3], call=lambda f, x: f(lambda y: [y * 3, y[::-1]], x)([x, x * 2])),
-    *rows("", "checkpoint remat", *REALS, call=lambda f, x: (f(curve)(x), library(f).grad(f(total))(x)),
+    *rows("", "checkpoint remat", *REALS, call=lambda f, x: (f(curve)(x), library_of(f).grad(f(total))(x)),
           grad=("f8[3]",)),
 ]
 
@@ -92,7 +87,7 @@ DERIVATIVES = [
 def with_rule(f: Any, x: Any) -> Any:
     """The rule is not the derivative, so that it can be told from it."""
     found = f(lambda y: (curve(y), lambda ct: ct * y * 7))
-    return found(x), library(f).vjp(found, x)[1](x)
+    return found(x), library_of(f).vjp(found, x)[1](x)
 
 
 def closed_over(f: Any, x: Any) -> Any:
@@ -100,18 +95,18 @@ def closed_over(f: Any, x: Any) -> Any:
     def value(x: Any) -> Any:
         converted, consts = f(lambda y: y * curve(x), x)
         return converted(x * 2, *consts).sum()
-    return value(x), library(f).grad(value)(x)
+    return value(x), library_of(f).grad(value)(x)
 
 
 def divided(f: Any, r: Any, x: Any) -> Any:
     def apply(y: Any) -> Any:
         return f(lambda r, y: y / r, lambda r, ct: ct / r, r, y)
-    return apply(x), library(f).vjp(apply, x)[1](x), library(f).jvp(apply, (x,), (r,))
+    return apply(x), library_of(f).vjp(apply, x)[1](x), library_of(f).jvp(apply, (x,), (r,))
 
 
 def values_of_primals(f: Any, x: Any) -> Any:
     """Within the forward rule of a custom_vjp with symbolic zeros."""
-    lib = library(f)
+    lib = library_of(f)
     g = lib.custom_vjp(lambda t: t["a"] * t["b"])
 
     def forward(t: Any) -> Any:
@@ -128,7 +123,7 @@ CUSTOM = [
     *rows("custom_derivatives", "zero_from_primal", *ARRAYS, call=lambda f, x: (f(x), f({"a": [x, x * 2]}))),
     *rows("custom_derivatives", "custom_vjp_primal_tree_values", "f8[3]", call=values_of_primals),
     *rows("custom_batching", "sequential_vmap", *ARRAYS[:2], call=lambda f, x: (
-        f(curve)(x), library(f).vmap(f(lambda y, z: (curve(y), y * z)), (0, None))(x, x[0]))),
+        f(curve)(x), library_of(f).vmap(f(lambda y, z: (curve(y), y * z)), (0, None))(x, x[0]))),
     *rows("ad_checkpoint", "checkpoint_name", *ANY, call=lambda f, x: (f(x, "a"), f([x, x], "b"))),
 ]
 
@@ -137,7 +132,7 @@ CUSTOM = [
 
 def mapped(f: Any, x: Any) -> Any:
     """Over first and last axes, several arguments, an axis with a name."""
-    sums = f(lambda y: y / library(f).lax.psum(2, "i") + library(f).lax.psum(y, "i"), axis_name="i")(x)
+    sums = f(lambda y: y / library_of(f).lax.psum(2, "i") + library_of(f).lax.psum(y, "i"), axis_name="i")(x)
     return (f(curve)(x), sums, f(lambda y, z: {"a": y + z}, (0, None), out_axes=-1)(x, x[0]),
             f(f(curve, 0, -1, axis_size=x.shape[1]), axis_name="j")(x) if x.ndim > 1 else x)
 
@@ -154,13 +149,13 @@ def called_back(f: Any, x: Any) -> Any:
 
 def cut(f: Any, x: Any) -> Any:
     """Over two devices; the values stay."""
-    lib = library(f)
+    lib = library_of(f)
     sharding = lib.NamedSharding(lib.make_mesh((2,), ("i",)), lib.P("i"))
     return f(x, sharding)
 
 
 def in_parts(f: Any, x: Any) -> Any:
-    lib = library(f)
+    lib = library_of(f)
     mesh, spec = lib.sharding.Mesh(np.array(lib.devices()[:2]), ("i",)), lib.P("i")
     return f(lambda y: y * 2 + lib.lax.psum(y.sum(), "i"), mesh=mesh, in_specs=spec, out_specs=spec)(x)
 
@@ -178,7 +173,7 @@ TOP = [
         f(lambda y, n: y + n, static_argnames="n")(x, n=2))),
     *rows("", "pmap", "f4[2,3]", "c8[4]", "i4[3]", jit=False, call=lambda f, x: (
         f(lambda y: y * 2 + 1)(x), f(lambda y, z: y - z, in_axes=(0, None))(x, x[0]),
-        f(lambda y: y + library(f).lax.psum(y, "i"), axis_name="i")(x))),
+        f(lambda y: y + library_of(f).lax.psum(y, "i"), axis_name="i")(x))),
     *rows("", "eval_shape", *ARRAYS, "i4[2,2]", call=typed),
     *rows("", "typeof", *ANY, call=lambda f, x: np.zeros(f(x).shape, f(x).dtype)),
     *rows("", "pure_callback", "f8[3]", "f4[2,3]", "i4[4]", call=called_back),
@@ -203,7 +198,7 @@ def nested(x: Any, y: Any) -> Any:
 
 def texts(f: Any, paths: Any) -> np.ndarray:
     """Paths as numbers, which can be compared."""
-    return np.frombuffer(" ".join(library(f).tree_util.keystr(path) for path in paths).encode(), np.uint8)
+    return np.frombuffer(" ".join(library_of(f).tree_util.keystr(path) for path in paths).encode(), np.uint8)
 
 
 def with_paths(f: Any, x: Any, y: Any) -> Any:
@@ -219,12 +214,12 @@ def counted(f: Any, x: Any, y: Any) -> Any:
 
 
 def turned(f: Any, x: Any, y: Any) -> Any:
-    structure = library(f).tree.structure
+    structure = library_of(f).tree.structure
     return f(structure([0, 0]), structure({"a": 0, "b": 0}), [{"a": x, "b": y}, {"a": y, "b": x}])
 
 
 def put_back(f: Any, x: Any, y: Any) -> Any:
-    leaves, structure = library(f).tree.flatten(nested(x, y)[0])
+    leaves, structure = library_of(f).tree.flatten(nested(x, y)[0])
     return f(structure, leaves[::-1])
 
 
@@ -266,16 +261,16 @@ def one_level_with_keys(f: Any, x: Any, y: Any) -> Any:
 
 def facts(*trees: Any) -> Any:
     """What a function says of structures or leaves, as numbers: one for each of these trees."""
-    return lambda f, x, y: np.array([f(tree(library(f).tree_util.tree_structure, x, y)) for tree in trees])
+    return lambda f, x, y: np.array([f(tree(library_of(f).tree_util.tree_structure, x, y)) for tree in trees])
 
 
 def children(f: Any, x: Any, y: Any) -> Any:
-    structure = library(f).tree_util.tree_structure
+    structure = library_of(f).tree_util.tree_structure
     return np.array([part.num_leaves for part in f(structure(nested(x, y)[0]))])
 
 
 def tupled(f: Any, x: Any, y: Any) -> Any:
-    lib = library(f)
+    lib = library_of(f)
     a, b = (lib.tree_util.tree_structure(t) for t in nested(x, y))
     return lib.tree_util.tree_unflatten(f([a, b]), [x, y] * 4)
 

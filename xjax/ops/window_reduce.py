@@ -53,7 +53,7 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], keep_nan: bool) -
 
 
 def _nan_keeping(b: Builder, out: ShapedArray, x: Value, operation: str, start: Value, window: Window) -> Value:
-    """Extremum and "is there a NaN" in one pass, as in `xjax.ops.reduce`. GPUs keep NaN, and have no such operation."""
+    """Extremum and "is there a NaN" in one pass, as in `extrema_on_cpu`. GPUs keep NaN, and have no such operation."""
     false = b.constant(False, ShapedArray((), _BOOL))
 
     def combine(inner: Builder, best: Value, seen: Value, element: Value, nan: Value) -> list[Value]:
