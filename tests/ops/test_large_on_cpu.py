@@ -76,7 +76,8 @@ def test_argmax_under_transforms():
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
 @pytest.mark.parametrize("shape, axis", [((1 << 14,), 0), ((50_001,), 0), ((200, 100), 0), ((2, 100, 10, 10), 1),
-                                         ((40_000, 1), 0), ((1, 40_000), 1)], ids=str)
+                                         ((40_000, 1), 0), ((1, 40_000), 1), ((3000, 8), 0), ((5, 2, 2017), 2),
+                                         ((2, 35_001), 1), ((1029, 16), 1), ((40, 4501), 1)], ids=str)
 def test_sums_equal_numpy(shape, axis, reverse):
     assert has_loop(ShapedArray(shape, np.dtype(np.float32)), axis)
     x = RNG.standard_normal(shape)

@@ -6,7 +6,9 @@ import numpy as np
 
 from tests.values.row import rows
 
-# Well-conditioned ones: what rounding does to the others is another in each library.
+# Well-conditioned ones: what rounding does to the others is another in each library. Singular values of n x n matrices
+# lie between 1/2 and n + 1/2: rounding errors of one inverse grow up to 2 n times. `tol` is 2 where a matrix and its
+# inverse are multiplied, and 4 where inverses are squared (slopes, pseudoinverses, quotients of singular values).
 REGULAR = ("f4[3,3]:regular", "f8[2,3,3]:regular", "c8[2,2]:regular", "f8[1,1]:regular", "c16[4,4]:regular")
 SYMMETRIC = ("f4[3,3]:symmetric", "f8[2,2,2]:symmetric", "c8[3,3]:symmetric", "i4[2,2]:symmetric", "c16[4,4]:symmetric")
 DEFINITE = ("f4[3,3]:definite", "f8[2,2,2]:definite", "c8[3,3]:definite", "c16[1,1]:definite")

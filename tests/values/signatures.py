@@ -35,7 +35,8 @@ def _definite(x: np.ndarray) -> np.ndarray:
 def _regular(x: np.ndarray) -> np.ndarray:
     """Well conditioned, from any square matrices: the diagonal outweighs the rest, and no two eigenvalues are near."""
     n = x.shape[-1]
-    return (x / 16 / n + np.diag(np.arange(1, n + 1))).astype(x.dtype)
+    scaled = x / 16 / n + np.diag(np.arange(1, n + 1))
+    return (scaled if x.dtype.kind in "fc" else 16 * n * scaled).astype(x.dtype)       # integers stay as they are drawn
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from xjax.numpy.reductions import mean
 from xjax.numpy.reductions import min as amin
 from xjax.numpy.stats import median
 from xjax.numpy.ufuncs import to_array_like
+from xjax.numpy.vectorize import apply_along_axis
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.checks import static_int
 from xjax.ops.convert import convert_element_type
@@ -34,7 +35,9 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     Args:
       pad_width: n, (before, after) for all axes, or ((before, after), ...) for each.
       mode: "constant" (constant_values), "edge", "linear_ramp" (end_values), "reflect", "symmetric" (reflect_type
-        "even" or "odd"), "wrap", "empty", or "maximum", "minimum", "mean", "median" (stat_length).
+        "even" or "odd"), "wrap", "empty", or "maximum", "minimum", "mean", "median" (stat_length); or a function
+        `(row, (before, after), axis, kwargs) -> row`, which gets each padded row, axis after axis, and returns what to
+        put in its place (as in JAX: NumPy's function writes into the row).
     Raises: ValueError for negative widths, unknown modes and keywords that a mode does not take.
 
     >>> pad(np.array([1, 2]), 1)
@@ -48,8 +51,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
         raise bad(where, "widths must not be negative", given={"pad_width": str(widths)}, fix="slice to cut elements.",
                   exc=ValueError)
     if callable(mode):
-        raise bad(where, "a function as mode would change an array in place", fix="use concatenate.",
-                  exc=NotImplementedError)
+        return _by_function(array, widths, mode, kwargs)
     if mode not in _KEYWORDS:
         raise bad(where, f"unknown mode {mode!r}", given={"modes": ", ".join(_KEYWORDS)},
                   fix=did_you_mean(mode, _KEYWORDS) or "pass one of the modes.", exc=NotImplementedError)
@@ -79,6 +81,21 @@ def _pairs(where: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any]
         raise bad(where, f"`{name}` does not fit an array with {ndim} axes", given={name: str(value)},
                   fix="pass n, (before, after), or one pair for each axis.", exc=ValueError) from error
     return [(a, b) for a, b in table]
+
+
+def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any]) -> Any:
+    x = _constant(x, widths)
+    for axis, width in enumerate(widths):
+        def of_row(row: Any, axis: int = axis, width: tuple[int, int] = width) -> Any:
+            found = function(row, width, axis, kwargs)
+            if np.shape(found) != row.shape:
+                given = {"row": row.aval, "result": "None" if found is None else f"an array of shape {np.shape(found)}"}
+                raise bad("numpy.pad", "the function given as `mode` must return the row that it pads", given=given,
+                          fix="return row.at[:width[0]].set(...) and the like: arrays cannot be changed in place.",
+                          exc=ValueError)
+            return found
+        x = apply_along_axis(of_row, axis, x)
+    return x
 
 
 def _constant(x: Any, widths: list, constant_values: Any = 0) -> Any:

@@ -1,13 +1,12 @@
-"""cumsum on a CPU by loops: along an axis with rows behind it row by row, of a vector in 16 streams side by side.
+"""cumsum on a CPU by loops: along an axis with rows behind it row by row, along the last axis in 16 streams side by side.
 
 XLA's own form is a tree of windows: n log n additions and several passes over memory. A loop makes one pass. Its error
-would grow with the length, so it adds up pieces of 1,024 elements, each on top of the total of the pieces before.
+would grow with the length, so it adds up pieces, each on top of the total of the pieces before.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,34 +14,29 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
 from xjax.ops.arrange import concatenate_text, reshape_text, slice_text
 
-_STREAMS, _PIECE = 16, 1024
 _FROM = 1 << 14             # elements: a loop costs 10 us before it begins
+_STREAMS = 16               # additions that do not wait for one another
+_PIECE = 2000               # additions one after another; streams of 8,192 bytes would share lines of the cache
 _I32 = np.dtype(np.int32)
 
 
 def has_loop(x: ShapedArray, axis: int) -> bool:
     """Whether a running sum of this type is made by a loop."""
     rest = math.prod(x.shape[axis + 1:])
-    return x.size >= _FROM and x.shape[axis] >= 16 and (rest >= 64 or x.size == x.shape[axis])
+    return x.size >= _FROM and x.shape[axis] >= 16 and (rest == 1 or rest >= 8)
 
 
 def running_sum(b: Builder, x: Value, axis: int, reverse: bool) -> Value:
     shape = x.aval.shape
-    n, rest = shape[axis], math.prod(shape[axis + 1:])
-    if rest > 1:
-        blocks = reshape_text(b, x, (math.prod(shape[:axis]), n, rest))
-        return reshape_text(b, _loop(b, blocks, reverse), shape)
-    length = -(-n // _STREAMS)
-    flat = _padded(b, reshape_text(b, x, (n,)), length * _STREAMS, reverse)
-    streams = reshape_text(b, flat, (_STREAMS, length, 1))
-    sums = _loop(b, streams, reverse)
-    sums = b.binary("stablehlo.add", sums, b.broadcast(_before(b, sums, reverse), sums.aval, (0, 1, 2)))
-    flat = reshape_text(b, sums, flat.aval.shape)
-    first = flat.aval.size - n if reverse else 0
-    return reshape_text(b, slice_text(b, flat, [first], [first + n]), shape)
+    before, n, rest = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
+    if rest == 1:
+        return reshape_text(b, _along_rows(b, reshape_text(b, x, (before, n)), reverse), shape)
+    return reshape_text(b, _row_by_row(b, reshape_text(b, x, (before, n, rest)), reverse), shape)
 
 
-def _loop(b: Builder, x: Value, reverse: bool) -> Value:
+# -- along an axis with rows behind it ----------------------------------------------------------------------------
+
+def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
     """Running sums of [m, n, k] along the middle axis."""
     m, n, k = x.aval.shape
     row = ShapedArray((m, 1, k), x.aval.dtype)
@@ -55,48 +49,124 @@ def _loop(b: Builder, x: Value, reverse: bool) -> Value:
     def add_one(b: Builder, i: Value, stop: Value, x: Value, piece: Value, total: Value, sums: Value) -> list[Value]:
         at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
         zero = b.constant(0, i.aval)
-        place, types = f"{zero}, {at}, {zero}", ", ".join([i.type] * 3)
-        element = b.op(f"stablehlo.dynamic_slice {x}, {place}, sizes = [{m}, 1, {k}] : ({x.type}, {types}) -> "
-                       f"{tensor_type(row)}", row)
-        piece = b.binary("stablehlo.add", piece, element)
+        piece = b.binary("stablehlo.add", piece, _block(b, x, (zero, at, zero), row.shape))
         found = piece if length == n else b.binary("stablehlo.add", total, piece)
-        sums = b.op(f"stablehlo.dynamic_update_slice {sums}, {found}, {place} : "
-                    f"({sums.type}, {found.type}, {types}) -> {sums.type}", sums.aval)
-        return [b.binary("stablehlo.add", i, b.constant(1, i.aval)), stop, x, piece, total, sums]
+        return [_after(b, i, 1), stop, x, piece, total, _with_block(b, sums, found, (zero, at, zero))]
 
     def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
         return [b.compare("LT", i, b.constant(n, i.aval))]
 
     def add_piece(b: Builder, i: Value, x: Value, total: Value, sums: Value) -> list[Value]:
-        end = b.binary("stablehlo.add", i, b.constant(length, i.aval))
-        stop = b.binary("stablehlo.minimum", end, b.constant(n, i.aval))
+        stop = b.binary("stablehlo.minimum", _after(b, i, length), b.constant(n, i.aval))
         i, _, x, piece, total, sums = b.while_loop([i, stop, x, b.constant(0, row), total, sums], in_piece, add_one)
         return [i, x, b.binary("stablehlo.add", total, piece), sums]
 
     return b.while_loop([start, x, nothing, b.constant(0, x.aval)], not_done, add_piece)[3]
 
 
+# -- along the last axis ------------------------------------------------------------------------------------------
+
+def _along_rows(b: Builder, x: Value, reverse: bool) -> Value:
+    """Running sums of [m, n] along the last axis.
+
+    The streams are 16 rows, a piece of each at a time; or, where rows are few, 16 parts of a piece of one row.
+    """
+    m, n = x.aval.shape
+    rows = _STREAMS if m >= _STREAMS else 1
+    length = min(n, _PIECE if rows > 1 else _PIECE * _STREAMS)
+    last = n % length           # the piece that is left over stands at the end, and begins the sum in reverse
+
+    def group(b: Builder, row: Value, x: Value, sums: Value) -> list[Value]:
+        first = b.binary("stablehlo.minimum", row, b.constant(m - rows, row.aval))
+        total = b.constant(0, ShapedArray((rows, 1), x.aval.dtype))
+        at = b.constant(n - last, row.aval)
+        if last and reverse:
+            sums, total = _piece(b, x, sums, total, (first, at), last, reverse)
+        _, _, x, sums, total = b.while_loop([b.constant(0, row.aval), first, x, sums, total], has_piece, next_piece)
+        if last and not reverse:
+            sums, total = _piece(b, x, sums, total, (first, at), last, reverse)
+        return [_after(b, row, rows), x, sums]
+
+    def has_piece(b: Builder, done: Value, *_: Value) -> list[Value]:
+        return [b.compare("LT", done, b.constant(n - last, done.aval))]
+
+    def next_piece(b: Builder, done: Value, row: Value, x: Value, sums: Value, total: Value) -> list[Value]:
+        at = b.binary("stablehlo.subtract", b.constant(n - last - length, done.aval), done) if reverse else done
+        sums, total = _piece(b, x, sums, total, (row, at), length, reverse)
+        return [_after(b, done, length), row, x, sums, total]
+
+    def has_group(b: Builder, row: Value, *_: Value) -> list[Value]:
+        return [b.compare("LT", row, b.constant(m, row.aval))]
+
+    start = [b.constant(0, ShapedArray((), _I32)), x, b.constant(0, x.aval)]
+    return (group(b, *start) if m == rows else b.while_loop(start, has_group, group))[2]
+
+
+def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Value], length: int,
+           reverse: bool) -> tuple[Value, Value]:
+    """`sums` with those of one piece of some rows, on top of their `total` [rows, 1]; and the total after it."""
+    rows, _ = total.aval.shape
+    piece = _block(b, x, at, (rows, length))
+    if rows > 1:
+        found, ends = _in_streams(b, piece, reverse)
+        found = b.binary("stablehlo.add", found, b.broadcast(total, found.aval, (0, 1)))
+        return _with_block(b, sums, found, at), b.binary("stablehlo.add", total, ends)
+    padded = _padded(b, piece, -(-length // _STREAMS) * _STREAMS, reverse)
+    found, ends = _in_streams(b, reshape_text(b, padded, (_STREAMS, padded.aval.size // _STREAMS)), reverse)
+    before: list[Value] = [total] * _STREAMS
+    for s in range(_STREAMS)[::-1 if reverse else 1]:
+        before[s] = total
+        total = b.binary("stablehlo.add", total, slice_text(b, ends, [s, 0], [s + 1, 1]))
+    starts = concatenate_text(b, before, ends.aval, 0)
+    found = b.binary("stablehlo.add", found, b.broadcast(starts, found.aval, (0, 1)))
+    found = reshape_text(b, found, padded.aval.shape)
+    first = padded.aval.size - length if reverse else 0
+    return _with_block(b, sums, slice_text(b, found, [0, first], [1, first + length]), at), total
+
+
+def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
+    """Running sums of [streams, n] along the last axis, and what each stream adds up to: [streams, 1]."""
+    streams, n = x.aval.shape
+
+    def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
+        return [b.compare("LT", i, b.constant(n, i.aval))]
+
+    def add_one(b: Builder, i: Value, total: Value, x: Value) -> list[Value]:
+        at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
+        place = (b.constant(0, i.aval), at)
+        total = b.binary("stablehlo.add", total, _block(b, x, place, (streams, 1)))
+        return [_after(b, i, 1), total, _with_block(b, x, total, place)]
+
+    nothing = b.constant(0, ShapedArray((streams, 1), x.aval.dtype))
+    _, total, sums = b.while_loop([b.constant(0, ShapedArray((), _I32)), nothing, x], not_done, add_one)
+    return sums, total
+
+
 def _padded(b: Builder, x: Value, size: int, reverse: bool) -> Value:
+    """A row [1, n] with zeros at the end, or in front of a sum in reverse."""
     missing = size - x.aval.size
     if not missing:
         return x
-    out = ShapedArray((size,), x.aval.dtype)
+    out = ShapedArray((1, size), x.aval.dtype)
     zero = b.constant(0, ShapedArray((), x.aval.dtype))
     low, high = (missing, 0) if reverse else (0, missing)
-    return b.op(f"stablehlo.pad {x}, {zero}, low = [{low}], high = [{high}], interior = [0] : "
+    return b.op(f"stablehlo.pad {x}, {zero}, low = [0, {low}], high = [0, {high}], interior = [0, 0] : "
                 f"({x.type}, {zero.type}) -> {tensor_type(out)}", out)
 
 
-def _before(b: Builder, sums: Value, reverse: bool) -> Value:
-    """[16, 1, 1]: what the streams before (behind, in reverse) each stream add up to."""
-    count, length, _ = sums.aval.shape
-    end = 0 if reverse else length - 1
-    totals = [slice_text(b, sums, [s, end, 0], [s + 1, end + 1, 1]) for s in range(count)]
-    order: Sequence[int] = range(count - 1, -1, -1) if reverse else range(count)
-    running = b.constant(0, totals[0].aval)
-    found: list[Value] = [running] * count
-    for s in order:
-        found[s] = running
-        running = b.binary("stablehlo.add", running, totals[s])
-    out = ShapedArray((count, 1, 1), sums.aval.dtype)
-    return concatenate_text(b, found, out, 0)
+# -- the parts of loops -------------------------------------------------------------------------------------------
+
+def _after(b: Builder, i: Value, step: int) -> Value:
+    return b.binary("stablehlo.add", i, b.constant(step, i.aval))
+
+
+def _block(b: Builder, x: Value, at: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+    out, types = ShapedArray(shape, x.aval.dtype), ", ".join(i.type for i in at)
+    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(i.name for i in at)}, sizes = {list(shape)} : "
+                f"({x.type}, {types}) -> {tensor_type(out)}", out)
+
+
+def _with_block(b: Builder, x: Value, block: Value, at: tuple[Value, ...]) -> Value:
+    types = ", ".join(i.type for i in at)
+    return b.op(f"stablehlo.dynamic_update_slice {x}, {block}, {', '.join(i.name for i in at)} : "
+                f"({x.type}, {block.type}, {types}) -> {x.type}", x.aval)
