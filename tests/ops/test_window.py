@@ -148,6 +148,24 @@ def test_ties_count_once():
     np.testing.assert_array_equal(pool(TIES), [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
 
 
+@pytest.mark.parametrize("extremum, start", [("max", -np.inf), ("min", np.inf)])
+@pytest.mark.parametrize("shape, size, strides", [
+    ((7, 8), (2, 3), (2, 3)), ((3, 9), (1, 4), (1, 4)), ((5,), (1,), (1,)), ((7, 8), (2, 3), (1, 2)),
+    ((2, 9, 5), (2, 5, 3), (1, 2, 1))], ids=str)
+def test_where_the_derivative_goes(shape, size, strides, extremum, start):
+    """Of windows side by side, with a rest that no window sees, and of some that overlap; some elements are equal."""
+    x = np.random.default_rng(1).integers(0, 4, shape).astype(np.float32)
+    y, back = xjax.vjp(lambda x: lax.reduce_window(x, start, getattr(lax, extremum), size, strides), x)
+    cts = 1 + np.arange(y.size, dtype=np.float32).reshape(y.shape)
+    expected = np.zeros(shape, np.float32)
+    for position, ct in np.ndenumerate(cts):
+        low = [i * s for i, s in zip(position, strides, strict=True)]
+        window = x[tuple(slice(lo, lo + n) for lo, n in zip(low, size, strict=True))]
+        first = np.unravel_index(getattr(window, f"arg{extremum}")(), size)
+        expected[tuple(np.add(low, first))] += ct
+    np.testing.assert_array_equal(back(cts)[0], expected)
+
+
 def test_order_of_a_reduction_that_does_not_commute():
     """Composition of affine maps: value and derivative keep neighbours together."""
     with enable_x64(True):

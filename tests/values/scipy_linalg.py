@@ -179,7 +179,7 @@ PATTERNS = [
     *rows(N, "leslie", "f8[3] f8[2]", "f4[2] f4[1]", "i4[4] i4[3]", "c8[3] c8[2]", grad=("f8[3] f8[2]",)),
     *rows(N, "toeplitz hankel", *PAIRS, call=lambda f, c, r: (f(c), f(c, r)), grad=("f8[3] f8[4]",)),
     *rows(N, "toeplitz hankel", "i4[3] f4[2]:edges", "f4[3]:edges f4[2]:edges", id="of edges",
-          call=lambda f, c, r: (f(c), f(c, r)), differs="JAX's are products with 0 and 1, which spread NaN and infinity"),
+          call=lambda f, c, r: (f(c), f(c, r)), differs="JAX multiplies by 0 and 1, which spreads NaN and infinity"),
     *rows(N, "convolution_matrix", "f8[3]", "f4[2]", "c8[3]", "i4[4]", call=lambda f, a: [
         f(a, n, mode) for n in (2, 5) for mode in ("full", "same", "valid")], grad=("f8[3]",)),
     *rows(N, "dft", "", call=lambda f: (f(3), f(4, "sqrtn"), f(2, "n"), f(1))),

@@ -59,6 +59,21 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     return b.ops(f"func.call {symbol}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
 
 
+def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -> Value:
+    """Write ``body(builder, *args)`` as a function of its own, which XLA does not fuse with what uses its result.
+
+    XLA computes cheap operations again for everyone who reads them; a long sum of cheap ones it should not.
+    (`optimization_barrier` does not keep it from that on CPU.)
+    """
+    symbol, inner = f"@apart_{b.module.number()}", b.nested()
+    params = [Value(f"%{b.module.number()}", x.aval) for x in args]
+    result = body(inner, *params)
+    b.module.functions.append(function_text(f"private {symbol}", params, [result], inner.lines))
+    operands, types = ", ".join(x.name for x in args), ", ".join(x.type for x in args)
+    return b.op(f'func.call {symbol}({operands}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
+                f"({types}) -> {result.type}", result.aval)
+
+
 def lower_function(b: Builder, function: Callable[..., Sequence[Any]], args: Sequence[Value]) -> list[Value]:
     """Write what `function`, made of operations, does to its arguments."""
     return lower_closed(b, trace_to_jaxpr(function, [x.aval for x in args]), args)

@@ -1,4 +1,4 @@
-"""cumsum on a CPU by loops: along an axis with rows behind it row by row, along the last axis in 16 streams side by side.
+"""cumsum on a CPU by loops: along an axis with rows behind it row by row, along the last axis in 16 streams.
 
 XLA's own form is a tree of windows: n log n additions and several passes over memory. A loop makes one pass. Its error
 would grow with the length, so it adds up pieces, each on top of the total of the pieces before.

@@ -13,6 +13,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import BOOL, NOT_LINEAR, NUMBER, REAL, check_kinds
@@ -24,6 +25,7 @@ from xjax.ops.window import Window, check_window, emit_elements, emit_window, wi
 from xjax.ops.window_select import select_and_gather_add_p
 
 _BOOL = np.dtype(bool)
+_AGAIN = 9      # elements of a window that may be read again by everyone who uses the result, in one loop with it
 
 
 def _type_rule(name: str, kinds: str) -> Callable:
@@ -41,10 +43,13 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], keep_nan: bool) -
         if not out.size:
             return b.constant(0, out.strong())
         if window.is_small:
-            total, *elements = emit_elements(b, x, start, window)
-            for element in elements:
-                total = b.binary(operation, total, element)
-            return total
+            def by_elements(b: Builder, x: Value, start: Value) -> Value:
+                total, *elements = emit_elements(b, x, start, window)
+                for element in elements:
+                    total = b.binary(operation, total, element)
+                return total
+            few = math.prod(window.window_dimensions) <= _AGAIN
+            return by_elements(b, x, start) if few else lower_apart(b, by_elements, [x, start])
         if keep_nan and dtypes.is_float(out.dtype) and b.module.platform == "cpu":
             return _nan_keeping(b, out, x, operation, start, window)
         return emit_window(b, [out], [x], [start], window,

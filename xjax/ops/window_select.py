@@ -7,15 +7,14 @@ derivative of a maximum that is NaN belongs to the NaN.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, i64_array
+from xjax.core.hlo import Builder, Value, i64_array, tensor_type
+from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops.arrange import slice_text
+from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
 from xjax.ops.compare import ge_p
 from xjax.ops.reduce import extreme_value
@@ -39,14 +38,17 @@ def _start(b: Builder, select_prim: Primitive, dtype: np.dtype) -> Value:
     return b.constant(extreme_value(dtype, -1 if select_prim is ge_p else 1), ShapedArray((), dtype))
 
 
-def _winners(b: Builder, select_prim: Primitive, elements: Sequence[Value]) -> list[Value]:
-    """For each element of the window, at which positions it was chosen."""
-    index = ShapedArray(elements[0].aval.shape, np.dtype(np.uint8 if len(elements) <= 256 else np.uint32))
-    best, chosen = elements[0], b.constant(0, index)
-    for k, element in enumerate(elements[1:], 1):
-        better = _better(b, select_prim, best, element)
-        best, chosen = b.select(better, element, best), b.select(better, b.constant(k, index), chosen)
-    return [b.compare("EQ", chosen, b.constant(k, index)) for k in range(len(elements))]
+def _chosen(b: Builder, select_prim: Primitive, operand: Value, start: Value, window: Window) -> Value:
+    """Which element of the window was chosen, at each position: found once, not for each element that asks."""
+    def number(b: Builder, operand: Value, start: Value) -> Value:
+        best, *others = emit_elements(b, operand, start, window)
+        index = ShapedArray(best.aval.shape, np.dtype(np.uint8 if len(others) < 256 else np.uint32))
+        chosen = b.constant(0, index)
+        for k, element in enumerate(others, 1):
+            better = _better(b, select_prim, best, element)
+            best, chosen = b.select(better, element, best), b.select(better, b.constant(k, index), chosen)
+        return chosen
+    return lower_apart(b, number, [operand, start])
 
 
 # -- select_and_gather_add ----------------------------------------------------------------------------------------
@@ -138,16 +140,43 @@ def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, 
         return b.constant(0, out)
     start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation knows no dilation
-    emit = _scatter_by_elements if window.is_small or dilated else _scatter_by_windows
+    if not window.is_small and not dilated:
+        emit = _scatter_by_windows
+    elif window.window_strides == window.window_dimensions and not dilated and not any(map(any, window.padding)):
+        emit = _scatter_into_tiles
+    else:
+        emit = _scatter_by_elements
     return emit(b, out, source, operand, start, zero, select_prim, window)
+
+
+def _scatter_into_tiles(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
+                        select_prim: Primitive, window: Window) -> Value:
+    """Windows side by side: every element asks whether it was the one that its window chose."""
+    size, counts = window.window_dimensions, source.aval.shape
+    chosen = _chosen(b, select_prim, operand, start, window)
+    tiled = tuple(n for pair in zip(counts, size, strict=True) for n in pair)       # position, element, position, ...
+    position, element = range(0, len(tiled), 2), range(1, len(tiled), 2)
+    wide = chosen.aval.update(shape=tiled)
+    own, step = b.constant(0, wide), 1              # numbers, since to read them from a constant takes longer
+    for axis in reversed(element):
+        along = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(wide)}", wide)
+        own = b.binary("stablehlo.add", own, b.binary("stablehlo.multiply", along, b.constant(step, wide)))
+        step *= tiled[axis]
+    won = b.compare("EQ", b.broadcast(chosen, wide, position), own)
+    values = b.broadcast(source, source.aval.strong().update(shape=tiled), position)
+    tiles = b.select(won, values, b.constant(0, values.aval))
+    tiles = reshape_text(b, tiles, tuple(n * k for n, k in zip(counts, size, strict=True)))
+    rest = [n - m for n, m in zip(out.shape, tiles.aval.shape, strict=True)]         # behind the last whole window
+    return emit_pad(b, tiles, zero, [0] * out.ndim, rest, [0] * out.ndim)
 
 
 def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
                          select_prim: Primitive, window: Window) -> Value:
     """The sum over the window's elements of what each was chosen for, put where it came from."""
-    winners = _winners(b, select_prim, emit_elements(b, operand, start, window))
+    chosen = _chosen(b, select_prim, operand, start, window)
     none, total = b.constant(0, source.aval.strong()), None
-    for at, won in zip(window.offsets(), winners, strict=True):
+    for k, at in enumerate(window.offsets()):
+        won = b.compare("EQ", chosen, b.constant(k, chosen.aval))
         low = [a - lo for a, (lo, _) in zip(at, window.padding, strict=True)]
         high = [n - a - (m - 1) * s - 1
                 for n, a, m, s in zip(out.shape, low, source.aval.shape, window.window_strides, strict=True)]
