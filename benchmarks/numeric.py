@@ -20,6 +20,7 @@ def cases(jax, jnp):
     images, taps = normal(32, 32, 32, 32), normal(5, 5, 32, 32)
     layers = ("NHWC", "HWIO", "NHWC")
     maps, kernel = normal(16, 28, 28, 128), normal(3, 3, 128, 128)
+    pictures, first = normal(16, 64, 64, 3), normal(3, 3, 3, 32)
     planes, depthwise = normal(8, 32, 32, 64), normal(3, 3, 1, 64)
 
     def convolve(x, w, groups=1):
@@ -27,6 +28,9 @@ def cases(jax, jnp):
 
     def weight_gradient(x, w):
         return jax.linear_transpose(lambda w: convolve(x, w), w)(x)
+
+    def pool(x):
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME").sum()
 
     def attention(x, w):
         q, k, v = (x @ w[i] for i in range(3))
@@ -57,7 +61,8 @@ def cases(jax, jnp):
         "permutation": (lambda k: jax.random.permutation(k, MILLION), key),
         "matmul": (jnp.matmul, normal(1000, 1000), normal(1000, 1000)),
         "transpose": (lambda x: x.T + 0, wide), "fft": (jnp.fft.rfft, short),
-        "conv": (convolve, images, taps),
+        "conv": (convolve, images, taps), "conv, 3 features": (convolve, pictures, first),
+        "max pool gradient": (jax.grad(pool), maps),
         "conv weight gradient": (weight_gradient, maps, kernel),
         "weight gradient, 32 features": (weight_gradient, images, taps),
         "depthwise conv": (lambda x, w: convolve(x, w, 64), planes, depthwise),
