@@ -1,4 +1,5 @@
-"""Fair comparison on a noisy machine: xjax and JAX in fresh processes, in turn; the figure is the median of the ratios.
+"""Fair comparison on a noisy machine: xjax and a peer (JAX, if not said otherwise) in fresh processes, in turn; the
+figure is the median of the ratios.
 
 A benchmark is a function `work(jax, jnp) -> {case: seconds}` in a script that ends with `main(work)`. The script starts
 itself once for each library and round; a round gives one pair of times for each case. Absolute times mean nothing on a
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-LIBRARIES = ("xjax", "jax")
+PEERS = ("jax", "numpy")
 
 
 def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
@@ -33,13 +34,14 @@ def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
     return min(times)
 
 
-def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None) -> None:
+def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None, peer: str = "jax") -> None:
     """Run a benchmark script; `limit` gives the ratio that each case must stay below (shown, not asserted)."""
+    libraries = ("xjax", peer)
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
     parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
-    parser.add_argument("--library", choices=LIBRARIES, help=argparse.SUPPRESS)
+    parser.add_argument("--library", choices=("xjax", *PEERS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.threads:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
@@ -48,9 +50,9 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
         return
     rounds = []
     for i in range(args.pairs):
-        order = LIBRARIES if i % 2 == 0 else LIBRARIES[::-1]
+        order = libraries if i % 2 == 0 else libraries[::-1]
         rounds.append({name: _run(name) for name in order})
-    _report(rounds, limit or {})
+    _report(rounds, libraries, limit or {})
     if args.json:
         args.json.write_text(json.dumps({"machine": _machine(), "rounds": rounds}, indent=1))
 
@@ -69,13 +71,14 @@ def _run(library: str) -> dict[str, float]:
     return json.loads(out.stdout.splitlines()[-1])
 
 
-def _report(rounds: list[dict], limit: dict[str, float]) -> None:
-    print(f"{'case':<28}{'xjax / jax':>12}{'spread':>16}{'xjax':>12}{'jax':>12}   ({len(rounds)} pairs)")
-    for case in rounds[0]["xjax"]:
-        ratios = sorted(r["xjax"][case] / r["jax"][case] for r in rounds)
-        mine, theirs = (statistics.median(r[name][case] for r in rounds) for name in LIBRARIES)
+def _report(rounds: list[dict], libraries: tuple[str, str], limit: dict[str, float]) -> None:
+    xjax, peer = libraries
+    print(f"{'case':<28}{f'{xjax} / {peer}':>14}{'spread':>16}{xjax:>12}{peer:>12}   ({len(rounds)} pairs)")
+    for case in rounds[0][xjax]:
+        ratios = sorted(r[xjax][case] / r[peer][case] for r in rounds)
+        mine, theirs = (statistics.median(r[name][case] for r in rounds) for name in libraries)
         goal = f"   goal {limit[case]:.2f}" if case in limit else ""
-        print(f"{case:<28}{statistics.median(ratios):>12.2f}{f'{ratios[0]:.2f}-{ratios[-1]:.2f}':>16}"
+        print(f"{case:<28}{statistics.median(ratios):>14.2f}{f'{ratios[0]:.2f}-{ratios[-1]:.2f}':>16}"
               f"{_time(mine):>12}{_time(theirs):>12}{goal}")
 
 

@@ -144,9 +144,9 @@ def test_vectors():
 
 
 def test_endless_trials():
-    """Infinitely many trials give infinitely many successes; with p = 0 too, where JAX never returns."""
-    n = np.float32([np.inf, np.inf, 5])
-    np.testing.assert_array_equal(random.binomial(random.PRNGKey(0), n, np.float32([0.5, 0, 1])), [np.inf, np.inf, 5])
+    """Infinitely many trials give infinitely many successes; with p = 0 too, where JAX never returns, as with -0."""
+    n, p = np.float32([np.inf, np.inf, 5, 5, 0]), np.float32([0.5, 0, 1, -0.0, -0.0])
+    np.testing.assert_array_equal(random.binomial(random.PRNGKey(0), n, p), [np.inf, np.inf, 5, 0, 0])
 
 
 def test_wider_parameters_are_refused():

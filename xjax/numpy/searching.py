@@ -77,9 +77,14 @@ def _nonzero_of_size(a: Any, size: int, fill_value: Any) -> tuple[Any, ...]:
     fills = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * a.ndim
     if not a.size or not size:
         return tuple(full((size,), asarray(f, dtype)) for f in fills)
-    found = cumsum(convert_element_type(truth(reshape(a, (a.size,))), dtype))
-    # The k-th hit is the first position with more than k hits up to it.
-    flat = binary_search(found, add(iota(dtype, size), dtype.type(1)), "left", a.size)
+    hit = truth(reshape(a, (a.size,)))
+    count = cumsum(convert_element_type(hit, dtype))
+    if size * a.size.bit_length() < a.size:
+        # The k-th hit is the first position with more than k hits up to it.
+        flat = binary_search(count, add(iota(dtype, size), dtype.type(1)), "left", a.size)
+    else:
+        place = choose(hit, sub(count, dtype.type(1)), dtype.type(size))        # behind the end: dropped
+        flat = full((size,), a.size, dtype).at[place].set(iota(dtype, a.size), mode="drop")
     exists = lt(flat, dtype.type(a.size))
     out, stride = [], a.size
     for n, f in zip(a.shape, fills, strict=True):

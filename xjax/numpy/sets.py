@@ -54,43 +54,62 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
                   fix="pass size=n, the largest number there can be.", exc=ConcretizationTypeError)
     shape = ar.shape
     rows = ravel(ar) if axis is None else moveaxis(ar, canonical_axis(axis, ar.ndim, where), 0)
-    values, first, inverse, counts = _distinct(where, rows, equal_nan, size, fill_value)
-    if axis is None:
-        inverse = reshape(inverse, shape)
+    if not rows.shape[0]:
+        if size:
+            raise bad(where, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
+        nothing = asarray(np.zeros(0, default_int()))
+        found = {"values": rows, "first": nothing, "inverse": nothing, "counts": nothing}
     else:
-        values = moveaxis(values, 0, axis)
-    asked = [(True, values), (return_index, first), (return_inverse, inverse), (return_counts, counts)]
-    out = tuple(x for wanted, x in asked if wanted)
+        found = _distinct(rows, equal_nan, size, fill_value, return_index, return_inverse)
+    if axis is None and return_inverse:
+        found["inverse"] = reshape(found["inverse"], shape)
+    elif axis is not None:
+        found["values"] = moveaxis(found["values"], 0, axis)
+    asked = {"values": True, "first": return_index, "inverse": return_inverse, "counts": return_counts}
+    out = tuple(found[name] for name, wanted in asked.items() if wanted)
     return out if len(out) > 1 else out[0]
 
 
-def _distinct(where: str, rows: Any, equal_nan: bool, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+def _distinct(rows: Any, equal_nan: bool, size: int | None, fill_value: Any, with_first: bool,
+              with_inverse: bool) -> dict[str, Any]:
+    """The results of `unique` for distinct elements along the first axis, which is not empty."""
     n, dtype = rows.shape[0], default_int()
-    if not n:
-        nothing = asarray(np.zeros(0, dtype))
-        if size:
-            raise bad(where, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
-        return rows, nothing, nothing, nothing
-    flat = reshape(rows, (n, -1)) if rows.ndim > 1 else reshape(rows, (n, 1))
-    columns = [reshape(slice_in_dim(flat, i, i + 1, axis=1), (n,)) for i in range(flat.shape[1])]
-    *ordered, order = lax_sort((*columns, iota(dtype, n)), 0, True, len(columns) or 1)
-    is_first = _starts_run(ordered, n, equal_nan)
-    group = sub(cumsum(convert_element_type(is_first, dtype)), dtype.type(1))
+    ordered, order, is_first = _runs(rows, equal_nan, with_first or with_inverse or rows.ndim > 1)
+    # Where groups begin in sorted order, and behind the last one; n if there is no such group.
     if size is None:
-        size = int(np.asarray(group)[-1]) + 1
-    # Position, in sorted order, of the first element of group i; n if there is no such group.
-    start = binary_search(group, iota(dtype, size), "left", n)
-    stop = binary_search(group, iota(dtype, size), "right", n)
+        starts = concatenate([nonzero(is_first)[0], asarray([n], dtype)])
+    else:
+        starts = nonzero(is_first, size=size + 1, fill_value=n)[0]
+    count = starts.shape[0] - 1
+    start, stop = slice_in_dim(starts, 0, count), slice_in_dim(starts, 1, count + 1)
+    found = {"counts": sub(stop, start)}
     exists = lt(start, dtype.type(n))
     start = choose(exists, start, dtype.type(0))
-    first = take_slices(order, start, 0)
-    values = take_slices(rows, first, 0)
+    if order is None:
+        values = take_slices(ordered, start, 0)
+    else:
+        found["first"] = take_slices(order, start, 0)
+        values = take_slices(rows, found["first"], 0)
     if fill_value is not None:
-        valid = reshape(exists, (size, *(1,) * (rows.ndim - 1)))
+        valid = reshape(exists, (count, *(1,) * (rows.ndim - 1)))
         values = choose(valid, values, convert_element_type(asarray(fill_value), rows.dtype))
-    counts = choose(exists, sub(stop, start), dtype.type(0))
-    inverse = lax_sort((order, group), 0, True, 1)[1]
-    return values, first, inverse, counts
+    if with_inverse:
+        group = sub(cumsum(convert_element_type(is_first, dtype)), dtype.type(1))
+        found["inverse"] = full((n,), 0, dtype).at[order].set(group, unique_indices=True)
+    return {"values": values, **found}
+
+
+@one_launch
+def _runs(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
+    """(The first column sorted, where its elements were or None, whether each row is the first of its kind)."""
+    n = rows.shape[0]
+    if not with_order:
+        ordered = sort(rows)
+        return ordered, None, _starts_run([ordered], n, equal_nan)
+    flat = reshape(rows, (n, -1)) if rows.ndim > 1 else reshape(rows, (n, 1))
+    columns = [reshape(slice_in_dim(flat, i, i + 1, axis=1), (n,)) for i in range(flat.shape[1])]
+    *ordered, order = lax_sort((*columns, iota(default_int(), n)), 0, True, len(columns) or 1)
+    return ordered[0] if ordered else order, order, _starts_run(ordered, n, equal_nan)
 
 
 def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Any:

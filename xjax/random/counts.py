@@ -115,7 +115,7 @@ def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: Any, n: Any, p: Any)
     rare = p < 0.5
     q = lax.select(rare, p, 1.0 - p)        # the rarer outcome is counted
     bad_n, bad_q, endless = jnp.isnan(n) | (n < 0), jnp.isnan(q) | (q < 0), jnp.isinf(n)
-    q = lax.select(bad_q, lax.full_like(q, 0.01), q)
+    q = lax.abs(lax.select(bad_q, lax.full_like(q, 0.01), q))           # -0 would give gaps of -inf: no end
     few = bad_n | endless | (n * q <= 10)
     n = jnp.floor(n)
     counts = lax.select(few, _by_gaps(dtype, key, lax.select(few & ~endless, n, lax.full_like(n, 0)), q),
