@@ -79,7 +79,7 @@ SOLVED = [
     *rows("scipy.optimize", "minimize", "f8[3]", "f8[1]", call=minimum("BFGS"), oracle=the_minimum, tol=1e5,
           differs="JAX's line search gives up far from the minimum: status 3 after 3 steps"),
     *rows("scipy.optimize", "minimize", "f8[3]", call=minimum("l-bfgs-experimental-do-not-rely-on-this"),
-          oracle=the_minimum, tol=1e5, id="l-bfgs"),
+          oracle=the_minimum, tol=1e5, id="l-bfgs", differs="JAX's search ends up to 4e-3 from the minimum"),
     # The residual is 1e-13 of b; matrices are symmetric with eigenvalues near 1, 2, 3.
     *rows("scipy.sparse.linalg", "cg bicgstab gmres", "f8[3,3]:symmetric f8[3]", "f8[2,2]:symmetric f8[2]",
           call=solved, oracle=dense, tol=100, grad=("f8[3,3]:symmetric f8[3]",)),
@@ -113,9 +113,10 @@ def made(f: Any, x: Any) -> Any:
 
 def used(f: Any, q: Any, v: Any) -> Any:
     several = f.from_quat(unit(q))
+    near = f.from_quat(unit(q + np.array([0, 0, 0, 20], q.dtype)))     # far apart, their mean is ill-conditioned
     one = several[1]
     return (one.apply(v), several.apply(v, inverse=True), one.inv().as_matrix(), (one * several).as_matrix(),
-            f.concatenate([several, several]).as_matrix(), several.mean().as_matrix(), several[:1].as_matrix(),
+            f.concatenate([several, several]).as_matrix(), near.mean().as_matrix(), several[:1].as_matrix(),
             f.identity().as_quat())
 
 

@@ -58,7 +58,10 @@ SPECTRA = [
     *rows(N, "detrend", *SIGNALS, "i4[9]", call=trends, grad=("f8[12]",)),
     *rows(N, "stft", *SIGNALS, call=transforms, grad=("f8[12]",)),
     *rows(N, "welch", *SIGNALS, call=densities),
-    *rows(N, "csd", *PAIRS, call=densities, grad=("f8[12] f8[12]",)),
+    *rows(N, "csd", *PAIRS, call=densities),
+    # A median of equal numbers has no slope.
+    *rows(N, "csd", "f8[12] f8[12]", id="of means", call=lambda f, x, y: f(x, y, nperseg=4), grad=("f8[12] f8[12]",)),
+    *rows(N, "welch", "f8[12]", id="of means", call=lambda f, x: f(x, nperseg=4), grad=("f8[12]",)),
     *rows(N, "istft", "c16[3,5]", "c8[2,4,5]", "f4[3,4]", call=inverses, grad=("c16[3,5]",)),
 ]
 
