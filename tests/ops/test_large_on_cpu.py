@@ -1,5 +1,5 @@
-"""Arrays so large that the CPU takes another way than the plain operation: extrema by slices, argmax by
-integers, cumsum by loops."""
+"""Arrays so large that the CPU takes another way than the plain operation: extrema and argmax by
+slices, top_k by blocks, cumsum by loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.argmax_on_cpu import has_pairs
 from xjax.ops.cumsum_on_cpu import has_loop
 from xjax.ops.extrema_on_cpu import drops_nan
+from xjax.ops.top_k_on_cpu import has_blocks
 
 RNG = np.random.default_rng(0)
 
@@ -70,6 +71,27 @@ def test_argmax_under_transforms():
     np.testing.assert_array_equal(xjax.vmap(jnp.argmax, 1)(x), x.argmax(0))
     np.testing.assert_array_equal(lax.map(jnp.argmax, x), x.argmax(1))
     assert float(xjax.grad(lambda x: x[0, 0] * jnp.argmax(x).astype(np.float32))(x)[0, 0]) == x.argmax()
+
+
+# -- top_k --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("k", [1, 7, 16])
+@pytest.mark.parametrize("shape", [(1 << 13,), (10_007,), (2, 3, 8200)], ids=str)
+def test_largest_elements_of_blocks(shape, k):
+    """In descending order, NaN of either sign first, 0 before -0, of equal ones the first first."""
+    assert has_blocks(ShapedArray(shape, np.dtype(np.float32)), k)
+    x = RNG.standard_normal(shape).astype(np.float32)
+    few, zeros = RNG.integers(0, 5, shape).astype(np.float32), np.where(RNG.random(shape) < 0.5, 0.0, -0.0)
+    nan = x.copy()
+    nan[..., [5000, 5]], nan[..., -1], nan[..., 9] = np.nan, -np.nan, np.inf
+    found = xjax.jit(lambda x: lax.top_k(x, k))
+    for y in (x, few, -few, zeros.astype(np.float32), nan, np.full(shape, -np.inf, np.float32)):
+        is_nan = np.isnan(y)
+        order = np.lexsort((np.broadcast_to(np.arange(shape[-1]), shape), np.signbit(y) & ~is_nan,
+                            -np.where(is_nan, 0, y), ~is_nan))[..., :k]
+        values, positions = found(y)
+        np.testing.assert_array_equal(positions, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(y, order, -1))
 
 
 # -- cumsum -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.ops import sort_on_cpu
+from xjax.ops import sort_on_cpu, top_k_on_cpu
 from xjax.ops.arrange import batched_in_front, broadcasted_iota, transpose_text
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
 from xjax.ops.gather import gather
@@ -182,6 +182,8 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis) 
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
     dtype, last = x.aval.dtype, x.aval.ndim - 1
+    if axis == last and b.module.platform == "cpu" and top_k_on_cpu.has_blocks(x.aval, k):
+        return top_k_on_cpu.top_k_by_blocks(b, x, k, top_k)
     if dtypes.is_bool(dtype):
         x = b.convert(x, np.dtype(np.uint8))
     if dtypes.is_float(dtype):

