@@ -107,7 +107,7 @@ def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
     return reshape_text(b, b.broadcast(x, wide, kept), shape)
 
 
-# -- of few features -------------------------------------------------------------------------------------------------
+# -- of few features ----------------------------------------------------------------------------------------------
 
 # Of more features, more terms or more results XLA makes a fast matrix product.
 _MOST_FEATURES, _MOST_TERMS = 4, 32
