@@ -1,9 +1,7 @@
 """Functions of 1e6 to 1e7 elements against NumPy: compiled, and called one by one as a NumPy program calls them."""
 
-import time
-
 import numpy as np
-from pairs import load, main
+from pairs import load, main, shortest
 
 MILLION = 1_000_000
 SIZE_IS_DATA = ("unique", "bincount")         # they do not compile
@@ -84,13 +82,7 @@ def work(library: str) -> dict[str, float]:
 
 
 def _time(call, arrays, wait) -> float:
-    wait(call(*arrays))
-    times = []
-    while len(times) < 3 or (sum(times) < 0.2 and len(times) < 20):
-        start = time.perf_counter()
-        wait(call(*arrays))
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return shortest(lambda: wait(call(*arrays)), 0.2, 20)
 
 
 if __name__ == "__main__":

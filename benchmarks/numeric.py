@@ -1,9 +1,7 @@
 """Compiled functions of large arrays: what the CPU forms of sort, argmax, cumsum, random bits, convolutions bring."""
 
-import time
-
 import numpy as np
-from pairs import load, main
+from pairs import load, main, shortest
 
 MILLION = 1_000_000
 
@@ -77,13 +75,7 @@ def work(library: str) -> dict[str, float]:
     out = {}
     for name, (function, *arrays) in cases(jax, jnp).items():
         compiled, arrays = jax.jit(function), [jnp.asarray(x) for x in arrays]
-        jax.block_until_ready(compiled(*arrays))
-        times = []
-        while len(times) < 3 or (sum(times) < 0.3 and len(times) < 30):
-            start = time.perf_counter()
-            jax.block_until_ready(compiled(*arrays))
-            times.append(time.perf_counter() - start)
-        out[name] = min(times)
+        out[name] = shortest(lambda compiled=compiled, arrays=arrays: jax.block_until_ready(compiled(*arrays)))
     return out
 
 

@@ -188,15 +188,16 @@ PICKS = [
           id="method"),
 ]
 
+
 def successes(f: Any, key: Any, n: Any, p: Any) -> Any:
-    p = library_of(f).numpy.where(p == 0, 0, p)             # nor does it from a probability of -0
+    p = library_of(f).numpy.where(p == 0, 0, p)             # JAX does not come back from a probability of -0
     return f(key, n, p), f(key, n, p, (2, *np.broadcast_shapes(n.shape, p.shape)), "float32")
 
 
 COUNTS = [
     *rows("random", "poisson", *of_key("f4[3]:0..20", "f8[2]:0..600", "bf[2]", "f4[3]:edges"), call=lambda f, key, a: (
         f(key, a), f(key, a, (2, *a.shape), "int32"))),
-    # JAX does not come back from infinitely many draws of probability 0 or 1.
+    # Nor does it from infinitely many draws of probability 0 or 1.
     *rows("random", "binomial", *of_key("f4[3]:0..40 f4[]:unit", "f8[2]:0..900 f8[2,1]:unit", "f4[3] f4[3]:edges",
                                         "f4[3]:edges f4[3]:inner", "i4[3]:0..40 f4[3]:unit"), call=successes),
     *rows("random", "multinomial", *of_key("f4[]:count f4[3]:simplex", "f8[2]:0..90 f8[2,3]:simplex"),

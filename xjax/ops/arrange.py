@@ -62,6 +62,21 @@ def slice_text(b: Builder, x: Value, starts: Sequence[int], limits: Sequence[int
     return b.op(f"stablehlo.slice {x} [{ranges}] : ({x.type}) -> {tensor_type(out)}", out)
 
 
+def dynamic_slice_text(b: Builder, x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """The block of `x` of these sizes from computed positions, as an operation in text."""
+    out = ShapedArray(tuple(sizes), x.aval.dtype)
+    types = ", ".join([x.type, *(s.type for s in starts)])
+    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(sizes)} : "
+                f"({types}) -> {tensor_type(out)}", out)
+
+
+def dynamic_update_slice_text(b: Builder, x: Value, update: Value, starts: Sequence[Value]) -> Value:
+    """`x` with the block `update` at computed positions, as an operation in text."""
+    types = ", ".join(v.type for v in (x, update, *starts))
+    return b.op(f"stablehlo.dynamic_update_slice {x}, {update}, {', '.join(s.name for s in starts)} : ({types}) -> "
+                f"{x.type}", x.aval)
+
+
 def equal_slices(b: Builder, x: Value, axis: int, most: int) -> list[tuple[int, Value]]:
     """At most `most` slices of one length along an axis, with their starts; the last may overlap the one before."""
     n = x.aval.shape[axis]

@@ -21,7 +21,7 @@ import numpy as np
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import concatenate_text, reshape_text, slice_text, transpose_text
+from xjax.ops.arrange import concatenate_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
 from xjax.ops.window import Window, emit_elements, emit_pad
 
@@ -254,10 +254,7 @@ def _at(b: Builder, x: Value, at: dict[int, Value]) -> Value:
     """`x` at computed positions of some axes, which disappear."""
     sizes = [1 if a in at else n for a, n in enumerate(x.aval.shape)]
     starts = [at.get(a) or b.constant(0, _I32) for a in range(x.aval.ndim)]
-    out = ShapedArray(tuple(sizes), x.aval.dtype)
-    types = ", ".join([x.type, *(s.type for s in starts)])
-    part = b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {sizes} : ({types}) -> "
-                f"{tensor_type(out)}", out)
+    part = dynamic_slice_text(b, x, starts, sizes)
     return reshape_text(b, part, tuple(n for a, n in enumerate(x.aval.shape) if a not in at))
 
 

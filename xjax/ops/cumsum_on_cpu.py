@@ -10,9 +10,16 @@ import math
 
 import numpy as np
 
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import concatenate_text, reshape_text, slice_text
+from xjax.ops.arrange import (
+    concatenate_text,
+    dynamic_slice_text,
+    dynamic_update_slice_text,
+    reshape_text,
+    slice_text,
+)
+from xjax.ops.window import emit_pad
 
 _FROM = 1 << 14             # elements: a loop costs 10 us before it begins
 _STREAMS = 16               # additions that do not wait for one another
@@ -49,9 +56,9 @@ def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
     def add_one(b: Builder, i: Value, stop: Value, x: Value, piece: Value, total: Value, sums: Value) -> list[Value]:
         at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
         zero = b.constant(0, i.aval)
-        piece = b.binary("stablehlo.add", piece, _block(b, x, (zero, at, zero), row.shape))
+        piece = b.binary("stablehlo.add", piece, dynamic_slice_text(b, x, (zero, at, zero), row.shape))
         found = piece if length == n else b.binary("stablehlo.add", total, piece)
-        return [_after(b, i, 1), stop, x, piece, total, _with_block(b, sums, found, (zero, at, zero))]
+        return [_after(b, i, 1), stop, x, piece, total, dynamic_update_slice_text(b, sums, found, (zero, at, zero))]
 
     def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
         return [b.compare("LT", i, b.constant(n, i.aval))]
@@ -106,12 +113,15 @@ def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Val
            reverse: bool) -> tuple[Value, Value]:
     """`sums` with those of one piece of some rows, on top of their `total` [rows, 1]; and the total after it."""
     rows, _ = total.aval.shape
-    piece = _block(b, x, at, (rows, length))
+    piece = dynamic_slice_text(b, x, at, (rows, length))
     if rows > 1:
         found, ends = _in_streams(b, piece, reverse)
         found = b.binary("stablehlo.add", found, b.broadcast(total, found.aval, (0, 1)))
-        return _with_block(b, sums, found, at), b.binary("stablehlo.add", total, ends)
-    padded = _padded(b, piece, -(-length // _STREAMS) * _STREAMS, reverse)
+        return dynamic_update_slice_text(b, sums, found, at), b.binary("stablehlo.add", total, ends)
+    missing = -length % _STREAMS                # zeros at the end, or in front of a sum in reverse
+    low, high = (missing, 0) if reverse else (0, missing)
+    zero = b.constant(0, ShapedArray((), x.aval.dtype))
+    padded = emit_pad(b, piece, zero, [0, low], [0, high], [0, 0])
     found, ends = _in_streams(b, reshape_text(b, padded, (_STREAMS, padded.aval.size // _STREAMS)), reverse)
     before: list[Value] = [total] * _STREAMS
     for s in range(_STREAMS)[::-1 if reverse else 1]:
@@ -120,8 +130,8 @@ def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Val
     starts = concatenate_text(b, before, ends.aval, 0)
     found = b.binary("stablehlo.add", found, b.broadcast(starts, found.aval, (0, 1)))
     found = reshape_text(b, found, padded.aval.shape)
-    first = padded.aval.size - length if reverse else 0
-    return _with_block(b, sums, slice_text(b, found, [0, first], [1, first + length]), at), total
+    found = slice_text(b, found, [0, low], [1, low + length])
+    return dynamic_update_slice_text(b, sums, found, at), total
 
 
 def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
@@ -134,39 +144,15 @@ def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
     def add_one(b: Builder, i: Value, total: Value, x: Value) -> list[Value]:
         at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
         place = (b.constant(0, i.aval), at)
-        total = b.binary("stablehlo.add", total, _block(b, x, place, (streams, 1)))
-        return [_after(b, i, 1), total, _with_block(b, x, total, place)]
+        total = b.binary("stablehlo.add", total, dynamic_slice_text(b, x, place, (streams, 1)))
+        return [_after(b, i, 1), total, dynamic_update_slice_text(b, x, total, place)]
 
     nothing = b.constant(0, ShapedArray((streams, 1), x.aval.dtype))
     _, total, sums = b.while_loop([b.constant(0, ShapedArray((), _I32)), nothing, x], not_done, add_one)
     return sums, total
 
 
-def _padded(b: Builder, x: Value, size: int, reverse: bool) -> Value:
-    """A row [1, n] with zeros at the end, or in front of a sum in reverse."""
-    missing = size - x.aval.size
-    if not missing:
-        return x
-    out = ShapedArray((1, size), x.aval.dtype)
-    zero = b.constant(0, ShapedArray((), x.aval.dtype))
-    low, high = (missing, 0) if reverse else (0, missing)
-    return b.op(f"stablehlo.pad {x}, {zero}, low = [0, {low}], high = [0, {high}], interior = [0, 0] : "
-                f"({x.type}, {zero.type}) -> {tensor_type(out)}", out)
-
-
 # -- the parts of loops -------------------------------------------------------------------------------------------
 
 def _after(b: Builder, i: Value, step: int) -> Value:
     return b.binary("stablehlo.add", i, b.constant(step, i.aval))
-
-
-def _block(b: Builder, x: Value, at: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
-    out, types = ShapedArray(shape, x.aval.dtype), ", ".join(i.type for i in at)
-    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(i.name for i in at)}, sizes = {list(shape)} : "
-                f"({x.type}, {types}) -> {tensor_type(out)}", out)
-
-
-def _with_block(b: Builder, x: Value, block: Value, at: tuple[Value, ...]) -> Value:
-    types = ", ".join(i.type for i in at)
-    return b.op(f"stablehlo.dynamic_update_slice {x}, {block}, {', '.join(i.name for i in at)} : "
-                f"({x.type}, {block.type}, {types}) -> {x.type}", x.aval)

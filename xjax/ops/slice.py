@@ -12,7 +12,14 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
-from xjax.ops.arrange import batched_in_front, concatenate, jointly_linear, slice_text
+from xjax.ops.arrange import (
+    batched_in_front,
+    concatenate,
+    dynamic_slice_text,
+    dynamic_update_slice_text,
+    jointly_linear,
+    slice_text,
+)
 from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
@@ -296,9 +303,7 @@ def _dynamic_slice_type(x, *starts, slice_sizes):
 def _dynamic_slice_lower(b: Builder, out: ShapedArray, x: Value, *starts: Value, slice_sizes) -> Value:
     if not starts:
         return x
-    starts = _wide_starts(b, starts)
-    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(slice_sizes)} : "
-                f"({', '.join([x.type, *(s.type for s in starts)])}) -> {tensor_type(out)}", out)
+    return dynamic_slice_text(b, x, _wide_starts(b, starts), slice_sizes)
 
 
 def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
@@ -381,10 +386,7 @@ def _dynamic_update_slice_type(x, update, *starts):
 def _dynamic_update_slice_lower(b: Builder, out: ShapedArray, x: Value, update: Value, *starts: Value) -> Value:
     if not starts:
         return update
-    starts = _wide_starts(b, starts)
-    types = ", ".join(v.type for v in (x, update, *starts))
-    return b.op(f"stablehlo.dynamic_update_slice {x}, {update}, {', '.join(s.name for s in starts)} : ({types}) -> "
-                f"{tensor_type(out)}", out)
+    return dynamic_update_slice_text(b, x, update, _wide_starts(b, starts))
 
 
 def _dynamic_update_slice_jvp(primals, tangents):
