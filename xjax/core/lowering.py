@@ -16,6 +16,7 @@ from xjax.core.hlo import Builder, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
+from xjax.core.types import ShapedArray
 
 
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
@@ -49,10 +50,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     symbol = b.module.subprograms.get(closed)
     if symbol is None:
         symbol = b.module.subprograms[closed] = f"@{symbol_name(name)}_{b.module.number()}"
-        inner = b.nested()
-        params = [Value(f"%{b.module.number()}", aval) for aval in closed.in_avals]
-        results = lower_closed(inner, closed, params)
-        b.module.functions.append(function_text(f"private {symbol}", params, results, inner.lines))
+        _write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params), closed.in_avals)
     operands = ", ".join(a.name for a in args)
     ins = ", ".join(tensor_type(a) for a in closed.in_avals)
     outs = ", ".join(tensor_type(a) for a in closed.out_avals)
@@ -65,13 +63,19 @@ def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -
     XLA computes cheap operations again for everyone who reads them; a long sum of cheap ones it should not.
     (`optimization_barrier` does not keep it from that on CPU.)
     """
-    symbol, inner = f"@apart_{b.module.number()}", b.nested()
-    params = [Value(f"%{b.module.number()}", x.aval) for x in args]
-    result = body(inner, *params)
-    b.module.functions.append(function_text(f"private {symbol}", params, [result], inner.lines))
+    symbol = f"@apart_{b.module.number()}"
+    (result,) = _write_function(b, symbol, lambda inner, *params: [body(inner, *params)], [x.aval for x in args])
     operands, types = ", ".join(x.name for x in args), ", ".join(x.type for x in args)
     return b.op(f'func.call {symbol}({operands}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
                 f"({types}) -> {result.type}", result.aval)
+
+
+def _write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]],
+                    avals: Sequence[ShapedArray]) -> Sequence[Value]:
+    inner, params = b.nested(), [Value(f"%{b.module.number()}", aval) for aval in avals]
+    results = body(inner, *params)
+    b.module.functions.append(function_text(f"private {symbol}", params, results, inner.lines))
+    return results
 
 
 def lower_function(b: Builder, function: Callable[..., Sequence[Any]], args: Sequence[Value]) -> list[Value]:

@@ -17,8 +17,9 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import FLOAT, NOT_LINEAR, canonical_axis, check_kinds, static_int
+from xjax.ops.gather import take_along
 from xjax.ops.shape import after_batch, reshape
-from xjax.ops.sort import take_along, top_k_p
+from xjax.ops.sort import top_k_p
 
 
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,

@@ -15,6 +15,7 @@ from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
 from xjax.ops.arrange import equal_slices, reduce_text
+from xjax.ops.compare import comes_before
 
 _FROM = 1024                    # shorter rows gain little
 _SLICES = 16
@@ -31,7 +32,7 @@ def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: 
     (start, best), *others = equal_slices(b, _comparable(b, x), axis, _SLICES)
     first = b.constant(start, best.aval.update(dtype=_U32))             # where the slice begins that it is from
     for start, piece in others:
-        better = _is_better(b, piece, best, maximum)
+        better = comes_before(b, piece, best, maximum)
         best, first = b.select(better, piece, best), b.select(better, b.constant(start, first.aval), first)
     position = b.op(f"stablehlo.iota dim = {axis} : {first.type}", first.aval)
     pairs = _pairs(b, best, b.binary("stablehlo.add", position, first), maximum)
@@ -44,14 +45,6 @@ def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: 
 def _comparable(b: Builder, x: Value) -> Value:
     """Floats as float32: processors do not compare shorter ones."""
     return b.convert(x, _F32) if dtypes.is_float(x.aval.dtype) else x
-
-
-def _is_better(b: Builder, x: Value, best: Value, maximum: bool) -> Value:
-    better = b.compare("GT" if maximum else "LT", x, best)
-    if x.aval.dtype != _F32:
-        return better
-    is_nan, was_nan = b.compare("NE", x, x), b.compare("EQ", best, best)
-    return b.binary("stablehlo.or", better, b.binary("stablehlo.and", is_nan, was_nan))
 
 
 def _pairs(b: Builder, x: Value, position: Value, maximum: bool) -> Value:

@@ -49,6 +49,15 @@ ge_p = comparison("ge", BOOL + REAL, _compare("GE"))
 ge = binary_function(ge_p, "``x >= y``, element-wise; false where either is nan.")
 
 
+def comes_before(b: Builder, x: Value, best: Value, maximum: bool) -> Value:
+    """Lowered: whether `x` takes the place of the best so far in the search for an extremum; a NaN comes before all."""
+    ahead = b.compare("GT" if maximum else "LT", x, best)
+    if not dtypes.is_float(x.aval.dtype):
+        return ahead
+    is_nan, was_number = b.compare("NE", x, x), b.compare("EQ", best, best)
+    return b.binary("stablehlo.or", ahead, b.binary("stablehlo.and", is_nan, was_number))
+
+
 def greater_complex(b: Builder, x: Value, y: Value) -> Value:
     """Lowered ``x > y`` of complex numbers in NumPy's order: by the real part, then by the imaginary one."""
     part = ShapedArray(x.aval.shape, dtypes.finfo(x.aval.dtype).dtype)

@@ -74,6 +74,15 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         fill_value=fill_value)
 
 
+def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
+    """Elements of `x` at positions along one axis; the positions are int[..., 1] and known to be valid."""
+    if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
+        return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
+    others = tuple(d for d in range(typeof(x).ndim) if d != dimension)
+    numbers = GatherDimensionNumbers((), (dimension,), (dimension,), others, others)
+    return gather(x, index_vectors, numbers, (1,) * typeof(x).ndim, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+
+
 def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
     """What a gather of this dtype gives outside, as a number; None: a value that is unlikely to go unnoticed."""
     if fill_value is not None:

@@ -17,21 +17,10 @@ from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops import sort_on_cpu, top_k_on_cpu
 from xjax.ops.arrange import batched_in_front, broadcasted_iota, transpose_text
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
-from xjax.ops.gather import gather
-from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
+from xjax.ops.gather import take_along
 from xjax.ops.shape import after_batch, broadcast_in_dim, reshape
-from xjax.ops.zeros import zeros_of
 
 _BOOL = np.dtype(bool)
-
-
-def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
-    """Elements of `x` at positions along one axis; the positions are int[..., 1] and known to be valid."""
-    if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
-        return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
-    others = tuple(d for d in range(typeof(x).ndim) if d != dimension)
-    numbers = GatherDimensionNumbers((), (dimension,), (dimension,), others, others)
-    return gather(x, index_vectors, numbers, (1,) * typeof(x).ndim, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 # -- sort ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from xjax.ops.bitwise import bitwise_and
 from xjax.ops.compare import eq, lt, select
 from xjax.ops.convert import bitcast_convert_type
 from xjax.ops.elementwise import add, div, mul, sub
-from xjax.ops.gather import gather
+from xjax.ops.gather import gather, take_along
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode
 from xjax.ops.piecewise import min as min_
 from xjax.ops.reduce import reduce_max
@@ -48,7 +48,7 @@ def top_k_by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], li
         blocks = reshape(slice_in_dim(x, 0, whole, axis=1), (rows, whole // _BLOCK, _BLOCK))
         _, best = top_k(reduce_max(_signed_zeros_apart(blocks), (2,)), k)
         best = rev(top_k(best, k)[0], (1,))                                     # in their order
-        candidates = reshape(_taken(blocks, best, _BLOCK), (rows, k * _BLOCK))
+        candidates = reshape(_blocks_at(blocks, best), (rows, k * _BLOCK))
         values, found = top_k(concatenate([candidates, slice_in_dim(x, whole, n, axis=1)], 1), k)
         return [reshape(y, (*batch, k)) for y in (values, _positions(found, best, whole))]
 
@@ -66,14 +66,13 @@ def _positions(found: Any, blocks: Any, whole: int) -> Any:
     """Where candidates were: in one of `blocks`, or behind these among the elements from `whole` on."""
     k, size = typeof(blocks).shape[1], np.int32(_BLOCK)
     nth = min_(div(found, size), np.int32(k - 1))
-    block = reshape(_taken(blocks, nth, 1), typeof(found).shape)
+    block = take_along(blocks, reshape(nth, (*typeof(nth).shape, 1)), 1)
     behind = broadcast_in_dim(np.int32(whole - k * _BLOCK), typeof(found).shape, ())
     return add(found, select(lt(found, np.int32(k * _BLOCK)), mul(sub(block, nth), size), behind))
 
 
-def _taken(x: Any, positions: Any, size: int) -> Any:
-    """x[row, positions[row, i]] of [rows, n] or [rows, n, size]: [rows, i] or [rows, i, size]."""
-    inner = (2,) if typeof(x).ndim == 3 else ()
-    numbers = GatherDimensionNumbers(inner, (1,), (1,), (0,), (0,))
-    return gather(x, reshape(positions, (*typeof(positions).shape, 1)), numbers, (1, 1, *[size for _ in inner]),
+def _blocks_at(blocks: Any, positions: Any) -> Any:
+    """blocks[row, positions[row, i]]: [rows, i, block]."""
+    numbers = GatherDimensionNumbers((2,), (1,), (1,), (0,), (0,))
+    return gather(blocks, reshape(positions, (*typeof(positions).shape, 1)), numbers, (1, 1, _BLOCK),
                   mode=GatherScatterMode.PROMISE_IN_BOUNDS)

@@ -16,7 +16,7 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
-from xjax.ops.compare import ge_p
+from xjax.ops.compare import comes_before, ge_p
 from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad, slice
 from xjax.ops.window import Window, check_window, emit_elements, emit_pad, emit_window, window_batch, window_of
@@ -25,13 +25,6 @@ _BOOL = np.dtype(bool)
 
 
 # -- choosing -----------------------------------------------------------------------------------------------------
-
-def _better(b: Builder, select_prim: Primitive, best: Value, element: Value) -> Value:
-    """Whether an element comes before the best one so far."""
-    ahead = b.compare("GT" if select_prim is ge_p else "LT", element, best)
-    is_nan, was_nan = b.compare("NE", element, element), b.compare("EQ", best, best)
-    return b.binary("stablehlo.or", ahead, b.binary("stablehlo.and", is_nan, was_nan))
-
 
 def _start(b: Builder, select_prim: Primitive, dtype: np.dtype) -> Value:
     """The extremum of nothing."""
@@ -45,7 +38,7 @@ def _chosen(b: Builder, select_prim: Primitive, operand: Value, start: Value, wi
         index = ShapedArray(best.aval.shape, np.dtype(np.uint8 if len(others) < 256 else np.uint32))
         chosen = b.constant(0, index)
         for k, element in enumerate(others, 1):
-            better = _better(b, select_prim, best, element)
+            better = comes_before(b, element, best, select_prim is ge_p)
             best, chosen = b.select(better, element, best), b.select(better, b.constant(k, index), chosen)
         return chosen
     return lower_apart(b, number, [operand, start])
@@ -75,7 +68,7 @@ def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value,
     best, *elements = emit_elements(b, operand, start, window)
     found, *others = emit_elements(b, tangents, zero, window)
     for element, other in zip(elements, others, strict=True):
-        better = _better(b, select_prim, best, element)
+        better = comes_before(b, element, best, select_prim is ge_p)
         best, found = b.select(better, element, best), b.select(better, other, found)
     return found
 
@@ -89,7 +82,7 @@ def _gather_by_reduction(b: Builder, out: ShapedArray, tangents: Value, operand:
     def combine(inner: Builder, best: Value, found: Value, real: Value, element: Value, other: Value,
                 is_real: Value) -> list[Value]:
         first = inner.binary("stablehlo.and", is_real, inner.unary("stablehlo.not", real))
-        better = inner.binary("stablehlo.and", is_real, _better(inner, select_prim, best, element))
+        better = inner.binary("stablehlo.and", is_real, comes_before(inner, element, best, select_prim is ge_p))
         better = inner.binary("stablehlo.or", first, better)
         return [inner.select(better, element, best), inner.select(better, other, found),
                 inner.binary("stablehlo.or", real, is_real)]
@@ -193,7 +186,7 @@ def _scatter_by_windows(b: Builder, out: ShapedArray, source: Value, operand: Va
     padded = emit_pad(b, operand, start, low, high, none)
 
     def keep(inner: Builder, best: Value, element: Value) -> list[Value]:
-        return [inner.unary("stablehlo.not", _better(inner, select_prim, best, element))]
+        return [inner.unary("stablehlo.not", comes_before(inner, element, best, select_prim is ge_p))]
 
     def combine(inner: Builder, total: Value, element: Value) -> list[Value]:
         return [inner.binary("stablehlo.add", total, element)]
