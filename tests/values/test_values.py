@@ -25,6 +25,9 @@ FAST = {"lax.mul", "scipy.stats.cauchy.logsf"}
 def double_precision():
     with xjax.enable_x64(True), jax.enable_x64(True):
         yield
+    # Rows share few programs, and those of all rows take gigabytes.
+    xjax.clear_caches()
+    jax.clear_caches()
 
 
 @pytest.mark.slow
