@@ -73,7 +73,12 @@ class Word(NamedTuple):
 
     @property
     def is_inexact(self) -> bool:
-        return self.dtype.kind in "fc" or self.dtype == ml_dtypes.bfloat16
+        return self.kind in "fc"
+
+    @property
+    def kind(self) -> str:
+        """NumPy's letter for the kind of number."""
+        return "f" if self.dtype == ml_dtypes.bfloat16 else self.dtype.kind
 
     def interval(self) -> tuple[float, float]:
         if ".." in self.domain:
