@@ -21,10 +21,6 @@ from xjax.transforms.custom_jvp import custom_jvp
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def _is_double(x: Any) -> bool:
-    return x.dtype == np.float64
-
-
 @jit
 def ndtr(x: Any) -> Any:
     """Distribution function of the standard normal distribution, element-wise, exact where it is small.
@@ -52,16 +48,14 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 @functools.partial(jit, static_argnums=1)
 def _log_ndtr(x: Any, order: int) -> Any:
     x, = single_or_double("log_ndtr", x)
-    start = -30.0 if _is_double(x) else -10.0       # below, erfc would leave the normal numbers
+    start = -30.0 if x.dtype == np.float64 else -10.0       # below, erfc would leave the normal numbers
     far = lax.min(x, lax.full_like(x, start))
-    term, series = lax.full_like(x, 1), lax.full_like(x, 1)
-    for k in range(max(order, 12)):
-        term = term * (-(2 * k + 1) / (far * far))
-        series = series + term
-    below = -0.5 * far * far - lax.log(-far) - _HALF_LOG_2PI + lax.log(series)
-    middle = lax.log(ndtr(lax.clamp(x.dtype.type(start), x, x.dtype.type(0))))
-    above = lax.log1p(-ndtr(-lax.max(x, lax.full_like(x, 0))))
-    return jnp.where(x < start, below, jnp.where(x > 0, above, middle))
+    series, inverse_square = lax.full_like(x, 1), -1 / (far * far)
+    for k in reversed(range(max(order, 12))):               # 1 - 1 / far ** 2 + 1 * 3 / far ** 4 - ...
+        series = 1 + (2 * k + 1) * inverse_square * series
+    tail = ndtr(-lax.abs(x))
+    small = lax.log(jnp.where(x < start, series / -far, tail))
+    return jnp.where(x < start, small - 0.5 * far * far - _HALF_LOG_2PI, jnp.where(x > 0, lax.log1p(-tail), small))
 
 
 @log_ndtr.defjvp
@@ -77,20 +71,39 @@ def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[
 def ndtri(p: Any) -> Any:
     """Inverse of `ndtr`, element-wise: -inf at 0, inf at 1, nan outside of [0, 1].
 
+    Source: Wichura, Algorithm AS 241: the percentage points of the normal distribution (1988), PPND16.
     Raises: TypeError unless p is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
     p, = single_or_double("ndtri", p)
-    tail = lax.min(p, 1 - p)
-    log_tail = lax.log(jnp.where((tail > 0) & (tail < 0.1), tail, 0.1))
-    # Newton's method on the logarithm of the tail, which is nearly a parabola.
-    x = -jnp.sqrt(-2 * log_tail - lax.log(-4 * math.pi * log_tail))
-    for _ in range(5):
-        y = _log_ndtr(x, 12)
-        x = x - (y - log_tail) * lax.exp(y + 0.5 * x * x + _HALF_LOG_2PI)
-    middle = math.sqrt(2) * lax.erf_inv(2 * p - 1)
-    found = jnp.where(tail < 0.1, jnp.where(p < 0.5, x, -x), middle)
+    q, tail = p - 0.5, lax.min(p, 1 - p)
+    middle = q * _quotient(0.180625 - q * q, *_MIDDLE)
+    r = jnp.sqrt(-lax.log(jnp.where(tail > 0, tail, 0.5)))
+    beyond = jnp.where(r > 5, _quotient(r - 5, *_FAR), _quotient(r - 1.6, *_NEAR))
+    found = jnp.where(lax.abs(q) <= 0.425, middle, jnp.where(q < 0, -beyond, beyond))
     end = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, np.nan))
     return jnp.where(tail > 0, found, end)
+
+
+def _quotient(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
+    """Quotient of two polynomials, the coefficients of high powers first."""
+    zero = lax.full_like(x, 0)
+    above, below = (functools.reduce(lambda y, c: y * x + c, cs, zero) for cs in (numerator, denominator))
+    return above / below
+
+
+# Of p - 1/2 up to 0.425; of r = sqrt(-log(tail)) up to 5; beyond.
+_MIDDLE = ((2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+            1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080),
+           (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+            5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0))
+_NEAR = ((7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+          3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734),
+         (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+          6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0))
+_FAR = ((2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+         2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720),
+        (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+         1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0))
 
 
 # Half a square needs no square of a root.
