@@ -32,12 +32,11 @@ def check_values(row: Row, jax: Any, value_sets: int) -> None:
         arguments = words(signature)
         shapes_and_kinds = tuple((w.shape, w.kind) for w in arguments)
         keep = 0 if shapes_and_kinds in seen else KEPT
-        _check_signature(row, jax, signature, -(-value_sets // len(row.signatures)), keep)
+        _check_signature(row, jax, signature, arguments, -(-value_sets // len(row.signatures)), keep)
         seen.add(shapes_and_kinds)
 
 
-def _check_signature(row: Row, jax: Any, signature: str, value_sets: int, keep: int) -> None:
-    arguments = words(signature)
+def _check_signature(row: Row, jax: Any, signature: str, arguments: list[Word], value_sets: int, keep: int) -> None:
     eager, compiled = row.function(xjax), _compiled(row, xjax)
     theirs, reference, kept = _compiled(row, jax), _reference(row, arguments), []
 

@@ -25,7 +25,12 @@ FAST = {"lax.mul", "scipy.stats.cauchy.logsf"}
 def double_precision():
     with xjax.enable_x64(True), jax.enable_x64(True):
         yield
-    # Rows share few programs, and those of all rows take gigabytes.
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """Rows share few programs, and those of all rows take gigabytes."""
+    yield
     xjax.clear_caches()
     jax.clear_caches()
 

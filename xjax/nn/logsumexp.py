@@ -13,6 +13,7 @@ from xjax.core import dtypes
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axes
+from xjax.ops.reduce import extreme_value
 from xjax.runtime.jit import jit
 
 Axis = int | Sequence[int] | None
@@ -42,7 +43,9 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
     else:
         a, b = promote_inexact("nn.logsumexp", a, b)
         a = jnp.where(b != 0, a, -np.inf)
-    largest = _finite_maximum(a, axes, where)
+    shown = a if where is None else jnp.where(where, a, -np.inf)
+    largest = exponent_shift("nn.logsumexp", jnp.real(shown), axes)
+    largest = jnp.where(jnp.isfinite(largest), largest, 0)
     terms = jnp.exp(a - largest.astype(a.dtype))
     total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where)
     sign, is_real = jnp.sign(total), not dtypes.is_complex(total.dtype)
@@ -55,10 +58,21 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
     return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
 
 
-def _finite_maximum(a: Any, axes: tuple[int, ...], where: Any) -> Any:
-    """What is taken out of the exponent: a constant for differentiation, and 0 instead of an infinity."""
-    largest = jnp.max(jnp.real(a), axis=axes, keepdims=True, where=where, initial=-np.inf)
-    return lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
+def exponent_shift(where: str, x: Any, axis: Axis) -> Any:
+    """The largest element along `axis`, which is kept: what is taken out of exponents, constant in derivatives.
+
+    A NaN may be lost in it, since ``exp(x - it)`` has it still: XLA compiles that faster than a maximum that keeps NaN.
+    """
+    if not dtypes.is_inexact(x.dtype):
+        return jnp.max(x, axis, initial=-np.inf, keepdims=True)
+    axes = canonical_axes(axis, x.ndim, where)
+    largest = lax.reduce(lax.stop_gradient(x), x.dtype.type(extreme_value(x.dtype, -1)), _larger, axes)
+    return lax.expand_dims(largest, axes)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    """`lax.max` by another name: of that one `lax.reduce` makes the maximum that keeps NaN."""
+    return lax.max(x, y)
 
 
 def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:

@@ -13,14 +13,13 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad, warn
+from xjax.nn.logsumexp import Axis, exponent_shift
 from xjax.numpy.promote import array_like
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.runtime.jit import jit
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
-
-Axis = int | Sequence[int] | None
 
 
 def _static(axis: Axis) -> int | tuple[int, ...] | None:
@@ -55,10 +54,10 @@ _softmax.defjvp(_softmax_rule)
 
 @jit(static_argnames=("axis",), inline=True)
 def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
-    largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
+    x = operand("nn.softmax", x)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
-    unscaled = jnp.exp(x - largest)
+    unscaled = jnp.exp(x - exponent_shift("nn.softmax", x, axis))
     y = unscaled / jnp.sum(unscaled, axis, where=where, keepdims=True)
     return y if where is None else jnp.where(where, y, 0)
 
@@ -72,10 +71,9 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 @jit(static_argnames=("axis",))
 def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     x = operand("nn.log_softmax", x)
-    largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
-    shifted = x - lax.stop_gradient(largest)
+    shifted = x - exponent_shift("nn.log_softmax", x, axis)
     y = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
     return y if where is None else jnp.where(where, y, -np.inf)
 

@@ -1,4 +1,4 @@
-"""What the special functions share: checks of their arguments, and polynomials."""
+"""What the special functions share: checks of their arguments, polynomials and their quotients."""
 
 from __future__ import annotations
 
@@ -57,3 +57,8 @@ def horner(x: Any, coefficients: Sequence[float]) -> Any:
     for c in coefficients[-2::-1]:
         total = total * x + float(c)
     return total
+
+
+def rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
+    """The quotient of two such polynomials."""
+    return horner(x, numerator) / horner(x, denominator)

@@ -1,4 +1,4 @@
-"""Integrals without elementary form: the exponential, sine and cosine integrals, the dilogarithm, Owen's function."""
+"""Integrals without elementary form: the exponential integrals, the dilogarithm, Owen's function."""
 
 from __future__ import annotations
 
@@ -116,52 +116,6 @@ def expi(x: Any) -> Any:
     1.8951
     """
     return of_reals("expi", _expi, x)
-
-
-# -- sine and cosine integrals --------------------------------------------------------------------------------------
-
-_TURN = 4.0                             # up to here the power series lose no more than two bits to cancellation
-
-
-def _sici_series(x: Any) -> tuple[Any, Any]:
-    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4."""
-    terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
-    square = x * x
-    cosine = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + square * horner(square, terms[1::2])
-    return x * horner(square, terms[::2]), jnp.where(x > 0, cosine, -np.inf)
-
-
-@custom_jvp
-def _sici(x: Any) -> tuple[Any, Any]:
-    """From 4 on as the parts of ``E_1(i x) = -Ci(x) + i (Si(x) - pi / 2)``."""
-    size = jnp.abs(x)
-    near, finite = size <= _TURN, jnp.isfinite(size)
-    far = jnp.where(finite & ~near, size, _TURN)
-    scaled = _scaled_fraction(lax.full_like(x, 1), lax.complex(lax.full_like(x, 0), far), 45)
-    rest = lax.complex(jnp.cos(far), -jnp.sin(far)) * jnp.where(finite, scaled, 0)
-    sine, cosine = _sici_series(jnp.minimum(size, _TURN))
-    sine = jnp.where(near, sine, 0.5 * math.pi + jnp.imag(rest))
-    cosine = jnp.where(near, cosine, -jnp.real(rest))
-    nan = jnp.isnan(x)
-    return (jnp.where(nan, np.nan, jnp.copysign(sine, x)), jnp.where(nan | (x == -np.inf), np.nan, cosine))
-
-
-@_sici.defjvp
-def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    (x,), (dx,) = primals, tangents
-    return _sici(x), (dx * jnp.sinc(x / math.pi), dx * jnp.cos(x) / x)
-
-
-@jit
-def sici(x: Any) -> tuple[Any, Any]:
-    """The integrals of ``sin(t) / t`` from 0 to x and of ``cos(t) / t`` from infinity to ``abs(x)``, element-wise.
-
-    Returns: (Si, Ci), floats like x.
-
-    >>> [round(float(y), 4) for y in sici(1.0)]
-    [0.9461, 0.3374]
-    """
-    return of_reals("sici", _sici, x)
 
 
 # -- dilogarithm ----------------------------------------------------------------------------------------------------

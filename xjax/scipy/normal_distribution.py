@@ -14,8 +14,8 @@ from xjax import lax
 from xjax.core.errors import bad
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import jit
-from xjax.scipy.arguments import horner, single_or_double
-from xjax.scipy.error_functions import erfcx
+from xjax.scipy.arguments import rational, single_or_double
+from xjax.scipy.error_functions import erfcx, series_of_erfc
 from xjax.transforms.custom_jvp import custom_jvp
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -50,9 +50,7 @@ def _log_ndtr(x: Any, order: int) -> Any:
     x, = single_or_double("log_ndtr", x)
     start = -30.0 if x.dtype == np.float64 else -10.0       # below, erfc would leave the normal numbers
     far = lax.min(x, lax.full_like(x, start))
-    series, inverse_square = lax.full_like(x, 1), -1 / (far * far)
-    for k in reversed(range(max(order, 12))):               # 1 - 1 / far ** 2 + 1 * 3 / far ** 4 - ...
-        series = 1 + (2 * k + 1) * inverse_square * series
+    series = series_of_erfc(1 / (far * far), max(order, 12))
     tail = ndtr(-lax.abs(x))
     small = lax.log(jnp.where(x < start, series / -far, tail))
     return jnp.where(x < start, small - 0.5 * far * far - _HALF_LOG_2PI, jnp.where(x > 0, lax.log1p(-tail), small))
@@ -81,10 +79,6 @@ _FAR = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580,
          7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15))
 
 
-def _quotient(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
-    return horner(x, numerator) / horner(x, denominator)
-
-
 @custom_jvp
 @jit
 def ndtri(p: Any) -> Any:
@@ -95,9 +89,9 @@ def ndtri(p: Any) -> Any:
     """
     p, = single_or_double("ndtri", p)
     q, tail = p - 0.5, lax.min(p, 1 - p)
-    middle = q * _quotient(0.180625 - q * q, *_MIDDLE)
+    middle = q * rational(0.180625 - q * q, *_MIDDLE)
     r = jnp.sqrt(-lax.log(jnp.where(tail > 0, tail, 0.5)))
-    beyond = jnp.where(r > 5, _quotient(r - 5, *_FAR), _quotient(r - 1.6, *_NEAR))
+    beyond = jnp.where(r > 5, rational(r - 5, *_FAR), rational(r - 1.6, *_NEAR))
     found = jnp.where(lax.abs(q) <= 0.425, middle, jnp.where(q < 0, -beyond, beyond))
     end = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, np.nan))
     return jnp.where(tail > 0, found, end)

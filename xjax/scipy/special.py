@@ -19,7 +19,7 @@ from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.runtime.jit import jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import reals
-from xjax.scipy.error_functions import dawsn, erfcx, fresnel, wofz
+from xjax.scipy.error_functions import dawsn, erfcx, wofz
 from xjax.scipy.gamma_functions import (
     bernoulli,
     beta,
@@ -38,8 +38,9 @@ from xjax.scipy.gamma_functions import (
     zeta,
 )
 from xjax.scipy.hypergeometric import hyp1f1, hyp2f1
-from xjax.scipy.integrals import exp1, expi, expn, owens_t, sici, spence
+from xjax.scipy.integrals import exp1, expi, expn, owens_t, spence
 from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
+from xjax.scipy.oscillating_integrals import fresnel, sici
 from xjax.scipy.recurrences import bessel_jn, sph_harm_y
 from xjax.transforms.custom_jvp import custom_jvp
 

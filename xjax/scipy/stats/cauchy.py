@@ -29,15 +29,22 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 @_cauchy
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values <= x."""
-    z = standard(x, loc, scale)
-    return lax.atan2(lax.full_like(z, 1), -z) / math.pi            # an angle, small where the probability is
+    return _below(standard(x, loc, scale))
 
 
 @_cauchy
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the probability of values <= x."""
     z = standard(x, loc, scale)
-    return jnp.where(z < 0, lax.log(cdf(z)), lax.log1p(-cdf(-z)))
+    tail = _below(-lax.abs(z))
+    return jnp.where(z < 0, lax.log(tail), lax.log1p(-tail))
+
+
+def _below(z: Any) -> Any:
+    """``1 / 2 + atan(z) / pi``, exact where it is small, by ``atan(z) + atan(1 / z) = pi / 2`` with the sign of z."""
+    near = lax.abs(z) < 1
+    angle = lax.atan(jnp.where(near, z, -1 / jnp.where(near, 1, z)))
+    return jnp.where(near, 0.5, jnp.where(z < 0, 0, 1)) + angle / math.pi
 
 
 pdf = _cauchy.exp("pdf", logpdf)
@@ -61,7 +68,7 @@ def _cotangent(q: Any) -> Any:
     """``cot(pi q)``, exact near 0, 1/2 and 1: +inf at 0, -inf at 1."""
     side = jnp.where(q < 0.5, 1, -1)
     tail = jnp.where(q < 0.5, q, 1 - q)                             # without an error by Sterbenz' lemma
-    steep = tail < 0.25
-    small = lax.tan(math.pi * jnp.where(steep, tail, 0.125))
-    flat = lax.tan(math.pi * (0.5 - jnp.where(steep, 0.375, tail)))
-    return side * jnp.where(steep, jnp.where(tail == 0, np.inf, 1 / small), flat)
+    steep, end = tail < 0.25, tail == 0
+    tangent = lax.tan(math.pi * jnp.where(steep, tail, 0.5 - tail))
+    inverse = jnp.where(end, np.inf, 1 / jnp.where(steep & ~end, tangent, 1))
+    return side * jnp.where(steep, inverse, tangent)

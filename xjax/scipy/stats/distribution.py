@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -140,9 +141,9 @@ def standard(x: Any, loc: Any, scale: Any) -> Any:
 
 def log1p_square(z: Any) -> Any:
     """``log(1 + z**2)``, also where the square would overflow."""
-    near = lax.abs(z) <= 1
-    inner, outer = jnp.where(near, z, 1), jnp.where(near, 1, z)
-    return 2 * lax.log(lax.abs(outer)) + lax.log1p(lax.square(inner / outer))
+    size = lax.abs(z)
+    far = size > 0.5 * math.sqrt(float(dtypes.finfo(size.dtype).max))               # there 1 is below rounding
+    return jnp.where(far, 2, 1) * lax.log1p(jnp.where(far, size - 1, lax.square(jnp.where(far, 0, z))))
 
 
 def mirrored(distribution: Distribution, name: str, fun: Callable, doc: str) -> Callable:

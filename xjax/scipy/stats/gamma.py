@@ -28,18 +28,23 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return jnp.where(outside, -np.inf, xlogy(a - 1, z) - z - gammaln(a) - lax.log(scale))
 
 
+def _inside(z: Any) -> Any:
+    """`z`, but where it is <= 0 a number for which the incomplete function takes few terms."""
+    return jnp.where(z <= 0, 0.5, z)
+
+
 @_gamma
 def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values <= x."""
     z = standard(x, loc, scale)
-    return jnp.where(z <= 0, 0, gammainc(a, jnp.where(z <= 0, 1, z)))
+    return jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
 
 
 @_gamma
 def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values > x."""
     z = standard(x, loc, scale)
-    return jnp.where(z <= 0, 1, gammaincc(a, jnp.where(z <= 0, 1, z)))
+    return jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))
 
 
 pdf = _gamma.exp("pdf", logpdf)

@@ -8,10 +8,16 @@ Here ``z = (x - loc) / scale``. The density is that of ``abs(scale)`` where the 
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
+import numpy as np
+
+import xjax.numpy as jnp
 from xjax import lax
-from xjax.scipy.special import betaln
+from xjax.scipy.arguments import horner
+from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.scipy.stats.distribution import POSITIVE, Distribution, log1p_square, standard
 
 __all__ = ["logpdf", "pdf"]
@@ -22,9 +28,25 @@ _t = Distribution("t", df=POSITIVE)
 @_t
 def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x."""
-    z, root = standard(x, loc, scale), lax.sqrt(df)
-    constant = -betaln(0.5 * df, 0.5) - lax.log(root) - lax.log(lax.abs(scale))
-    return constant - 0.5 * (df + 1) * log1p_square(lax.div(z, root))
+    z = standard(x, loc, scale)
+    constant = _log_gamma_ratio(0.5 * df) - 0.5 * math.log(2 * math.pi) - lax.log(lax.abs(scale))
+    return constant - 0.5 * (df + 1) * log1p_square(lax.div(z, lax.sqrt(df)))
+
+
+def _log_gamma_ratio(a: Any) -> Any:
+    """``log(gamma(a + 1/2) / (gamma(a) sqrt(a)))``; from 10 on by the difference of both asymptotic series, which
+    has no large terms."""
+    large = a >= 10
+    few, inverse = jnp.where(large, 1, a), 1 / jnp.where(large, a, 10)
+    plain = lax.lgamma(few + 0.5) - lax.lgamma(few) - 0.5 * lax.log(few)
+    return jnp.where(large, -inverse * horner(inverse * inverse, _ratio_terms()), plain)
+
+
+@functools.cache
+def _ratio_terms() -> np.ndarray:
+    """``2 (1 - 4**-k) B(2 k) / (2 k (2 k - 1))`` for k = 1, 2 ... (from DLMF 5.11.8 at h = 1/2 and 0)."""
+    k = np.arange(1, 11)
+    return 2 * (1 - 4.0 ** -k) * bernoulli_numbers(20)[2::2] / (2 * k * (2 * k - 1))
 
 
 pdf = _t.exp("pdf", logpdf)

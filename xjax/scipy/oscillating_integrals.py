@@ -1,0 +1,146 @@
+"""Integrals of oscillating functions: of sin(t) / t and cos(t) / t, and Fresnel's, of sin and cos of a square.
+
+Near 0 they are power series. Further out each is its limit less a sine and a cosine times two auxiliary functions that
+do not oscillate (DLMF 6.2.17 and 7.2.10): integrals of ``exp(-t) / (t**2 + z**2)`` with a power of t, which the rule of
+Gauss and Laguerre gives as sums of positive terms.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.polynomial.polynomial import polyadd, polymul
+
+import xjax.numpy as jnp
+from xjax.runtime.jit import jit
+from xjax.scipy.arguments import horner, of_reals, rational
+from xjax.transforms.custom_jvp import custom_jvp
+
+_START = 4.0                # of z: up to here the power series lose no more than two bits to cancellation
+
+
+@functools.lru_cache
+def _auxiliary_terms(count: int, power: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients of two numerators and their denominator, of `count` nodes t with weights w: the sums of
+    ``w / (1 + t**2 y)`` and of ``w t / (1 + t**2 y)`` as quotients of polynomials in y, all of whose terms are > 0."""
+    nodes, weights = scipy.special.roots_genlaguerre(count, power)
+    keep = weights > 1e-19
+    across, along, below = np.zeros(1), np.zeros(1), np.ones(1)
+    for t, w in zip(nodes[keep], weights[keep], strict=True):
+        factor = np.array([1, t * t])
+        across = polyadd(polymul(across, factor), w * below)
+        along = polyadd(polymul(along, factor), w * t * below)
+        below = polymul(below, factor)
+    return across, along, below
+
+
+def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
+    """Integrals of ``t**power exp(-t) / (t**2 + z**2)`` times z and times t, inverse = 1 / z <= 1 / 4, 0 included.
+
+    The error of n nodes is about ``exp(-sqrt(8 n z))``.
+    """
+    across, along, below = _auxiliary_terms(45 if inverse.dtype == np.float64 else 11, power)
+    square = inverse * inverse
+    return inverse * rational(square, across, below), square * rational(square, along, below)
+
+
+# -- sine and cosine integrals --------------------------------------------------------------------------------------
+
+def _sici_series(x: Any) -> tuple[Any, Any]:
+    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4."""
+    terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
+    square = x * x
+    cosine = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + square * horner(square, terms[1::2])
+    return x * horner(square, terms[::2]), jnp.where(x > 0, cosine, -np.inf)
+
+
+@custom_jvp
+def _sici(x: Any) -> tuple[Any, Any]:
+    size = jnp.abs(x)
+    near = size <= _START
+    across, along = _auxiliary(1 / jnp.maximum(size, _START), 0.0)
+    turning = jnp.where(jnp.isfinite(size), size, 0)                # both auxiliary functions are 0 at infinity
+    sin, cos = jnp.sin(turning), jnp.cos(turning)
+    sine, cosine = _sici_series(jnp.minimum(size, _START))
+    sine = jnp.where(near, sine, 0.5 * math.pi - (across * cos + along * sin))
+    cosine = jnp.where(near, cosine, across * sin - along * cos)
+    return jnp.copysign(sine, x), jnp.where(x == -np.inf, np.nan, cosine)
+
+
+@_sici.defjvp
+def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return _sici(x), (dx * jnp.sinc(x / math.pi), dx * jnp.cos(x) / x)
+
+
+@jit
+def sici(x: Any) -> tuple[Any, Any]:
+    """The integrals of ``sin(t) / t`` from 0 to x and of ``cos(t) / t`` from infinity to ``abs(x)``, element-wise.
+
+    Returns: (Si, Ci), floats like x.
+
+    >>> [round(float(y), 4) for y in sici(1.0)]
+    [0.9461, 0.3374]
+    """
+    return of_reals("sici", _sici, x)
+
+
+# -- Fresnel's integrals ------------------------------------------------------------------------------------------
+
+_FRESNEL_START = 1.6        # where z, which is pi x**2 / 2, is 4.02
+
+
+def _quarter_turns(x: Any) -> tuple[Any, Any]:
+    """``sin(pi x**2 / 2)`` and ``cos(pi x**2 / 2)``, exact for large x.
+
+    With x = 2 m + f, of which m is whole, ``x**2 / 4`` is a whole number and ``m f + f**2 / 4``.
+    """
+    x = jnp.where(jnp.isfinite(x), x, 0)
+    m = jnp.round(x / 2)
+    f = x - 2 * m
+    turns = m * f
+    angle = 2 * math.pi * (turns - jnp.round(turns) + f * f / 4)
+    return jnp.sin(angle), jnp.cos(angle)
+
+
+def _fresnel_series(x: Any) -> tuple[Any, Any]:
+    """Power series of both, for 0 <= x <= 1.6: terms ``(pi/2)**k x**(2k+1) / (k! (2k+1))``, alternating in pairs."""
+    fourth = jnp.square(jnp.square(x))
+    terms = [(math.pi / 2) ** k / (math.factorial(k) * (2 * k + 1)) * (-1) ** (k // 2) for k in range(36)]
+    return x ** 3 * horner(fourth, terms[1::2]), x * horner(fourth, terms[::2])
+
+
+@custom_jvp
+def _fresnel(x: Any) -> tuple[Any, Any]:
+    size = jnp.abs(x)
+    near = size <= _FRESNEL_START
+    inverse = 1 / jnp.maximum(size, _FRESNEL_START)
+    across, along = _auxiliary(2 / math.pi * inverse * inverse, -0.5)
+    scale = 0.5 / math.sqrt(math.pi) / inverse
+    sin, cos = _quarter_turns(size)
+    sine, cosine = _fresnel_series(jnp.minimum(size, _FRESNEL_START))
+    sine = jnp.where(near, sine, 0.5 - scale * (across * cos + along * sin))
+    cosine = jnp.where(near, cosine, 0.5 + scale * (across * sin - along * cos))
+    return tuple(jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
+
+
+@_fresnel.defjvp
+def _fresnel_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    return _fresnel(*primals), tuple(tangents[0] * part for part in _quarter_turns(*primals))
+
+
+@jit
+def fresnel(x: Any) -> tuple[Any, Any]:
+    """Fresnel's integrals of real numbers, element-wise: of ``sin(pi t**2 / 2)`` and ``cos(pi t**2 / 2)`` from 0 to x.
+
+    Returns: (S, C), floats like x.
+
+    >>> [round(float(y), 4) for y in fresnel(1.0)]
+    [0.4383, 0.7799]
+    """
+    return of_reals("fresnel", _fresnel, x)
