@@ -1,7 +1,7 @@
 """Compiled functions of large arrays: what the CPU forms of sort, argmax, cumsum, random bits, convolutions bring."""
 
 import numpy as np
-from pairs import load, main, shortest
+from pairs import load, main, shortest, wanted
 
 MILLION = 1_000_000
 
@@ -74,6 +74,8 @@ def work(library: str) -> dict[str, float]:
     jax, jnp = load(library)
     out = {}
     for name, (function, *arrays) in cases(jax, jnp).items():
+        if not wanted(name):
+            continue
         compiled, arrays = jax.jit(function), [jnp.asarray(x) for x in arrays]
         out[name] = shortest(lambda compiled=compiled, arrays=arrays: jax.block_until_ready(compiled(*arrays)))
     return out

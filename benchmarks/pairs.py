@@ -19,8 +19,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from turns import in_turn, serve
 
 PEERS = ("jax", "numpy")
+_ONLY = "XJAX_BENCHMARK_ONLY"
 
 
 def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
@@ -45,25 +49,38 @@ def shortest(call: Callable[[], object], seconds: float = 0.3, most: int = 30) -
     return min(times)
 
 
-def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None, peer: str = "jax") -> None:
-    """Run a benchmark script; `limit` gives the ratio that each case must stay below (shown, not asserted)."""
+def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None, peer: str = "jax",
+         together: bool = False, slower_than: float = 0) -> None:
+    """Run a benchmark script.
+
+    Args:
+      limit: the ratio that each case must stay below (shown, not asserted).
+      together: `work` gives the cases of `turns.serve`, and they are timed in turn, one by one.
+      slower_than: show only the cases whose ratio is larger, the largest first.
+    """
     libraries = ("xjax", peer)
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
+    parser.add_argument("--only", help="only cases whose names contain this; not in every script")
     parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
     parser.add_argument("--library", choices=("xjax", *PEERS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.threads:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
-    if args.library:
+    if args.only:
+        os.environ[_ONLY] = args.only
+    if args.library and together:
+        serve(work(args.library), lambda call: shortest(call, 0.03, 10))
+    elif args.library:
         print(json.dumps(work(args.library)))
+    if args.library:
         return
-    rounds = []
-    for i in range(args.pairs):
-        order = libraries if i % 2 == 0 else libraries[::-1]
-        rounds.append({name: _run(name) for name in order})
-    _report(rounds, libraries, limit or {})
+    if together:
+        rounds = in_turn({name: _start(name) for name in libraries}, args.pairs)
+    else:
+        rounds = [{name: _run(name) for name in libraries[::-1 if i % 2 else 1]} for i in range(args.pairs)]
+    _report(rounds, libraries, limit or {}, slower_than)
     if args.json:
         args.json.write_text(json.dumps({"machine": _machine(), "rounds": rounds}, indent=1))
 
@@ -73,24 +90,42 @@ def load(library: str):
     return importlib.import_module(library), importlib.import_module(f"{library}.numpy")
 
 
-def _run(library: str) -> dict[str, float]:
+def wanted(case: str) -> bool:
+    """Whether a case is to run: all do without `--only`."""
+    return os.environ.get(_ONLY, "") in case
+
+
+def _start(library: str, **options: Any) -> subprocess.Popen:
+    """This script for one library."""
     root = str(Path(__file__).resolve().parent.parent)
     env = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
-    out = subprocess.run([sys.executable, sys.argv[0], "--library", library], env=env, capture_output=True, text=True)
-    if out.returncode:
-        sys.exit(f"{library} failed:\n{out.stderr[-2000:]}")
-    return json.loads(out.stdout.splitlines()[-1])
+    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library], env=env, text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
 
 
-def _report(rounds: list[dict], libraries: tuple[str, str], limit: dict[str, float]) -> None:
+def _run(library: str) -> dict[str, float]:
+    process = _start(library, stderr=subprocess.PIPE)
+    out, errors = process.communicate()
+    if process.returncode:
+        sys.exit(f"{library} failed:\n{errors[-2000:]}")
+    return json.loads(out.splitlines()[-1])
+
+
+def _report(rounds: list[dict], libraries: tuple[str, str], limit: dict[str, float], slower_than: float) -> None:
     xjax, peer = libraries
-    print(f"{'case':<28}{f'{xjax} / {peer}':>14}{'spread':>16}{xjax:>12}{peer:>12}   ({len(rounds)} pairs)")
-    for case in rounds[0][xjax]:
-        ratios = sorted(r[xjax][case] / r[peer][case] for r in rounds)
+    cases = [case for case in rounds[0][xjax] if all(case in times for r in rounds for times in r.values())]
+    ratios = {case: sorted(r[xjax][case] / r[peer][case] for r in rounds) for case in cases}
+    if slower_than:
+        cases = sorted(cases, key=lambda case: -statistics.median(ratios[case]))
+        cases = [case for case in cases if statistics.median(ratios[case]) > slower_than]
+        print(f"{len(cases)} of {len(ratios)} cases take more than {slower_than} times as long")
+    width = max(28, *map(len, cases), 0) + 2
+    print(f"{'case':<{width}}{f'{xjax} / {peer}':>14}{'spread':>16}{xjax:>12}{peer:>12}   ({len(rounds)} pairs)")
+    for case in cases:
+        low, middle, high = ratios[case][0], statistics.median(ratios[case]), ratios[case][-1]
         mine, theirs = (statistics.median(r[name][case] for r in rounds) for name in libraries)
         goal = f"   goal {limit[case]:.2f}" if case in limit else ""
-        print(f"{case:<28}{statistics.median(ratios):>14.2f}{f'{ratios[0]:.2f}-{ratios[-1]:.2f}':>16}"
-              f"{_time(mine):>12}{_time(theirs):>12}{goal}")
+        print(f"{case:<{width}}{middle:>14.2f}{f'{low:.2f}-{high:.2f}':>16}{_time(mine):>12}{_time(theirs):>12}{goal}")
 
 
 def _time(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 import zlib
 from collections.abc import Callable
@@ -80,12 +81,20 @@ def _reference(row: Row, arguments: list[Word]) -> Callable | None:
 
 
 def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray]], None]) -> None:
-    """Call `check` with `count` lists of arrays; of a list that fails, hypothesis seeks the simplest such list."""
-    @settings(max_examples=count, deadline=None, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink],
-              suppress_health_check=list(HealthCheck))
-    @given(st.tuples(*[word.strategy() for word in arguments]))
-    def run(xs: tuple[np.ndarray, ...]) -> None:
-        check(list(xs))
+    """Call `check` with `count` lists of arrays; of a list that fails, hypothesis seeks the simplest such list.
+
+    It gets several lists at a time: what hypothesis does around each draw takes longer than most checks. It gives up
+    draws of more than some 1,000 numbers.
+    """
+    numbers = sum(math.prod(word.shape) for word in arguments)
+    together = max(1, min(count, 8, 400 // max(numbers, 1)))
+
+    @settings(max_examples=-(-count // together), deadline=None, derandomize=True, database=None,
+              phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.tuples(*[word.strategy() for word in arguments]), min_size=together, max_size=together))
+    def run(drawn: list[tuple[np.ndarray, ...]]) -> None:
+        for xs in drawn:
+            check(list(xs))
     run()
 
 

@@ -25,19 +25,31 @@ from xjax.ops.sort import sort
 # -- joining ------------------------------------------------------------------------------------------------------
 
 def _arrays(where: str, arrays: Any, dtype: Any = None) -> list[Any]:
-    """The items of a sequence (or the slices of an array), promoted to one dtype."""
-    if isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval"):
-        if not shape_of(arrays):
-            raise bad(where, "needs a sequence of arrays", given={"arrays": str(shape_of(arrays))},
-                      fix="pass a list: [x, y].")
-        arrays = arrange.unstack(asarray(arrays))
+    """The items of a sequence, promoted to one dtype."""
     arrays = list(arrays)
     if not arrays:
-        raise bad(where, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
+        raise _nothing(where)
     found = promote(where, *array_likes(where, arrays))
     if dtype is not None:
         found = [convert_element_type(x, dtype) for x in found]
     return [x if hasattr(x, "aval") else asarray(x) for x in found]
+
+
+def _nothing(where: str) -> Exception:
+    return bad(where, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
+
+
+def _is_array(arrays: Any) -> bool:
+    return isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval")
+
+
+def _whole(where: str, x: Any, dtype: Any) -> Any:
+    """An array whose slices along the first axis are to be joined; that takes a reshape instead of many operands."""
+    if not shape_of(x):
+        raise bad(where, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
+    if not shape_of(x)[0]:
+        raise _nothing(where)
+    return asarray(x, dtype)
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
@@ -47,11 +59,16 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not fit.
     """
     where = "numpy.concatenate"
-    arrays = _arrays(where, arrays, dtype)
+    whole = _is_array(arrays)
+    arrays = _whole(where, arrays, dtype) if whole else _arrays(where, arrays, dtype)
     if axis is None:
-        return arrange.concatenate([ravel(x) for x in arrays], 0)
-    if not arrays[0].ndim:
+        return ravel(arrays) if whole else arrange.concatenate([ravel(x) for x in arrays], 0)
+    rank = arrays.ndim - 1 if whole else arrays[0].ndim
+    if not rank:
         raise bad(where, "0-d arrays have no axis to be joined along", fix="use stack.", exc=ValueError)
+    if whole:
+        axis, (count, *shape) = canonical_axis(axis, rank, where), arrays.shape
+        return reshape(moveaxis(arrays, 0, axis), (*shape[:axis], count * shape[axis], *shape[axis + 1:]))
     return arrange.concatenate(arrays, canonical_axis(axis, arrays[0].ndim, where))
 
 
@@ -64,6 +81,9 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     Raises: ValueError for no array or if shapes differ.
     """
     where = "numpy.stack"
+    if _is_array(arrays):
+        arrays = _whole(where, arrays, dtype)
+        return moveaxis(arrays, 0, canonical_axis(axis, arrays.ndim, where))
     arrays = _arrays(where, arrays, dtype)
     if len({x.shape for x in arrays}) > 1:
         raise bad(where, "the arrays differ in shape", given={f"array {i}": x.aval for i, x in enumerate(arrays)},
@@ -71,9 +91,10 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return arrange.stack(arrays, canonical_axis(axis, arrays[0].ndim + 1, where))
 
 
-def _each(f: Callable, arrays: Any) -> list[Any]:
-    if hasattr(arrays, "aval"):
-        arrays = arrange.unstack(arrays)
+def _each(f: Callable, arrays: Any) -> Any:
+    """The items of a sequence, or the slices of an array as an array, in the shapes that `f` gives them."""
+    if hasattr(arrays, "aval") and arrays.size:
+        return reshape(arrays, (arrays.shape[0], *f(arrays[0]).shape))
     return [f(x) for x in arrays]
 
 
@@ -85,7 +106,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
 def hstack(tup: Any, dtype: Any = None) -> Any:
     """Arrays beside each other: along axis 1, vectors along axis 0."""
     arrays = _each(atleast_1d, tup)
-    return concatenate(arrays, 0 if not arrays or arrays[0].ndim == 1 else 1, dtype)
+    return concatenate(arrays, 0 if not len(arrays) or arrays[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.numpy.composed import power
 from xjax.numpy.creation import asarray, below_diagonal, tri
-from xjax.numpy.manipulate import moveaxis, ravel, take_slices
+from xjax.numpy.manipulate import moveaxis, ravel
 from xjax.numpy.promote import default_int
 from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import to_array_like
@@ -20,6 +20,7 @@ from xjax.ops.elementwise import add
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 from xjax.ops.slice import pad as lax_pad
+from xjax.ops.slice import slice_in_dim
 from xjax.runtime.one_launch import one_launch
 
 
@@ -67,9 +68,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     a = moveaxis(a, (i, j), (-2, -1))
     *outer, n, m = a.shape
     size = max(0, min(n + min(offset, 0), m - max(offset, 0)))
-    steps = np.arange(size, dtype=np.int32)
-    index = (steps - min(offset, 0)) * m + steps + max(offset, 0)
-    return take_slices(reshape(a, (*outer, n * m)), asarray(index.astype(np.int32)), len(outer))
+    start = max(offset, 0) - min(offset, 0) * m if size else 0
+    return slice_in_dim(reshape(a, (*outer, n * m)), start, start + max(size - 1, 0) * (m + 1) + (size > 0), m + 1, -1)
 
 
 def _triangle(where: str, m: Any, k: int, below: bool) -> Any:
