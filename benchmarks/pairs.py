@@ -70,11 +70,9 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
     if args.only:
         os.environ[_ONLY] = args.only
-    if args.library and together:
-        serve(work(args.library), lambda call: shortest(call, 0.03, 10))
-    elif args.library:
-        print(json.dumps(work(args.library)))
     if args.library:
+        found = work(args.library)
+        serve(found, lambda call: shortest(call, 0.03, 10)) if together else print(json.dumps(found))
         return
     if together:
         rounds = in_turn({name: _start(name) for name in libraries}, args.pairs)

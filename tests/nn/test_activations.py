@@ -1,5 +1,6 @@
 """Activations and functions along an axis: values and derivatives against JAX, and against differences in float64."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -101,6 +102,26 @@ def test_gradient_of_masked_rows_is_as_in_jax():
     grads = [library.grad(lambda x, s=library.nn.softmax: (s(x, where=MASK)[np.array([0, 2])] ** 2).sum())(x)
              for library in (xjax, jax)]
     np.testing.assert_allclose(*grads, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 5, 4096, 100_003, 1_000_000])
+def test_one_nan_is_enough(size):
+    """The largest element may lose it; nothing that is computed from the others may."""
+    for place in {0, size // 2, size - 1}:
+        x = np.zeros((2, size), np.float32)
+        x[0, place] = np.nan
+        for axis in (1, 0):
+            touched = np.isnan(x).any(axis, keepdims=True)
+            for along in (nn.softmax, nn.log_softmax):
+                np.testing.assert_array_equal(np.isnan(along(x, axis)), np.broadcast_to(touched, x.shape))
+            for total in (nn.logsumexp, nn.logmeanexp):
+                np.testing.assert_array_equal(np.isnan(total(x, axis, keepdims=True)), touched)
+
+
+def test_softmax_of_a_dtype_without_infinity():
+    x = np.arange(4).astype(ml_dtypes.float8_e4m3fn)
+    want = np.exp([0, 1, 2, 3]) / np.exp([0, 1, 2, 3]).sum()
+    np.testing.assert_allclose(nn.softmax(x).astype(np.float32), want, rtol=2 ** -3)       # 3 bits, a few roundings
 
 
 def test_no_overflow():

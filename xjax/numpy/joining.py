@@ -43,13 +43,19 @@ def _is_array(arrays: Any) -> bool:
     return isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval")
 
 
-def _whole(where: str, x: Any, dtype: Any) -> Any:
-    """An array whose slices along the first axis are to be joined; that takes a reshape instead of many operands."""
+def _slices(where: str, x: Any, dtype: Any) -> Any:
+    """An array whose slices along the first axis are to be joined: that takes a reshape instead of many operands."""
     if not shape_of(x):
         raise bad(where, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
     if not shape_of(x)[0]:
         raise _nothing(where)
     return asarray(x, dtype)
+
+
+def _joined_axis(where: str, axis: int, rank: int) -> int:
+    if not rank:
+        raise bad(where, "0-d arrays have no axis to be joined along", fix="use stack.", exc=ValueError)
+    return canonical_axis(axis, rank, where)
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
@@ -59,17 +65,17 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not fit.
     """
     where = "numpy.concatenate"
-    whole = _is_array(arrays)
-    arrays = _whole(where, arrays, dtype) if whole else _arrays(where, arrays, dtype)
+    if _is_array(arrays):
+        slices = _slices(where, arrays, dtype)
+        if axis is None:
+            return ravel(slices)
+        count, *shape = slices.shape
+        axis = _joined_axis(where, axis, len(shape))
+        return reshape(moveaxis(slices, 0, axis), (*shape[:axis], count * shape[axis], *shape[axis + 1:]))
+    arrays = _arrays(where, arrays, dtype)
     if axis is None:
-        return ravel(arrays) if whole else arrange.concatenate([ravel(x) for x in arrays], 0)
-    rank = arrays.ndim - 1 if whole else arrays[0].ndim
-    if not rank:
-        raise bad(where, "0-d arrays have no axis to be joined along", fix="use stack.", exc=ValueError)
-    if whole:
-        axis, (count, *shape) = canonical_axis(axis, rank, where), arrays.shape
-        return reshape(moveaxis(arrays, 0, axis), (*shape[:axis], count * shape[axis], *shape[axis + 1:]))
-    return arrange.concatenate(arrays, canonical_axis(axis, arrays[0].ndim, where))
+        return arrange.concatenate([ravel(x) for x in arrays], 0)
+    return arrange.concatenate(arrays, _joined_axis(where, axis, arrays[0].ndim))
 
 
 concat = concatenate
@@ -82,8 +88,8 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     """
     where = "numpy.stack"
     if _is_array(arrays):
-        arrays = _whole(where, arrays, dtype)
-        return moveaxis(arrays, 0, canonical_axis(axis, arrays.ndim, where))
+        slices = _slices(where, arrays, dtype)
+        return moveaxis(slices, 0, canonical_axis(axis, slices.ndim, where))
     arrays = _arrays(where, arrays, dtype)
     if len({x.shape for x in arrays}) > 1:
         raise bad(where, "the arrays differ in shape", given={f"array {i}": x.aval for i, x in enumerate(arrays)},
@@ -93,8 +99,10 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
 def _each(f: Callable, arrays: Any) -> Any:
     """The items of a sequence, or the slices of an array as an array, in the shapes that `f` gives them."""
-    if hasattr(arrays, "aval") and arrays.size:
-        return reshape(arrays, (arrays.shape[0], *f(arrays[0]).shape))
+    if hasattr(arrays, "aval"):
+        if arrays.ndim and arrays.size:
+            return reshape(arrays, (arrays.shape[0], *f(arrays[0]).shape))
+        arrays = arrange.unstack(arrays)
     return [f(x) for x in arrays]
 
 

@@ -68,8 +68,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     a = moveaxis(a, (i, j), (-2, -1))
     *outer, n, m = a.shape
     size = max(0, min(n + min(offset, 0), m - max(offset, 0)))
-    start = max(offset, 0) - min(offset, 0) * m if size else 0
-    return slice_in_dim(reshape(a, (*outer, n * m)), start, start + max(size - 1, 0) * (m + 1) + (size > 0), m + 1, -1)
+    first, step = max(offset, 0) - min(offset, 0) * m, m + 1
+    start, stop = (first, first + (size - 1) * step + 1) if size else (0, 0)
+    return slice_in_dim(reshape(a, (*outer, n * m)), start, stop, step, -1)
 
 
 def _triangle(where: str, m: Any, k: int, below: bool) -> Any:

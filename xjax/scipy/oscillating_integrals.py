@@ -49,6 +49,12 @@ def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
     return inverse * rational(square, across, below), square * rational(square, along, below)
 
 
+def _waves(inverse: Any, power: float, sin: Any, cos: Any) -> tuple[Any, Any]:
+    """What a sine integral lacks of its limit, and what a cosine integral exceeds its limit by."""
+    across, along = _auxiliary(inverse, power)
+    return across * cos + along * sin, across * sin - along * cos
+
+
 # -- sine and cosine integrals --------------------------------------------------------------------------------------
 
 def _sici_series(x: Any) -> tuple[Any, Any]:
@@ -63,12 +69,11 @@ def _sici_series(x: Any) -> tuple[Any, Any]:
 def _sici(x: Any) -> tuple[Any, Any]:
     size = jnp.abs(x)
     near = size <= _START
-    across, along = _auxiliary(1 / jnp.maximum(size, _START), 0.0)
     turning = jnp.where(jnp.isfinite(size), size, 0)                # both auxiliary functions are 0 at infinity
-    sin, cos = jnp.sin(turning), jnp.cos(turning)
+    lack, excess = _waves(1 / jnp.maximum(size, _START), 0.0, jnp.sin(turning), jnp.cos(turning))
     sine, cosine = _sici_series(jnp.minimum(size, _START))
-    sine = jnp.where(near, sine, 0.5 * math.pi - (across * cos + along * sin))
-    cosine = jnp.where(near, cosine, across * sin - along * cos)
+    sine = jnp.where(near, sine, 0.5 * math.pi - lack)
+    cosine = jnp.where(near, cosine, excess)
     return jnp.copysign(sine, x), jnp.where(x == -np.inf, np.nan, cosine)
 
 
@@ -120,12 +125,11 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
     size = jnp.abs(x)
     near = size <= _FRESNEL_START
     inverse = 1 / jnp.maximum(size, _FRESNEL_START)
-    across, along = _auxiliary(2 / math.pi * inverse * inverse, -0.5)
+    lack, excess = _waves(2 / math.pi * inverse * inverse, -0.5, *_quarter_turns(size))
     scale = 0.5 / math.sqrt(math.pi) / inverse
-    sin, cos = _quarter_turns(size)
     sine, cosine = _fresnel_series(jnp.minimum(size, _FRESNEL_START))
-    sine = jnp.where(near, sine, 0.5 - scale * (across * cos + along * sin))
-    cosine = jnp.where(near, cosine, 0.5 + scale * (across * sin - along * cos))
+    sine = jnp.where(near, sine, 0.5 - scale * lack)
+    cosine = jnp.where(near, cosine, 0.5 + scale * excess)
     return tuple(jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
 
 
