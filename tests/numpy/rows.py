@@ -231,7 +231,7 @@ rows("packbits", I, (B, 1), (B, 0, "little"), X, (I, {"bitorder": "x"}), (B[:, :
 rows("unpackbits", np.uint8(5), U[0], (U, 0, None, "little"), (U[0], {"count": 10}), (U[0], {"count": -3}),
      (U, 1, 40), I)
 rows("frexp", X, I, (np.array([0, -0.0, np.inf, np.nan, 1, -3.5, 3e38], np.float32),), 3, H, C)
-rows("spacing", X, I, (np.array([0, -0.0, np.inf, np.nan, 1, -3.5, 3e38], np.float32),), H, C, 1e-38)
+rows("spacing", X, I, (np.array([0, -0.0, np.inf, np.nan, 1, -3.5, np.finfo("f").min], np.float32),), H, C, 1e-38)
 rows("i0", X, 2, H)
 rows("bartlett blackman hamming hanning", 5, 4, 1, 0, -1)
 rows("kaiser", (5, 2.0), (4, 3), (1, 2.0), (0, 2.0))

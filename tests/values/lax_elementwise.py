@@ -28,7 +28,8 @@ def table(names, *signatures, **options):
 
 UNARY = [
     *table("neg=negative square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]")),
-    *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]:edges", grad=(*D, "c16[3]")),
+    *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]", grad=(*D, "c16[3]")),
+    Row("lax.abs", ("c8[3]:edges", "c16[3]:edges"), id="edges"),            # of nan + inf i: NumPy has inf, XLA nan
     *table("sign", *FLOATS, *INTS, "c8[3]", grad=D),     # of an infinite complex number: NaN, as in JAX
     *table("floor ceil is_finite=isfinite", *FLOATS, grad=D),
     *table("sin cos tan exp sinh cosh tanh asinh atan", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),

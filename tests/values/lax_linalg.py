@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from tests.values.linalg import adjoint
+from tests.values.linalg import adjoint, by_size
 from tests.values.row import rows
 
 
@@ -21,11 +21,6 @@ def t(x):
 def sizes(x):
     """Absolute values with a derivative at complex numbers too."""
     return (x * x.conj()).real
-
-
-def by_size(values):
-    """Eigenvalues in one order."""
-    return values[abs(values).argsort()]
 
 
 def _reflectors(a, taus):
@@ -102,7 +97,7 @@ EIGENVALUES = [
                                                 compute_right_eigenvectors=False)[0]), D, grad=(D, DC), id="values"),
     *matrix_rows("hessenberg", lambda f, x: f(x), "f4[3,3]", "f8[2,4,4]", "c8[3,3]"),
     *matrix_rows("tridiagonal", lambda f, x: (f(x)[1:], f(x, lower=False)[1:]), *SYMMETRIC),
-    *matrix_rows("schur", lambda f, x: [(u @ s @ adjoint(u), s.diagonal()) for s, u in [f(x)]], *SQUARE,
+    *matrix_rows("schur", lambda f, x: [(u @ s @ adjoint(u), by_size(s.diagonal())) for s, u in [f(x)]], *SQUARE,
                  oracle=linalg.schur),
 ]
 

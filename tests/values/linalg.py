@@ -22,6 +22,11 @@ def adjoint(x):
     return x.conj().swapaxes(-1, -2)
 
 
+def by_size(values):
+    """Eigenvalues in one order."""
+    return values[abs(values).argsort()]
+
+
 def _masked(x):
     """The matrix with a last row of zeros: its rank is one less, in any precision."""
     return x * (np.arange(x.shape[-1])[:, None] < x.shape[-1] - 1)

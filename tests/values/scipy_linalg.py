@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from tests.values.linalg import adjoint, by_size
 from tests.values.row import rows
 
 SQUARE = ("f8[3,3]:regular", "f4[2,3,3]:regular", "c8[3,3]:regular", "i4[2,2]:regular", "f4[0,0]")
@@ -23,10 +24,6 @@ VECTORS = ("f8[3]", "f4[2,4]", "c8[3]", "i4[4]", "bf[2]")
 D, DD = ("f8[3,3]:regular",), ("f8[3,3]:regular f8[3,2]",)
 SMALL = ("f8[3,3]:small", "f4[2,2,2]:small", "c8[3,3]:small", "f4[2,2]")
 N = "scipy.linalg"
-
-
-def adjoint(x: Any) -> Any:
-    return x.conj().swapaxes(-1, -2)
 
 
 def hermitian(x: Any) -> Any:
@@ -68,8 +65,9 @@ def polar(x: Any, side: str = "right", **_: Any) -> Any:
 
 
 def basis_and_triangle(f: Any, x: Any) -> Any:
-    found = [f(x), f(x, output="complex")]
-    return [(abs(t), z @ t @ adjoint(z)) for t, z in found]
+    """Rounding decides in which order the eigenvalues come, and with it what stands beside them."""
+    below = np.tri(len(x), k=-1)
+    return [(by_size(t.diagonal()), abs(t) * below, z @ t @ adjoint(z)) for t, z in (f(x), f(x, output="complex"))]
 
 
 def complex_form(f: Any, t: Any, z: Any) -> Any:

@@ -21,7 +21,7 @@ from xjax.ops.bitwise import bitwise_and, bitwise_or, clz, shift_left, shift_rig
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.compare import eq, gt, ne, select
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
-from xjax.ops.elementwise import div, is_finite, mul, sub
+from xjax.ops.elementwise import add, div, is_finite, mul, sub
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
@@ -148,6 +148,7 @@ class _Format:
         self.exponent_mask = self.uint.type((1 << info.bits - info.nmant - 1) - 1)
         self.fraction_mask = self.uint.type((1 << info.nmant) - 1)
         self.sign_mask = self.uint.type(1 << info.bits - 1)
+        self.magnitude_mask = ~self.sign_mask
         self.bias = int(self.exponent_mask) // 2
 
     def number(self, value: int) -> np.generic:
@@ -186,7 +187,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     half = form.number((form.bias - 1) << form.fraction_bits)
     sign = bitwise_and(bits, form.sign_mask)
     mantissa = bitcast_convert_type(bitwise_or(bitwise_or(sign, half), fraction), x.dtype)
-    magnitude = bitwise_and(bits, form.number(~int(form.sign_mask) & (1 << width) - 1))
+    magnitude = bitwise_and(bits, form.magnitude_mask)
     plain = bitwise_and(is_finite(x), ne(magnitude, form.number(0)))
     return choose(plain, mantissa, x), choose(plain, select(is_subnormal, small, field), np.int32(0))
 
@@ -195,7 +196,8 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 def spacing(x: Any, /) -> Any:
     """Distance from x to the next number of its dtype away from 0, with the sign of x, element-wise.
 
-    Args: x: real[...]; integers become floats. The result is nan for infinities and nan.
+    Args: x: real[...]; integers become floats. The result is nan for infinities and nan, and infinite for the largest
+      numbers, after which infinity comes.
     """
     where = "numpy.spacing"
     refuse_complex(where, x, exc=ValueError)
@@ -206,6 +208,8 @@ def spacing(x: Any, /) -> Any:
     normal = shift_left(sub(exponent, lax_min(exponent, width)), width)
     subnormal = shift_left(form.number(1), sub(lax_min(lax_max(exponent, form.number(1)), width), form.number(1)))
     size = select(gt(exponent, width), normal, _repeated_like(subnormal, normal))
+    following = add(bitwise_and(bits, form.magnitude_mask), form.number(1))
+    size = select(is_finite(bitcast_convert_type(following, x.dtype)), size, following)
     out = bitcast_convert_type(bitwise_or(size, bitwise_and(bits, form.sign_mask)), x.dtype)
     return choose(is_finite(x), out, scalar_like(x, np.nan))
 
