@@ -8,6 +8,7 @@ from scipy import special
 
 import xjax
 from xjax import random
+from xjax.core.key_types import KEY_TYPES
 from xjax.random import threefry
 
 
@@ -118,11 +119,12 @@ COUNTS = {
 }
 
 
+@pytest.mark.parametrize("impl", KEY_TYPES)
 @pytest.mark.parametrize("name", COUNTS)
-def test_counts(name):
+def test_counts(name, impl):
     n = 4000
     draw, cdf = COUNTS[name]
-    x = np.asarray(draw(random.PRNGKey(5), (n,)), np.float64)
+    x = np.asarray(draw(random.key(5, impl=impl), (n,)), np.float64)
     for i in np.unique(x)[:-1]:
         assert abs(np.mean(x <= i) - cdf(i)) < 1.95 / math.sqrt(n)
 

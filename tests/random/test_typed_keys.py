@@ -62,8 +62,9 @@ def test_streams_equal_those_of_jax(impl, partitionable):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("impl", IMPLS)
-@pytest.mark.parametrize("name", [n for n in ROWS if n not in DRAWN])
+@pytest.mark.parametrize(("name", "impl"), [
+    (name, impl) for name in ROWS if name not in DRAWN for impl in IMPLS
+    if impl == "threefry2x32" or not name.startswith("poisson")])           # which JAX draws from no other kind of key
 def test_every_stream_equals_that_of_jax(name, impl):
     ours, theirs = (ROWS[name](library.random, library.random.key(7, impl=impl)) for library in (xjax, jax))
     if is_inexact(theirs):
