@@ -12,12 +12,14 @@ HEADS, TOKENS, VOCABULARY = 8, 128, 512
 
 def mlp_params(layers: int, width: int, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(seed)
-    return [(rng.normal(size=(width, width)).astype(np.float32) / np.sqrt(width), np.zeros(width, np.float32))
+    return [((rng.normal(size=(width, width)) / np.sqrt(width)).astype(np.float32), np.zeros(width, np.float32))
             for _ in range(layers)]
 
 
-def mlp_loss(jnp: Any) -> Callable:
+def mlp_loss(jax: Any) -> Callable:
     """Mean square of the last layer of a tanh MLP."""
+    jnp = jax.numpy
+
     def loss(params, x):
         for w, b in params:
             x = jnp.tanh(jnp.dot(x, w) + b)

@@ -23,7 +23,7 @@ from typing import Any
 
 from turns import in_turn, serve
 
-PEERS = ("jax", "numpy")
+PEERS = ("jax", "numpy", "torch")
 _ONLY = "XJAX_BENCHMARK_ONLY"
 
 

@@ -21,7 +21,7 @@ def work(library: str) -> dict[str, float]:
         return f
 
     def loss():                             # a new function each time: nothing is cached
-        return jax.grad(mlp_loss(jnp))
+        return jax.grad(mlp_loss(jax))
 
     return {"staging of 1,000 operations": _staging(jax, thousand, x[0], x[1]),
             "staging of the gradient": _staging(jax, loss, params, x),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
-_SHARDED_TYPES = ("types do not carry shardings here: the compiler chooses them, from in_shardings, out_shardings and "
+_SHARDED_TYPES = ("types do not carry shardings here: the compiler chooses them, from those of the arguments and "
                   "with_sharding_constraint; manual code is shard_map's")
 _INTERNAL = "part of JAX's private extension surface"
 _TOKENS = "tokens order effects inside JAX; here the order of callbacks is kept by `ordered=True`"
