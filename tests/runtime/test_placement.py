@@ -132,3 +132,37 @@ def test_live_arrays_and_processes():
 def test_one_device_mesh():
     one = NamedSharding(Mesh(xjax.devices()[:1], "x"), P("x"))
     np.testing.assert_array_equal(xjax.jit(lambda x: lax.with_sharding_constraint(x, one) + 1)(X), X + 1)
+
+
+@pytest.mark.parametrize("spec", [P(), P("x"), P("y", "x"), P(("x", "y"))], ids=str)
+def test_parts_of_an_array(spec):
+    jax = pytest.importorskip("jax")
+    there = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y")),
+                                       jax.P(*spec))
+    ours, theirs = xjax.device_put(X, NamedSharding(MESH, spec)), jax.device_put(X, there)
+    assert ours.is_fully_replicated == theirs.is_fully_replicated and ours.is_fully_addressable
+    assert ours.on_device_size_in_bytes() == theirs.on_device_size_in_bytes()
+    expected = {s.device.id: s for s in theirs.global_shards}
+    for k, shard in enumerate(ours.global_shards):
+        other = expected[shard.device.id]
+        assert shard.replica_id == other.replica_id
+        np.testing.assert_array_equal(shard.data, X[shard.index])
+        np.testing.assert_array_equal(shard.data, other.data)
+        np.testing.assert_array_equal(ours.addressable_data(k), shard.data)
+    with pytest.raises(IndexError, match="(?s)no part 4.*fix:"):
+        ours.addressable_data(4)
+    with pytest.raises(ValueError, match="(?s)an address on each.*fix:"):
+        ours.unsafe_buffer_pointer()
+
+
+def test_memory_of_an_array():
+    import ctypes
+
+    x = jnp.arange(5, dtype=jnp.int32)
+    assert x.on_device_size_in_bytes() == 20 and x.is_fully_replicated
+    memory = (ctypes.c_int32 * 5).from_address(x.block_until_ready().unsafe_buffer_pointer())
+    assert list(memory) == [0, 1, 2, 3, 4]
+    x.delete()
+    for use in (x.on_device_size_in_bytes, x.unsafe_buffer_pointer, lambda: x.addressable_shards):
+        with pytest.raises(RuntimeError, match="deleted"):
+            use()

@@ -22,7 +22,7 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
-_TRACED = tuple(option.name for option in OPTIONS.values() if option.traced)
+_TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh")
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
@@ -44,6 +44,8 @@ class Config(threading.local):
     # The trace key; None in a thread that overrides an option of it, which has (number of updates seen, key) instead.
     common_key: TraceKey | None = None
     _own_key: tuple[int, TraceKey | None] = (-1, None)
+    # The mesh of `with mesh:`. No option, but of the trace key too: a PartitionSpec in a function means a place on it.
+    mesh: Any = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise bad(

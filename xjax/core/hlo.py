@@ -149,7 +149,7 @@ class Module:
         self._count = 0
 
     def mesh(self, mesh: Any) -> str:
-        """Name of a device mesh, declared in this module."""
+        """Name of a device mesh, declared in this module; the first one orders the devices that it runs on."""
         return self.meshes.setdefault(mesh, f"mesh{len(self.meshes) or ''}")
 
     def number(self) -> int:
@@ -157,7 +157,8 @@ class Module:
         return self._count
 
     def text(self) -> str:
-        return "\n".join([mesh.sdy_text(name) for mesh, name in self.meshes.items()] + self.functions)
+        first = next(iter(self.meshes), None)
+        return "\n".join([mesh.sdy_text(name, first) for mesh, name in self.meshes.items()] + self.functions)
 
 
 class Builder:

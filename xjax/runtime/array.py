@@ -6,6 +6,7 @@ An `Array` holds jaxlib's buffer, its aval and its sharding, and nothing else; m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -171,6 +172,22 @@ class Array:
     def is_ready(self) -> bool:
         return self._buf.is_ready()
 
+    def on_device_size_in_bytes(self) -> int:
+        """The memory that the array takes on all its devices, padding included."""
+        if self._buf.is_deleted():
+            raise deleted(self)
+        return self._buf.on_device_size_in_bytes()
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the array's memory on its device; it is valid as long as the array lives."""
+        if self._buf.is_deleted():
+            raise deleted(self)
+        if len(self.sharding.devices) > 1:
+            raise bad("Array.unsafe_buffer_pointer", "an array on several devices has an address on each",
+                      given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
+                      fix="take a part: x.addressable_data(0).unsafe_buffer_pointer().", exc=ValueError)
+        return self._buf.unsafe_buffer_pointer()
+
     def copy_to_host_async(self) -> None:
         """Start the copy to the host; on a CPU there is nothing to copy."""
         if self._buf.is_deleted():
@@ -199,26 +216,59 @@ class Array:
         return len(self.sharding.devices) > 1 or self.sharding is not default_sharding()
 
     @property
-    def addressable_shards(self) -> list[Shard]:
-        """The parts, one for each device of this process, in the order of the sharding's devices."""
-        devices = self.sharding.addressable_list
-        pieces = xla.shards(self._buf) if len(self.sharding.devices) > 1 else [self._buf]
-        indices = self.sharding.devices_indices_map(self.shape)
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can reach every part."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts, one for each device, in the order of the sharding's devices; no `data` of other processes."""
+        pieces = dict(zip(self.sharding.addressable_list, self._pieces(), strict=True))
         aval = ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
-        return [Shard(d, indices[d], Array(piece, aval, on(d)))
-                for d, piece in zip(devices, pieces, strict=True)]
+        copies: Counter = Counter()
+        out = []
+        for device, index in self.sharding.devices_indices_map(self.shape).items():
+            where = tuple((part.start, part.stop) for part in index)
+            data = Array(pieces[device], aval, on(device)) if device in pieces else None
+            out.append(Shard(device, index, copies[where], data))
+            copies[where] += 1
+        return out
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts on devices of this process, in the order of the sharding's devices."""
+        return [shard for shard in self.global_shards if shard.data is not None]
+
+    def addressable_data(self, index: int) -> Array:
+        """The part on one device of this process, by its place among `addressable_shards`."""
+        pieces = self._pieces()
+        if not -len(pieces) <= index < len(pieces):
+            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
+                      f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
+        return self.addressable_shards[index].data
+
+    def _pieces(self) -> list[xla.Buffer]:
+        if self._buf.is_deleted():
+            raise deleted(self)
+        return xla.shards(self._buf) if len(self.sharding.devices) > 1 else [self._buf]
 
 
 class Shard:
-    """One device's part of an array: `device`, `index` (slices into the whole) and `data`."""
+    """One device's part of an array: `device`, `index` (slices into the whole), `data`, and `replica_id`, the number of
+    this copy among those of the same part."""
 
-    __slots__ = ("device", "index", "data")
+    __slots__ = ("device", "index", "replica_id", "data")
 
-    def __init__(self, device: Any, index: tuple[slice, ...], data: Array):
-        self.device, self.index, self.data = device, index, data
+    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int, data: Array | None):
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
 
     def __repr__(self) -> str:
-        return f"Shard(device={self.device}, index={self.index}, data={self.data})"
+        return f"Shard(device={self.device}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> Array:

@@ -16,6 +16,15 @@ _POSITION = re.compile(r'(?:^|\s)"?-"?:(\d+):(\d+):? (?:error: )?(.*)', re.MULTI
 _BEFORE, _SHOWN = 120, 200  # characters of a long line: before the fault, and in all
 
 
+def of_option(message: str) -> ValueError | None:
+    """The house error for an option that XLA refuses; None if `message` is of something else."""
+    if "compile option" not in message and "While setting option" not in message:
+        return None
+    what = message.partition(": ")[2].strip().rstrip(".")
+    return bad("compiler_options", f"XLA refuses one: {what[:1].lower()}{what[1:]}",
+               fix='pass XLA flags as a dict, such as {"xla_cpu_enable_fast_math": False}.', exc=ValueError)
+
+
 def at_line(message: str, text: str) -> CompileError | None:
     """The house error for a fault at some line of `text`; None if `message` names no line."""
     if (found := _POSITION.search(message)) is None:

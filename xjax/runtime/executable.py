@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,14 +25,30 @@ from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
 
+# Names and values of XLA's flags for one program.
+Options = tuple[tuple[str, str | bool | int | float], ...]
+
 # One operation takes 6 to 40 ms to compile; level 1 saves a third of that and costs nothing at this size.
 EAGER_LEVEL = 1
+
+
+def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
+    """`compiler_options` as a user writes them.
+
+    Raises: TypeError if they are no dict of names with booleans, numbers or strings.
+    """
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or not all(
+            isinstance(k, str) and isinstance(v, (str, bool, int, float)) for k, v in given.items()):
+        raise bad(where, "compiler_options are names of XLA's flags with booleans, numbers or strings",
+                  {"compiler_options": repr(given)}, 'pass a dict such as {"xla_cpu_enable_fast_math": False}.')
+    return tuple(sorted(given.items()))
 
 
 class Executable:
     """A loaded program: `executable(arrays) -> list of arrays`."""
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "_told")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "told")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
                  out_shardings: Sequence[Sharding], told: Sequence[Callable[[Any], None]] = ()):
@@ -42,7 +58,7 @@ class Executable:
         # Hot paths write `execute(bufs).consume_with_handlers(handlers)` themselves: it gives the list of arrays.
         self.execute = loaded.execute_sharded
         self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self._told = tuple(told)            # functions that take the token of each launch: see `_told`
+        self.told = tuple(told)            # functions that take the token of each launch: see `_told`
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
@@ -54,17 +70,17 @@ class Executable:
 
     def launch(self, bufs: list[xla.Buffer]) -> list[Array]:
         """Launch on buffers that lie where the program wants them."""
-        if not self._told:
+        if not self.told:
             return self.execute(bufs).consume_with_handlers(self.handlers)
         out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-        for tell in self._told:
+        for tell in self.told:
             tell(token)
         return out
 
     @property
     def is_plain(self) -> bool:
         """Whether a launch is `execute`, and nobody needs its token."""
-        return not self._told
+        return not self.told
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -108,27 +124,28 @@ def _host_error(text: str) -> Exception | None:
 
 @lru_cache(maxsize=512)
 def _compiled(text: str, devices: tuple, on_disk: bool, optimization_level: int | None,
-              propagate_outputs: tuple[bool, ...]) -> xla.Executable:
+              propagate_outputs: tuple[bool, ...], options: Options) -> xla.Executable:
     """The loaded program of a module. Functions made anew in a loop give the same text, and do not compile again."""
     compile_ = compile_cache.compile_cached if on_disk else xla.compile
     return compile_(devices[0].client, text, devices, num_partitions=len(devices),
-                    optimization_level=optimization_level, propagate_outputs=propagate_outputs)
+                    optimization_level=optimization_level, propagate_outputs=propagate_outputs,
+                    options=dict(options))
 
 
 backend.on_clear(_compiled.cache_clear)
 
 
 def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, devices: tuple, on_disk: bool,
-             level: int | None, propagate_outputs: tuple[bool, ...]) -> xla.Executable:
+             level: int | None, propagate_outputs: tuple[bool, ...], options: Options = ()) -> xla.Executable:
     """`_compiled`, with a line in the log if it was not remembered; a program with callbacks never is."""
     level = 0 if config.disable_most_optimizations else level
     misses, start = _compiled.cache_info().misses, time.perf_counter()
     if module.callbacks:
         loaded = xla.compile(devices[0].client, module.text, devices, num_partitions=len(devices),
                              optimization_level=level, propagate_outputs=propagate_outputs,
-                             host_callbacks=module.callbacks)
+                             options=dict(options), host_callbacks=module.callbacks)
     else:
-        loaded = _compiled(module.text, devices, on_disk, level, propagate_outputs)
+        loaded = _compiled(module.text, devices, on_disk, level, propagate_outputs, options)
     if module.callbacks or _compiled.cache_info().misses != misses:
         log_step("compiled", name, avals, time.perf_counter() - start)
         dump_program(module.text)
@@ -154,33 +171,33 @@ def clear_compiled() -> None:
 
 
 def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
-         optimization_level: int | None = None, name: str = "",
-         told: Sequence[Callable[[Any], None]] = ()) -> Executable:
+         optimization_level: int | None = None, name: str = "", told: Sequence[Callable[[Any], None]] = (),
+         options: Options = ()) -> Executable:
     """Compile a one-device module for `device`; `name` is for the log."""
     sharding = on(device)
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
-    loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, ())
+    loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
     return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals), told)
 
 
-def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = ()) -> Executable:
+def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = (),
+                    options: Options = ()) -> Executable:
     """Executable of a program without constants, for one device."""
     module = lower_program(closed, name, donated=donated, platform=device.platform)
     return load(module, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
-                told=_told(closed, module, device, sharded=False))
+                told=_told(closed, module, device, sharded=False), options=options)
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
-                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = ()) -> Executable:
+                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = (),
+                    options: Options = ()) -> Executable:
     """Executable of a global program over the devices of `mesh`; XLA chooses the result shardings that are None."""
-    ins, outs = map(physical, closed.in_avals), [physical(a) for a in closed.out_avals]
-    sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, ins, strict=True)],
-                    [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, outs, strict=True)])
+    module = _sharded_module(closed, name, mesh, in_shardings, out_shardings, donated)
     devices = tuple(mesh.devices.flat)
-    module = lower_program(closed, name, shardings=sdy, donated=donated, platform=devices[0].platform)
     loaded = _compile(name, closed.in_avals, module, devices, config.cache_compiled_functions, None,
-                      tuple(s is None for s in out_shardings))
+                      tuple(s is None for s in out_shardings), options)
+    outs = [physical(a) for a in closed.out_avals]
     chosen = list(out_shardings)
     if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
@@ -189,26 +206,65 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     return Executable(loaded, closed.out_avals, in_shardings, chosen, _told(closed, module, devices[0], sharded=True))
 
 
-def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array],
-                       donated: Sequence[bool] = ()) -> Executable:
-    """The executable of a program for arguments that lie where these do; remembered on the program."""
-    mesh = mesh_of(args)
-    if mesh is None:
-        mesh = mesh_in(closed)
-    if mesh is None:
-        device = device_of(args)
-        key = ("executable", name, device, tuple(donated), config.trace_key())
-        found = closed.memo.get(key)
-        if found is None:
-            found = closed.memo[key] = compile_program(closed, name, device, donated)
-        return found
-    shardings = tuple(named(x.sharding, mesh) for x in args)
-    key = ("sharded executable", name, shardings, tuple(donated), config.trace_key())
+def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
+                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool]) -> ModuleText:
+    ins, outs = map(physical, closed.in_avals), map(physical, closed.out_avals)
+    sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, ins, strict=True)],
+                    [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, outs, strict=True)])
+    return lower_program(closed, name, shardings=sdy, donated=donated, platform=mesh.devices_flat[0].platform)
+
+
+def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array], donated: Sequence[bool] = (),
+                       options: Options = (), wanted: Sequence[Sharding | None] = ()) -> Executable:
+    """The executable of a program for arguments that lie where these do; remembered on the program.
+
+    Args:
+      wanted: shardings that the program constrains its results to, so that these carry them as they were written.
+    """
+    mesh = _mesh_to_run_on(closed, name, args)
+    where = device_of(args) if mesh is None else (mesh, *[named(x.sharding, mesh) for x in args])
+    key = ("executable", name, where, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
     if found is None:
-        outs = [None] * len(closed.out_avals)
-        found = closed.memo[key] = compile_sharded(closed, name, mesh, shardings, outs, donated)
+        if mesh is None:
+            found = compile_program(closed, name, where, donated, options)
+        else:
+            found = compile_sharded(closed, name, mesh, where[1:], [None] * len(closed.out_avals), donated, options)
+            if wanted:
+                found = _with_results(found, wanted)
+        closed.memo[key] = found
     return found
+
+
+def program_module(closed: ClosedJaxpr, name: str, args: Sequence[Any], donated: Sequence[bool] = ()) -> ModuleText:
+    """The text that `program_executable` compiles."""
+    mesh = _mesh_to_run_on(closed, name, args)
+    if mesh is None:
+        return lower_program(closed, name, donated=donated, platform=device_of(args).platform)
+    return _sharded_module(closed, name, mesh, [named(x.sharding, mesh) for x in args],
+                           [None] * len(closed.out_avals), donated)
+
+
+def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Executable:
+    """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
+    shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
+                 for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
+    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.told)
+
+
+def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
+    """The mesh of the arguments, else that of the program; None: one device.
+
+    Raises: ValueError if both have one, of different devices.
+    """
+    mesh, inside = mesh_of(args), mesh_in(closed)
+    if mesh is None or inside is None:
+        return mesh or inside
+    if set(mesh.devices_flat) != set(inside.devices_flat):
+        raise bad(f"jit `{name}`", "an argument lies on other devices than the program is for",
+                  {"devices of the argument": mesh.device_ids.tolist(), "of the program": inside.device_ids.tolist()},
+                  "move the argument with xjax.device_put, or use one mesh.", exc=ValueError)
+    return mesh
 
 
 def device_of(args: Sequence[Array]) -> Any:

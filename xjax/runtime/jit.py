@@ -11,7 +11,7 @@ import operator
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xjax.core.calls import argument_names, flatten_function, function_name
@@ -23,9 +23,10 @@ from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatt
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.array import Array, on, put, to_array
 from xjax.runtime.backend import devices
+from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import Executable, launch_error, program_executable
+from xjax.runtime.executable import Executable, Options, as_options, launch_error, program_executable
 from xjax.runtime.jit_primitive import jit_p
 from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import StaticArguments
@@ -72,14 +73,16 @@ class _WatchedLaunch(_Launch):
 class Jitted:
     """A compiled function, made by `jit`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None):
+    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None,
+                 shardings: CallShardings | None = None, options: Options = ()):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
         self._device = device               # where to run; None: where the arguments lie
+        self._shardings, self._options = shardings, options
         self._name = function_name(fun)
         self._launches: dict[tuple, _Launch] = {}
         self._plain: dict[tuple, tuple] = {}
-        self._traces = _traces_of(fun)
+        self._traces = _traces_of(fun) if shardings is None else {}
         _all_jitted.add(self)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
@@ -117,6 +120,8 @@ class Jitted:
             with default_device(self._device):
                 leaves = [put(self._argument(x, i, tree), on(self._device)) for i, x in enumerate(leaves)]
                 return self._call_general(leaves, tree, static)
+        if self._shardings is not None:
+            return self._call_general(leaves, tree, static)
         home = leaves[0].sharding if leaves and type(leaves[0]) is Array else None
         avals = []
         for x in leaves:
@@ -135,6 +140,8 @@ class Jitted:
     def _call_general(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         """Call with arguments that are no arrays yet, or do not all lie on one device."""
         leaves = [x if type(x) is Array else self._argument(x, i, tree) for i, x in enumerate(leaves)]
+        if self._shardings is not None:
+            leaves = self._shardings.put_arguments(leaves, tree)
         key = (tree, static, config.trace_key(), tuple([x.sharding for x in leaves]), tuple([x.aval for x in leaves]))
         launch = self._launches.get(key)
         if launch is None:
@@ -157,7 +164,8 @@ class Jitted:
         if any(donated):
             self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
         donated = [False] * len(consts) + donated
-        executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated))
+        executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
+                                        traced.out_shardings)
         if watching:
             return _WatchedLaunch((executable, consts, traced.out_tree), f"jit `{self._name}`",
                                   lambda leaves: self._run_python(leaves, tree, static))
@@ -183,6 +191,12 @@ class Jitted:
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
     def _call_traced(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+        if self._options:
+            raise bad(f"jit `{self._name}`", "compiler_options are of a whole program, and this is a part of one",
+                      given={"compiler_options": dict(self._options)},
+                      fix="give them to the outermost jit: jit(grad(f), compiler_options=...).", exc=ValueError)
+        if self._shardings is not None:
+            leaves = self._shardings.constrain_arguments(leaves, tree)
         traced = self._trace([typeof(x) for x in leaves], tree, static)
         if self._inline:
             out = traced.program(*traced.consts, *leaves)
@@ -201,6 +215,8 @@ class Jitted:
 
     def _trace_now(self, avals: Sequence[ShapedArray], tree: Any, static: Any, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
+        if self._shardings is not None:
+            fun = self._shardings.constraining_results(fun)
         where = f"jit `{self._name}`"
         refuse_tracing(where, avals)
         args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
@@ -213,16 +229,18 @@ class Jitted:
         log_step("traced", where, avals, time.perf_counter() - start)
         program, consts = hoist_consts(closed)
         warn_of_large(where, consts)
-        return Program(program, list(consts), flat.out_tree)
+        outs = () if self._shardings is None else self._shardings.of_results(flat.out_tree)
+        return Program(program, list(consts), flat.out_tree, outs)
 
     # -- looking inside -------------------------------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
-        arguments = [Argument(a, placement(x), d)
-                     for a, x, d in zip(avals, leaves, self._static.donated_leaves(tree), strict=True)]
-        return Traced(program, arguments, tree, self._name)
+        wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
+        arguments = [Argument(a, placement(x) if s is None else s, d)
+                     for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
+        return Traced(program, arguments, tree, self._name, self._options)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program as StableHLO for arguments of these types, before compilation."""
@@ -280,7 +298,8 @@ def _describe_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, static
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | None = None,
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool = False,
-        device: Any = None, backend: str | None = None) -> Any:
+        device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
+        compiler_options: Mapping[str, Any] | None = None) -> Any:
     """Compiled version of a function; also a decorator, with or without arguments.
 
     The function is traced once for each combination of argument structure, shapes, dtypes and static values.
@@ -293,8 +312,14 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
       device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
         would rather have arguments choose: put them there with `device_put`.
+      in_shardings, out_shardings: how arguments and results are cut over devices: a `NamedSharding`, or a
+        `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
+        without the static ones (of the result). None: as the arguments lie; as the compiler likes. Arguments that lie
+        otherwise are moved, where JAX refuses those that were put somewhere on purpose.
+      compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
 
-    Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable.
+    Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if
+      shardings do not match the arguments or cannot cut them evenly.
 
     >>> f = xjax.jit(lambda x: x * 2)
     >>> float(f(3.0))
@@ -303,11 +328,21 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-                                 keep_unused=keep_unused, inline=inline, device=device, backend=backend)
+                                 keep_unused=keep_unused, inline=inline, device=device, backend=backend,
+                                 in_shardings=in_shardings, out_shardings=out_shardings,
+                                 compiler_options=compiler_options)
     if not callable(fun):
         raise bad("jit", "needs a function", given={"fun": repr(fun)[:80]}, fix="write jit(f), not jit(f(x)).")
     if device is not None and backend is not None:
         raise bad("jit", "takes a device or a backend, not both", given={"device": device, "backend": backend},
                   fix="pass the device alone.", exc=ValueError)
+    where = f"jit `{function_name(fun)}`"
+    shardings = None
+    if in_shardings is not None or out_shardings is not None:
+        if device is not None or backend is not None:
+            raise bad(where, "takes a device or shardings, not both", given={"device": device, "backend": backend},
+                      fix="leave the device out.", exc=ValueError)
+        shardings = CallShardings(where, in_shardings, out_shardings)
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jitted(fun, static, inline, device if backend is None else devices(backend)[0])
+    return Jitted(fun, static, inline, device if backend is None else devices(backend)[0], shardings,
+                  as_options(where, compiler_options))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.runtime import backend
 from xjax.runtime.xla import Device
@@ -108,10 +109,14 @@ class Mesh:
     Args:
       devices: array (or nested lists) of distinct devices.
       axis_names: one name for each axis of `devices`; a single name may stand alone.
-    Raises: ValueError where names and axes do not match, or a device or name occurs twice.
+      axis_types: `AxisType.Auto` for each axis, if anything.
+    Raises: ValueError where names and axes do not match, or a device or name occurs twice; NotImplementedError for
+      another axis type.
     """
 
-    def __init__(self, devices: Any, axis_names: Axis | Sequence[Axis]) -> None:
+    def __init__(self, devices: Any, axis_names: Axis | Sequence[Axis],
+                 axis_types: AxisType | Sequence[AxisType] | None = None) -> None:
+        _refuse_other_than_automatic("Mesh", axis_types)
         grid = np.array(devices, dtype=object)
         names = tuple(axis_names) if isinstance(axis_names, list | tuple) else (axis_names,)
         given = {
@@ -141,6 +146,15 @@ class Mesh:
     def shape(self) -> OrderedDict[Axis, int]:
         """Size of each axis by name."""
         return OrderedDict(zip(self.axis_names, self._grid.shape, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Axis, int], ...]:
+        """Name and size of each axis."""
+        return tuple(self.shape.items())
+
+    @property
+    def axis_types(self) -> tuple[AxisType, ...]:
+        return (AxisType.Auto,) * len(self.axis_names)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -181,21 +195,25 @@ class Mesh:
             taken.add(text)
         return names
 
-    def sdy_text(self, name: str = "mesh") -> str:
+    def sdy_text(self, name: str = "mesh", first: Mesh | None = None) -> str:
         """The line that declares the mesh: ``sdy.mesh @mesh = <["x"=2, "y"=2]>``.
 
-        Devices are numbered by their place in the grid; the program's assignment names them.
+        Devices are numbered by their place in the grid of the program's `first` mesh, which the program's
+        assignment names.
         """
         names = self.sdy_names
         axes = ", ".join(f'"{names[axis]}"={size}' for axis, size in self.shape.items())
-        return f"sdy.mesh @{name} = <[{axes}]>"
+        order = ""
+        if first is not None and first.devices_flat != self.devices_flat:
+            order = f", device_ids=[{', '.join(str(first.devices_flat.index(d)) for d in self.devices_flat)}]"
+        return f"sdy.mesh @{name} = <[{axes}]{order}>"
 
     def __enter__(self) -> Mesh:
-        _stack().append(self)
+        _entered().append(config._push("mesh", self))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        _stack().pop()
+        config._pop(_entered().pop())
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -226,10 +244,7 @@ def make_mesh(
     Raises: ValueError if there are too few devices; NotImplementedError for an axis type other
       than `AxisType.Auto`.
     """
-    if any(kind is not AxisType.Auto for kind in axis_types or ()):
-        raise bad("make_mesh", "xjax has automatic axes only", {"axis_types": repr(axis_types)},
-                  "leave axis_types out; use shard_map for manual axes.",
-                  exc=NotImplementedError)  # fmt: skip
+    _refuse_other_than_automatic("make_mesh", axis_types)
     chosen = list(backend.devices() if devices is None else devices)
     wanted = math.prod(axis_shapes)
     if wanted > len(chosen):
@@ -240,10 +255,16 @@ def make_mesh(
     return Mesh(grid, tuple(axis_names))
 
 
+def _refuse_other_than_automatic(where: str, axis_types: AxisType | Sequence[AxisType] | None) -> None:
+    kinds = (axis_types,) if isinstance(axis_types, AxisType) else axis_types or ()
+    if any(kind is not AxisType.Auto for kind in kinds):
+        raise bad(where, "xjax has automatic axes only", {"axis_types": repr(axis_types)},
+                  "leave axis_types out; use shard_map for manual axes.", exc=NotImplementedError)
+
+
 def current_mesh() -> Mesh | None:
     """The mesh of the innermost ``with mesh:`` of this thread."""
-    stack = _stack()
-    return stack[-1] if stack else None
+    return config.mesh
 
 
 class set_mesh:
@@ -255,25 +276,25 @@ class set_mesh:
     def __init__(self, mesh: Mesh) -> None:
         if not isinstance(mesh, Mesh):
             raise bad("set_mesh", f"needs a Mesh, not a {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
-        self._mesh, self._depth = mesh, len(_stack())
-        _stack().append(mesh)
+        self._mesh, self._before = mesh, config._push("mesh", mesh)
 
     def __enter__(self) -> Mesh:
         return self._mesh
 
     def __exit__(self, *exc_info: object) -> None:
-        del _stack()[self._depth:]
+        config._pop(self._before)
 
 
 _local = threading.local()
 
 
-def _stack() -> list[Mesh]:
+def _entered() -> list[dict]:
+    """What to restore at the end of each `with mesh:` that this thread is in."""
     try:
-        return _local.stack
+        return _local.entered
     except AttributeError:
-        _local.stack = []
-        return _local.stack
+        _local.entered = []
+        return _local.entered
 
 
 def _is_identifier(name: object) -> bool:

@@ -11,7 +11,7 @@ from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.array import put, to_array
 from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec, current_mesh
-from xjax.runtime.sharding import NamedSharding, SingleDeviceSharding
+from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 _WHERE = "lax.with_sharding_constraint"
 
@@ -28,7 +28,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """
     leaves, tree = flatten(x)
     wanted = flatten_axes(_WHERE, tree, shardings)
-    return tree_unflatten(tree, [_constrain(leaf, sharding) for leaf, sharding in zip(leaves, wanted, strict=True)])
+    return tree_unflatten(tree, [constrain(_WHERE, leaf, s) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -36,19 +36,32 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return with_sharding_constraint(xs, out_shardings)
 
 
-def _constrain(x: Any, sharding: Any) -> Any:
+def as_sharding(where: str, given: Any) -> Sharding | None:
+    """What a user wrote as a sharding: a `PartitionSpec` lies on the current mesh; None is left as it is.
+
+    Raises: ValueError for a PartitionSpec without a mesh, TypeError for what is no sharding.
+    """
+    if given is None or isinstance(given, Sharding):
+        return given
+    if not isinstance(given, PartitionSpec):
+        raise bad(where, "this is no sharding", {"sharding": repr(given)},
+                  "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
+    mesh = current_mesh()
+    if mesh is None:
+        raise bad(where, "a PartitionSpec needs a mesh", {"spec": given},
+                  "pass NamedSharding(mesh, spec), or call inside `with mesh:`.", exc=ValueError)
+    return NamedSharding(mesh, given)
+
+
+def constrain(where: str, x: Any, given: Any) -> Any:
+    """One array, constrained to lie as `given` says (None: as it likes)."""
+    sharding = as_sharding(where, given)
     if sharding is None:
         return x
-    if isinstance(sharding, PartitionSpec):
-        mesh = current_mesh()
-        if mesh is None:
-            raise bad(_WHERE, "a PartitionSpec needs a mesh", {"spec": sharding},
-                      "pass NamedSharding(mesh, spec), or call inside `with mesh:`.", exc=ValueError)
-        sharding = NamedSharding(mesh, sharding)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = NamedSharding(Mesh([sharding.devices[0]], "device"), PartitionSpec())
     if not isinstance(sharding, NamedSharding):
-        raise bad(_WHERE, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
+        raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     sharding.shard_shape(typeof(x).shape)
     return sharding_constraint_p.bind(x, mesh=sharding.mesh, spec=sharding.spec)
@@ -78,7 +91,7 @@ def _transpose(ct, x, *, mesh, spec):
 
 def _batch(axis, args, bdims, *, mesh, spec):
     (x,), (bdim,) = args, bdims
-    parts = [*spec, *[None] * (x.aval.ndim - 1 - len(spec))]
+    parts = [*spec, *[None] * (typeof(x).ndim - 1 - len(spec))]
     spec = PartitionSpec(*parts[:bdim], UNCONSTRAINED, *parts[bdim:])
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec), bdim
 

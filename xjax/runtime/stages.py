@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
@@ -14,10 +14,16 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime import backend
+from xjax.runtime import xla
 from xjax.runtime.array import default_sharding, to_array
-from xjax.runtime.executable import Executable, program_executable
-from xjax.runtime.lowering import lower_program
+from xjax.runtime.executable import (
+    Executable,
+    Options,
+    as_options,
+    device_of,
+    program_executable,
+    program_module,
+)
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -81,10 +87,12 @@ def placement(x: Any) -> Sharding:
 class Program:
     """A function traced for one type of arguments: program, captured constants, structure of its result."""
 
-    __slots__ = ("program", "consts", "out_tree", "cacheable")
+    __slots__ = ("program", "consts", "out_tree", "out_shardings", "cacheable")
 
-    def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: Any):
+    def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: Any,
+                 out_shardings: tuple[Sharding | None, ...] = ()):
         self.program, self.consts, self.out_tree = program, consts, out_tree
+        self.out_shardings = out_shardings          # that it constrains its results to; (): nothing was said
         # A program that captured tracers belongs to the transform that runs now.
         self.cacheable = not any(isinstance(c, Tracer) for c in consts)
 
@@ -108,8 +116,9 @@ class Argument(NamedTuple):
 class _Stage:
     """What all stages know: the types of arguments and result, and their structure."""
 
-    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str):
+    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = ()):
         self._found, self._arguments, self.in_tree, self.fun_name = found, tuple(arguments), in_tree, name
+        self._options = options
 
     @property
     def out_tree(self) -> Any:
@@ -136,6 +145,10 @@ class _Stage:
         """Positions, among the leaves of the arguments, of those that are donated."""
         return tuple(i for i, x in enumerate(self._arguments) if x.donated)
 
+    def _operands(self) -> list[Any]:
+        """Arguments of the program: captured arrays, then those of the function; only where they lie matters."""
+        return [*map(to_array, self._found.consts), *self._arguments]
+
     def _donated_operands(self) -> tuple[bool, ...]:
         return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
 
@@ -149,19 +162,42 @@ class Traced(_Stage):
         return self._found.program
 
     def lower(self) -> Lowered:
-        return Lowered(self._found, self._arguments, self.in_tree, self.fun_name)
+        return Lowered(self._found, self._arguments, self.in_tree, self.fun_name, self._options)
 
 
 class Lowered(_Stage):
     """A program as StableHLO text: `jit(f).lower(*args)`."""
 
-    def as_text(self) -> str:
-        """StableHLO; captured arrays are its first arguments."""
-        return lower_program(self._found.program, self.fun_name, donated=self._donated_operands(),
-                             platform=backend.default_device().platform).text
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The program, whose first arguments are the captured arrays.
 
-    def compile(self) -> Compiled:
-        return Compiled(self._found, self._arguments, self.in_tree, self.fun_name)
+        Args:
+          dialect: "stablehlo", which None means too, or "hlo".
+          debug_info: accepted as in JAX; the text names no lines of Python.
+        """
+        text = program_module(self._found.program, self.fun_name, self._operands(), self._donated_operands()).text
+        return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).to_string()
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an HLO module."""
+        text = self.as_text()
+        return xla.parse_module(text) if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of flops and bytes accessed, of the program as it was written."""
+        return xla.unoptimised_cost(device_of(self._operands()).client, self.as_text())
+
+    def _is_stablehlo(self, dialect: str | None) -> bool:
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise bad("lowered program", "there is no such dialect", {"dialect": repr(dialect)},
+                      'ask for "stablehlo" or "hlo".', exc=ValueError)
+        return dialect != "hlo"
+
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
+        """The executable; `compiler_options` are XLA flags, beside those of the `jit`."""
+        more = as_options(f"compile of `{self.fun_name}`", compiler_options)
+        return Compiled(self._found, self._arguments, self.in_tree, self.fun_name,
+                        tuple(sorted({**dict(self._options), **dict(more)}.items())))
 
 
 class Compiled(_Stage):
@@ -170,8 +206,9 @@ class Compiled(_Stage):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self._consts = [to_array(c) for c in self._found.consts]
-        self._executable: Executable = program_executable(self._found.program, self.fun_name,
-                                                          [*self._consts, *self._arguments], self._donated_operands())
+        self._executable: Executable = program_executable(
+            self._found.program, self.fun_name, self._operands(), self._donated_operands(), self._options,
+            self._found.out_shardings)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten((args, kwargs))

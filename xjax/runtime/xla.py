@@ -372,8 +372,8 @@ def compile(
       options: XLA flags of this program alone, without the leading dashes.
       propagate_outputs: for each output, whether XLA may choose its sharding.
       host_callbacks: Python functions that the program calls by index.
-    Raises: CompileError where the text is not valid StableHLO; XlaRuntimeError for an unknown flag
-      and for programs that XLA cannot compile.
+    Raises: CompileError where the text is not valid StableHLO; ValueError for an unknown flag;
+      XlaRuntimeError for programs that XLA cannot compile.
     """
     chosen = compile_options(
         devices,
@@ -387,11 +387,12 @@ def compile(
         if host_callbacks:  # jaxlib takes callbacks with a parsed module only
             _collect_with_python()
             return client.compile_and_load(
-                _parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
+                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
             )
         return client.compile_and_load(text, where, chosen)
     except (RuntimeError, ValueError) as error:
-        if (readable := compile_error.at_line(str(error), text)) is None:
+        readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
+        if readable is None:
             raise
         raise readable from None
 
@@ -416,12 +417,23 @@ def _mlir() -> tuple[ModuleType, object]:
     return ir, context
 
 
-def _parse_module(text: str) -> object:
+def parse_module(text: str) -> object:
+    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed."""
     ir, context = _mlir()
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError as error:
         raise ValueError(str(error)) from None
+
+
+def unoptimised_hlo(text: str) -> object:
+    """The HLO module that StableHLO text means, before any optimisation."""
+    return xc._xla.mlir.mlir_module_to_xla_computation(text).get_hlo_module()
+
+
+def unoptimised_cost(client: Client, text: str) -> dict[str, float]:
+    """`cost_analysis` of a program that is not compiled."""
+    return dict(xc._xla.hlo_module_cost_analysis(client, unoptimised_hlo(text)))
 
 
 def serialize(exe: Executable) -> bytes:

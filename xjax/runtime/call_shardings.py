@@ -1,0 +1,80 @@
+"""`in_shardings` and `out_shardings` of `jit`: how the arguments and results of a call are cut over devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.core.tree import flatten, flatten_axes, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.runtime.array import Array, put
+from xjax.runtime.mesh import current_mesh
+from xjax.runtime.sharding import Sharding
+from xjax.runtime.sharding_constraint import as_sharding, constrain
+
+
+class CallShardings:
+    """What a `jit` was told of shardings; None means that nothing was said, and the compiler chooses.
+
+    Both are trees that are prefixes, of the positional arguments and of the result.
+    """
+
+    __slots__ = ("_where", "_ins", "_outs", "_of_arguments")
+
+    def __init__(self, where: str, ins: Any, outs: Any):
+        self._where, self._outs = where, outs
+        self._ins = tuple(ins) if isinstance(ins, list) else ins        # arguments are a tuple: a list means one too
+        self._of_arguments: dict[tuple, list[Sharding | None]] = {}
+
+    def of_arguments(self, tree: Any) -> list[Sharding | None]:
+        """One for each leaf of (args, kwargs)."""
+        key = tree, current_mesh()
+        found = self._of_arguments.get(key)
+        if found is None:
+            found = self._of_arguments[key] = self._resolve_arguments(tree)
+        return found
+
+    def _resolve_arguments(self, tree: Any) -> list[Sharding | None]:
+        if self._ins is None:
+            return [None] * tree.num_leaves
+        _, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+        if kwargs:
+            raise bad(self._where, "in_shardings are of positional arguments", {"by keyword": ", ".join(kwargs)},
+                      "pass these by position, or put them in place with xjax.device_put.", exc=ValueError)
+        where = f"{self._where}: in_shardings"
+        return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
+
+    def put_arguments(self, arrays: Sequence[Array], tree: Any) -> list[Array]:
+        """The arguments of a call, moved to where they are to lie."""
+        out = []
+        for i, (x, sharding) in enumerate(zip(arrays, self.of_arguments(tree), strict=True)):
+            try:
+                out.append(x if sharding is None else put(x, sharding))
+            except ValueError as error:
+                path = keystr(tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i][0][1:])
+                error.add_note(f"in the arguments of {self._where}: args{path}")
+                raise
+        return out
+
+    def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
+        """The same inside a transform, where the arguments are tracers."""
+        where = f"{self._where}: in_shardings"
+        return [constrain(where, x, s) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
+
+    def constraining_results(self, fun: Callable) -> Callable:
+        """`fun` with its results constrained: what is traced."""
+        if self._outs is None:
+            return fun
+        where = f"{self._where}: out_shardings"
+
+        def constrained(*args: Any, **kwargs: Any) -> Any:
+            leaves, tree = flatten(fun(*args, **kwargs))
+            wanted = flatten_axes(where, tree, self._outs)
+            return tree_unflatten(tree, [constrain(where, x, s) for x, s in zip(leaves, wanted, strict=True)])
+
+        return constrained
+
+    def of_results(self, tree: Any) -> tuple[Sharding | None, ...]:
+        """One for each leaf of the result."""
+        where = f"{self._where}: out_shardings"
+        return tuple([as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)])
