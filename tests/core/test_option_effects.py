@@ -411,12 +411,15 @@ def test_explain_static_arguments_options_and_new_functions(logged):
         f(1.0, 3)
         with xjax.numpy_rank_promotion("raise"):
             f(1.0, 3)
+        with xjax.make_mesh((2,), ("x",)):
+            f(1.0, 3)
         for _ in range(2):
             xjax.jit(lambda x: x)(1.0)
-    first, static, option, new, again = logged()
+    first, static, option, mesh, new, again = logged()
     assert "is traced for the first time" in first and "is traced for the first time" in new
     assert "static arguments  1=2 -> 1=3" in static
     assert "option numpy_rank_promotion  'allow' -> 'raise'" in option
+    assert "mesh  None -> Mesh('x': 2)" in mesh and "under one current mesh" in mesh
     assert "a new object, made of the same code" in again and "define the function once" in again
 
 

@@ -156,10 +156,22 @@ def test_stages():
         compiled(X)
 
 
+def test_dialects_of_a_lowered_program():
+    lowered = xjax.jit(lambda x: x @ x).lower(xjax.ShapeDtypeStruct((3, 3), np.float32))
+    assert lowered.as_text("stablehlo") == lowered.as_text(debug_info=True) == lowered.as_text()
+    assert lowered.as_text("hlo").startswith("HloModule _lambda_") and "dot(" in lowered.as_text("hlo")
+    assert "stablehlo.dot_general" in str(lowered.compiler_ir()) and "dot(" in lowered.compiler_ir("hlo").to_string()
+    assert lowered.cost_analysis()["flops"] == 2 * 27
+    with pytest.raises(ValueError, match="(?s)no such dialect.*'mhlo'.*fix:"):
+        lowered.as_text("mhlo")
+
+
 def test_stages_of_sharded_arguments():
     mesh = xjax.sharding.Mesh(np.asarray(xjax.devices()[:2]), ("x",))
     x = xjax.device_put(np.arange(8.0, dtype=np.float32), xjax.sharding.NamedSharding(mesh, xjax.P("x")))
-    compiled = xjax.jit(lambda x: x * 2).lower(x).compile()
+    lowered = xjax.jit(lambda x: x * 2).lower(x)
+    compiled = lowered.compile()
+    assert 'sdy.mesh @mesh = <["x"=2]>' in lowered.as_text()
     assert compiled.input_shardings[0][0] == x.sharding and len(compiled(x).sharding.devices) == 2
     assert "f32[4]" in compiled.as_text()                   # each device has half of it
 

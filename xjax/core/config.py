@@ -22,7 +22,8 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
-_TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh")
+# The names of what a `TraceKey` holds, in its order.
+TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh")
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
@@ -122,7 +123,7 @@ class Config(threading.local):
         _prepare(name, value)
         own = self.__dict__
         new = {name: value, "jax_" + name: value}
-        if name in _TRACED:
+        if name in TRACED:
             new |= {"common_key": None, "_own_key": _STALE}
         saved = {slot: own.get(slot, _ABSENT) for slot in new}
         own.update(new)
@@ -160,7 +161,7 @@ def _set_global(option: Option, value: Any) -> None:
 
 
 def _key_of(options: Any) -> TraceKey:
-    values = tuple([getattr(options, name) for name in _TRACED])
+    values = tuple([getattr(options, name) for name in TRACED])
     return _KEYS.setdefault(values, TraceKey(values))
 
 

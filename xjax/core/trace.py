@@ -124,6 +124,18 @@ class Tracer:
     def tolist(self) -> Any:
         return self._known("tolist() of", errors.ConcretizationTypeError).tolist()
 
+    def tobytes(self, order: str = "C") -> bytes:
+        return self._known("tobytes() of", errors.ConcretizationTypeError).tobytes(order)
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what there is not, most often by code that asks whether there is: no search for likely names."""
+        if name in _OF_A_PLACE:
+            raise errors.bad("traced value", f"it has no `{name}`: the compiler decides where it will lie",
+                             given={"value": f"{self.aval.str_short()} {self.origin()}".rstrip()},
+                             fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
+                             exc=AttributeError)
+        raise AttributeError(f"a traced value ({self.aval.str_short()}) has no attribute {name!r}", name=name, obj=self)
+
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         # Even where the value is known: NumPy would silently cut the derivative.
         raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
@@ -136,6 +148,10 @@ class Tracer:
                          fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
                          exc=ValueError)
 
+
+_OF_A_PLACE = frozenset([
+    "addressable_data", "addressable_shards", "committed", "delete", "device", "devices", "global_shards", "is_deleted",
+    "is_fully_addressable", "is_fully_replicated", "on_device_size_in_bytes", "sharding", "unsafe_buffer_pointer"])
 
 _FIXES = {
     "bool() of": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",

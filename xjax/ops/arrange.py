@@ -250,9 +250,9 @@ stack_p = Primitive("stack", type_rule=_stack_type, lower=_stack_lower, jvp=join
                     transpose=_stack_transpose, batch=_stack_batch)
 
 
-def unstack(operand: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of `operand` along an axis, which disappears: the inverse of `stack`."""
-    return tuple(unstack_p.bind(operand, axis=canonical_axis(axis, typeof(operand).ndim, "lax.unstack")))
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of `x` along an axis, which disappears: the inverse of `stack`."""
+    return tuple(unstack_p.bind(x, axis=canonical_axis(axis, typeof(x).ndim, "lax.unstack")))
 
 
 def _unstack_type(x, *, axis):

@@ -33,16 +33,18 @@ def after_batch(bdim: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 # -- broadcast_in_dim ---------------------------------------------------------------------------------------------
 
-def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
-    """Array of `shape` whose axis `broadcast_dimensions[i]` repeats axis i of `x`.
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """Array of `shape` whose axis `broadcast_dimensions[i]` repeats axis i of `operand`.
 
-    Args: x: any[...]; an axis of size 1 expands. broadcast_dimensions: strictly increasing, one for each axis of x.
+    Args:
+      operand: any[...]; an axis of size 1 expands.
+      broadcast_dimensions: strictly increasing, one for each axis of `operand`.
     """
     shape = _shape(shape, "lax.broadcast_in_dim")
     dims = tuple(broadcast_dimensions)
-    if typeof(x).shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
-        return x
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+    if typeof(operand).shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+        return operand
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
 
 def _broadcast_type(x, *, shape, broadcast_dimensions):
@@ -78,32 +80,33 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch)
 
 
-def broadcast(x: Any, sizes: Sequence[int]) -> Any:
-    """`x` repeated along new leading axes of the given sizes."""
+def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+    """`operand` repeated along new leading axes of the given sizes."""
     sizes = _shape(sizes, "lax.broadcast")
-    return broadcast_in_dim(x, sizes + typeof(x).shape, range(len(sizes), len(sizes) + typeof(x).ndim))
+    shape = sizes + typeof(operand).shape
+    return broadcast_in_dim(operand, shape, range(len(sizes), len(shape)))
 
 
-def expand_dims(x: Any, axes: Sequence[int]) -> Any:
-    """`x` with axes of size 1 inserted, so that they stand at `axes` of the result."""
-    aval = typeof(x)
-    rank = aval.ndim + len(axes)
-    new = set(canonical_axes(axes, rank, "lax.expand_dims"))
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """`array` with axes of size 1 inserted, so that they stand at `dimensions` of the result."""
+    aval = typeof(array)
+    rank = aval.ndim + len(dimensions)
+    new = set(canonical_axes(dimensions, rank, "lax.expand_dims", "dimensions"))
     if not new:
-        return x
+        return array
     kept = [d for d in range(rank) if d not in new]
     shape = [1] * rank
     for d, n in zip(kept, aval.shape, strict=True):
         shape[d] = n
-    return broadcast_in_dim(x, shape, kept)
+    return broadcast_in_dim(array, shape, kept)
 
 
 # -- reduce_sum ---------------------------------------------------------------------------------------------------
 
-def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
     """Sum over `axes`, which disappear. Dtype is kept; the sum of nothing is 0."""
-    axes = canonical_axes(axes, typeof(x).ndim, "lax.reduce_sum", "axes")
-    return reduce_sum_p.bind(x, axes=axes) if axes else x
+    axes = canonical_axes(axes, typeof(operand).ndim, "lax.reduce_sum", "axes")
+    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 
 
 def _reduce_sum_type(x, *, axes):
@@ -134,14 +137,14 @@ reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce
 
 # -- reshape ------------------------------------------------------------------------------------------------------
 
-def reshape(x: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
-    """`x` in another shape of the same size, in row-major order (after a transposition to `dimensions`, if given)."""
+def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+    """`operand` in another shape of the same size, in row-major order; first transposed to `dimensions`, if given."""
     new_sizes = _shape(new_sizes, "lax.reshape")
     if dimensions is not None:
-        x = transpose(x, dimensions)
-    if typeof(x).shape == new_sizes and hasattr(x, "aval"):
-        return x
-    return reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
+        operand = transpose(operand, dimensions)
+    if typeof(operand).shape == new_sizes and hasattr(operand, "aval"):
+        return operand
+    return reshape_p.bind(operand, new_sizes=new_sizes, dimensions=None)
 
 
 def _reshape_type(x, *, new_sizes, dimensions):
@@ -170,10 +173,10 @@ reshape_p = Primitive("reshape", type_rule=_reshape_type, lower=_reshape_lower,
 
 # -- squeeze ------------------------------------------------------------------------------------------------------
 
-def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
-    """`x` without the given axes, which must have size 1."""
-    axes = canonical_axes(dimensions, typeof(x).ndim, "lax.squeeze", "dimensions")
-    return squeeze_p.bind(x, dimensions=tuple(sorted(axes))) if axes else x
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """`array` without the given axes, which must have size 1."""
+    axes = canonical_axes(dimensions, typeof(array).ndim, "lax.squeeze", "dimensions")
+    return squeeze_p.bind(array, dimensions=tuple(sorted(axes))) if axes else array
 
 
 def _squeeze_type(x, *, dimensions):
@@ -204,12 +207,12 @@ squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
 
 # -- transpose ----------------------------------------------------------------------------------------------------
 
-def transpose(x: Any, permutation: Sequence[int]) -> Any:
-    """Axes of `x` in a new order: result axis i is operand axis `permutation[i]`."""
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """Axes of `operand` in a new order: result axis i is operand axis `permutation[i]`."""
     permutation = tuple(permutation)
-    if permutation == tuple(range(typeof(x).ndim)) and hasattr(x, "aval"):
-        return x
-    return transpose_p.bind(x, permutation=permutation)
+    if permutation == tuple(range(typeof(operand).ndim)) and hasattr(operand, "aval"):
+        return operand
+    return transpose_p.bind(operand, permutation=permutation)
 
 
 def _transpose_type(x, *, permutation):

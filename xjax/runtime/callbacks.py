@@ -158,7 +158,7 @@ def _layouts(avals: Any) -> str:
 class _FirstDevice:
     """The mesh of one device that a call is placed on in a program of several."""
 
-    def sdy_text(self, name: str) -> str:
+    def sdy_text(self, name: str, first: Any = None) -> str:
         return f"sdy.mesh @{name} = <[], device_ids=[0]>"
 
 

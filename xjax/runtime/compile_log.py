@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xjax.core.config import OPTIONS, config
+from xjax.core.config import TRACED, config
 from xjax.core.errors import bad, location_text, user_location, warn
 from xjax.core.types import ShapedArray
 
@@ -110,10 +110,10 @@ def _differences(key: tuple, old: tuple, names: Sequence[str]) -> tuple[Mapping[
         fixes.append("each value of a static argument is a program of its own; drop it from static_argnums if it is a "
                      "number to compute with.")
     if options is not old[4]:
-        traced = [name for name, option in OPTIONS.items() if option.traced]
-        given |= {f"option {n}": f"{a!r} -> {b!r}"
-                  for n, a, b in zip(traced, old[4].values, options.values, strict=True) if a != b}
-        fixes.append("set options once, at start-up.")
+        changed = {n: (a, b) for n, a, b in zip(TRACED, old[4].values, options.values, strict=True) if a != b}
+        given |= {n if n == "mesh" else f"option {n}": f"{a!r} -> {b!r}" for n, (a, b) in changed.items()}
+        fixes.append("call the function under one current mesh." if "mesh" in changed else
+                     "set options once, at start-up.")
     if axes != old[5]:
         given["named axes"] = f"{old[5]} -> {axes}"
         fixes.append("call the function under one set of named axes.")
