@@ -22,7 +22,8 @@ scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises sci
 tree_util
 """.split()  # noqa: SIM905
 # Of modules with stray imports.
-ONLY = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"]}
+ONLY = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"],
+        "experimental.mesh_utils": ["create_device_mesh"]}
 
 
 def named(library: str, module: str) -> str:

@@ -21,6 +21,7 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.lax.linalg", "xjax.scipy.linalg", "xjax.scipy.special", "xjax.random", "xjax.nn", "xjax.ops",
            "xjax.tree", "xjax.tree_util", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.stages", "xjax.typing",
            "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives", "xjax.experimental.jet",
+           "xjax.experimental.mesh_utils", "xjax.experimental.pjit", "xjax.experimental.shard_map",
            "xjax.debug", "xjax.experimental",
            "xjax.flatten_util", "xjax.image",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",

@@ -166,3 +166,20 @@ def test_memory_of_an_array():
     for use in (x.on_device_size_in_bytes, x.unsafe_buffer_pointer, lambda: x.addressable_shards):
         with pytest.raises(RuntimeError, match="deleted"):
             use()
+
+
+def test_where_older_programs_look():
+    from xjax.experimental import mesh_utils
+    from xjax.experimental.pjit import pjit
+    from xjax.experimental.shard_map import shard_map
+
+    grid = mesh_utils.create_device_mesh((2, 2))
+    assert Mesh(grid, ("x", "y")) == MESH
+    assert mesh_utils.create_device_mesh((2,), xjax.devices()[2:]).tolist() == xjax.devices()[2:]
+    with pytest.raises(ValueError, match="(?s)do not fill the shape.*fix:"):
+        mesh_utils.create_device_mesh((3,))
+    with MESH:
+        placed = pjit(lambda x: x + 1, in_shardings=P("x"), out_shardings=P("x", "y"))(X)
+    assert placed.sharding == TILES
+    total = shard_map(lambda x: lax.psum(x, "x"), MESH, in_specs=P("x"), out_specs=P(), check_rep=False)(X)
+    np.testing.assert_array_equal(total, X[:2] + X[2:])

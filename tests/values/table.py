@@ -61,7 +61,8 @@ _ELSEWHERE: dict[str, str] = {
     "tests/runtime/test_pmap.py": "lax.pbroadcast",                    # JAX cannot map it
     "tests/runtime/test_placement.py": """copy_to_host_async host_count host_id host_ids live_arrays
         make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays make_mesh
-        print_environment_info process_indices lax.with_sharding_constraint""",
+        print_environment_info process_indices lax.with_sharding_constraint
+        experimental.mesh_utils.create_device_mesh""",
     "tests/test_left_out.py": "lax.DotDimensionNumbers stages.CompilerOptions tree_util.KeyPath",
     "tests/test_namespaces.py": "clear_caches",
     "tests/transforms/test_remat.py": "ad_checkpoint.Offloadable ad_checkpoint.print_saved_residuals",

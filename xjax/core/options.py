@@ -195,7 +195,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "source_url_schema": None, "captured_constants_report_frames": 0, "include_debug_info_in_dumps": True,
         "dump_ir_modes": "stablehlo", "send_traceback_to_runtime": "off", "debug_log_modules": "",
         "compiler_detailed_logging_min_ops": 10},
-    "compiled code is chosen by disable_most_optimizations and XLA_FLAGS": {
+    "compiled code is chosen by disable_most_optimizations, XLA_FLAGS and jit(compiler_options=)": {
         "optimization_level": "UNKNOWN", "memory_fitting_level": "O2", "memory_fitting_effort": 0.0,
         "exec_time_optimization_effort": 0.0, "compiler_enable_remat_pass": True, "embedded_constants_max_bytes": 32,
         "allow_f16_reductions": True, "use_shardy_partitioner": True, "xla_profile_version": 0,
