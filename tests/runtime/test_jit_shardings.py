@@ -58,6 +58,12 @@ def test_trees_prefixes_static_arguments_and_donation():
     assert compiled.input_shardings == ((on("x"), on("x")), {})
 
 
+def test_what_is_left_to_the_compiler():
+    out = xjax.jit(lambda x: x + 1, in_shardings=on("y"), out_shardings=on(P.UNCONSTRAINED, "x"))(X)
+    assert out.sharding.spec[1] == "x" and P.UNCONSTRAINED not in out.sharding.spec
+    np.testing.assert_array_equal(out, X + 1)
+
+
 def test_specs_lie_on_the_mesh_of_each_call():
     f = xjax.jit(lambda x: x + 1, in_shardings=P("x"), out_shardings=P(None, "x"))
     line = xjax.make_mesh((4,), ("x",))

@@ -11,7 +11,7 @@ from typing import Any
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import is_array_like
 
 
@@ -21,6 +21,12 @@ def function_name(f: Any) -> str:
         return function_name(f.func)
     name = getattr(f, "__name__", None)
     return name if isinstance(name, str) else type(f).__name__
+
+
+def leaf_of_arguments(tree: Any, i: int) -> str:
+    """Which leaf of (args, kwargs) the i-th is, for messages: ``args[0]['w']``, ``kwargs['x']``."""
+    path, _ = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i]
+    return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
 def canonical_argnums(argnums: int | Sequence[int], count: int, where: str) -> tuple[int, ...]:

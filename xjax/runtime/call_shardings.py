@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
-from xjax.core.tree import flatten, flatten_axes, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.runtime.array import Array, put
-from xjax.runtime.mesh import current_mesh
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.mesh import UNCONSTRAINED, current_mesh
+from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain
 
 
@@ -51,8 +52,7 @@ class CallShardings:
             try:
                 out.append(x if sharding is None else put(x, sharding))
             except ValueError as error:
-                path = keystr(tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i][0][1:])
-                error.add_note(f"in the arguments of {self._where}: args{path}")
+                error.add_note(f"in the arguments of {self._where}: {leaf_of_arguments(tree, i)}")
                 raise
         return out
 
@@ -75,6 +75,7 @@ class CallShardings:
         return constrained
 
     def of_results(self, tree: Any) -> tuple[Sharding | None, ...]:
-        """One for each leaf of the result."""
+        """One for each leaf of the result; None if it leaves anything to the compiler."""
         where = f"{self._where}: out_shardings"
-        return tuple([as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)])
+        found = [as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)]
+        return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in found])

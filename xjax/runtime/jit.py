@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xjax.core.calls import argument_names, flatten_function, function_name
+from xjax.core.calls import argument_names, flatten_function, function_name, leaf_of_arguments
 from xjax.core.config import config, default_device
 from xjax.core.context import context
 from xjax.core.errors import bad, warn
@@ -152,8 +152,7 @@ class Jitted:
         try:
             return to_array(x)
         except TypeError as error:
-            path = keystr(tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i][0][1:])
-            error.add_note(f"in the arguments of jit `{self._name}`: args{path}")
+            error.add_note(f"in the arguments of jit `{self._name}`: {leaf_of_arguments(tree, i)}")
             raise
 
     def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> _Launch:
