@@ -166,6 +166,29 @@ def test_dialects_of_a_lowered_program():
         lowered.as_text("mhlo")
 
 
+def test_a_type_may_say_where_an_array_lies():
+    row = xjax.ShapeDtypeStruct((4,), np.float32)
+    there = row.update(sharding=xjax.sharding.SingleDeviceSharding(xjax.devices()[1]))
+    assert there != row and there == there.update() and hash(there.update()) == hash(there) and "id=1" in repr(there)
+    assert row.update(shape=[2, 2], dtype="int8") == xjax.ShapeDtypeStruct((2, 2), np.int8)
+    compiled = xjax.jit(lambda x: x + 1).lower(there).compile()
+    assert compiled(np.ones(4, np.float32)).devices() == {xjax.devices()[1]}
+    assert "HloModule" in compiled.runtime_executable().get_hlo_text()
+
+
+def test_programs_are_changed_by_making_others():
+    closed = xjax.make_jaxpr(lambda x, y: (x + y, x * y))(X, X)
+    first = closed.replace(jaxpr=closed.jaxpr.replace(outvars=closed.jaxpr.outvars[:1]))
+    np.testing.assert_array_equal(first(X, X)[0], 2 * X)
+    assert len(closed.jaxpr.outvars) == 2 and first.out_avals == closed.out_avals[:1] == first.jaxpr.out_avals
+    add, mul = closed.eqns
+    other = closed.replace(jaxpr=closed.jaxpr.replace(eqns=[add.replace(primitive=mul.primitive), mul]))
+    np.testing.assert_array_equal(other(X, X)[0], X * X)
+    assert closed.effects == closed.jaxpr.effects == frozenset() and closed.in_avals == closed.jaxpr.in_avals
+    with pytest.raises(TypeError, match="(?s)Jaxpr.replace: there is no such field.*outs.*fix: fields are constvars"):
+        closed.jaxpr.replace(outs=[])
+
+
 def test_stages_of_sharded_arguments():
     mesh = xjax.sharding.Mesh(np.asarray(xjax.devices()[:2]), ("x",))
     x = xjax.device_put(np.arange(8.0, dtype=np.float32), xjax.sharding.NamedSharding(mesh, xjax.P("x")))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xjax.core.context import context
+from xjax.core.errors import bad
 from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
 from xjax.core.types import ShapedArray, typeof
 
@@ -59,6 +60,10 @@ class Eqn:
         own = NO_EFFECTS if self.primitive.effects is None else self.primitive.effects(**self.params)
         return own.union(*[sub.effects for sub in subjaxprs(self.params)])
 
+    def replace(self, **changed: Any) -> Eqn:
+        """The equation with other `invars`, `outvars`, `primitive` or `params`."""
+        return _changed(self, ("invars", "outvars", "primitive", "params", "source"), changed)
+
     def __repr__(self) -> str:
         return _print_eqn(self)
 
@@ -80,6 +85,18 @@ class Jaxpr:
             self._effects = NO_EFFECTS.union(*[eqn.effects for eqn in self.eqns])
         return self._effects
 
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple([v.aval for v in self.invars])
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple([v.aval for v in self.outvars])
+
+    def replace(self, **changed: Any) -> Jaxpr:
+        """The program with other `constvars`, `invars`, `eqns` or `outvars`."""
+        return _changed(self, ("constvars", "invars", "eqns", "outvars"), changed)
+
     def __str__(self) -> str:
         return _print(self)
 
@@ -93,12 +110,16 @@ class ClosedJaxpr:
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
-        self.in_avals = tuple(v.aval for v in jaxpr.invars)
-        self.out_avals = tuple(v.aval for v in jaxpr.outvars)
+        self.in_avals, self.out_avals = jaxpr.in_avals, jaxpr.out_avals
         self.memo: dict = {}                # of program_cache
         self.serial = next(_serial)
 
     eqns = property(lambda self: self.jaxpr.eqns)
+    effects = property(lambda self: self.jaxpr.effects)
+
+    def replace(self, **changed: Any) -> ClosedJaxpr:
+        """The program with another `jaxpr` or other `consts`."""
+        return _changed(self, ("jaxpr", "consts"), changed)
 
     def __call__(self, *args: Any) -> list[Any]:
         return eval_jaxpr(self.jaxpr, self.consts, *args)
@@ -107,6 +128,15 @@ class ClosedJaxpr:
         return _print(self)
 
     __repr__ = __str__
+
+
+def _changed(x: Any, fields: Sequence[str], changed: dict) -> Any:
+    """A new object of the same class, made of the fields of `x` but for those that are `changed`."""
+    unknown = sorted(set(changed) - set(fields))
+    if unknown:
+        raise bad(f"{type(x).__name__}.replace", "there is no such field", {"given": ", ".join(unknown)},
+                  f"fields are {', '.join(fields)}.")
+    return type(x)(**{name: changed.get(name, getattr(x, name)) for name in fields})
 
 
 _serial = itertools.count()

@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
@@ -32,9 +29,7 @@ from xjax.numpy.at import at, immutable
 from xjax.numpy.indexing import getitem
 from xjax.numpy.operators import operators
 from xjax.numpy.take import choose, take
-from xjax.ops.compare import ne
-from xjax.ops.convert import bitcast_convert_type, convert_element_type
-from xjax.ops.shape import reshape as lax_reshape
+from xjax.numpy.view import byteswap, view
 from xjax.ops.shape import transpose as lax_transpose
 from xjax.runtime.api import device_put
 from xjax.runtime.array import Array
@@ -74,28 +69,6 @@ def _flatten(self: Any, order: str = "C") -> Any:
     return manipulate.ravel(self, order=order)
 
 
-def _view(self: Any, dtype: Any = None) -> Any:
-    """The same bits as another dtype; the last axis grows or shrinks with the width."""
-    if dtype is None:
-        return self
-    old, new = self.dtype, dtypes.canonicalize_dtype(dtype)
-    if dtypes.is_bool(new):
-        return ne(_view(self, np.uint8), np.uint8(0))
-    if dtypes.is_bool(old):
-        return _view(convert_element_type(self, np.uint8), new)
-    ratio, rest = divmod(new.itemsize, old.itemsize)
-    if new.itemsize < old.itemsize:
-        wide = bitcast_convert_type(self, new)
-        return lax_reshape(wide, (*self.shape[:-1], -(-old.itemsize // new.itemsize) * self.shape[-1]))
-    if rest or (ratio > 1 and (not self.ndim or self.shape[-1] % ratio)):
-        raise bad("x.view", "the bytes of the last axis are no multiple of the new dtype's width",
-                  given={"x": self, "dtype": new.name}, fix="pad the last axis, or choose a narrower dtype.",
-                  exc=ValueError)
-    if ratio > 1:
-        self = lax_reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
-    return bitcast_convert_type(self, new)
-
-
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on a device, or with a sharding."""
     return device_put(self, device)
@@ -120,8 +93,8 @@ METHODS: dict[str, Callable] = {
     "__array_namespace__": array_namespace,
     "__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem, "__iter__": _iter,
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
-    "argpartition": sorting.argpartition, "argsort": sorting.argsort, "astype": creation.astype, "choose": choose,
-    "clip": selection.clip,
+    "argpartition": sorting.argpartition, "argsort": sorting.argsort, "astype": creation.astype, "byteswap": byteswap,
+    "choose": choose, "clip": selection.clip,
     "compress": lambda self, condition, axis=None, **options: masked.compress(condition, self, axis, **options),
     "conj": composed.conj, "conjugate": composed.conj, "copy": creation.copy, "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum, "diagonal": matrices.diagonal, "dot": contract.dot, "flatten": _flatten,
@@ -130,7 +103,7 @@ METHODS: dict[str, Callable] = {
     "reshape": _reshape, "round": rounding.round, "searchsorted": searching.searchsorted, "sort": sorting.sort,
     "squeeze": manipulate.squeeze, "std": reductions.std, "sum": reductions.sum, "swapaxes": manipulate.swapaxes,
     "take": take, "to_device": _to_device, "trace": contract.trace, "transpose": _transpose,
-    "var": reductions.var, "view": _view,
+    "var": reductions.var, "view": view,
 }
 
 PROPERTIES: dict[str, Callable] = {

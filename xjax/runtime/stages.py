@@ -46,6 +46,11 @@ class ShapeDtypeStruct:
     def of(cls, aval: ShapedArray) -> ShapeDtypeStruct:
         return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
+    def update(self, **changed: Any) -> ShapeDtypeStruct:
+        """The same with another `shape`, `dtype`, `weak_type` or `sharding`."""
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding}
+        return ShapeDtypeStruct(**{**fields, **changed})
+
     shape = property(lambda self: self._type.shape)
     dtype = property(lambda self: self._type.dtype)
     ndim = property(lambda self: self._type.ndim)
@@ -56,14 +61,15 @@ class ShapeDtypeStruct:
         return len(self._type)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self._type is other._type
+        return isinstance(other, ShapeDtypeStruct) and self._type is other._type and self.sharding == other.sharding
 
     def __hash__(self) -> int:
         return hash(self._type)
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+        place = "" if self.sharding is None else f", sharding={self.sharding}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{place})"
 
 
 def abstract(x: Any) -> ShapedArray:
@@ -223,6 +229,10 @@ class Compiled(_Stage):
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
         return tree_unflatten(self.out_tree, self._executable([*self._consts, *arrays]))
+
+    def runtime_executable(self) -> Any:
+        """The loaded program, an object of jaxlib."""
+        return self._executable.loaded
 
     def as_text(self) -> str:
         """The optimised program in HLO text."""
