@@ -170,6 +170,9 @@ def test_a_type_may_say_where_an_array_lies():
     row = xjax.ShapeDtypeStruct((4,), np.float32)
     there = row.update(sharding=xjax.sharding.SingleDeviceSharding(xjax.devices()[1]))
     assert there != row and there == there.update() and hash(there.update()) == hash(there) and "id=1" in repr(there)
+    x = xjax.device_put(X, xjax.devices()[1])
+    like = xjax.ShapeDtypeStruct.like(x)
+    assert like.sharding is x.sharding and like.shape == x.shape and xjax.ShapeDtypeStruct.like(1.0).weak_type
     assert row.update(shape=[2, 2], dtype="int8") == xjax.ShapeDtypeStruct((2, 2), np.int8)
     compiled = xjax.jit(lambda x: x + 1).lower(there).compile()
     assert compiled(np.ones(4, np.float32)).devices() == {xjax.devices()[1]}

@@ -46,6 +46,12 @@ class ShapeDtypeStruct:
     def of(cls, aval: ShapedArray) -> ShapeDtypeStruct:
         return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The type of an array, a number, or anything with `shape` and `dtype`, and where it lies."""
+        aval, sharding = abstract(x), getattr(x, "sharding", None)
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+
     def update(self, **changed: Any) -> ShapeDtypeStruct:
         """The same with another `shape`, `dtype`, `weak_type` or `sharding`."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding}
