@@ -17,7 +17,7 @@ from xjax.runtime.backend import process_count
 from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 
 
-def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any], *,
+def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any],
                              dtype: Any = None) -> Array:
     """An array of which each part is asked for: `data_callback(index)` gives `whole[index]`.
 
