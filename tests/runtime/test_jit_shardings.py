@@ -7,6 +7,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from xjax.runtime import xla
 from xjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from xjax.sharding import PartitionSpec as P
 
@@ -162,3 +163,20 @@ def test_an_option_reaches_the_compiler():
     texts = {xjax.jit(f).lower(X).compile(o).as_text().count("fusion(")
              for o in ({}, {"xla_disable_hlo_passes": "fusion,cpu-instruction-fusion"})}
     assert len(texts) == 2
+
+
+@pytest.mark.parametrize(("f", "waits"), [
+    (lambda x: x + 1, False), (lambda x: x.sum(), True), (lambda x: x[::-1], True), (lambda x: x @ x.T, True),
+    (lambda x: x.sum(1), False)], ids=["add", "sum", "reverse", "matmul", "sum of rows"])
+def test_only_programs_with_collectives_are_bounded(f, waits):
+    """Devices that never wait for one another may have any number of launches queued."""
+    loaded = xjax.jit(f, in_shardings=on(("x", "y"))).lower(X).compile().runtime_executable()
+    assert xla.has_collectives(loaded) is waits
+
+
+def test_thousands_of_queued_launches_without_collectives():
+    step = xjax.jit(lambda x: x + 1, in_shardings=on("x"), out_shardings=on("x"), donate_argnums=0)
+    x = xjax.device_put(np.zeros((8, 4), np.float32), on("x"))
+    for _ in range(3000):
+        x = step(x)
+    np.testing.assert_array_equal(x, np.full((8, 4), 3000, np.float32))

@@ -152,7 +152,8 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     return loaded
 
 
-def _told(closed: ClosedJaxpr, module: ModuleText, device: Any, sharded: bool) -> list[Callable[[Any], None]]:
+def _told(closed: ClosedJaxpr, module: ModuleText, device: Any,
+          collectives: bool = False) -> list[Callable[[Any], None]]:
     """Who takes the token of each launch of a program: the bounds on what is in flight, and on effects.
 
     A CPU waits for a program that calls functions on the host: with many programs in flight a function that launches
@@ -161,7 +162,7 @@ def _told(closed: ClosedJaxpr, module: ModuleText, device: Any, sharded: bool) -
     effects = closed.jaxpr.effects
     if "ordered" in effects or (module.callbacks and device.platform == "cpu"):
         return [in_flight.wait]
-    told = [in_flight.of_client(device.client).push] if sharded else []
+    told = [in_flight.of_client(device.client).push] if collectives else []
     return [*told, in_flight.effects.push] if effects else told
 
 
@@ -186,7 +187,7 @@ def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequen
     """Executable of a program without constants, for one device."""
     module = lower_program(closed, name, donated=donated, platform=device.platform)
     return load(module, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
-                told=_told(closed, module, device, sharded=False), options=options)
+                told=_told(closed, module, device), options=options)
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -203,7 +204,8 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, _told(closed, module, devices[0], sharded=True))
+    told = _told(closed, module, devices[0], xla.has_collectives(loaded))
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, told)
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],

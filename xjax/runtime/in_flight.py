@@ -1,4 +1,4 @@
-"""`InFlight`: a bound on the multi-device programs that run at once.
+"""`InFlight`: a bound on the programs with collectives that run at once.
 
 The devices of a CPU client share one pool of threads. A collective holds one thread per device
 until all devices have arrived, so many queued programs can take all threads while none of them is
@@ -21,7 +21,7 @@ class Waitable(Protocol):
 
 
 class InFlight:
-    """The last launches on one client; `push` after each launch of a multi-device program.
+    """The last launches on one client; `push` after each launch of a program with collectives.
 
     Push the *token* of a launch (`xla.execute_with_token`), not its buffers: a training loop
     donates each result to the next step, and waiting for a donated buffer fails at once.

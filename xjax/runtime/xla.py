@@ -464,6 +464,15 @@ def hlo_text(exe: Executable) -> str:
     return exe.get_hlo_text()
 
 
+_COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-")
+
+
+def has_collectives(exe: Executable) -> bool:
+    """Whether the devices that run a program wait for one another."""
+    text = hlo_text(exe)
+    return any(name in text for name in _COLLECTIVES)
+
+
 def output_hlo_shardings(exe: Executable) -> list[HloSharding] | None:
     """How each output is cut, as the compiler decided; None for a program of one device."""
     protos = exe.get_output_shardings()
