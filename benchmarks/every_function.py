@@ -21,7 +21,7 @@ SIZE = 1_000_000
 LARGEST = 20 * SIZE                                 # elements of a result: an outer product has more than fit
 # Quadratic in 1e6, or a matter of many seconds in JAX (exp1, expn).
 TOO_LONG = {"exp1", "expn", "convolve", "correlate", "polymul", "polydiv", "deconvolve", "fftconvolve", "oaconvolve",
-            "expm", "sqrtm", "funm", "polyfit", "roots", "isin", "in1d"}
+            "expm", "sqrtm", "funm", "polyfit", "roots", "isin", "in1d", "unstack"}
 
 
 def arguments() -> dict[str, tuple[np.ndarray, ...]]:

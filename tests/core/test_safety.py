@@ -2,7 +2,9 @@
 an error leaves nothing behind."""
 
 import asyncio
+import copy
 import functools
+import pickle
 import re
 import threading
 import time
@@ -371,6 +373,7 @@ ASKS = {
     "iteration": (lambda x: list(x), TypeError, ["iteration over a 0-d array"]),
     "item": (lambda x: x.item(), ERRORS.ConcretizationTypeError, ["item() of"]),
     "tolist": (lambda x: x.tolist(), ERRORS.ConcretizationTypeError, ["tolist() of"]),
+    "pickle": (pickle.dumps, ERRORS.ConcretizationTypeError, ["a pickle of"]),
     "tobytes": (lambda x: x.tobytes(), ERRORS.ConcretizationTypeError, ["tobytes() of"]),
     "place": (lambda x: x.sharding, AttributeError, ["has no `sharding`", "f32[]", "in jit", "fix: "]),
     "devices": (lambda x: x.devices(), AttributeError, ["has no `devices`"]),
@@ -395,6 +398,15 @@ def test_asking_for_a_value_that_is_not_known(name):
         line = f.__code__.co_firstlineno + (f is x_items) if hasattr(f, "__code__") else None
         assert re.search(r"asked at test_safety\.py:%s" % (line or r"\d+"), text), text
         assert "jit `<lambda>`" in text and "fix: " in text
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_traced_value_is_that_value(copied):
+    f = lambda x: (copied({"x": x})["x"] ** 2).sum()
+    x = jnp.array([1.0, 2.0])
+    assert xjax.jit(f)(x) == 5.0 and xjax.jvp(f, (x,), (x,))[1] == 10.0 == xjax.linearize(f, x)[1](x)
+    for gradient in (xjax.grad(f), xjax.jit(xjax.grad(f)), xjax.vmap(xjax.grad(f))):
+        np.testing.assert_array_equal(gradient(x), 2 * x)
 
 
 def test_known_values_inside_grad_may_be_asked_for():

@@ -183,6 +183,29 @@ def test_parts_of_complex_numbers_have_derivatives():
     np.testing.assert_array_equal(xjax.grad(lambda z: (z.view("float32") * weights).sum())(z), [0 - 1j, 2 - 3j])
 
 
+def test_round_without_digits_gives_integers():
+    for x in (jnp.float32(2.5), jnp.array([-1.5, 0.5, 2.567]), jnp.int8(3), jnp.bfloat16(2.5)):
+        assert round(x).dtype == np.int32 and round(x, 1).dtype == x.dtype
+        np.testing.assert_array_equal(round(x), np.round(np.asarray(x, np.float32)))
+    assert xjax.jit(round)(2.5).dtype == np.int32 and round(jnp.complex64(1.5 + 2.5j)) == 2 + 2j
+
+
+def test_in():
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    for value in (2.0, 9, np.nan, x[0], x[:, :1] + 9, True):
+        assert (value in jnp.asarray(x)) == (value in x)
+    assert "a" not in jnp.ones(3) and 1 not in jnp.zeros(0)
+    keys = xjax.random.split(xjax.random.key(0))
+    assert keys[1] in keys and xjax.random.key(9) not in keys
+    with pytest.raises(xjax.errors.TracerBoolConversionError):
+        xjax.jit(lambda x: 2 in x)(x)
+
+
+def test_an_empty_array_is_neither_true_nor_false():
+    with pytest.raises(ValueError, match="(?s)empty array.*fix: use x.size"):
+        bool(jnp.zeros(0))
+
+
 def test_scalars():
     x = jnp.array(X)
     assert x[1, 2].item() == X[1, 2] and x.item(5) == X.item(5) and x.tolist() == X.tolist()

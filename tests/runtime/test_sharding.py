@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import xjax
 from xjax.runtime import in_flight, xla
 from xjax.runtime.sharding import (
     AxisType,
@@ -232,6 +233,21 @@ def test_equality_and_equivalence():
     # the order among copies does not matter
     a, b = (xla.hlo_sharding_tiled((2, 2), order, True) for order in ((0, 1, 2, 3), (1, 0, 3, 2)))
     assert GSPMDSharding(DEVICES[:4], a).is_equivalent_to(GSPMDSharding(DEVICES[:4], b), 1)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies(copied):
+    """Of a tree of parameters that holds where they lie, say."""
+    tree = {"mesh": MESH, "sharding": NamedSharding(MESH, P("x")), "one": SingleDeviceSharding(DEVICES[1])}
+    assert copied(tree) == tree and copied(tree["one"]) is tree["one"]
+    x = xjax.device_put(np.arange(4.0), tree["one"])
+    assert copied(x).sharding is tree["one"]
+
+
+def test_specs_are_added():
+    assert P("x") + P(None, "y") == P("x") + (None, "y") == ("x",) + P(None, "y") == P("x", None, "y")
+    with pytest.raises(TypeError):
+        P("x") + "y"
 
 
 def test_sets_of_devices_and_memory():

@@ -95,6 +95,15 @@ class Tracer:
     def __hash__(self):
         raise TypeError(f"unhashable type: {type(self).__name__}; a traced value is not known yet")
 
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Tracer:
+        return self                         # a copy would belong to no trace
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise abstract_value_error("a pickle of", self, errors.ConcretizationTypeError)
+
     # -- conversions to Python: possible only if the value is known --------------------------------
 
     def _known(self, what: str, error: type[Exception]) -> Any:
@@ -134,7 +143,8 @@ class Tracer:
                              given={"value": f"{self.aval.str_short()} {self.origin()}".rstrip()},
                              fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
                              exc=AttributeError)
-        raise AttributeError(f"a traced value ({self.aval.str_short()}) has no attribute {name!r}", name=name, obj=self)
+        what = "a traced value" if name == "aval" else f"a traced value ({self.aval.str_short()})"
+        raise AttributeError(f"{what} has no attribute {name!r}", name=name, obj=self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         # Even where the value is known: NumPy would silently cut the derivative.

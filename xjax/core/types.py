@@ -130,6 +130,13 @@ def is_linear(x: Any) -> bool:
 _PYTHON_SCALARS = (bool, int, float, complex)
 
 
+def scalar_of(aval: ShapedArray, value: complex) -> Any:
+    """The number `value` of a dtype: a NumPy scalar, or a Python number where the type is weak."""
+    if aval.weak_type and typeof(number := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
+        return number
+    return aval.dtype.type(value)
+
+
 def python_scalar_aval(x: bool | int | float | complex) -> ShapedArray:
     """Weakly typed aval of a Python number (`bool` is strong, as in JAX)."""
     kind = type(x)

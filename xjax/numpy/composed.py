@@ -316,7 +316,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     Args: x1, x2: real arrays that broadcast together; integers become floats.
     """
     where = "numpy.heaviside"
-    x1, x2 = operands(where, x1, x2, to=to_inexact, strong=True)
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
     refuse_complex(where, x1)
     at_zero = choose(ne(x1, x1), x1, x2)
     return choose(lt(x1, 0), scalar_like(x1, 0), choose(gt(x1, 0), scalar_like(x1, 1), at_zero))

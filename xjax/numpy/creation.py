@@ -89,10 +89,20 @@ def _is_staging() -> bool:
 def _from_number(where: str, x: Any, dtype: Any) -> Any:
     weak = dtype is None and type(x) is not bool
     target = dtypes.scalar_dtype(x, where) if dtype is None else dtype
+    if dtypes.is_int(target) and type(x) in (int, float):
+        dtypes.check_int_range(_whole(where, x), target, where)
     value = cast(where, x, target)
     if _is_staging():                   # a literal in the program instead of a constant beside it
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
     return to_array(x) if dtype is None else from_numpy(np.asarray(value), weak_type=weak)
+
+
+def _whole(where: str, x: float) -> int:
+    try:
+        return int(x)
+    except (OverflowError, ValueError):
+        raise bad(where, f"{x} is no integer", fix="pass a float dtype, or a finite number.",
+                  exc=ValueError if x != x else OverflowError) from None
 
 
 def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:

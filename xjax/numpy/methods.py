@@ -88,10 +88,17 @@ def _iter(self: Any) -> Iterator[Any]:
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
+def _contains(self: Any, value: Any) -> bool:
+    """`value in x`: whether any element equals it."""
+    equal = self == value
+    return equal if isinstance(equal, bool) else bool(reductions.any(equal))
+
+
 METHODS: dict[str, Callable] = {
     **operators(),
     "__array_namespace__": array_namespace,
     "__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem, "__iter__": _iter,
+    "__contains__": _contains,
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax, "argmin": reductions.argmin,
     "argpartition": sorting.argpartition, "argsort": sorting.argsort, "astype": creation.astype, "byteswap": byteswap,
     "choose": choose, "clip": selection.clip,

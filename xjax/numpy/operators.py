@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core import dtypes
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
-from xjax.numpy import composed, contract, rounding, ufuncs
+from xjax.numpy import composed, contract, creation, rounding, ufuncs
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 
@@ -114,7 +115,9 @@ def _method_of(function: Callable) -> Callable:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    """`round(x, ndigits)`, element-wise, half to even."""
-    return rounding.round(self, 0 if ndigits is None else ndigits)
+    """`round(x, ndigits)`, element-wise, half to even; integers for `round(x)`, as Python's own of a float."""
+    if ndigits is None and not dtypes.is_complex(self.dtype):
+        return creation.astype(rounding.round(self), int)
+    return rounding.round(self, ndigits or 0)
 
 

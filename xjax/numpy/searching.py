@@ -12,7 +12,7 @@ from xjax.core.trace import Tracer
 from xjax.numpy.composed import floor_divide, remainder
 from xjax.numpy.creation import asarray, full
 from xjax.numpy.manipulate import take_slices
-from xjax.numpy.promote import array_like, broadcast_shapes, default_int, promote, shape_of
+from xjax.numpy.promote import broadcast_shapes, default_int, promote, shape_of
 from xjax.numpy.reductions import all as all_true
 from xjax.numpy.rounding import isclose, isnan, truth
 from xjax.numpy.selection import choose
@@ -188,8 +188,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 @one_launch(arrays=2)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have the same shape and elements; with `equal_nan` nan equals nan."""
-    where_ = "numpy.array_equal"
-    a1, a2 = array_like(where_, a1), array_like(where_, a2)
+    a1, a2 = asarray(a1), asarray(a2)
     if shape_of(a1) != shape_of(a2):
         return asarray(False)
     same = equal(a1, a2)
@@ -201,8 +200,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 @one_launch(arrays=2)
 def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays are equal after broadcasting; false if they do not broadcast."""
-    where_ = "numpy.array_equiv"
-    a1, a2 = array_like(where_, a1), array_like(where_, a2)
+    a1, a2 = asarray(a1), asarray(a2)
     try:
         broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:

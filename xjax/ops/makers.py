@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO, Primitive
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, scalar_of, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
 
@@ -109,10 +108,7 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
 
 def scalar_like(x: Any, value: complex) -> Any:
     """The number `value` with the dtype of `x`: a NumPy scalar, or a Python number if `x` is weakly typed."""
-    aval = typeof(x)
-    if aval.weak_type and typeof(value := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
-        return value
-    return aval.dtype.type(value)
+    return scalar_of(typeof(x), value)
 
 
 def filled_like(x: Any, value: complex) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.key_types import is_key
-from xjax.core.types import ShapedArray, Zero
+from xjax.core.types import ShapedArray, Zero, scalar_of
 from xjax.ops.keys import filled_keys
 from xjax.ops.shape import broadcast_in_dim
 
@@ -19,8 +19,7 @@ def full_of(aval: ShapedArray, value: Any) -> Any:
         return np.zeros(aval.shape, dtypes.float0)
     if is_key(aval):
         return filled_keys(aval.shape, aval.dtype, value)
-    scalar = aval.dtype.type(value)
-    return broadcast_in_dim(scalar, aval.shape, ())
+    return broadcast_in_dim(scalar_of(aval, value), aval.shape, ())
 
 
 def zeros_of(aval: ShapedArray) -> Any:

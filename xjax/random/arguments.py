@@ -119,13 +119,14 @@ def _fix_for(kind: KeyKind) -> str:
 
 
 def check_shape(where: str, shape: Any) -> tuple[int, ...]:
-    """The shape of a result as a tuple of Python ints, none negative."""
+    """The shape of a result as a tuple of Python ints, none negative; a size alone is that of a vector."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     if not isinstance(shape, (Sequence, np.ndarray)) or isinstance(shape, str):
         raise bad(f"random.{where}", "`shape` must be a sequence of integers", given={"shape": repr(shape)[:60]},
-                  fix=f"write shape=({shape},)." if isinstance(shape, (int, np.integer)) else
-                  "pass a tuple of Python ints.")
+                  fix="pass a tuple of Python ints.")
     found = tuple(static_int(n, "shape", f"random.{where}") for n in shape)
     if any(n < 0 for n in found):
         raise bad(f"random.{where}", "shapes must have sizes >= 0", given={"shape": str(found)},

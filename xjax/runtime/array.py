@@ -85,6 +85,9 @@ class Array:
         return kind(self.numpy().reshape(())[()])
 
     def __bool__(self) -> bool:
+        if not self.aval.size:
+            raise bad("bool()", "an empty array is neither true nor false", given={"array": self.aval.str_short()},
+                      fix="use x.size > 0 to ask whether it has elements.", exc=ValueError)
         if self.aval.size != 1:
             raise bad("bool()", "the truth value of an array with more than one element is ambiguous",
                       given={"array": self.aval.str_short()}, fix="use x.any() or x.all().", exc=ValueError)
@@ -137,7 +140,8 @@ class Array:
         if is_key(self.aval):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{words_of(self)}"
         weak = ", weak_type=True" if self.aval.weak_type else ""
-        end = f", dtype={self.dtype.name}{weak})"
+        shape = "" if self.size else f", shape={self.shape}"
+        end = f"{shape}, dtype={self.dtype.name}{weak})"
         body = np.array2string(self.numpy(), prefix="Array(", suffix=end, separator=", ")
         return f"Array({body}{end}"
 

@@ -72,6 +72,12 @@ class PartitionSpec:
             return self._parts == tuple(_canonical_part(p) for p in other)
         return NotImplemented
 
+    def __add__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*self, *other) if isinstance(other, (PartitionSpec, tuple)) else NotImplemented
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*other, *self) if isinstance(other, tuple) else NotImplemented
+
     def __hash__(self) -> int:
         return hash(self._parts)
 
@@ -207,6 +213,12 @@ class Mesh:
         if first is not None and first.devices_flat != self.devices_flat:
             order = f", device_ids=[{', '.join(str(first.devices_flat.index(d)) for d in self.devices_flat)}]"
         return f"sdy.mesh @{name} = <[{axes}]{order}>"
+
+    def __copy__(self) -> Mesh:
+        return self                         # devices are those of this process: there is nothing to copy
+
+    def __deepcopy__(self, memo: dict) -> Mesh:
+        return self
 
     def __enter__(self) -> Mesh:
         _entered().append(config._push("mesh", self))

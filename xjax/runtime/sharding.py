@@ -78,6 +78,12 @@ class Sharding(ABC):
             return xla.on_device(self.devices[0], self.memory_kind)
         return xla.on_devices(self.devices, self.hlo(ndim), self.memory_kind)
 
+    def __copy__(self) -> Sharding:
+        return self                         # devices are those of this process: there is nothing to copy
+
+    def __deepcopy__(self, memo: dict) -> Sharding:
+        return self
+
     @property
     def _is_concrete(self) -> bool:
         """Asked for by the real JAX, to which this array means nothing."""

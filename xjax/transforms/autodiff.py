@@ -20,7 +20,7 @@ from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.tree_nodes import Partial
-from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, typeof, with_zeros
+from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
@@ -81,7 +81,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
         lin = linearize_flat(flat, leaves, active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
-        g = _gradients(lin, lin.program.consts, [typeof(value).dtype.type(1)], [typeof(x) for x in leaves])
+        g = _gradients(lin, lin.program.consts, [scalar_of(typeof(value), 1)], [typeof(x) for x in leaves])
         g = tree_unflatten(treedef, g)
         g = g[0] if isinstance(argnums, int) else tuple(g)
         value = tree_unflatten(flat.out_tree, lin.outs)
@@ -226,8 +226,12 @@ class _VjpFunction(_Linear):
 def _check_tangent(where: str, what: str, x: Any, aval: Any) -> Any:
     """A tangent or cotangent checked against the type it must have; Python numbers take its dtype."""
     want, got = aval.tangent(), typeof(x)
-    if want.dtype == dtypes.float0:
+    if want.dtype == dtypes.float0 == got.dtype:
         return Zero(want)
+    if want.dtype == dtypes.float0:
+        raise bad(where, f"a {what} of integers has the dtype float0: there is no derivative",
+                  given={"value": aval.str_short(), "given": got.str_short()},
+                  fix="pass numpy.zeros(shape, xjax.float0), or do not differentiate with respect to it.")
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
         raise bad(where, f"a {what} has the wrong type", given={"expected": want.str_short(), "given": got.str_short()},
                   fix=f"pass a {what} with the shape and dtype of the value.",

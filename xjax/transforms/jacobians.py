@@ -13,6 +13,7 @@ from xjax.core.calls import canonical_argnums, function_name, merge_args, split_
 from xjax.core.errors import bad
 from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import typeof
+from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import reshape
 from xjax.transforms.autodiff import argument_paths, check_callable, check_input, check_output, jvp, vjp
 from xjax.transforms.vmap import vmap
@@ -107,7 +108,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     for a in avals:
         rows = np.zeros((total, a.size), a.dtype)
         rows[np.arange(a.size) + start, np.arange(a.size)] = 1
-        out.append(rows.reshape(total, *a.shape))
+        rows = rows.reshape(total, *a.shape)
+        out.append(convert_element_type(rows, a.dtype, weak_type=True) if a.weak_type else rows)
         start += a.size
     return out
 
