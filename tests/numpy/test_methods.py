@@ -83,6 +83,19 @@ def test_dtypes_of_operators():
     assert not (x + 1).weak_type and (jnp.array(1.0) + 1).weak_type == (jnp.array(1.0)).weak_type
 
 
+@pytest.mark.parametrize("symbol", [*BINARY, *BITS, "@"])
+@pytest.mark.parametrize("left", [np.array([3, 2], np.int32), np.int32(2), np.array([3.0, 2.0], np.float32),
+                                  np.float32(2), np.float64(2)], ids=repr)
+def test_numpy_on_the_left_of_a_traced_value(symbol, left):
+    f = {**BINARY, **BITS, "@": lambda x, y: x @ y}[symbol]
+    if left.dtype.kind == "f" and symbol in BITS or symbol == "@" and not left.ndim:
+        return
+    right = np.array([1, 2], np.int32)
+    same(xjax.jit(lambda y: f(left, y))(right), f(left, right))
+    same(xjax.vmap(lambda y: f(left, y))(right[None]), f(left, right)[None] if symbol != "divmod" else
+         tuple(z[None] for z in f(left, right)))
+
+
 def test_unknown_operands_decide_themselves():
     class Vector:
         def __radd__(self, other):

@@ -63,8 +63,7 @@ class Tracer:
 
     __slots__ = ("tag", "aval", "__weakref__")
 
-    # `ndarray * tracer` must come to us instead of looping over the ndarray's elements.
-    __array_ufunc__ = None
+    # `ndarray * tracer` comes to us; functions of NumPy ask for `__array__`, which says what to do instead.
     __array_priority__ = 1000
 
     tag: Tag

@@ -16,7 +16,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.activations import log1mexp
-from xjax.scipy.normal_distribution import log_ndtr, ndtr
+from xjax.scipy.normal_distribution import log_ndtr
 from xjax.scipy.stats import norm
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 
@@ -25,18 +25,21 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 _truncnorm = Distribution("truncnorm", scale=NONNEGATIVE)
 
 
-def _log_mass(a: Any, b: Any) -> Any:
-    """Logarithm of the probability of [a, b], of one shape, under the standard normal distribution, where a < b."""
+def _log_tail(p: Any) -> Any:
+    """Logarithm of the probability under the standard normal distribution of what lies beyond `p`, seen from 0."""
+    finite = abs(p) != np.inf                                           # log_ndtr has no derivative at -inf
+    return jnp.where(finite, log_ndtr(jnp.where(finite, jnp.where(p <= 0, p, -p), -1)), -np.inf)
+
+
+def _log_mass(a: Any, b: Any, tail_a: Any, tail_b: Any) -> Any:
+    """Logarithm of the probability of [a, b], where a < b, from the tails beyond a and b."""
     right = a > 0
-    low, high = jnp.where(right, -b, a), jnp.where(right, -a, b)        # by symmetry, in the lower tail
-    tail = high <= 0
-    bounded = low > -np.inf                                             # log_ndtr has no derivative at -inf
-    log_low, log_high = log_ndtr(jnp.where(jnp.stack([tail & bounded, tail]), jnp.stack([low, high]), -1))
-    gap = jnp.where(bounded & (log_low > -np.inf), log_high - log_low, np.inf)
-    # In the lower tail the ratio of the two probabilities, else the sum of what is left out.
-    in_tail = log_high + log1mexp(gap)
-    left_out = jnp.sum(ndtr(jnp.where(tail, -1, jnp.stack([a, -b]))), 0)
-    return jnp.where(tail, in_tail, lax.log1p(-left_out))
+    one_side = right | (b <= 0)
+    near, far = jnp.where(right, tail_a, tail_b), jnp.where(right, tail_b, tail_a)
+    # On one side of 0 the ratio of the two probabilities, else the sum of what is left out.
+    difference = near + log1mexp(jnp.where(one_side & (far > -np.inf), near - far, np.inf))
+    left_out = jnp.where(one_side, 0, lax.exp(tail_a) + lax.exp(tail_b))
+    return jnp.where(one_side, difference, lax.log1p(-left_out))
 
 
 def _within(z: Any, a: Any, b: Any) -> Any:
@@ -49,7 +52,8 @@ def _within(z: Any, a: Any, b: Any) -> Any:
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x; -inf outside of the interval."""
     z = standard(x, loc, scale)
-    log_density = norm.logpdf(x, loc, scale) - _log_mass(*jnp.broadcast_arrays(a, b))
+    ends = jnp.stack(jnp.broadcast_arrays(a, b))
+    log_density = norm.logpdf(x, loc, scale) - _log_mass(*ends, *_log_tail(ends))
     return jnp.where(a < b, jnp.where((z < a) | (z > b), -np.inf, log_density), np.nan)
 
 
@@ -59,8 +63,10 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     z = standard(x, loc, scale)
     z, a, b = jnp.broadcast_arrays(z, a, b)
     within = _within(z, a, b)
-    mass, below, above = _log_mass(jnp.stack([a, a, within]), jnp.stack([b, within, b]))
-    below, above = below - mass, above - mass
+    tail_a, tail_z, tail_b = _log_tail(jnp.stack([a, within, b]))
+    mass = _log_mass(a, b, tail_a, tail_b)
+    below = _log_mass(a, within, tail_a, tail_z) - mass
+    above = _log_mass(within, b, tail_z, tail_b) - mass
     near_one = below > -0.1
     below = jnp.where(near_one, lax.log1p(-lax.exp(jnp.where(near_one, above, -1))), below)
     return jnp.where(a < b, jnp.where(z <= a, -np.inf, jnp.where(z >= b, 0, below)), np.nan)
