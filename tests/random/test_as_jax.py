@@ -129,7 +129,6 @@ REFUSED = {
     "categorical once": lambda r: r.categorical(KEY, np.zeros(3, np.float32), shape=(5,), replace=False),
     "permutation float": lambda r: r.permutation(KEY, 2.5),
     "permutation list": lambda r: r.permutation(KEY, [1, 2]),
-    "choice int": lambda r: r.choice(KEY, 5, 3),
     "choice empty": lambda r: r.choice(KEY, 0, (3,)),
     "choice many": lambda r: r.choice(KEY, 2, (3,), replace=False),
     "choice p": lambda r: r.choice(KEY, 3, (3,), p=np.array([0.1, 0.2])),
@@ -153,3 +152,13 @@ def test_errors_have_the_class_of_jax_and_a_fix(name):
     with pytest.raises(theirs.type) as ours:
         REFUSED[name](xrandom)
     assert "fix:" in str(ours.value)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda r, s: r.normal(KEY, s), lambda r, s: r.bits(KEY, s), lambda r, s: r.randint(KEY, s, 0, 9),
+    lambda r, s: r.gamma(KEY, 1.5, s), lambda r, s: r.bernoulli(KEY, 0.3, s), lambda r, s: r.orthogonal(KEY, 2, s),
+    lambda r, s: r.categorical(KEY, np.zeros(3, np.float32), shape=s)])
+def test_a_size_alone_is_the_shape_of_a_vector(draw):
+    np.testing.assert_array_equal(draw(xjax.random, 3), draw(xjax.random, (3,)))
+    np.testing.assert_array_equal(draw(xjax.random, np.int64(3)), draw(xjax.random, [3]))
+    np.testing.assert_allclose(draw(xjax.random, 3), draw(jax.random, 3), rtol=1e-6)

@@ -42,7 +42,7 @@ def canonical_argnums(argnums: int | Sequence[int], count: int, where: str) -> t
         if not -count <= n < count:
             raise bad(where, f"argument {n} is chosen, but only {count} positional arguments were given",
                       given={"argnums": repr(argnums)},
-                      fix="pass the argument by position, or choose another with argnums.")
+                      fix="pass the argument by position, or choose another with argnums.", exc=ValueError)
         out.append(n % count)
     if len(set(out)) != len(out):
         raise bad(where, "argnums names an argument twice", given={"argnums": repr(argnums)},

@@ -47,7 +47,7 @@ class PartitionSpec:
     Dimensions past the end are not cut. ``P("x")`` and ``P(("x",))`` are equal.
 
     >>> PartitionSpec("x", None, ("y", "z"))
-    PartitionSpec('x', None, ('y', 'z'))
+    P('x', None, ('y', 'z'))
     """
 
     __slots__ = ("_parts",)
@@ -82,7 +82,7 @@ class PartitionSpec:
         return hash(self._parts)
 
     def __repr__(self) -> str:
-        return f"PartitionSpec({', '.join(map(repr, self._parts))})"
+        return f"P({', '.join(map(repr, self._parts))})"
 
     def __reduce__(self) -> tuple:
         return PartitionSpec, self._parts
