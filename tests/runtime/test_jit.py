@@ -64,6 +64,16 @@ def test_decorator_with_arguments_and_methods():
     np.testing.assert_array_equal(Model.power(X, n=2), X ** 2)
 
 
+@pytest.mark.parametrize("option", ["static_argnames", "donate_argnames"])
+def test_names_of_no_parameter(option):
+    with pytest.raises(ValueError, match=f"(?s){option} names 'falg'.*x, flag.*fix: did you mean 'flag'"):
+        xjax.jit(lambda x, flag: x, **{option: "falg"})
+    with pytest.raises(ValueError, match="(?s)none that can be named.*fix: name parameters"):
+        xjax.jit(lambda x, /: x, **{option: ("x",)})
+    assert xjax.jit(lambda x, **names: names["n"] * x, static_argnames="n")(2, n=3) == 6
+    assert xjax.jit(lambda x, /, *, n: n * x, static_argnames="n")(2, n=3) == 6
+
+
 @pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnums": -1}, {"static_argnames": "n"},
                                      {"static_argnames": ("n",)}])
 def test_static_arguments_are_values(options):

@@ -285,7 +285,7 @@ radians, degrees = deg2rad, rad2deg
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
     where = "numpy.hypot"
-    x1, x2 = operands(where, x1, x2, to=to_inexact, strong=True)
+    x1, x2 = operands(where, x1, x2, to=to_inexact)
     refuse_complex(where, x1, exc=ValueError)
     x1, x2 = lax_abs(x1), lax_abs(x2)
     infinite = bits.bitwise_or(eq(x1, math.inf), eq(x2, math.inf))

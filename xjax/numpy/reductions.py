@@ -398,8 +398,8 @@ def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
             a = _without_nan(where, a, neutral)
         if dtype is not None:
             a = convert_element_type(a, as_dtype(dtype, where))
-        elif dtypes.is_bool(a.dtype):
-            a = convert_element_type(a, default_int())
+        else:
+            a = convert_element_type(a, default_int() if dtypes.is_bool(a.dtype) else a.dtype)
         return run(a, axis)
 
     running.__name__ = running.__qualname__ = name

@@ -98,11 +98,11 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if dtypes.is_complex(x.dtype):
         parts = (nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag))
         return complex_(*parts)
-    info = dtypes.finfo(x.dtype)
+    info, x = dtypes.finfo(x.dtype), cast(where, x, x.dtype)
 
     def limit(value: Any, default: Any) -> Any:
-        return cast(where, float(default) if value is None else value, x.dtype, x.weak_type)
+        return cast(where, float(default) if value is None else value, x.dtype)
 
-    x = choose(ne(x, x), cast(where, nan, x.dtype, x.weak_type), x)
+    x = choose(ne(x, x), cast(where, nan, x.dtype), x)
     x = choose(eq(x, float("inf")), limit(posinf, info.max), x)
     return choose(eq(x, float("-inf")), limit(neginf, info.min), x)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.calls import function_name
-from xjax.core.errors import bad
+from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
 
 
@@ -25,7 +25,7 @@ class StaticArguments:
     def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
                  transform: str = "jit"):
         self._where = f"{transform} of `{function_name(fun)}`"
-        parameters = _positional(fun)
+        parameters = _parameters(fun)
         self.nums, self.names = self._complete(_as_tuple(nums, int), _as_tuple(names, str), parameters, "static")
         self.donate_nums, self.donate_names = self._complete(
             _as_tuple(donate_nums, int), _as_tuple(donate_names, str), parameters, "donate")
@@ -40,6 +40,8 @@ class StaticArguments:
         """Positions and names imply each other, through the function's signature."""
         if parameters is None:
             return nums, names
+        _check_names(self._where, what, names, parameters)
+        parameters = _positional(parameters)
         count = len(parameters)
         for n in nums:
             if not -count <= n < count and not _takes_any(parameters):
@@ -95,15 +97,32 @@ class StaticArguments:
         return flags
 
 
-def _positional(fun: Callable) -> list[str] | None:
-    """Names of the positional parameters ('*' at the end: any number); None if there is no signature."""
+def _parameters(fun: Callable) -> list[inspect.Parameter] | None:
+    """The parameters of a function; None if it has no signature."""
     try:
-        parameters = inspect.signature(fun).parameters.values()
+        return list(inspect.signature(fun).parameters.values())
     except (ValueError, TypeError):
         return None
+
+
+def _positional(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    """Names of the positional parameters ('*' at the end: any number)."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [p.name for p in parameters if p.kind in kinds]
     return names + ["*"] if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters) else names
+
+
+def _check_names(where: str, what: str, names: Sequence[str], parameters: Sequence[inspect.Parameter]) -> None:
+    """Raise ValueError for a name that no argument can have."""
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    known = [p.name for p in parameters if p.kind in kinds]
+    for name in names:
+        if name not in known:
+            raise bad(where, f"{what}_argnames names {name!r}, but the function has no such parameter",
+                      given={"parameters": ", ".join(known) or "none that can be named"},
+                      fix=did_you_mean(name, known) or "name parameters of the function.", exc=ValueError)
 
 
 def _takes_any(parameters: Sequence[str]) -> bool:
