@@ -960,7 +960,7 @@ OTHERWISE = {
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
     "ppermute works under vmap too, with zeros for those who get nothing":
         ["jax.vmap(lambda x: jax.lax.ppermute(x,'i',[(0,1)]),axis_name='i')(jnp.arange(2))"],
-    "the error has another class: where NumPy has one, NumPy's, else a ValueError for a wrong value and a TypeError for "
+    "the error has another class: that of NumPy if it has one, else ValueError for a wrong value and TypeError for "
     "a wrong type or structure": [
         "jax.jit(lambda x: x,compiler_options={'xla_nonsense':1})(1.)", "jax.random.key(0)+1",
         "jax.grad(lambda x,y: x*y, argnums=2)(2.,3.)", "jax.grad(lambda x: x)()", "jax.lax.reshape(jnp.ones(4),(3,))",
