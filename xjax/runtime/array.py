@@ -250,11 +250,11 @@ class Array:
 
     def addressable_data(self, index: int) -> Array:
         """The part on one device of this process, by its place among `addressable_shards`."""
-        pieces = self._pieces()
-        if not -len(pieces) <= index < len(pieces):
-            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
-                      f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
-        return self.addressable_shards[index].data
+        shards = self.addressable_shards
+        if not -len(shards) <= index < len(shards):
+            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(shards)},
+                      f"use an index from 0 to {len(shards) - 1}.", exc=IndexError)
+        return shards[index].data
 
     def _pieces(self) -> list[xla.Buffer]:
         if self._buf.is_deleted():

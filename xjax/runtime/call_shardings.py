@@ -7,11 +7,11 @@ from typing import Any
 
 from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
-from xjax.core.tree import flatten, flatten_axes, tree_unflatten
+from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.runtime.array import Array, put
 from xjax.runtime.mesh import UNCONSTRAINED, current_mesh
 from xjax.runtime.sharding import NamedSharding, Sharding
-from xjax.runtime.sharding_constraint import as_sharding, constrain
+from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
 
 
 class CallShardings:
@@ -68,9 +68,7 @@ class CallShardings:
         where = f"{self._where}: out_shardings"
 
         def constrained(*args: Any, **kwargs: Any) -> Any:
-            leaves, tree = flatten(fun(*args, **kwargs))
-            wanted = flatten_axes(where, tree, self._outs)
-            return tree_unflatten(tree, [constrain(where, x, s) for x, s in zip(leaves, wanted, strict=True)])
+            return constrain_tree(where, fun(*args, **kwargs), self._outs)
 
         return constrained
 

@@ -26,9 +26,14 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Raises: ValueError if a dimension cannot be cut evenly, or a PartitionSpec comes without a mesh.
     """
+    return constrain_tree(_WHERE, x, shardings)
+
+
+def constrain_tree(where: str, x: Any, shardings: Any) -> Any:
+    """`with_sharding_constraint` of a function that is called otherwise."""
     leaves, tree = flatten(x)
-    wanted = flatten_axes(_WHERE, tree, shardings)
-    return tree_unflatten(tree, [constrain(_WHERE, leaf, s) for leaf, s in zip(leaves, wanted, strict=True)])
+    wanted = flatten_axes(where, tree, shardings)
+    return tree_unflatten(tree, [constrain(where, leaf, s) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
