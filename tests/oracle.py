@@ -1,0 +1,90 @@
+"""Real JAX as the oracle of a test, its version, and test data that hold for some versions of it only.
+
+xjax follows the newest reference. Where an older one differs, the data of a test say so::
+
+    DIFFERENT = current({
+        "jnp.sum(x)": "rounds once",                                     # in every version
+        "jnp.max(x)": only("keeps NaN since 0.12", until="0.12"),        # when JAX is older than 0.12
+    })
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+
+def version_of(package: str) -> tuple[int, ...]:
+    """The installed version as numbers, (0, 12, 0, 1); () if the package is not installed."""
+    try:
+        text = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    return _numbers(text)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = []
+    for part in text.split("."):
+        if not part.isdigit():
+            break
+        parts.append(int(part))
+    return tuple(parts)
+
+
+VERSION = version_of("jax")
+
+
+def real_jax(*modules: str) -> Any:
+    """The module `jax`, with submodules ("scipy.stats") imported; skips the test or file where JAX is not installed."""
+    jax = pytest.importorskip("jax")
+    for module in modules:
+        importlib.import_module(f"jax.{module}")
+    return jax
+
+
+class Only(NamedTuple):
+    """A piece of test data for the versions of JAX from `since` on and before `until`."""
+
+    value: Any
+    since: str = ""
+    until: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return holds(self.since, self.until)
+
+
+def only(value: Any, *, since: str = "", until: str = "") -> Only:
+    """`value`, if the installed JAX is at least `since` and older than `until`; for `current`."""
+    return Only(value, since, until)
+
+
+def holds(since: str = "", until: str = "") -> bool:
+    """Whether the installed JAX is at least `since` and older than `until`; without JAX, whether the newest is."""
+    version = VERSION or (1_000,)
+    return version >= _numbers(since) and not (until and version >= _numbers(until))
+
+
+def current(data: Any) -> Any:
+    """A list, tuple, set or dict without the entries of other versions, and with `Only` values unwrapped."""
+    if isinstance(data, dict):
+        return {k: _value(v) for k, v in data.items() if _holds(v)}
+    return type(data)(_kept(data))
+
+
+def _kept(data: Iterable[Any]) -> Iterable[Any]:
+    return (_value(x) for x in data if _holds(x))
+
+
+def _holds(x: Any) -> bool:
+    return x.holds if isinstance(x, Only) else True
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Only) else x
