@@ -7,6 +7,7 @@ The import is light: no backend starts, and submodules that are heavy or rarely 
 asked for (`_LAZY`).
 """
 
+import xjax.jaxlib_versions  # noqa: F401  first: says what to install if jaxlib is not a version that works
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
 from xjax.core import leaks as _leaks  # noqa: F401  acts when its option is set
 from xjax.core import printing  # noqa: F401  programs show themselves as text

@@ -1,0 +1,56 @@
+"""The versions of jaxlib that xjax is tested with; imported first, to say what to install where another one is.
+
+jaxlib's Python interface is private: a newer version may lack or change any name that the adapter uses.
+"""
+
+import warnings
+
+from xjax.core.errors import bad
+
+try:
+    from jaxlib.version import __version__ as installed
+except ImportError:
+    installed = ""
+
+# As in pyproject.toml: every version from the first on, and before the second.
+FIRST, BEFORE = "0.10.2", "0.13"
+REQUIREMENT = f"jaxlib>={FIRST},<{BEFORE}"
+
+
+def is_tested(version: str) -> bool:
+    """Whether a version of jaxlib is one that xjax is tested with.
+
+    >>> is_tested("0.12.0.1"), is_tested("0.13.0.dev20270101")
+    (True, False)
+    """
+    return _numbers(FIRST) <= _numbers(version) < _numbers(BEFORE)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = []
+    for part in version.split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+def _explained(error: Exception) -> Exception:
+    """What to raise for an error of importing the adapter."""
+    if not installed:
+        return bad("import xjax", "jaxlib is not installed", fix=f"pip install '{REQUIREMENT}'.", exc=ImportError)
+    if is_tested(installed):
+        return error
+    return bad("import xjax", "the installed jaxlib lacks what xjax uses of it",
+               given={"jaxlib": f"{installed} (tested: {REQUIREMENT})", "missing": str(error)},
+               fix=f"pip install '{REQUIREMENT}', or install a newer xjax.", exc=ImportError)
+
+
+try:
+    from xjax.runtime import xla as _xla  # noqa: F401
+except (AttributeError, ImportError) as _error:
+    raise _explained(_error) from _error
+
+if not is_tested(installed):
+    warnings.warn(f"import xjax: jaxlib {installed} is not among the tested versions ({REQUIREMENT}); if calls fail or "
+                  f"results differ, pip install '{REQUIREMENT}'.", stacklevel=2)
