@@ -42,7 +42,7 @@ VERSION = version_of("jax")
 
 def real_jax(*modules: str) -> Any:
     """The module `jax`, with submodules ("scipy.stats") imported; skips the test or file where JAX is not installed."""
-    jax = pytest.importorskip("jax")
+    jax = pytest.importorskip("jax", reason="compares with real JAX, which is not installed")
     for module in modules:
         importlib.import_module(f"jax.{module}")
     return jax

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 for name in ("scipy.optimize", "scipy.stats", "scipy.spatial.transform", "scipy.interpolate"):
     importlib.import_module(f"jax.{name}")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 from tests.reference import named, public_names
 from xjax.core.left_out import LEFT_OUT, as_markdown
 
-pytest.importorskip("jax")
+real_jax()
 REFERENCE = public_names()
 
 

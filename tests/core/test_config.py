@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 from xjax.core import config as module
 from xjax.core.config import OPTIONS, config
 from xjax.core.options import as_markdown
@@ -53,7 +54,7 @@ LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_redu
 
 
 def test_names_and_defaults_equal_jax():
-    pytest.importorskip("jax")
+    real_jax()
     program = (
         "import jax\n"
         "for name, value in jax.config.values.items():\n"
@@ -71,7 +72,7 @@ def test_names_and_defaults_equal_jax():
 
 
 def test_context_managers_are_those_of_jax():
-    theirs = pytest.importorskip("jax")
+    theirs = real_jax()
     for name, option in OPTIONS.items():
         assert option.block == (name in dir(theirs)), name
         assert option.block == hasattr(xjax, name) == (name in xjax.__all__)

@@ -7,13 +7,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.oracle import real_jax
 from xjax.core import dtypes, promotion
 from xjax.core.config import enable_x64, numpy_dtype_promotion
 from xjax.core.errors import TypePromotionError
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 jnp = jax.numpy
-jax_dtypes = pytest.importorskip("jax._src.dtypes")
+jax_dtypes = real_jax("_src.dtypes")._src.dtypes
 
 X64 = pytest.mark.parametrize("x64", [False, True])
 NAMES = [d.name for d in dtypes.ALL]

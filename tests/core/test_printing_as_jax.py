@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.oracle import real_jax
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from xjax.core.printing import format_eqn, format_jaxpr
 from xjax.core.types import ShapedArray
 
-jax = pytest.importorskip("jax", minversion="0.10.2")
-jex = pytest.importorskip("jax.extend.core")
+jax = real_jax()
+jex = real_jax("extend.core").extend.core
 jnp, lax = jax.numpy, jax.lax
 
 # Parameters of JAX's sharding machinery, which our programs do not have. They are taken out of the

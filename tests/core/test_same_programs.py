@@ -5,8 +5,9 @@ import pytest
 
 import xjax
 import xjax.numpy
+from tests.oracle import real_jax
 
-jax = pytest.importorskip("jax", minversion="0.10.2")
+jax = real_jax()
 from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)
 
 X = np.linspace(0.1, 0.9, 3, dtype=np.float32)

@@ -7,10 +7,11 @@ import pytest
 
 import xjax
 from tests.ops.linalg_harness import Row, check_as_jax, r
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import image
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 METHODS = ["nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", "area"]
 X = r(5, 3, 2)

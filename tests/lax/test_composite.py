@@ -10,9 +10,10 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.lax.oracle import assert_same
+from tests.oracle import real_jax
 from xjax import lax
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 X = np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(2, 3)
 SHIFT = np.array([1.0, 2.0, 3.0], np.float32)

@@ -8,11 +8,12 @@ import pytest
 import xjax
 from tests.lax.compositions import richardson
 from tests.lax.oracle import assert_same, check, float64, gradient
+from tests.oracle import real_jax
 from xjax import lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.interop import from_jax
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 A = np.array([[4.0, 1.0, 0.5], [0.2, 3.0, 0.1], [0.3, -0.7, 5.0]])
 B = np.array([1.0, 2.0, -1.0])

@@ -7,9 +7,10 @@ import pytest
 
 import xjax
 from tests.lax.oracle import assert_same, float64, gradient
+from tests.oracle import real_jax
 from xjax import lax
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 _rng = np.random.default_rng(0)
 

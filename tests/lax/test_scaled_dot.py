@@ -7,9 +7,10 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from xjax.lax import scaled_dot
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 _rng = np.random.default_rng(0)
 X, Y = _rng.standard_normal((2, 3, 8)), _rng.standard_normal((2, 8, 5))

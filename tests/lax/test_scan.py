@@ -11,13 +11,14 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.runtime.dispatch import eval_trace
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 W = np.array([0.5, -1.0, 1.5], np.float32)
 C = np.array([0.1, 0.7, -0.3], np.float32)

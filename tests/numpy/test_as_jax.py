@@ -9,10 +9,11 @@ import xjax
 import xjax.numpy as xnp
 from tests.numpy.compare import assert_same, call
 from tests.numpy.rows import ROWS
+from tests.oracle import real_jax
 from tests.sampling import one_in
 
-jax = pytest.importorskip("jax")
-jnp = pytest.importorskip("jax.numpy")
+jax = real_jax()
+jnp = real_jax().numpy
 
 # Calls where we raise NumPy's class of error on purpose, and JAX another one (both are errors).
 OTHER_CLASS = {"transpose", "hstack", "meshgrid"}

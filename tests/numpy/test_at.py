@@ -9,6 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 
 X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
 K = np.array([0, -1, 2], np.int32)
@@ -110,7 +111,7 @@ VALUES = {"bool": True, "int": 3, "float": 2.5, "complex": 1 + 2j, "int32": np.i
                                            ("add", "uint8"), ("max", "float32")])
 def test_dtypes_and_warnings_as_jax(method, dtype):
     """The result has the dtype of x; values that it cannot hold are converted with a warning."""
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
 
     def outcome(lib, value):
         with warnings.catch_warnings(record=True) as caught:
@@ -167,7 +168,7 @@ def test_gradient_of_set_with_repeated_positions_goes_to_the_winner():
 @pytest.mark.parametrize("method", ["set", "multiply", "apply", "get"])
 def test_vmap_over_each_combination_as_jax(method):
     """Operand, position and values mapped or not, with derivatives of the mapped function."""
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
 
     def everything(lib):
         def f(x, i, v):
@@ -232,7 +233,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_those_of_jax(name):
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     from tests.core.test_printing_as_jax import Rebuild
     f, i = PROGRAMS[name], np.array([0, 1], np.int32)
     assert str(xjax.make_jaxpr(f)(X, i)) == str(Rebuild().bare(jax.make_jaxpr(f)(X, i).jaxpr))

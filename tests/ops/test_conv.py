@@ -11,13 +11,14 @@ import pytest
 
 import xjax
 from tests.ops.structural_table import NHWC, c, f, i
+from tests.oracle import real_jax
 from xjax import lax
 from xjax.core.types import typeof
 from xjax.ops.window import Window
 from xjax.runtime.executable import compile_sharded, load
 from xjax.runtime.lowering import lower_primitive
 
-jax = pytest.importorskip("jax", minversion="0.10.2")
+jax = real_jax()
 from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)
 
 

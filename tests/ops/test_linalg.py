@@ -9,11 +9,12 @@ import pytest
 
 import xjax
 from tests.ops.linalg_harness import Row, c, check_as_jax, hermitian, r
+from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.core.primitive import all_primitives
 from xjax.lax import linalg
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 
 def solve(**params: bool) -> Callable:

@@ -7,9 +7,10 @@ import pytest
 from tests.ops import harness
 from tests.ops.harness import derivative_cases, rows
 from tests.ops.op_table import OPS
+from tests.oracle import real_jax
 from tests.sampling import one_in
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 # A row converts complex numbers to real ones; `test_elementwise` checks that this warns.
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 

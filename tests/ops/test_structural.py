@@ -12,13 +12,14 @@ import pytest
 
 import xjax.runtime.dispatch  # noqa: F401  (sets the root trace)
 from tests.ops.structural_table import OURS, TABLE, Row
+from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.core.config import enable_x64
 from xjax.runtime.jit import jit
 from xjax.transforms.autodiff import jvp, vjp
 from xjax.transforms.vmap import vmap
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 DIFFERENTIABLE = [row for row in TABLE if row.grads]
 

@@ -7,11 +7,12 @@ import pytest
 
 import xjax
 from tests.ops.structural_table import TIES, c, f, i
+from tests.oracle import real_jax
 from xjax import lax
 from xjax.core.config import enable_x64
 from xjax.ops.window import Window, windows_of
 
-jax = pytest.importorskip("jax", minversion="0.10.2")
+jax = real_jax()
 from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)
 
 MONOIDS = {"add": 0, "mul": 1, "max": -2**31, "min": 2**31 - 1, "bitwise_or": 0, "bitwise_and": -1, "bitwise_xor": 0}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 
 X = np.linspace(0.3, 1.1, 3)
 
@@ -13,7 +14,7 @@ X = np.linspace(0.3, 1.1, 3)
 @pytest.fixture
 def libraries():
     """(xjax, jax) with 64-bit types on."""
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     with jax.enable_x64(True), xjax.enable_x64(True):
         yield xjax, jax
 

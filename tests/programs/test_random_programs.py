@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracle import real_jax
 from tests.programs.generator.coverage import Coverage
 from tests.programs.generator.draw import program
 from tests.programs.generator.run import check
@@ -14,7 +15,7 @@ _CHUNK = 20
 @pytest.mark.parametrize("first", [
     *range(0, 200, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(200, 600, _CHUNK))])
 def test_programs_agree_with_jax(first):
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     for seed in range(first, first + _CHUNK):
         found = check(jax, program(seed))
         assert "text" not in found, f"seed {seed}: {found['kind']}\n{found['text']}"

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 from tests.random.rows import CASES, label
 from tests.random.test_streams import draw
 from tests.sampling import one_in
 from xjax import random as xrandom
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 SEEDS = (0, -1, 2**31, 2**32 + 5, -2**40, 2**63 - 1, -2**63, True, np.int8(-1), np.int64(-1), np.int64(2**40),
          np.uint64(2**63 + 7), np.uint32(7), np.array(5))

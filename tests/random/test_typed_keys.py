@@ -8,12 +8,13 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from tests.random.rows import ROWS
 from tests.sampling import one_in
 from xjax import lax, random
 from xjax.core.key_types import KEY_TYPES
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 IMPLS = list(KEY_TYPES)
 
 

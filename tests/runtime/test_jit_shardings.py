@@ -7,6 +7,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from xjax.runtime import xla
 from xjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from xjax.sharding import PartitionSpec as P
@@ -27,7 +28,7 @@ def parts_of(x):
 @pytest.mark.parametrize("ins", SPECS, ids=str)
 @pytest.mark.parametrize("outs", SPECS, ids=str)
 def test_each_device_holds_what_it_holds_in_jax(ins, outs):
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     found = xjax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, ins), out_shardings=NamedSharding(MESH, outs))(X)
     theirs = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
     there = [jax.sharding.NamedSharding(theirs, jax.P(*spec)) for spec in (ins, outs)]

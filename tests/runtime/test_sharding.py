@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xjax
+from tests.oracle import real_jax
 from xjax.runtime import in_flight, xla
 from xjax.runtime.sharding import (
     AxisType,
@@ -159,7 +160,7 @@ def test_named_sharding_equals_its_meaning(spec):
 
 @pytest.mark.parametrize("spec", specs("abc", 2)[::3], ids=str)
 def test_named_sharding_equals_jax(spec):
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     theirs = jax.sharding.NamedSharding(
         jax.sharding.Mesh(CUBE.devices, CUBE.axis_names), jax.sharding.PartitionSpec(*spec)
     )

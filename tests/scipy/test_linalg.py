@@ -8,9 +8,10 @@ import pytest
 import xjax
 import xjax.scipy.linalg as linalg
 from tests.ops.linalg_harness import Row, c, check_as_jax, hermitian, r
+from tests.oracle import real_jax
 from tests.sampling import one_in
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 scipy_linalg = pytest.importorskip("scipy.linalg")
 
 A, B, SPD, CSPD = r(3, 3) + 2 * np.eye(3), r(3, 2), hermitian(r(3, 3), 8), hermitian(c(3, 3), 8)

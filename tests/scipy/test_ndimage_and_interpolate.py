@@ -10,12 +10,13 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.ops.linalg_harness import Row, assert_same, check_as_jax, r
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import interpolate, ndimage
 from xjax.scipy.cluster.vq import vq
 
-jax = pytest.importorskip("jax")
-vq_of_jax = pytest.importorskip("jax.scipy.cluster.vq")
+jax = real_jax()
+vq_of_jax = real_jax("scipy.cluster.vq").scipy.cluster.vq
 
 OURS = SimpleNamespace(map_coordinates=ndimage.map_coordinates, Grid=interpolate.RegularGridInterpolator, vq=vq)
 THEIRS = SimpleNamespace(map_coordinates=jax.scipy.ndimage.map_coordinates,

@@ -8,6 +8,7 @@ import scipy.linalg
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from xjax.experimental.ode import odeint
 
 TS = np.array([0.0, 0.3, 0.3, 1.5, 2.0])
@@ -83,8 +84,8 @@ def test_second_derivatives_and_vmap_of_a_gradient():
 @pytest.mark.slow
 def test_as_jax():
     """A pendulum, with the default tolerances, which are those of JAX."""
-    jax = pytest.importorskip("jax")
-    theirs = pytest.importorskip("jax.experimental.ode").odeint
+    jax = real_jax()
+    theirs = real_jax("experimental.ode").experimental.ode.odeint
 
     def run(lib, odeint):
         def loss(y0, ts, m, g):

@@ -11,11 +11,12 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.ops.linalg_harness import Row, assert_same, check_as_jax, r
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy.spatial.transform import Rotation, Slerp
 
-jax = pytest.importorskip("jax")
-transform_of_jax = pytest.importorskip("jax.scipy.spatial.transform")
+jax = real_jax()
+transform_of_jax = real_jax("scipy.spatial.transform").scipy.spatial.transform
 oracle = pytest.importorskip("scipy.spatial.transform")
 
 OURS = SimpleNamespace(Rotation=Rotation, Slerp=Slerp)

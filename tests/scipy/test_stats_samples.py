@@ -10,6 +10,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.lax.oracle import assert_same, float64
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import stats
 
@@ -42,7 +43,7 @@ VECTORS = {
 
 @pytest.mark.slow
 def test_vectors_are_as_in_jax():
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
 
     def program(lib):
         def results(args):
@@ -92,7 +93,7 @@ def sample_functions(stats):
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", [SAMPLE, WITH_NAN, SAMPLE[:, :0]], ids=["integers", "nan", "empty"])
 def test_samples_are_as_in_jax(sample):
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     x = sample.astype(sample.dtype.name[:-2] + "32")
     slow = x.size == 0                                      # what JAX cannot do without elements
     ours, theirs = (xjax.jit(lambda x, lib=lib: [f(x) for f in some(lib, slow)])(x) if lib is xjax else
@@ -152,7 +153,7 @@ def test_estimates_are_those_of_scipy(name):
 
 @pytest.mark.slow
 def test_estimates_and_draws_are_those_of_jax():
-    jax = pytest.importorskip("jax")
+    jax = real_jax()
     data, weights = POINTS.astype(np.float32), WEIGHTS.astype(np.float32)
 
     def program(lib):

@@ -9,11 +9,12 @@ import pytest
 
 import xjax
 from tests.lax.oracle import assert_same, check
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import custom_derivatives, custom_vjp, lax
 from xjax.errors import UnexpectedTracerError
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 
 X = np.array([0.3, -1.2, 0.8], np.float32)
 TWO = np.stack([X, 2 * X])

@@ -8,13 +8,14 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.lax.oracle import assert_same, check
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.custom_batching import custom_vmap, sequential_vmap
 
-jax = pytest.importorskip("jax")
-oracle = pytest.importorskip("jax.custom_batching")
+jax = real_jax()
+oracle = real_jax("custom_batching").custom_batching
 
 X = np.array([0.3, -1.2, 0.8], np.float32)
 Y = np.array([1.5, 0.7, -0.4], np.float32)

@@ -11,6 +11,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.core.test_rules import load_all
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import lax
@@ -18,8 +19,8 @@ from xjax.core.primitive import all_primitives
 from xjax.experimental import jet_rules
 from xjax.experimental.jet import jet
 
-jax = pytest.importorskip("jax")
-jax_jet = pytest.importorskip("jax.experimental.jet").jet
+jax = real_jax()
+jax_jet = real_jax("experimental.jet").experimental.jet.jet
 
 ORDER = 3
 X = np.array([0.3, 0.7, 1.2])

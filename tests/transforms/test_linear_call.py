@@ -7,13 +7,14 @@ import pytest
 
 import xjax
 from tests.lax.oracle import assert_same, check
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import lax
 from xjax.custom_derivatives import closure_convert, linear_call
 from xjax.transforms.linear_call import linear_call_p
 
-jax = pytest.importorskip("jax")
-oracle = pytest.importorskip("jax.custom_derivatives")
+jax = real_jax()
+oracle = real_jax("custom_derivatives").custom_derivatives
 
 X = np.array([0.3, -1.2, 0.8], np.float32)
 R = np.array([1.5, 0.7, -0.4], np.float32)

@@ -11,12 +11,13 @@ import inspect
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 from tests.reference import named, public_names
 from tests.values import checks
 from tests.values.row import find
 from tests.values.table import ELSEWHERE, ROWS
 
-jax = pytest.importorskip("jax")
+jax = real_jax()
 VALUE_SETS = 200
 FAST = {"lax.mul", "scipy.stats.cauchy.logsf"}
 

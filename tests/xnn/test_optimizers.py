@@ -9,6 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax import lax, tree_util
 from xnn import optimizers
@@ -59,15 +60,15 @@ def _run(lib, module, name, wrap=lambda lib, update: update):
 
 
 def _reference():
-    pytest.importorskip("jax")
-    return pytest.importorskip("jax.example_libraries.optimizers")
+    real_jax()
+    return real_jax("example_libraries.optimizers").example_libraries.optimizers
 
 
 @pytest.mark.parametrize("name", one_in(3, RULES))
 @pytest.mark.parametrize("mode", ["eager", "jit"])
 def test_parameters_are_those_of_jax_bit_for_bit(name, mode):
     """The operations are the same in the same order, and XLA compiles both."""
-    jax, reference = pytest.importorskip("jax"), _reference()
+    jax, reference = real_jax(), _reference()
     wrap = (lambda lib, update: lib.jit(update)) if mode == "jit" else (lambda lib, update: update)
     ours, theirs = _run(xjax, optimizers, name, wrap), _run(jax, reference, name, wrap)
     assert str(tree_util.tree_structure(ours)) == str(jax.tree_util.tree_structure(theirs))
@@ -97,7 +98,7 @@ def test_a_scan_over_steps_is_the_loop(name):
 
 
 def test_schedules_are_those_of_jax():
-    jax, reference = pytest.importorskip("jax"), _reference()
+    jax, reference = real_jax(), _reference()
     steps = np.arange(8, dtype=np.int32)
     for name, args in SCHEDULES.items():
         function = name.split()[0]

@@ -8,6 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax import tree_util
 from xnn import stax
@@ -103,7 +104,7 @@ def _evaluate(lib, s, nets):
 
 @pytest.mark.parametrize("group", one_in(3, GROUPS))
 def test_all_is_as_in_jax(group):
-    jax, reference = pytest.importorskip("jax"), pytest.importorskip("jax.example_libraries.stax")
+    jax, reference = real_jax(), real_jax("example_libraries.stax").example_libraries.stax
     nets = GROUPS[group]
     shapes, params, *ours = _evaluate(xjax, stax, nets)
     their_shapes, their_params, *theirs = _evaluate(jax, reference, nets)
@@ -232,10 +233,10 @@ def test_keywords_reach_the_layers_that_want_them(key):
 
 
 def test_names_are_those_of_jax():
-    reference = pytest.importorskip("jax.example_libraries.stax")
+    reference = real_jax("example_libraries.stax").example_libraries.stax
     public = {name for name in dir(reference) if not name.startswith("_")}
     assert public - set(stax.__all__) == {"functools", "jnp", "lax", "math", "random"}
-    reference = pytest.importorskip("jax.example_libraries.optimizers")
+    reference = real_jax("example_libraries.optimizers").example_libraries.optimizers
     public = {name for name in dir(reference) if not name.startswith("_")}
     assert public - set(xnn.optimizers.__all__) == {
         "Any", "Array", "Callable", "NamedTuple", "annotations", "functools", "jax", "jnp", "map", "namedtuple",
