@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 from tests.ops.harness import ANY, BINARY, BOOL, COMPLEX, FLOATS, INEXACT, INTS, NUMBERS, UNARY, Op
+from tests.oracle import current, only
 
 REAL = FLOATS + INTS
 POSITIVE = (0.2, 3.0)
@@ -38,6 +39,7 @@ ARITHMETIC = [
     binary("div", dtypes=NUMBERS, domain=(0.5, 9)),
     Op("div", id="div_floats", oracle=np.divide, shapes=BINARY, dtypes=INEXACT, domain=(0.5, 2)),
     unary("square", np.square, NUMBERS),
+    only(unary("one_minus_square", lambda x: 1 - x * x, NUMBERS), since="0.12"),
     *(Op("integer_pow", lambda lax, x, y=y: lax.integer_pow(x, y), lambda x, y=y: x ** float(y), dtypes=INEXACT,
          domain=(0.5, 1.5), special=True, id=f"integer_pow_{y}", tol=4, grads=0 if y == 0 else 2)
       for y in (-3, -1, 0, 1, 2, 3, 7)),
@@ -92,6 +94,11 @@ TRANSCENDENTAL = [
     unary("exp", np.exp),
     unary("exp2", np.exp2, tol=4),
     unary("log", np.log, domain=POSITIVE),
+    only(unary("log2", np.log2, domain=POSITIVE), since="0.12"),
+    *(only(Op("polynomial", lambda lax, x, c, n=n: lax.polynomial(x, [1, c, *[0.25] * n]), id=f"polynomial_{n + 2}",
+              oracle=lambda x, c, n=n: 1 + c * x + sum(0.25 * x ** k for k in range(2, n + 2)),
+              shapes=(((2, 3), (2, 3)), ((2, 3), (1, 3)), ((3,), ())), domain=(-1, 1), tol=8), since="0.12")
+      for n in (2, 9)),
     unary("expm1", np.expm1),
     unary("log1p", np.log1p, domain=(-0.8, 2)),
     unary("logistic", logistic),
@@ -208,6 +215,6 @@ AXES = [
        shapes=(((2, 3),), ((2, 3, 2),)), dtypes=("float32", "int32")),
 ]
 
-OPS = [*ARITHMETIC, *ROUNDING, *COMPARISONS, *PIECEWISE, *TRANSCENDENTAL, *BITS, *COMPLEX_PARTS, *SPECIAL, *CONVERSIONS,
-       *IDENTITIES, *AXES]
+OPS = current([*ARITHMETIC, *ROUNDING, *COMPARISONS, *PIECEWISE, *TRANSCENDENTAL, *BITS, *COMPLEX_PARTS, *SPECIAL,
+               *CONVERSIONS, *IDENTITIES, *AXES])
 assert len({str(op) for op in OPS}) == len(OPS), "two rows have one name"

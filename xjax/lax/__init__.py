@@ -24,6 +24,7 @@ from xjax.lax.incomplete import (
 from xjax.lax.linear_solve import custom_linear_solve, linear_solve_p
 from xjax.lax.loops import fori_loop, map
 from xjax.lax.platform_dependent import platform_dependent
+from xjax.lax.polynomial import polynomial, polynomial_p
 from xjax.lax.ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general
 from xjax.lax.reductions import reduce, reduce_p, reduce_window, reduce_window_p
 from xjax.lax.scaled_dot import scaled_dot
@@ -188,6 +189,8 @@ from xjax.ops.elementwise import (
     neg_p,
     nextafter,
     nextafter_p,
+    one_minus_square,
+    one_minus_square_p,
     reciprocal,
     round,
     round_p,
@@ -324,6 +327,8 @@ from xjax.ops.transcendental import (
     log,
     log1p,
     log1p_p,
+    log2,
+    log2_p,
     log_p,
     logistic,
     logistic_p,
@@ -371,11 +376,11 @@ __all__ = [
     "expand_dims", "expm1", "expm1_p", "fft", "fft_p", "floor", "floor_p", "fori_loop", "full", "full_like", "gather",
     "gather_p", "ge", "ge_p", "gt", "gt_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
     "igammac_p", "imag", "imag_p", "index_in_dim", "index_take", "integer_pow", "integer_pow_p", "iota", "iota_p",
-    "is_finite", "is_finite_p", "le", "le_p", "lgamma", "lgamma_p", "linear_solve_p", "log", "log1p", "log1p_p",
+    "is_finite", "is_finite_p", "le", "le_p", "lgamma", "lgamma_p", "linear_solve_p", "log", "log1p", "log1p_p", "log2", "log2_p",
     "log_p", "logistic", "logistic_p", "lt", "lt_p", "map", "max", "max_p", "min", "min_p", "mul", "mul_p", "mulhi",
-    "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p", "optimization_barrier",
+    "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p", "one_minus_square", "one_minus_square_p", "optimization_barrier",
     "optimization_barrier_p", "or_p", "pad", "pad_p", "padtype_to_pads", "pbroadcast", "platform_dependent", "pmax",
-    "pmax_p", "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p", "population_count", "population_count_p", "pow",
+    "pmax_p", "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p", "polynomial", "polynomial_p", "population_count", "population_count_p", "pow",
     "pow_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter", "pswapaxes", "ragged_dot",
     "ragged_dot_general", "random_gamma_grad", "real", "real_p", "reciprocal", "reduce", "reduce_and", "reduce_and_p",
     "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",

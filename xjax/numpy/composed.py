@@ -187,13 +187,6 @@ def positive(x: Any, /) -> Any:
 # -- exponentials and logarithms ----------------------------------------------------------------------------------
 
 @one_launch
-def log2(x: Any, /) -> Any:
-    """Logarithm to base 2, element-wise."""
-    x, = operands("numpy.log2", x, to=to_inexact, strong=True)
-    return _of_parts(lambda part: div(part, log(scalar_like(part, 2))), log(x))
-
-
-@one_launch
 def log10(x: Any, /) -> Any:
     """Logarithm to base 10, element-wise."""
     x, = operands("numpy.log10", x, to=to_inexact, strong=True)

@@ -11,7 +11,8 @@ from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
 from xjax.lax.linalg import eig
-from xjax.lax.scan import scan
+from xjax.lax.polynomial import polynomial
+from xjax.lax.shapes import broadcast_shapes, broadcast_to_rank
 from xjax.numpy.composed import remainder
 from xjax.numpy.creation import ones, zeros
 from xjax.numpy.joining import concatenate
@@ -59,10 +60,11 @@ def _without_leading_zeros(where: str, x: Any, least: int, small: float = 0.0) -
 # -- values, sums, products ---------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
     """The polynomial with coefficients `p` at `x`, by Horner's scheme.
 
-    Args: p: number[n, ...], the highest power first; x: number[...]; unroll: steps of the loop in one piece.
+    Args: p: number[n, ...], the highest power first; x: number[...]; unroll: with more coefficients than this (None: 8)
+      the program is a loop, with that many steps in one piece.
 
     >>> polyval(np.array([1, 0, 2]), np.arange(3))
     Array([2, 3, 6], dtype=int32)
@@ -71,8 +73,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     p, x = (operand(where, v) for v in promote(where, p, x))
     if not p.ndim:
         raise bad(where, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.", exc=ValueError)
-    start = zeros(np.broadcast_shapes(p.shape[1:], x.shape), p.dtype)
-    return scan(lambda y, c: (add(multiply(y, x), c), None), start, p, unroll=unroll)[0]
+    shape = broadcast_shapes(p.shape[1:], x.shape)
+    if not p.shape[0]:
+        return zeros(shape, x.dtype)
+    coeffs = [index_in_dim(p, i, keepdims=False) for i in reversed(range(p.shape[0]))]
+    x, *coeffs = (broadcast_to_rank(v, len(shape)) if v.ndim else v for v in (x, *coeffs))
+    return polynomial(x, coeffs, unroll=unroll)
 
 
 def _aligned(where: str, a1: Any, a2: Any) -> tuple[Any, Any]:

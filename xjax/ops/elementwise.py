@@ -142,6 +142,19 @@ square_p = unary("square", NUMBER, _square_lower, lambda dx, y, x: mul(dx, mul(s
 square = unary_function(square_p, "Square, element-wise: ``x * x``.")
 
 
+def _one_minus_square_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    one = b.constant(1, out.strong())
+    return b.binary("stablehlo.multiply", b.binary("stablehlo.add", one, x), b.binary("stablehlo.subtract", one, x))
+
+
+one_minus_square_p = unary("one_minus_square", NUMBER, _one_minus_square_lower,
+                           lambda dx, y, x: mul(dx, mul(scalar_like(x, -2), x)))
+one_minus_square = unary_function(
+    one_minus_square_p,
+    "``1 - x ** 2``, element-wise, computed as ``(1 + x) (1 - x)``: exact where x is close to 1 or -1. Its derivative "
+    "is ``-2 x``, exact for small x.")
+
+
 def reciprocal(x: Any) -> Any:
     """``1 / x``, element-wise, for floats and complex numbers."""
     return integer_pow(x, -1)

@@ -11,9 +11,11 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import FLOAT, INT, NOT_LINEAR, check_kinds, check_same_dtype
-from xjax.ops.compare import eq, select
+from xjax.ops.compare import clamp, eq, select
+from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, reciprocal, square, sub
+from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, one_minus_square, reciprocal, square, sub
+from xjax.ops.identity import stop_gradient_p
 from xjax.ops.makers import (
     accumulate,
     binary_function,
@@ -29,7 +31,7 @@ from xjax.ops.makers import (
     unary,
     unary_function,
 )
-from xjax.ops.piecewise import nonzero
+from xjax.ops.piecewise import abs, max, nonzero
 from xjax.ops.shape import broadcast_in_dim
 
 
@@ -78,6 +80,21 @@ exp2 = unary_function(exp2_p, "``2 ** x``, element-wise.")
 
 log_p = unary("log", INEXACT, "stablehlo.log", lambda dx, y, x: div(dx, x))
 log = unary_function(log_p, "Natural logarithm, element-wise: -inf at 0, nan below.")
+
+
+def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """log x times 1 / log 2, by parts where x is complex: a complex factor would make nan of an infinite part."""
+    logs = b.unary("stablehlo.log", x)
+    if not dtypes.is_complex(out.dtype):
+        return b.binary("stablehlo.multiply", logs, b.constant(1 / np.log(2), out.strong()))
+    part = ShapedArray(out.shape, dtypes.finfo(out.dtype).dtype)
+    factor = b.constant(1 / np.log(2), part)
+    re, im = (b.op(f"stablehlo.{name} {logs} : ({logs.type}) -> {tensor_type(part)}", part) for name in ("real", "imag"))
+    return _complex(b, out, b.binary("stablehlo.multiply", re, factor), b.binary("stablehlo.multiply", im, factor))
+
+
+log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: div(dx, mul(x, log(scalar_like(x, 2)))))
+log2 = unary_function(log2_p, "Logarithm to base 2, element-wise: -inf at 0, nan below.")
 
 expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, add(y, _one(y))))
 expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x.")
@@ -214,9 +231,9 @@ cos = unary_function(cos_p, "Cosine, element-wise.")
 tan_p = unary("tan", INEXACT, "stablehlo.tan", lambda dx, y, x: mul(dx, add(_one(y), square(y))))
 tan = unary_function(tan_p, "Tangent, element-wise.")
 
-asin_p = unary("asin", INEXACT, chlo("asin"), lambda dx, y, x: mul(dx, rsqrt(sub(_one(x), square(x)))))
+asin_p = unary("asin", INEXACT, chlo("asin"), lambda dx, y, x: mul(dx, rsqrt(one_minus_square(x))))
 asin = unary_function(asin_p, "Inverse sine, element-wise.")
-acos_p = unary("acos", INEXACT, chlo("acos"), lambda dx, y, x: mul(dx, neg(rsqrt(sub(_one(x), square(x))))))
+acos_p = unary("acos", INEXACT, chlo("acos"), lambda dx, y, x: mul(dx, neg(rsqrt(one_minus_square(x)))))
 acos = unary_function(acos_p, "Inverse cosine, element-wise.")
 atan_p = unary("atan", INEXACT, chlo("atan"), lambda dx, y, x: div(dx, add(_one(x), square(x))))
 atan = unary_function(atan_p, "Inverse tangent, element-wise.")
@@ -238,14 +255,42 @@ sinh_p = unary("sinh", INEXACT, chlo("sinh"), lambda dx, y, x: mul(dx, cosh(x)))
 sinh = unary_function(sinh_p, "Hyperbolic sine, element-wise.")
 cosh_p = unary("cosh", INEXACT, chlo("cosh"), lambda dx, y, x: mul(dx, sinh(x)))
 cosh = unary_function(cosh_p, "Hyperbolic cosine, element-wise.")
-# (1 + y)(1 - y) instead of 1 - y ** 2: no cancellation where y is close to 1 or -1.
-tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", lambda dx, y, x: mul(add(dx, mul(dx, y)), sub(_one(x), y)))
+tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", lambda dx, y, x: mul(dx, one_minus_square(y)))
 tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")
 
-asinh_p = unary("asinh", INEXACT, chlo("asinh"), lambda dx, y, x: mul(dx, rsqrt(add(square(x), _one(x)))))
+
+def _asinh_slope(x: Any) -> Any:
+    """``rsqrt(x ** 2 + 1)`` without overflow: x is divided by a power of 2, 1 unless x is large."""
+    if dtypes.is_complex(typeof(x).dtype):
+        return _asinh_slope_of_complex(x)
+    inverse = _inverse_scale(abs(x))
+    scaled = mul(x, inverse)
+    return mul(inverse, rsqrt(add(square(scaled), square(inverse))))
+
+
+def _inverse_scale(size: Any) -> Any:
+    """1 / s, constant for derivatives, where s >= 1 is finite and ``(size / s) ** 2`` is, too, for every finite size."""
+    exponent = dtypes.finfo(typeof(size).dtype).maxexp // 2
+    scale = clamp(_one(size), mul(size, scalar_like(size, 2.0 ** (2 - exponent))),
+                  scalar_like(size, 2.0 ** (exponent + 2)))
+    return reciprocal(stop_gradient_p.bind(scale))
+
+
+def _asinh_slope_of_complex(z: Any) -> Any:
+    """The square of z + 1 by parts: signs of zeros last along the branch cuts, and nothing cancels near i and -i."""
+    x, y = real(z), imag(z)
+    size = max(abs(x), abs(y))
+    inverse = _inverse_scale(size)
+    x, y = mul(x, inverse), mul(y, inverse)
+    root = rsqrt(complex(add(square(x), one_minus_square(y)), mul(scalar_like(x, 2), mul(x, y))))
+    infinite = eq(size, scalar_like(size, np.inf))
+    return select(infinite, filled_like(z, 0), complex(mul(real(root), inverse), mul(imag(root), inverse)))
+
+
+asinh_p = unary("asinh", INEXACT, chlo("asinh"), lambda dx, y, x: mul(dx, _asinh_slope(x)))
 asinh = unary_function(asinh_p, "Inverse hyperbolic sine, element-wise.")
-acosh_p = unary("acosh", INEXACT, chlo("acosh"), lambda dx, y, x: mul(dx, rsqrt(sub(square(x), _one(x)))))
+acosh_p = unary("acosh", INEXACT, chlo("acosh"),
+                lambda dx, y, x: mul(dx, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x))))))
 acosh = unary_function(acosh_p, "Inverse hyperbolic cosine, element-wise.")
-atanh_p = unary("atanh", INEXACT, chlo("atanh"),
-                lambda dx, y, x: mul(reciprocal(add(_one(x), x)), div(dx, sub(_one(x), x))))
+atanh_p = unary("atanh", INEXACT, chlo("atanh"), lambda dx, y, x: div(dx, one_minus_square(x)))
 atanh = unary_function(atanh_p, "Inverse hyperbolic tangent, element-wise.")

@@ -1,0 +1,102 @@
+"""`polynomial`: the value of a polynomial by Horner's scheme, with derivatives that are polynomials again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_function
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.lax.scan import scan
+from xjax.lax.shapes import full_like
+from xjax.ops.arrange import stack
+from xjax.ops.checks import NUMBER, check_kinds, check_same_dtype, static_int
+from xjax.ops.convert import convert_element_type
+from xjax.ops.elementwise import add, mul
+from xjax.ops.makers import accumulate, broadcast_shape, elementwise_batch, fill, filled_like, scalar_like, unbroadcast
+from xjax.ops.shape import broadcast_in_dim
+
+_UNROLLED = 8                       # with more coefficients than this the program is a loop
+
+
+def polynomial(x: Any, coeffs: Sequence[Any], *, unroll: int | None = None) -> Any:
+    """Value of a polynomial at `x`, element-wise: ``coeffs[0] + coeffs[1] x + coeffs[2] x ** 2 + ...``.
+
+    Args:
+      x: number[...]. coeffs: the lowest power first; numbers, or arrays that broadcast with x at equal rank. They are
+        converted to the dtype of x.
+      unroll: with more coefficients than this (None: 8) the program is a loop, with that many steps in one piece.
+    Returns: an array of the dtype of x; 0 for no coefficients.
+    Raises: TypeError if shapes do not broadcast.
+
+    >>> polynomial(3.0, [1.0, 5.0, 2.0])
+    Array(34., dtype=float32, weak_type=True)
+    """
+    aval = typeof(x)
+    converted = [scalar_like(x, c) if not hasattr(c, "aval") and np.ndim(c) == 0 else convert_element_type(c, aval.dtype)
+                 for c in coeffs]
+    if not converted:
+        return full_like(x, 0)
+    if len(converted) == 1:
+        return _expanded(converted[0], broadcast_shape("polynomial", aval.shape, typeof(converted[0]).shape))
+    params = {} if unroll is None else {"unroll": static_int(unroll, "unroll", "lax.polynomial")}
+    return polynomial_p.bind(x, *converted, **params)
+
+
+def _type(x, *coeffs, unroll=None):
+    check_kinds("polynomial", NUMBER, x, *coeffs)
+    check_same_dtype("polynomial", x, *coeffs)
+    shape = broadcast_shape("polynomial", x.shape, *[c.shape for c in coeffs])
+    return ShapedArray(shape, x.dtype, x.weak_type and all(c.weak_type for c in coeffs))
+
+
+def _lower(b: Builder, out: ShapedArray, x: Value, *coeffs: Value, unroll: int | None = None) -> Value:
+    steps = _UNROLLED if unroll is None else unroll
+    return lower_function(b, lambda x, *coeffs: [_by_horner(x, coeffs, out.shape, steps)], [x, *coeffs])[0]
+
+
+def _by_horner(x: Any, coeffs: Sequence[Any], shape: tuple[int, ...], steps: int) -> Any:
+    def step(value: Any, c: Any) -> tuple[Any, None]:
+        return add(mul(value, x), c), None
+
+    highest, *lower = reversed(coeffs)
+    if len(coeffs) <= steps:
+        for c in lower:
+            highest, _ = step(highest, c)
+        return _expanded(highest, shape)
+    common = broadcast_shape("polynomial", *[typeof(c).shape for c in coeffs])
+    return scan(step, _expanded(highest, shape), stack([_expanded(c, common) for c in lower]), unroll=max(steps, 1))[0]
+
+
+def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+    return broadcast_in_dim(x, shape, tuple(range(len(shape))) if typeof(x).shape else ())
+
+
+def _jvp(primals, tangents, **params):
+    (x, *coeffs), (dx, *d_coeffs) = primals, tangents
+    y = polynomial_p.bind(*primals, **params)
+    total: Any = Zero(y.aval.tangent())
+    if type(dx) is not Zero:
+        slope = polynomial(x, [mul(scalar_like(c, k), c) for k, c in enumerate(coeffs[1:], 1)], **params)
+        total = fill(mul(dx, slope), y.aval)
+    if any(type(dc) is not Zero for dc in d_coeffs):
+        instantiated = [filled_like(c, 0) if type(dc) is Zero else dc for c, dc in zip(coeffs, d_coeffs, strict=True)]
+        total = accumulate(total, fill(polynomial(x, instantiated, **params), y.aval))
+    return y, total
+
+
+def _transpose(ct, x, *coeffs, unroll=None):
+    """It is linear in the coefficients: each one's share is the cotangent times its power of x."""
+    shares = []
+    for k, c in enumerate(coeffs):
+        ct = mul(ct, x) if k else ct
+        shares.append(unbroadcast(ct, c.aval) if is_linear(c) else None)
+    return [None, *shares]
+
+
+polynomial_p = Primitive("polynomial", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose,
+                         batch=elementwise_batch(lambda: polynomial_p))
