@@ -1,8 +1,12 @@
 """The one comparison of the tests: is a result what JAX gives, or NumPy?
 
 `assert_same` asks for everything that JAX promises: the containers, and of each leaf shape, dtype, weak type and value.
+`assert_same_types` asks for all of these but the values, `difference` gives what differs in place of raising.
 `assert_close` asks for shapes and values alone: NumPy has other dtypes, and a loop has other containers than `vmap`.
 `assert_same_outcome` also compares calls that raise.
+
+Values agree if they differ by at most `tol` times `tolerance(dtype)`, measured on the scale of their array: the largest
+number in it, at least 1, because sums of numbers around 1 cancel. NaN equals NaN, and a zero has no sign.
 """
 
 from __future__ import annotations
@@ -15,40 +19,71 @@ import ml_dtypes
 import numpy as np
 
 import xjax
+from tests.oracle import real_jax
 
 # Two right programs for one result add up terms in another order, and each library rounds in its own places: sums of
 # some 100 terms, or chains of a few elementary functions (1 to 4 units each), differ by this many units in the last
-# place. Tests of longer sums pass a larger `tol`.
+# place. Numbers of half precision and less are computed in single precision and rounded once for each operation, so
+# that they differ by fewer of their own, much larger units. Tests of longer sums pass a larger `tol`.
 ULPS = 64
+ULPS_OF_HALF = 4
+ULPS_OF_BYTES = 1
 
 
-def assert_same(ours: Any, theirs: Any, *, tol: float = 1.0, what: str = "") -> None:
+def assert_same(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, what: str = "") -> None:
     """The same tree: containers, and of each leaf shape, dtype, weak type and value.
 
     Leaves that are no arrays (strings, functions, types) must print alike but for the library's name.
 
-    Args: tol: tolerance relative to that of the dtype (`ULPS` units in the last place of the largest number of a leaf).
+    Args: tol: tolerance relative to that of the dtype. scale: the smallest scale on which differences are measured.
     """
-    a, b = _leaves(ours), _leaves(theirs)
-    assert _outline(ours) == _outline(theirs), f"{what}: {_outline(ours)}, JAX has {_outline(theirs)}"
-    for x, y in zip(a, b, strict=True):
-        if not _is_number(y):
-            assert _printed(x) == _printed(y), f"{what}: {x!r}, JAX has {y!r}"
-            continue
-        assert _is_number(x), f"{what}: {x!r}, JAX has {y!r}"
-        assert type_text(x) == type_text(y), f"{what}: {type_text(x)}, JAX has {type_text(y)}"
-        _check_values(_host(x), _host(y), tol, what)
+    found = difference(ours, theirs, tol=tol, scale=scale)
+    assert not found, f"{what}: {found.text}"
 
 
-def assert_close(got: Any, want: Any, *, tol: float = 1.0, what: str = "") -> None:
+def assert_same_types(ours: Any, theirs: Any, *, what: str = "") -> None:
+    """The same containers, and of each leaf shape, dtype and weak type; structs of `eval_shape` have them too."""
+    found = _type_difference(ours, theirs)
+    assert not found, f"{what}: {found}"
+
+
+def assert_close(got: Any, want: Any, *, tol: float = 1.0, scale: float = 1.0, what: str = "") -> None:
     """The same leaves in shape and value, whatever their dtypes; the tolerance is that of the dtype of `got`."""
     a, b = _leaves(got), _leaves(want)
     assert len(a) == len(b), f"{what}: {len(a)} results, expected {len(b)}"
     for x, y in zip(a, b, strict=True):
         x, y = _host(x), _host(y)
         assert x.shape == y.shape, f"{what}: shape {x.shape}, expected {y.shape}"
-        _check_values(x, y, tol, what)
+        found = _value_difference(x, y, tol, scale)
+        assert not found, f"{what}: {found}"
 
+
+class Difference(NamedTuple):
+    """kind: "type" (containers, shapes, dtypes, weak types) or "value"; text: what each library has."""
+
+    kind: str
+    text: str
+
+
+def difference(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, like: Any = None) -> Difference | None:
+    """How two trees differ in what `assert_same` compares; None if they are the same.
+
+    Args: like: the dtype that the values were computed in, if it is not their own: its tolerance holds.
+    """
+    found = _type_difference(ours, theirs)
+    if found:
+        return Difference("type", found)
+    for k, (x, y) in enumerate(zip(_leaves(ours), _leaves(theirs), strict=True)):
+        if _has_values(y):
+            found = _value_difference(_host(x), _host(y), tol, scale, like)
+        elif not _is_typed(y) and _printed(x) != _printed(y):
+            found = f"{x!r}, JAX has {y!r}"
+        if found:
+            return Difference("value", f"leaf {k}: {found}")
+    return None
+
+
+# -- calls that may raise -----------------------------------------------------------------------------------------
 
 class Outcome(NamedTuple):
     """What a call gave: a value, or an error."""
@@ -97,8 +132,19 @@ def type_text(x: Any) -> str:
 
 
 def is_inexact(x: Any) -> bool:
-    """Whether the values of an array are rounded."""
-    return x.dtype.kind in "fc" or "float" in x.dtype.name
+    """Whether the values of an array are rounded; False for what is no array."""
+    return hasattr(x, "dtype") and _is_rounded(x.dtype)
+
+
+def _type_difference(ours: Any, theirs: Any) -> str:
+    if _outline(ours) != _outline(theirs):
+        return f"{_outline(ours)}, JAX has {_outline(theirs)}"
+    for k, (x, y) in enumerate(zip(_leaves(ours), _leaves(theirs), strict=True)):
+        if _is_typed(y) and not _is_typed(x):
+            return f"leaf {k}: {x!r}, JAX has {y!r}"
+        if _is_typed(y) and type_text(x) != type_text(y):
+            return f"leaf {k}: {type_text(x)}, JAX has {type_text(y)}"
+    return ""
 
 
 # -- values -------------------------------------------------------------------------------------------------------
@@ -106,25 +152,39 @@ def is_inexact(x: Any) -> bool:
 def tolerance(dtype: Any, tol: float = 1.0) -> float:
     """Relative tolerance of a dtype; 0 for those that are exact."""
     dtype = np.dtype(dtype)
-    exact = dtype.kind not in "fc" and "float" not in dtype.name
-    return 0.0 if exact else ULPS * tol * float(ml_dtypes.finfo(dtype).eps)
+    if not _is_rounded(dtype):
+        return 0.0
+    info = ml_dtypes.finfo(dtype)
+    ulps = ULPS if info.bits > 16 else ULPS_OF_HALF if info.bits == 16 else ULPS_OF_BYTES
+    return tol * ulps * float(info.eps)
 
 
-def _check_values(x: np.ndarray, y: np.ndarray, tol: float, what: str) -> None:
+def _is_rounded(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "") in "fc" or "float" in dtype.name and dtype != xjax.float0
+
+
+def _value_difference(x: np.ndarray, y: np.ndarray, tol: float, scale: float, like: Any = None) -> str:
+    """What np.testing says of two arrays of one shape; "" if they agree."""
     if x.dtype.itemsize == 0:                                          # float0 has no values
-        return
-    if not is_inexact(x):
-        np.testing.assert_array_equal(x, y, err_msg=what)
-        return
-    limit = tolerance(x.dtype, tol)
+        return ""
+    try:
+        if is_inexact(x):
+            _check_rounded(x, y, tolerance(like or x.dtype, tol), scale)
+        else:
+            np.testing.assert_array_equal(x, y)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def _check_rounded(x: np.ndarray, y: np.ndarray, limit: float, scale: float) -> None:
     with np.errstate(all="ignore"):
         wide = np.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else np.float64
         # Rounded to our dtype, numbers too large for it are infinite.
         y = y.astype(x.dtype).astype(wide) if y.dtype.kind != "c" or x.dtype.kind == "c" else y
         x = x.astype(wide)
-        # Differences are measured on the scale of the array: sums cancel.
-        scale = min(np.max(np.abs(y[np.isfinite(y)]), initial=1.0), np.finfo(np.float64).max)
-    np.testing.assert_allclose(x, y, rtol=limit, atol=limit * scale, err_msg=what)
+        scale = min(np.max(np.abs(y[np.isfinite(y)]), initial=scale), np.finfo(np.float64).max)
+    np.testing.assert_allclose(x, y, rtol=0, atol=limit * scale)
 
 
 # -- trees --------------------------------------------------------------------------------------------------------
@@ -148,15 +208,24 @@ def _outline(tree: Any) -> str:
     return "None" if tree is None else "*"
 
 
-def _is_number(x: Any) -> bool:
+def _is_typed(x: Any) -> bool:
+    """Whether a leaf has a shape and a dtype: an array, a number, or a struct of them."""
     return isinstance(x, (bool, int, float, complex)) or (hasattr(x, "dtype") and hasattr(x, "shape"))
+
+
+def _has_values(x: Any) -> bool:
+    return _is_typed(x) and (isinstance(x, (bool, int, float, complex)) or hasattr(x, "__array__") or _is_key(x))
+
+
+def _is_key(x: Any) -> bool:
+    """Whether `x` is an array of typed random keys."""
+    return str(getattr(x, "dtype", "")).startswith("key<")
 
 
 def _host(x: Any) -> np.ndarray:
     """Values on the host; of a typed random key its words."""
-    if str(getattr(x, "dtype", "")).startswith("key<"):
-        import jax
-        return np.asarray((xjax if isinstance(x, xjax.Array) else jax).random.key_data(x))
+    if _is_key(x):
+        return np.asarray((xjax if isinstance(x, xjax.Array) else real_jax()).random.key_data(x))
     return np.asarray(x)
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
 import xjax
+from tests.compare import Outcome, assert_same_outcome, outcome
 from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
 from tests.oracle import real_jax
 
-jax = real_jax()
-for name in ("image", "ops", "flatten_util", *[f"scipy.{m}" for m in ("integrate", "interpolate", "linalg", "ndimage",
-             "optimize", "signal", "special", "stats")]):
-    importlib.import_module(f"jax.{name}")
+jax = real_jax("image", "ops", "flatten_util", *[f"scipy.{m}" for m in (
+    "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats")])
 
 # The text that a value prints as.
 PRINTED = r"""
@@ -73,59 +70,20 @@ OTHERWISE = {
 DIFFERENT = {expression for expressions in OTHERWISE.values() for expression in expressions}
 
 
-def outcome(lib, expression):
-    """(value, None), or (None, class of the error)."""
-    try:
-        return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np}), None
-    except Exception as error:
-        return None, type(error)
-
-
-def assert_same(ours, theirs):
-    if isinstance(theirs, (list, tuple)):
-        assert type(ours) is type(theirs) or hasattr(theirs, "_fields")
-        for a, b in zip(ours, theirs, strict=True):
-            assert_same(a, b)
-    elif isinstance(theirs, dict):
-        assert ours.keys() == theirs.keys()
-        for name in theirs:
-            assert_same(ours[name], theirs[name])
-    elif isinstance(theirs, (np.ndarray, np.number, jax.Array, float)) and not is_key(theirs):
-        a, b = xjax.typeof(ours), jax.typeof(theirs)
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        if a.dtype == jax.dtypes.float0:
-            return
-        assert a.weak_type == b.weak_type or a.dtype == bool                # which promotes in one way only
-        np.testing.assert_allclose(np.asarray(ours).astype(complex), np.asarray(theirs).astype(complex), rtol=1e-5,
-                                   atol=1e-6)
-    else:
-        assert repr(ours).replace("xjax", "jax") == repr(theirs)
-
-
-def is_key(x):
-    return hasattr(x, "dtype") and jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
+def compare(expression):
+    ours, theirs = (outcome(eval, expression, {"jax": lib, "jnp": lib.numpy, "np": np}) for lib in (xjax, jax))
+    if expression in PRINTED and theirs.error is None:
+        ours, theirs = (Outcome(repr(found.value).replace("xjax", "jax"), found.error) for found in (ours, theirs))
+    assert_same_outcome(ours, theirs, what=expression)
 
 
 @pytest.mark.parametrize("expression", [*PRINTED, *WRITTEN])
-@pytest.mark.filterwarnings("ignore")
 def test_an_expression_means_what_it_means_in_jax(expression):
-    (ours, error), (theirs, expected) = outcome(xjax, expression), outcome(jax, expression)
     if expression in DIFFERENT:
         with pytest.raises(AssertionError):
-            compare(expression, ours, error, theirs, expected)
+            compare(expression)
     else:
-        compare(expression, ours, error, theirs, expected)
-
-
-def compare(expression, ours, error, theirs, expected):
-    assert (error is None) == (expected is None), (error, expected)
-    if expected is not None:
-        builtin = next(c for c in expected.__mro__ if c.__module__ == "builtins")
-        assert issubclass(error, builtin)
-    elif expression in PRINTED:
-        assert repr(ours).replace("xjax", "jax") == repr(theirs)
-    else:
-        assert_same(ours, theirs)
+        compare(expression)
 
 
 def test_the_table_of_differences_is_of_these_expressions():

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.lax.compositions import FORWARD, SMOOTH, W, X
-from tests.lax.oracle import assert_same, float64, floats, gradient
+from tests.lax.oracle import float64, floats, gradient
 from tests.oracle import real_jax
 from xjax.runtime.shard_map import shard_map
 
@@ -70,7 +71,7 @@ def check(f, transform, jitted: bool) -> None:
         g = transform(lib, lambda w, x: f(lib, w, x))
         return (lib.jit(g) if jitted else g)(W, X)
     with float64(jax):
-        assert_same(jax, run(xjax), run(jax), rtol=1e-9)
+        assert_same(run(xjax), run(jax))
 
 
 @pytest.mark.parametrize("transform, name", [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.oracle import real_jax
 from xjax import lax
 
@@ -25,12 +26,6 @@ def every_case(lib, x):
     return [lib.lax.all_to_all(x, "i", split, concat, tiled=tiled) for split, concat, tiled in CASES]
 
 
-def same(ours, theirs):
-    for k, (a, b) in enumerate(zip(xjax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)):
-        assert a.shape == b.shape and a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6, err_msg=f"result {k}")
-
-
 def weights(y):
     return np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape)
 
@@ -41,7 +36,7 @@ def test_over_vmap_and_over_devices():
     theirs = jax.pmap(lambda x: every_case(jax, x), axis_name="i")(X)
     for map_ in (xjax.vmap, xjax.pmap):
         ours, back = xjax.vjp(map_(lambda x: every_case(xjax, x), axis_name="i"), X)
-        same(ours, theirs)
+        assert_same(ours, theirs)
         for k, y in enumerate(ours):
             (ct,) = back([weights(z) if z is y else np.zeros(z.shape, z.dtype) for z in ours])
             np.testing.assert_allclose((ct * X).sum(), (weights(y) * np.asarray(theirs[k])).sum(), rtol=1e-4)
@@ -52,7 +47,7 @@ def test_beside_another_mapped_axis():
     def f(lib):
         inner = lib.vmap(lambda y: lib.lax.all_to_all(y, "i", 0, 1), in_axes=1, out_axes=2)
         return lib.vmap(lambda x: (inner(x), inner(x * 2)), axis_name="i")
-    same(xjax.jit(f(xjax))(X), jax.jit(f(jax))(X))
+    assert_same(xjax.jit(f(xjax))(X), jax.jit(f(jax))(X))
 
 
 def test_a_value_that_is_not_mapped():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.lax.oracle import assert_same
+from tests.compare import assert_same
 from tests.oracle import real_jax
 from xjax import lax
 
@@ -18,7 +18,7 @@ def test_broadcast_like():
         return lambda x, like: [lib.lax.broadcast_like(x, like), lib.lax.broadcast_like(x[0, 0], like),
                                 lib.lax.broadcast_like(x[:, 0], like)]
     x, like = np.arange(3.0, dtype=np.float32)[:, None], np.ones((2, 3, 3), np.int32)
-    assert_same(jax, xjax.jit(run(xjax))(x, like), jax.jit(run(jax))(x, like))
+    assert_same(xjax.jit(run(xjax))(x, like), jax.jit(run(jax))(x, like))
     for wrong in (np.ones(4), np.ones((1, 2, 3, 3))):
         with pytest.raises(ValueError, match="fix:"):
             lax.broadcast_like(wrong, like)

@@ -9,7 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.numpy.compare import assert_same, call
+from tests.numpy.calls import check_calls
 from tests.numpy.rows import X3, C, H, I, V, X
 from tests.oracle import real_jax
 from tests.sampling import one_in
@@ -37,16 +37,7 @@ ROWS = [
 
 @pytest.mark.parametrize("name", one_in(2, sorted({name for name, _, _ in ROWS})))
 def test_call(name):
-    for row_name, args, keywords in ROWS:
-        if row_name != name:
-            continue
-        label = (name, [getattr(x, "shape", x) for x in args], keywords)
-        (ours, our_error), (theirs, their_error) = (call(m.fft, name, args, keywords, m) for m in (xnp, jnp))
-        assert (our_error is None) == (their_error is None), (label, our_error, their_error)
-        if their_error is None:
-            assert_same(ours, theirs, label)
-        else:
-            assert isinstance(our_error, type(their_error)), (label, our_error, their_error)
+    check_calls(ROWS, name, "numpy.fft")
 
 
 def test_real_half_precision_is_refused():

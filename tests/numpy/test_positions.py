@@ -7,7 +7,8 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.numpy.compare import assert_same, call, to_arrays
+from tests.compare import assert_same, assert_same_outcome, outcome
+from tests.numpy.calls import check_calls, to_arrays
 from tests.numpy.rows import X3, B, I, V, X
 from tests.oracle import real_jax
 
@@ -37,21 +38,13 @@ ROWS = [
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in ROWS}))
 def test_call(name):
-    for row_name, args, keywords in ROWS:
-        if row_name != name:
-            continue
-        (ours, our_error), (theirs, their_error) = (call(m, name, args, keywords) for m in (xnp, jnp))
-        assert (our_error is None) == (their_error is None), (args, keywords, our_error, their_error)
-        if their_error is None:
-            assert_same(ours, theirs, (name, args, keywords))
-        else:
-            assert isinstance(our_error, type(their_error)), (args, keywords, our_error, their_error)
+    check_calls(ROWS, name)
 
 
 @pytest.mark.parametrize("name", ["mgrid", "ogrid"])
 def test_grids(name):
     for key in GRIDS:
-        assert_same(getattr(xnp, name)[key], getattr(jnp, name)[key], key)
+        assert_same(getattr(xnp, name)[key], getattr(jnp, name)[key], what=str(key))
     for key in (2, slice(None), (slice(2), 1)):
         with pytest.raises(TypeError, match="takes slices with an end"):
             getattr(xnp, name)[key]
@@ -61,16 +54,9 @@ def test_grids(name):
 def test_joined(name):
     for key in JOINS:
         parts = key if isinstance(key, tuple) else (key,)
-        results = []
-        for module in (xnp, jnp):
-            try:
-                results.append(getattr(module, name)[tuple(to_arrays(module, p) for p in parts)])
-            except (ValueError, TypeError) as error:
-                results.append(type(error))
-        if isinstance(results[1], type):
-            assert results[0] == results[1], key
-        else:
-            assert_same(*results, key)
+        ours, theirs = (outcome(lambda: getattr(module, name)[tuple(to_arrays(module, p) for p in parts)])
+                        for module in (xnp, jnp))
+        assert_same_outcome(ours, theirs, what=str(key))
 
 
 def test_joined_as_numpy():
@@ -98,7 +84,7 @@ def test_wrapped_diagonal():
 def test_mask_indices():
     for size in (None, 4):
         ours, theirs = (m.mask_indices(3, m.triu, 1, size=size) for m in (xnp, jnp))
-        assert_same(list(ours), list(theirs), size)
+        assert_same(ours, theirs, what=f"size={size}")
 
 
 def test_traced_positions():

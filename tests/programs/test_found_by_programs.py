@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.oracle import real_jax
 
 X = np.linspace(0.3, 1.1, 3)
@@ -20,11 +21,8 @@ def libraries():
 
 
 def agree(libraries, f, *args) -> None:
-    """f(library, *args) has the same leaves, in type and value, in both libraries."""
-    ours, theirs = (lib.tree_util.tree_leaves(f(lib, *map(lib.numpy.asarray, args))) for lib in libraries)
-    for x, y in zip(ours, theirs, strict=True):
-        assert (x.dtype, x.shape, x.weak_type) == (y.dtype, y.shape, y.weak_type)
-        np.testing.assert_allclose(x, y, rtol=1e-12)
+    """f(library, *args) is the same in both libraries."""
+    assert_same(*(f(lib, *map(lib.numpy.asarray, args)) for lib in libraries))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])

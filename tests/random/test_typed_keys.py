@@ -8,6 +8,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_same
 from tests.oracle import real_jax
 from tests.random.rows import ROWS
 from tests.sampling import one_in
@@ -18,32 +19,11 @@ jax = real_jax()
 IMPLS = list(KEY_TYPES)
 
 
-def words(tree):
-    """A tree of results with keys as (dtype, words), in the library that they came from."""
-    def of(x):
-        if hasattr(x, "dtype") and str(x.dtype).startswith("key<"):
-            library = random if isinstance(x, xjax.Array) else jax.random
-            return str(x.dtype), np.asarray(library.key_data(x)).tolist()
-        return str(np.asarray(x).dtype), np.asarray(x)
-    return xjax.tree.map(of, tree)
-
-
-def assert_same(ours, theirs):
-    ours, theirs = (xjax.tree.flatten(words(tree)) for tree in (ours, theirs))
-    assert ours[1] == theirs[1]
-    for x, y in zip(ours[0], theirs[0], strict=True):
-        np.testing.assert_array_equal(x, y)
-
-
 # -- streams ------------------------------------------------------------------------------------------------------
 
 # One of each way in which samplers use a key; what they do with the bits is tested with raw keys.
 DRAWN = ("uniform(2, 3)", "bits uint8(3, 5)", "bits uint16(7,)", "split(2, 3)", "split(0, 2)", "randint int32",
          "fold_in", "fold_in array", "permutation")
-
-
-def is_inexact(x):
-    return isinstance(x.dtype, np.dtype) and jnp.issubdtype(x.dtype, np.inexact)
 
 
 @pytest.mark.parametrize(("impl", "partitionable"), [
@@ -56,10 +36,7 @@ def test_streams_equal_those_of_jax(impl, partitionable):
             return library.jit(all_of_them)(library.random.key(42, impl=impl))
 
     for name, ours, theirs in zip(DRAWN, draw(xjax), draw(jax), strict=True):
-        if is_inexact(theirs):              # the last bit is the compiler's
-            np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-7, err_msg=name)
-        else:
-            assert_same(ours, theirs)
+        assert_same(ours, theirs, what=name)
 
 
 @pytest.mark.slow
@@ -68,12 +45,7 @@ def test_streams_equal_those_of_jax(impl, partitionable):
     if impl == "threefry2x32" or not name.startswith("poisson")])           # which JAX draws from no other kind of key
 def test_every_stream_equals_that_of_jax(name, impl):
     ours, theirs = (ROWS[name](library.random, library.random.key(7, impl=impl)) for library in (xjax, jax))
-    if is_inexact(theirs):
-        narrow = theirs.dtype.itemsize < 4
-        np.testing.assert_allclose(np.asarray(ours, np.complex128), np.asarray(theirs, np.complex128),
-                                   rtol=2e-2 if narrow else 1e-5, atol=1e-6)
-    else:
-        assert_same(ours, theirs)
+    assert_same(ours, theirs)
 
 
 @pytest.mark.slow                           # JAX takes long to compile it

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.lax.oracle import assert_same, check
+from tests.compare import assert_same
+from tests.lax.oracle import check
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import custom_derivatives, custom_vjp, lax
@@ -65,12 +66,12 @@ EAGER = ("value", "grad", "vmap of grad", "grad of vmap")
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_as_jax(transform):
-    check(jax, loss, X, X[::-1].copy(), transform=TRANSFORMS[transform], rtol=1e-4)
+    check(jax, loss, X, X[::-1].copy(), transform=TRANSFORMS[transform])
 
 
 @pytest.mark.parametrize("transform", EAGER)
 def test_eager_as_jax(transform):
-    check(jax, loss, X, X[::-1].copy(), transform=TRANSFORMS[transform], rtol=1e-4, eager=True)
+    check(jax, loss, X, X[::-1].copy(), transform=TRANSFORMS[transform], eager=True)
 
 
 def test_forward_mode_over_reverse_mode():
@@ -79,7 +80,7 @@ def test_forward_mode_over_reverse_mode():
         def g(x, y):
             return lib.lax.reduce_sum(make(lib)({"x": x, "y": y})[0], (0,))
         return lambda x, y: lib.jvp(lib.grad(g, (0, 1)), (x, y), (y, x))
-    check(jax, None, X, X[::-1].copy(), transform=transform, rtol=1e-4)
+    check(jax, None, X, X[::-1].copy(), transform=transform)
 
 
 def test_nondiff_argnums_come_first_in_bwd():
@@ -158,7 +159,7 @@ def test_symbolic_zeros_as_jax(case):
     ours, theirs = [], []
     a = SYMBOLIC[case](xjax, product(xjax, ours))(np.float32(2), np.float32(3))
     b = SYMBOLIC[case](jax, product(jax, theirs))(np.float32(2), np.float32(3))
-    assert_same(jax, a, b)
+    assert_same(a, b)
     kinds = [[name == "SymbolicZero" for name in note] if isinstance(note, list) else note for note in ours]
     other = [[name == "SymbolicZero" for name in note] if isinstance(note, list) else note for note in theirs]
     # JAX instantiates cotangents on the way through jit and scan; ours are at least as often symbolic.

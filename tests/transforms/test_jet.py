@@ -10,6 +10,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_same, tolerance
 from tests.core.test_rules import load_all
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
@@ -23,6 +24,7 @@ jax = real_jax()
 jax_jet = real_jax("experimental.jet").experimental.jet.jet
 
 ORDER = 3
+FACTORIALS = 1e-6 / tolerance("float64")           # JAX's come from exp(lgamma)
 X = np.array([0.3, 0.7, 1.2])
 SMALL = np.array([0.2, -0.5, 0.6])
 
@@ -116,25 +118,18 @@ def results():
     return ours, want, theirs
 
 
-def close(a, b, rtol=1e-9):
-    for x, y in zip(xjax.tree_util.tree_leaves(a), jax.tree_util.tree_leaves(b), strict=True):
-        assert x.shape == y.shape and x.dtype == y.dtype
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * max(1, np.abs(y).max(initial=0)))
-
-
 @pytest.mark.parametrize("name", one_in(3, UNARY))
 def test_as_nested_jvp(results, name):
     ours, want, _ = results
     (value, terms), (there, derivatives) = ours[name], want[name]
-    close(value, there, 1e-12)
+    assert_same(value, there)
     per_order = [xjax.tree_util.tree_map(lambda _, t, k=k: t[k], value, terms) for k in range(ORDER)]
-    close(per_order, derivatives)
+    assert_same(per_order, derivatives)
 
 
 @pytest.mark.parametrize("name", one_in(3, [name for name in UNARY if name not in NOT_IN_JAX]))
 def test_as_jax(results, name):
-    # JAX's factorials come from exp(lgamma), hence the tolerance.
-    close(results[0][name], results[2][name], 1e-6)
+    assert_same(results[0][name], results[2][name], tol=FACTORIALS)
 
 
 def test_every_name_in_the_table_is_an_operation():

@@ -8,18 +8,16 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import xjax
+from tests.compare import assert_close, assert_same, assert_same_types, is_inexact
 from tests.ops.harness import double
 from tests.values.row import Row
 from tests.values.signatures import Word, words
 
-# Units in the last place that two right programs for one result may differ by: they add up terms in another order.
-ULPS = 64
 STEP = 1e-6                          # of central differences in double precision
 KEPT = 3                             # value sets of a signature that are also computed at once, and mapped
 
@@ -45,21 +43,23 @@ def _check_signature(row: Row, jax: Any, signature: str, arguments: list[Word], 
         what = f"{row} of {signature}"
         got = compiled(*xs)
         want = theirs(*xs)
-        same_types(got, want, what)
-        if not row.differs:
-            close(got, want, row.tol, f"{what}, against JAX")
+        if row.differs:
+            assert_same_types(got, want, what=what)
+        else:
+            assert_same(got, want, tol=row.tol, what=f"{what}, against JAX")
         if reference:
-            close(got, reference(*map(double, xs)), row.tol, f"{what}, against NumPy")
+            assert_close(got, reference(*map(double, xs)), tol=row.tol, what=f"{what}, against NumPy")
         if len(kept) < keep:
             kept.append((xs, got))
-            close(eager(*xs), got, row.tol, f"{what}, eager against jit")
+            assert_close(eager(*xs), got, tol=row.tol, what=f"{what}, eager against jit")
 
     for_each(arguments, value_sets, check)
     if kept and row.vmap and row.jit and arguments:
         stacked = [np.stack(x) for x in zip(*[xs for xs, _ in kept], strict=True)]
         mapped = xjax.tree.leaves(xjax.jit(xjax.vmap(eager))(*stacked))
         for i, (_, got) in enumerate(kept):
-            close([y[i] for y in mapped], xjax.tree.leaves(got), row.tol, f"vmap of {row} of {signature}")
+            assert_close([y[i] for y in mapped], xjax.tree.leaves(got), tol=row.tol,
+                         what=f"vmap of {row} of {signature}")
 
 
 def _compiled(row: Row, library: Any) -> Callable:
@@ -110,8 +110,8 @@ def check_derivatives(row: Row, jax: Any, value_sets: int) -> None:
         pullback, theirs = (library.jit(_pullback(row, library, arguments)) for library in (xjax, jax))
         what = f"{row} of {signature}"
         if not row.differs:
-            for_each(arguments, value_sets, lambda xs, pullback=pullback, theirs=theirs, what=what: close(
-                pullback(xs), theirs(xs), 16 * row.tol, f"vjp of {what}, against JAX"))
+            for_each(arguments, value_sets, lambda xs, pullback=pullback, theirs=theirs, what=what: assert_same(
+                pullback(xs), theirs(xs), tol=16 * row.tol, what=f"vjp of {what}, against JAX"))
         _check_slopes(row, arguments, pullback, what)
 
 
@@ -173,39 +173,3 @@ def _weights(y: Any) -> np.ndarray:
 def _direction(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     d = rng.normal(size=x.shape)
     return (d + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else d).astype(x.dtype)
-
-
-# -- comparing ----------------------------------------------------------------------------------------------------
-
-def is_inexact(x: Any) -> bool:
-    dtype = getattr(x, "dtype", None)
-    return dtype is not None and (dtype == ml_dtypes.bfloat16 or np.dtype(dtype).kind in "fc")
-
-
-def same_types(ours: Any, theirs: Any, what: str) -> None:
-    """Shapes, dtypes and weak types of two trees of results."""
-    ours, theirs = xjax.tree.leaves(ours), xjax.tree.leaves(theirs)
-    assert len(ours) == len(theirs), f"{what}: {len(ours)} results, JAX has {len(theirs)}"
-    for x, y in zip(ours, theirs, strict=True):
-        if hasattr(y, "weak_type"):
-            weak = y.weak_type and y.dtype != np.bool_           # JAX marks some bools, to no effect
-            assert (x.shape, str(x.dtype), x.weak_type) == (y.shape, str(y.dtype), weak), \
-                f"{what}: {x.aval}{' weak' * x.weak_type}, JAX has {y.aval}{' weak' * y.weak_type}"
-
-
-def close(got: Any, want: Any, tol: float, what: str) -> None:
-    """Two trees of results agree in shape, and in value up to `tol` times the tolerance of our dtype."""
-    got, want = xjax.tree.leaves(got), xjax.tree.leaves(want)
-    assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
-    for g, w in zip(got, want, strict=True):
-        g, w = np.asarray(g), np.asarray(w)
-        assert g.shape == w.shape, f"{what}: shape {g.shape}, expected {w.shape}"
-        if not is_inexact(g):
-            np.testing.assert_array_equal(g, w, err_msg=what)
-            continue
-        limit = ULPS * tol * float(ml_dtypes.finfo(g.dtype).eps)
-        with np.errstate(all="ignore"):
-            wide = np.complex128 if g.dtype.kind == "c" else np.float64
-            g, w = g.astype(wide), w.astype(g.dtype).astype(wide)      # numbers too large for our dtype are infinite
-        scale = min(np.max(np.abs(w[np.isfinite(w)]), initial=1.0), np.finfo(np.float64).max)
-        np.testing.assert_allclose(g, w, rtol=limit, atol=limit * scale, err_msg=what)
