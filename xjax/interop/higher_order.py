@@ -15,7 +15,8 @@ from xjax import lax
 from xjax.core.tree import tree_structure
 from xjax.core.types import Zero, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
-from xjax.interop.translate import RULES, Unsupported, aval_of, parameter, replay, translate
+from xjax.interop.reference import UnknownFeature, aval_of, parameter, parts
+from xjax.interop.translate import RULES, Unsupported, replay, subprogram, translate
 from xjax.ops.zeros import instantiate
 from xjax.transforms.checkpoint_policies import checkpoint_policies
 from xjax.transforms.custom_jvp import custom_jvp_call_p
@@ -24,12 +25,13 @@ from xjax.transforms.remat import checkpoint
 
 # -- calls --------------------------------------------------------------------------------------------------------
 
-def _call(parameter: str) -> Callable:
-    """A call of a program, written in place."""
+def _call(*names: str) -> Callable:
+    """A call of a program, written in place; the parameter that holds it has one of these names."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
-        program = eqn.params[parameter]
-        jaxpr, consts = (program.jaxpr, program.consts) if hasattr(program, "consts") else (program, ())
-        return replay(jaxpr, consts, args)
+        program = next((eqn.params[name] for name in names if name in eqn.params), None)
+        if program is None:
+            raise UnknownFeature(f"it holds no program under the name {' or '.join(names)}")
+        return replay(program, args)
     return rule
 
 
@@ -43,21 +45,16 @@ def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
         if policy is None:
             raise Unsupported(eqn, f"jax.checkpoint has a policy (`{name}`) that cannot be translated",
                               fix="use everything_saveable, nothing_saveable or one of the dots_ policies.")
-    run = checkpoint(lambda *xs: replay(params["jaxpr"], (), xs), prevent_cse=params["prevent_cse"], policy=policy)
+    run = checkpoint(lambda *xs: replay(params["jaxpr"], xs), prevent_cse=params["prevent_cse"], policy=policy)
     return run(*args)
 
 
 def _by_function(f: Callable) -> Callable:
     """An operation that is no primitive here but a function made of several."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
-        params = {name: parameter(value) for name, value in eqn.params.items() if value is not None}
+        params = {name: parameter(value, subprogram) for name, value in eqn.params.items() if value is not None}
         return [f(*args, **params)]
     return rule
-
-
-def _ragged_dot(*args: Any, ragged_dot_dimension_numbers: Any, **rest: Any) -> Any:
-    axes = vars(ragged_dot_dimension_numbers)
-    return lax.ragged_dot_general(*args, lax.RaggedDotDimensionNumbers(**axes), **rest)
 
 
 def _scaled_dot(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, **rest: Any) -> Any:
@@ -65,7 +62,7 @@ def _scaled_dot(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, **rest: Any)
 
 
 def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Where a value lies is no part of a program of ours."""
+    """Where a value is placed is no part of a program of ours."""
     return args
 
 
@@ -109,13 +106,13 @@ class _CustomCall:
     """The call of a JAX function with a derivative rule: its value, and the programs of its derivatives."""
 
     def __init__(self, eqn: Any):
-        self._eqn, self._closed = eqn, eqn.params["call_jaxpr"]
-        self.name = getattr(self._closed.jaxpr.debug_info, "func_name", "") or eqn.primitive.name
+        self._eqn, self._program = eqn, eqn.params["call_jaxpr"]
+        self.name = parts(self._program).name or eqn.primitive.name
         self._ins, self._outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         self.smooth_in, self.smooth_out = list(map(_is_smooth, self._ins)), list(map(_is_smooth, self._outs))
 
     def value(self, *xs: Any) -> list[Any]:
-        return replay(self._closed.jaxpr, self._closed.consts, xs)
+        return replay(self._program, xs)
 
     @functools.cached_property
     def jvp(self) -> Callable:
@@ -176,12 +173,11 @@ def _callback(eqn: Any, args: Sequence[Any]) -> Any:
 
 
 RULES.update({
-    **dict.fromkeys(("jit", "pjit", "composite"), _call("jaxpr")),
-    **dict.fromkeys(("closed_call", "core_call"), _call("call_jaxpr")),
+    **dict.fromkeys(("jit", "pjit", "composite", "closed_call", "core_call"), _call("jaxpr", "call_jaxpr")),
     **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
     **dict.fromkeys(("debug_callback", "debug_print", "pure_callback", "io_callback"), _callback),
     **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
-    "ragged_dot_general": _by_function(_ragged_dot),
+    "ragged_dot_general": _by_function(lax.ragged_dot_general),
     "scaled_dot": _by_function(_scaled_dot),
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,

@@ -14,7 +14,8 @@ import numpy as np
 
 from xjax.core.types import ShapedArray, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
-from xjax.interop.translate import RULES, Unsupported, aval_of, translate
+from xjax.interop.reference import aval_of, key_generator
+from xjax.interop.translate import RULES, Unsupported, translate
 from xjax.ops.arrange import iota
 from xjax.ops.shape import reshape
 from xjax.ops.zeros import zeros_of
@@ -32,7 +33,7 @@ def _on_words(f: Callable, args: Sequence[Any], batch: tuple[int, ...], out: Any
 
 
 def _impl(eqn: Any) -> Any:
-    return eqn.invars[0].aval.dtype._impl
+    return key_generator(eqn.invars[0].aval)
 
 
 def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:

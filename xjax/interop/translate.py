@@ -1,8 +1,8 @@
 """From JAX's programs to ours: each equation is replayed as the operation of the same name.
 
 Names and parameters of operations are JAX's (programs print alike), so nearly all of it is one rule: look up the
-primitive, drop what only JAX's sharding machinery has, translate the few classes that occur in parameters. The
-exceptions stand in `RULES`, filled by `higher_order` and `keys`.
+primitive, read its parameters in our words (`reference`), bind it. The exceptions are in `RULES`, filled by
+`higher_order`, `callbacks` and `keys`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.primitive import all_primitives
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
+from xjax.interop import reference
 from xjax.interop.real_jax import real_jax
-from xjax.lax.linear_solve import LinearSolveTuple
+from xjax.interop.reference import UnknownFeature, aval_of, is_key, key_words, parts
 from xjax.ops import cumulative, prng, sort
 from xjax.transforms.vmap import vmap
 
@@ -30,36 +31,33 @@ _DEFINING = (cumulative, prng, sort)
 # rule(eqn, args) -> list of results, for primitives that are not replayed by name.
 RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any]]] = {}
 
-# Parameters that ours do not have. Every one must be at its default.
-_DROPPED = {"sharding": (None,), "out_sharding": (None,), "accuracy": (None,), "out_dtype": (None,),
-            "memory_space": (None,), "linear": None, "_split_transpose": None, "branches_platforms": None}
 
-_ENUMS = {kind.__name__: kind for kind in (lax.Precision, lax.GatherScatterMode, lax.RoundingMethod)}
-_DIMENSIONS = {kind.__name__: kind for kind in (lax.ConvDimensionNumbers, lax.GatherDimensionNumbers,
-                                                lax.ScatterDimensionNumbers, LinearSolveTuple)}
+def translate(program: Any, caller: str) -> tuple[ClosedJaxpr, list[Any]]:
+    """A program of JAX as one of ours without constants, and those constants, which are its first arguments.
 
-
-def translate(closed: Any, where: str) -> tuple[ClosedJaxpr, list[Any]]:
-    """JAX's ClosedJaxpr as a program of ours without constants, and those constants, which are its first arguments."""
+    Raises: NotImplementedError for an operation that cannot be translated.
+    """
     def run(*args: Any) -> list[Any]:
         try:
-            return replay(closed.jaxpr, closed.consts, args)
+            return replay(program, args)
         except Unsupported as error:
-            raise error.explained(where) from None
+            raise error.explained(caller) from None
 
-    program, consts = hoist_consts(trace_to_jaxpr(run, [aval_of(v.aval) for v in closed.jaxpr.invars], where))
-    return program, list(consts)
-
-
-def subprogram(closed: Any) -> ClosedJaxpr:
-    """A program among the parameters of an equation (a branch, a loop's body), which has no constants."""
-    avals = [aval_of(v.aval) for v in closed.jaxpr.invars]
-    return trace_to_jaxpr(lambda *args: replay(closed.jaxpr, closed.consts, args), avals, "a program of JAX")
+    translated, consts = hoist_consts(trace_to_jaxpr(run, [aval_of(v.aval) for v in parts(program).invars], caller))
+    return translated, list(consts)
 
 
-def replay(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def subprogram(program: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
+    """A program among the parameters of an equation; `consts` are the values of its first arguments."""
+    consts = [constant(x) for x in consts]
+    avals = [aval_of(v.aval) for v in parts(program).invars[len(consts):]]
+    return trace_to_jaxpr(lambda *args: replay(program, (*consts, *args)), avals, "a program of JAX")
+
+
+def replay(program: Any, args: Sequence[Any]) -> list[Any]:
     """Apply the operations of a JAX program to values of ours, in the current trace."""
-    env = {v: constant(c) for v, c in zip(jaxpr.constvars, consts, strict=True)}
+    jaxpr = parts(program)
+    env = {v: constant(c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True)}
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         outs = apply(eqn, [_read(env, v) for v in eqn.invars])
@@ -93,80 +91,37 @@ def as_type(x: Any, aval: ShapedArray) -> Any:
     return lax.convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
-def aval_of(aval: Any) -> ShapedArray:
-    """Our type of a value of JAX; a random key is its words."""
-    if is_key(aval):
-        return ShapedArray((*aval.shape, *aval.dtype._impl.key_shape), np.uint32)
-    return ShapedArray(tuple(aval.shape), aval.dtype, bool(aval.weak_type))
-
-
-def is_key(x: Any) -> bool:
-    """Whether an array or type of JAX is one of typed random keys."""
-    return not isinstance(x.dtype, np.dtype)
-
-
-def key_words(x: Any) -> Any:
-    """The words of a concrete array of typed random keys."""
-    return x._base_array
-
-
 # -- one equation -------------------------------------------------------------------------------------------------
 
 def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Results of one equation."""
+    """Results of one equation.
+
+    Raises: Unsupported if it has no meaning here.
+    """
+    try:
+        rule = RULES.get(eqn.primitive.name)
+        return _by_name(eqn, args) if rule is None else rule(eqn, args)
+    except UnknownFeature as error:
+        raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` cannot be translated: {error}") from None
+
+
+def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The operation of ours that has this name."""
     name = eqn.primitive.name
-    rule = RULES.get(name)
-    if rule is not None:
-        return rule(eqn, args)
     p = all_primitives().get(name)
     if p is None:
         raise Unsupported(eqn, f"the JAX operation `{name}` has no counterpart in xjax")
-    params = {k: parameter(v) for k, v in eqn.params.items() if not _dropped(eqn, k, v)}
+    params = reference.parameters(eqn, subprogram)
 
     def call(*xs: Any) -> list[Any]:
         outs = p.bind(*xs, **params)
         return list(outs) if p.multiple_results else [outs]
 
     keys = [is_key(v.aval) for v in eqn.invars]
-    if any(keys) and not any(_is_program(v) for v in eqn.params.values()):
+    if any(keys) and not reference.has_programs(eqn.params):
         # Operations on arrays of keys only move them: apply the operation to each word, the last axis.
         return vmap(call, in_axes=tuple(-1 if k else None for k in keys), out_axes=-1)(*args)
     return call(*args)
-
-
-def _dropped(eqn: Any, name: str, value: Any) -> bool:
-    if name not in _DROPPED:
-        return False
-    allowed = _DROPPED[name]
-    if allowed is not None and value not in allowed:
-        raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` has {name}={value!r}, unknown to xjax")
-    return True
-
-
-def _is_program(value: Any) -> bool:
-    items = value if isinstance(value, (tuple, list)) else (value,)
-    return any(hasattr(item, "eqns") for item in items)
-
-
-def parameter(value: Any) -> Any:
-    """A parameter in our classes."""
-    kind = type(value).__name__
-    if isinstance(value, tuple) and kind == "tuple":
-        return tuple(map(parameter, value))
-    if isinstance(value, np.integer):       # XLA's text needs plain integers
-        return int(value)
-    if kind in _ENUMS:
-        return _ENUMS[kind][value.name]
-    if kind in _DIMENSIONS:
-        ours = _DIMENSIONS[kind]
-        return ours(*(parameter(getattr(value, field)) for field in ours._fields))
-    if kind == "Primitive":                 # how a window chooses
-        return all_primitives()[value.name]
-    if kind == "ClosedJaxpr":
-        return subprogram(value)
-    if kind == "Jaxpr":
-        return trace_to_jaxpr(lambda *args: replay(value, (), args), [aval_of(v.aval) for v in value.invars]).jaxpr
-    return value
 
 
 class Unsupported(Exception):
@@ -176,16 +131,18 @@ class Unsupported(Exception):
         super().__init__(why)
         self.eqn, self.why, self.fix = eqn, why, fix
 
-    def explained(self, where: str) -> Exception:
-        ins = ", ".join(v.aval.str_short() for v in self.eqn.invars)
-        given = {"operation": f"{self.eqn.primitive.name}({ins})"}
+    def explained(self, caller: str) -> Exception:
+        ins = ", ".join(str(v.aval) for v in self.eqn.invars)
+        params = ", ".join(f"{k}={v!r:.60}".replace("\n", " ") for k, v in self.eqn.params.items())
+        given = {"operation": f"{self.eqn.primitive.name}({ins})", "parameters": params or "none",
+                 "versions": reference.versions()}
         traceback = self.eqn.source_info.traceback
         frames = [f for f in traceback.frames if not _is_internal(f.file_name)] if traceback else []
         if frames:
             given["called at"] = f"{Path(frames[0].file_name).name}:{frames[0].line_num}"
         fix = self.fix or ("write this part with xjax.numpy, or compute it outside the bridged function (with JAX, "
                            "on values from xjax.interop.to_jax_array).")
-        return bad(where, self.why, given=given, fix=fix, exc=NotImplementedError)
+        return bad(caller, self.why, given=given, fix=fix, exc=NotImplementedError)
 
 
 def _is_internal(file: str) -> bool:

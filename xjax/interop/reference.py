@@ -1,0 +1,226 @@
+"""How each version of JAX writes programs: their parts, and the names, defaults and classes of parameters.
+
+Only this file knows what differs between versions. It asks objects for what they have and never for a version number,
+so that a version which changes nothing here needs nothing here.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax import lax
+from xjax.core.errors import bad
+from xjax.core.primitive import RULES, Primitive, all_primitives
+from xjax.core.types import ShapedArray
+from xjax.interop.real_jax import real_jax
+from xjax.lax import linalg
+from xjax.lax.linear_solve import LinearSolveTuple
+
+# Versions of JAX that the tests of this package ran with; error messages name them.
+TESTED_VERSIONS = ("0.10.2", "0.12.0.1")
+
+
+class UnknownFeature(Exception):
+    """Something in a program of JAX that has no meaning here."""
+
+
+def versions() -> str:
+    """The installed version of JAX and the tested ones, for error messages."""
+    return f"JAX {real_jax().__version__}; xjax.interop is tested with JAX {' and '.join(TESTED_VERSIONS)}"
+
+
+# -- programs -----------------------------------------------------------------------------------------------------
+
+class Program(NamedTuple):
+    """The parts of a program of JAX."""
+
+    constvars: Sequence[Any]
+    consts: Sequence[Any]
+    invars: Sequence[Any]
+    eqns: Sequence[Any]
+    outvars: Sequence[Any]
+    name: str
+
+
+def is_program(x: Any) -> bool:
+    """Whether a parameter is a program: a `Jaxpr` or, in versions that have them, a `ClosedJaxpr`."""
+    return hasattr(x, "eqns") and hasattr(x, "outvars")
+
+
+def is_closed(x: Any) -> bool:
+    """Whether a program carries the values of its constants; those of a plain `Jaxpr` of 0.10 are not known."""
+    return hasattr(x, "consts")
+
+
+def parts(program: Any) -> Program:
+    """The parts of a program; one that is not closed takes its constants as first arguments."""
+    jaxpr = getattr(program, "jaxpr", program)
+    name = getattr(jaxpr.debug_info, "func_name", None) or ""
+    if is_closed(program):
+        return Program(jaxpr.constvars, program.consts, jaxpr.invars, jaxpr.eqns, jaxpr.outvars, name)
+    return Program((), (), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars, name)
+
+
+def has_programs(params: dict[str, Any]) -> bool:
+    """Whether an equation holds programs."""
+    values = [x for v in params.values() for x in (v if isinstance(v, (tuple, list)) else (v,))]
+    return any(map(is_program, values))
+
+
+# -- types --------------------------------------------------------------------------------------------------------
+
+def aval_of(aval: Any) -> ShapedArray:
+    """Our type of a value of JAX; a random key is its words."""
+    if not hasattr(aval, "shape") or not hasattr(aval, "dtype"):
+        raise UnknownFeature(f"the type {aval} is not that of an array")
+    if is_key(aval):
+        return ShapedArray((*aval.shape, *key_generator(aval).key_shape), np.uint32)
+    return ShapedArray(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
+
+
+def is_key(x: Any) -> bool:
+    """Whether an array or type of JAX is one of typed random keys."""
+    return not isinstance(x.dtype, np.dtype)
+
+
+def key_generator(aval: Any) -> Any:
+    """The functions (`seed`, `split`, `fold_in`, `random_bits`) and the `key_shape` of a type of random keys."""
+    found = getattr(aval.dtype, "_impl", None)
+    if found is None or not hasattr(found, "key_shape"):
+        raise UnknownFeature(f"the type {aval} of random keys does not tell its generator")
+    return found
+
+
+def key_words(x: Any) -> np.ndarray:
+    """The words of a concrete array of typed random keys."""
+    return np.asarray(real_jax().random.key_data(x))
+
+
+# -- parameters ---------------------------------------------------------------------------------------------------
+
+# Parameters that ours do not have -> the values they may have; None: any. Those that only say where arrays are placed
+# or how a program is compiled change no value.
+_DROPPED: dict[str, tuple | None] = {
+    "sharding": (None,), "out_sharding": (None,), "accuracy": (None,), "out_dtype": (None,), "memory_space": (None,),
+    "linear": None, "_split_transpose": None, "branches_platforms": None, "is_stable": (True, False)}
+
+# Parameters that have another name in some version: (operation, its name) -> ours.
+_RENAMED = {("composite", "call_jaxpr"): "jaxpr"}
+
+
+# Programs that are held apart from the values of their constants: operation -> (program, values).
+_APART = {"reduce_window": ("jaxpr", "consts"), **dict.fromkeys(
+    ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
+    ("update_jaxpr", "update_consts"))}
+
+
+def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
+    """Parameters of an equation as our operation of that name takes them.
+
+    Args: subprogram: `subprogram(program, values of its first arguments)` makes a `ClosedJaxpr` of ours.
+    Raises: UnknownFeature for a parameter, or a class of one, that xjax does not have.
+    """
+    params = _named_parameters(eqn)
+    program, values = _APART.get(eqn.primitive.name, ("", ""))
+    if params.get(program) is None:
+        return {k: parameter(v, subprogram) for k, v in params.items()}
+    closed = subprogram(params.pop(program), params.pop(values))
+    return {**{k: parameter(v, subprogram) for k, v in params.items()},
+            program: closed.jaxpr, values: tuple(closed.consts)}
+
+
+def _named_parameters(eqn: Any) -> dict[str, Any]:
+    """Parameters under the names of our operation, in classes of JAX, without those that ours does not have."""
+    p, reader = all_primitives()[eqn.primitive.name], _READERS.get(eqn.primitive.name)
+    params = {_RENAMED.get((p.name, k), k): v for k, v in eqn.params.items()}
+    if reader is not None:
+        params = reader(params)
+    known = parameter_names(p)
+    if known is None:
+        return {k: v for k, v in params.items() if not _may_drop(k, v)}
+    unknown = {k: v for k, v in params.items() if k not in known and not _may_drop(k, v)}
+    if unknown:
+        raise UnknownFeature("it has parameters that xjax does not know: "
+                             + ", ".join(f"{k}={v!r:.60}" for k, v in unknown.items()))
+    return {k: v for k, v in params.items() if k in known}
+
+
+def _may_drop(name: str, value: Any) -> bool:
+    allowed = _DROPPED.get(name, ())
+    return allowed is None or any(value is x for x in allowed)
+
+
+def _lengths_of_scan(params: dict[str, Any]) -> dict[str, Any]:
+    """Since 0.12 a scan tells the trees of its operands (constants, carry, rows), before that the lengths."""
+    if "ft_in" not in params:
+        return params
+    consts, carry, _ = map(len, params["ft_in"].unpack())
+    rest = {k: v for k, v in params.items() if k not in ("ft_in", "ft_out")}
+    return {**rest, "num_consts": consts, "num_carry": carry}
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _lengths_of_scan}
+
+
+_names: dict[Primitive, frozenset[str] | None] = {}
+
+
+def parameter_names(p: Primitive) -> frozenset[str] | None:
+    """Names of the parameters of an operation of ours, as its rules declare them; None if none of them does."""
+    if p not in _names:
+        _names[p] = _declared(p)
+    return _names[p]
+
+
+def _declared(p: Primitive) -> frozenset[str] | None:
+    for rule in RULES:
+        function = getattr(p, rule)
+        if not inspect.isroutine(function):
+            continue
+        declared = inspect.signature(function).parameters.values()
+        if not any(x.kind is x.VAR_KEYWORD for x in declared):
+            return frozenset(x.name for x in declared if x.kind is x.KEYWORD_ONLY)
+    return None
+
+
+# Classes of parameters that xjax has under the same name.
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (
+    lax.Precision, lax.GatherScatterMode, lax.RoundingMethod, lax.DotAlgorithm, lax.DotAlgorithmPreset, lax.FftType,
+    lax.RandomAlgorithm, lax.ConvDimensionNumbers, lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers,
+    lax.RaggedDotDimensionNumbers, linalg.EigImplementation, linalg.EighImplementation, linalg.SvdAlgorithm,
+    LinearSolveTuple)}
+
+
+def parameter(value: Any, subprogram: Callable[..., Any]) -> Any:
+    """A parameter in our classes; programs by `subprogram`."""
+    kind = type(value)
+    if kind in (tuple, list):
+        return tuple([parameter(x, subprogram) for x in value])
+    if isinstance(value, np.integer):       # XLA's text needs plain integers
+        return int(value)
+    if is_program(value):
+        return subprogram(value)
+    if not kind.__module__.startswith(("jax.", "jaxlib.")):
+        return value
+    if kind.__name__ == "Primitive":        # how a window chooses
+        return all_primitives()[value.name]
+    ours = _CLASSES.get(kind.__name__)
+    if ours is None:
+        raise UnknownFeature(f"a parameter is of class {kind.__module__}.{kind.__name__}, which xjax does not know")
+    if isinstance(value, enum.Enum) or not hasattr(ours, "_fields") and hasattr(value, "name"):
+        return ours[value.name]
+    fields = getattr(ours, "_fields", None) or tuple(vars(value))
+    return ours(**{field: parameter(getattr(value, field), subprogram) for field in fields})
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+def missing(what: str, attribute: str) -> Exception:
+    """The error for a version of JAX without something that the bridge needs."""
+    return bad("xjax.interop", f"this version of JAX has no {attribute}, which {what} needs",
+               given={"versions": versions()}, fix="install a tested version of JAX.", exc=NotImplementedError)
