@@ -22,16 +22,17 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import ShapedArray, typeof
-from xjax.interop import higher_order, keys
+from xjax.interop import callbacks, custom_rules, higher_order, keys
 from xjax.interop.arrays import from_jax_array
 from xjax.interop.real_jax import inside_jax, is_jax_array, is_jax_tracer, real_jax, world
+from xjax.interop.reference import spec_of
 from xjax.interop.translate import translate
 from xjax.interop.trees import flatten_any
 from xjax.runtime.array import Array, to_array
 from xjax.runtime.jit_primitive import jit_p
 
 # Modules that are imported for the rules they add to the translation.
-_RULES = (higher_order, keys)
+_RULES = (callbacks, custom_rules, higher_order, keys)
 
 
 def from_jax(fun: Callable) -> JaxFunction:
@@ -204,8 +205,7 @@ def _trace(source: _Source, call: _Call) -> _Traced:
         return [x for x in leaves if _is_array(x)]
 
     with inside_jax():
-        closed = jax.make_jaxpr(flat)(*[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-                                        for a in call.avals])
+        closed = jax.make_jaxpr(flat)(*map(spec_of, call.avals))
         # Functions are made once more, outside the trace: nothing traced may live on in them.
         constant = run(()) if any(map(_is_function, leaves)) and not call.arrays else None
     slots = [_ARRAY if _is_array(x) else _function(run, k, x, constant) if _is_function(x) else _Static(x)

@@ -7,14 +7,15 @@ so that a version which changes nothing here needs nothing here.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xjax import lax
-from xjax.core.errors import bad
+from xjax import lax, random
+from xjax.core.key_types import KEY_TYPES, KeyType
 from xjax.core.primitive import RULES, Primitive, all_primitives
 from xjax.core.types import ShapedArray
 from xjax.interop.real_jax import real_jax
@@ -66,21 +67,61 @@ def parts(program: Any) -> Program:
     return Program((), (), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars, name)
 
 
-def has_programs(params: dict[str, Any]) -> bool:
-    """Whether an equation holds programs."""
-    values = [x for v in params.values() for x in (v if isinstance(v, (tuple, list)) else (v,))]
-    return any(map(is_program, values))
+def primitives(program: Any) -> dict[str, Any]:
+    """The operations of a program and of the programs within it, by name."""
+    found: dict[str, Any] = {}
+    for eqn in parts(program).eqns:
+        found[eqn.primitive.name] = eqn.primitive
+        for value in eqn.params.values():
+            for x in value if isinstance(value, (tuple, list)) else (value,):
+                if is_program(x):
+                    found.update(primitives(x))
+    return found
+
+
+def is_saved(verdict: Any) -> bool | None:
+    """What a policy of `jax.checkpoint` answered: whether a value is kept; None if it is to be moved elsewhere."""
+    answers = {"SaveableType": True, "RecomputeType": False, "Offloadable": None}
+    return answers.get(type(verdict).__name__, bool(verdict))
+
+
+def bind_again(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Apply the operation of an equation, with its rules, to values of JAX."""
+    p = eqn.primitive
+    bind_params = getattr(p, "get_bind_params", dict)
+    return p.bind(*args, **bind_params(eqn.params))
+
+
+def has_jvp_rule(primitive: Any) -> bool:
+    """Whether an operation of 0.12 that is defined by a Python class has a rule for forward derivatives."""
+    base = type(primitive).__mro__[-2]
+    return type(primitive).jvp is not base.jvp
 
 
 # -- types --------------------------------------------------------------------------------------------------------
 
+_KEY_TYPES = {kind.name: kind for kind in KEY_TYPES.values()}
+
+
 def aval_of(aval: Any) -> ShapedArray:
-    """Our type of a value of JAX; a random key is its words."""
+    """Our type of a value of JAX."""
     if not hasattr(aval, "shape") or not hasattr(aval, "dtype"):
         raise UnknownFeature(f"the type {aval} is not that of an array")
     if is_key(aval):
-        return ShapedArray((*aval.shape, *key_generator(aval).key_shape), np.uint32)
+        return ShapedArray(tuple(aval.shape), key_type(aval))
     return ShapedArray(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
+
+
+def spec_of(aval: ShapedArray) -> Any:
+    """JAX's type of a value of ours, for tracing."""
+    jax = real_jax()
+    dtype = _jax_key_type(aval.dtype.kind.name) if isinstance(aval.dtype, KeyType) else aval.dtype
+    return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type)
+
+
+@functools.cache
+def _jax_key_type(generator: str) -> Any:
+    return real_jax().random.key(0, impl=generator).dtype
 
 
 def is_key(x: Any) -> bool:
@@ -88,17 +129,19 @@ def is_key(x: Any) -> bool:
     return not isinstance(x.dtype, np.dtype)
 
 
-def key_generator(aval: Any) -> Any:
-    """The functions (`seed`, `split`, `fold_in`, `random_bits`) and the `key_shape` of a type of random keys."""
-    found = getattr(aval.dtype, "_impl", None)
-    if found is None or not hasattr(found, "key_shape"):
-        raise UnknownFeature(f"the type {aval} of random keys does not tell its generator")
+def key_type(x: Any) -> KeyType:
+    """Our dtype of an array or type of typed random keys in JAX. Raises: UnknownFeature for an unknown generator."""
+    found = _KEY_TYPES.get(str(x.dtype))
+    if found is None:
+        raise UnknownFeature(f"the dtype {x.dtype} has no counterpart in xjax")
     return found
 
 
-def key_words(x: Any) -> np.ndarray:
-    """The words of a concrete array of typed random keys."""
-    return np.asarray(real_jax().random.key_data(x))
+def host_value(x: Any) -> Any:
+    """A concrete array of JAX as NumPy's, one of typed random keys as ours."""
+    if not is_key(x):
+        return np.asarray(x)
+    return random.wrap_key_data(np.asarray(real_jax().random.key_data(x)), impl=key_type(x))
 
 
 # -- parameters ---------------------------------------------------------------------------------------------------
@@ -152,7 +195,8 @@ def _named_parameters(eqn: Any) -> dict[str, Any]:
 
 def _may_drop(name: str, value: Any) -> bool:
     allowed = _DROPPED.get(name, ())
-    return allowed is None or any(value is x for x in allowed)
+    no_mesh = "sharding" in name and getattr(getattr(value, "mesh", None), "empty", False)
+    return allowed is None or no_mesh or any(value is x for x in allowed)
 
 
 def _lengths_of_scan(params: dict[str, Any]) -> dict[str, Any]:
@@ -216,11 +260,3 @@ def parameter(value: Any, subprogram: Callable[..., Any]) -> Any:
         return ours[value.name]
     fields = getattr(ours, "_fields", None) or tuple(vars(value))
     return ours(**{field: parameter(getattr(value, field), subprogram) for field in fields})
-
-
-# -- errors -------------------------------------------------------------------------------------------------------
-
-def missing(what: str, attribute: str) -> Exception:
-    """The error for a version of JAX without something that the bridge needs."""
-    return bad("xjax.interop", f"this version of JAX has no {attribute}, which {what} needs",
-               given={"versions": versions()}, fix="install a tested version of JAX.", exc=NotImplementedError)

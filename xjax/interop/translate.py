@@ -21,9 +21,8 @@ from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
 from xjax.interop import reference
 from xjax.interop.real_jax import real_jax
-from xjax.interop.reference import UnknownFeature, aval_of, is_key, key_words, parts
+from xjax.interop.reference import UnknownFeature, aval_of, host_value, parts
 from xjax.ops import cumulative, prng, sort
-from xjax.transforms.vmap import vmap
 
 # Modules that are imported for the primitives they define.
 _DEFINING = (cumulative, prng, sort)
@@ -49,7 +48,7 @@ def translate(program: Any, caller: str) -> tuple[ClosedJaxpr, list[Any]]:
 
 def subprogram(program: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
     """A program among the parameters of an equation; `consts` are the values of its first arguments."""
-    consts = [constant(x) for x in consts]
+    consts = [host_value(x) for x in consts]
     avals = [aval_of(v.aval) for v in parts(program).invars[len(consts):]]
     return trace_to_jaxpr(lambda *args: replay(program, (*consts, *args)), avals, "a program of JAX")
 
@@ -57,7 +56,7 @@ def subprogram(program: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
 def replay(program: Any, args: Sequence[Any]) -> list[Any]:
     """Apply the operations of a JAX program to values of ours, in the current trace."""
     jaxpr = parts(program)
-    env = {v: constant(c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True)}
+    env = {v: host_value(c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True)}
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         outs = apply(eqn, [_read(env, v) for v in eqn.invars])
@@ -76,11 +75,6 @@ def literal(atom: Any) -> Any:
     if aval.weak_type and typeof(value.item()) is aval:
         return value.item()
     return value
-
-
-def constant(x: Any) -> Any:
-    """A value that JAX captured, as an array on the host."""
-    return np.asarray(key_words(x) if is_key(x) else x)
 
 
 def as_type(x: Any, aval: ShapedArray) -> Any:
@@ -112,16 +106,8 @@ def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     if p is None:
         raise Unsupported(eqn, f"the JAX operation `{name}` has no counterpart in xjax")
     params = reference.parameters(eqn, subprogram)
-
-    def call(*xs: Any) -> list[Any]:
-        outs = p.bind(*xs, **params)
-        return list(outs) if p.multiple_results else [outs]
-
-    keys = [is_key(v.aval) for v in eqn.invars]
-    if any(keys) and not reference.has_programs(eqn.params):
-        # Operations on arrays of keys only move them: apply the operation to each word, the last axis.
-        return vmap(call, in_axes=tuple(-1 if k else None for k in keys), out_axes=-1)(*args)
-    return call(*args)
+    outs = p.bind(*args, **params)
+    return list(outs) if p.multiple_results else [outs]
 
 
 class Unsupported(Exception):

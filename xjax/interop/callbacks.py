@@ -1,0 +1,71 @@
+"""Functions of Python in programs of JAX: callbacks and debug printing.
+
+They run as callbacks of ours, and get arrays of JAX: they were written for it, and may compute with `jax.numpy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xjax.core.calls import function_name
+from xjax.core.tree import flatten
+from xjax.interop.arrays import to_jax_array
+from xjax.interop.real_jax import inside_jax, real_jax
+from xjax.interop.reference import aval_of
+from xjax.interop.translate import RULES
+from xjax.lax.callbacks import io_callback_p, pure_callback_p
+from xjax.lax.debug_callbacks import debug_callback_p, debug_print_p
+
+
+@dataclass(frozen=True, slots=True)
+class _HostFunction:
+    """A function of JAX's arrays, from flat arrays of ours to flat arrays of NumPy."""
+
+    callback: Callable[..., Sequence[Any]]
+    name: str
+
+    def __call__(self, *leaves: Any) -> list[np.ndarray]:
+        with inside_jax():
+            results = self.callback(*map(to_jax_array, leaves))
+            return [np.asarray(x) for x in results or ()]
+
+
+def _host_function(eqn: Any) -> _HostFunction:
+    flat = eqn.params["callback"]
+    return _HostFunction(flat, function_name(getattr(flat, "callback_func", flat)))
+
+
+def _result_types(eqn: Any) -> tuple:
+    return tuple(map(aval_of, eqn.params["result_avals"]))
+
+
+def _pure_callback(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    return pure_callback_p.bind(*args, callback=_host_function(eqn), result_avals=_result_types(eqn), sharding=None,
+                                vmap_method=eqn.params["vmap_method"])
+
+
+def _io_callback(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    return io_callback_p.bind(*args, callback=_host_function(eqn), result_avals=_result_types(eqn), sharding=None,
+                              ordered=eqn.params["ordered"])
+
+
+def _debug_callback(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    ordered = type(eqn.params["effect"]).__name__.startswith("Ordered")
+    return debug_callback_p.bind(*args, callback=_host_function(eqn), effect="OrderedDebug" if ordered else "Debug",
+                                 partitioned=eqn.params.get("partitioned", False))
+
+
+def _debug_print(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The format is filled in by our function, so that arrays print as the printing options say."""
+    params = dict(eqn.params)
+    tree = params.pop("in_tree")
+    ours = flatten(real_jax().tree_util.tree_unflatten(tree, range(tree.num_leaves)))[1]
+    return debug_print_p.bind(*args, in_tree=ours, **params)
+
+
+RULES.update({"pure_callback": _pure_callback, "io_callback": _io_callback, "debug_callback": _debug_callback,
+              "debug_print": _debug_print})
