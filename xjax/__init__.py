@@ -75,7 +75,7 @@ from xjax.runtime.backend import (
     process_index,
     process_indices,
 )
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import Inline, jit
 from xjax.runtime.mesh import make_mesh, set_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding import PartitionSpec as P
@@ -111,7 +111,7 @@ _LAZY = {
 }
 
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
+    "Array", "Device", "Inline", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
     "array_garbage_collection_guard", "auto_pcast", "block_until_ready", "check_tracer_leaks", "checking_leaks",
     "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
     "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",

@@ -12,13 +12,21 @@ from xjax.core.public import attributes_of
 from xjax.core.staging import location_text, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path
 from xjax.core.types import ShapedArray, typeof
-from xjax.transforms.checkpoint_policies import Offloadable, Recompute, Saveable, checkpoint_name, checkpoint_policies
+from xjax.transforms.checkpoint_policies import (
+    Offloadable,
+    Recompute,
+    Saveable,
+    checkpoint_name,
+    checkpoint_name_fwd,
+    checkpoint_policies,
+    name_p,
+)
 from xjax.transforms.linearize import linearize_flat
 from xjax.transforms.remat import checkpoint
 
 __all__ = [
-    "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "print_saved_residuals"]
+    "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd",
+    "checkpoint_policies", "name_p", "print_saved_residuals"]
 
 
 def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:

@@ -16,13 +16,15 @@ from xjax.core.public import attributes_of
 from xjax.runtime import backend, xla
 from xjax.runtime.backend import client as _client
 
-__all__ = ["ProfileData", "ProfileEvent", "ProfileOptions", "ProfilePlane", "StepTraceAnnotation", "TraceAnnotation",
-           "annotate_function", "device_memory_profile", "register_subprocess", "save_device_memory_profile",
-           "start_server", "start_trace", "stop_server", "stop_trace", "trace"]
+__all__ = ["ProfileData", "ProfileEvent", "ProfileLine", "ProfileOptions", "ProfilePlane", "ProfileSession",
+           "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "device_memory_profile",
+           "export_profile_data", "register_subprocess", "save_device_memory_profile", "start_server", "start_trace",
+           "stop_server", "stop_trace", "trace"]
 
 _profiler, _data = xla.profiler(), xla.profile_data()
 ProfileOptions = _profiler.ProfileOptions
-ProfileData, ProfileEvent, ProfilePlane = _data.ProfileData, _data.ProfileEvent, _data.ProfilePlane
+ProfileData, ProfileEvent, ProfileLine, ProfilePlane = (
+    _data.ProfileData, _data.ProfileEvent, _data.ProfileLine, _data.ProfilePlane)
 # `with TraceAnnotation("load", rows=10):` is a span of the profile; 0.2 us where no profile is taken.
 TraceAnnotation = _profiler.TraceMe
 register_subprocess = _profiler.register_subprocess
@@ -48,56 +50,130 @@ def annotate_function(func: Callable, name: str | None = None, **arguments: Any)
 
 
 class _Running:
-    """The profile that is being taken, and the server: one of each in a process."""
+    """The session that takes a profile, and the server: one of each in a process."""
 
     lock = threading.Lock()
-    session: Any = None
-    folder = ""
+    session: ProfileSession | None = None
     server: Any = None
 
 
-def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
-                create_perfetto_trace: bool = False, profiler_options: Any = None) -> None:
-    """Begin a profile, which `stop_trace` writes under `log_dir/plugins/profile/<time>/`.
+class ProfileSession:
+    """A profile from `start` to `stop`, or of a block `with ProfileSession() as session:`.
 
     Args:
+      log_dir: `stop` writes the profile under `log_dir/plugins/profile/<time>/`; None: it stays in memory.
       create_perfetto_trace: accepted; a `trace.json.gz`, which Perfetto opens, is always written.
       create_perfetto_link: must be False: nothing is served or uploaded.
       profiler_options: a `ProfileOptions`: `host_tracer_level`, `python_tracer_level` (0 leaves Python calls out), ...
+    """
+
+    def __init__(self, log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
+                 create_perfetto_trace: bool = False, profiler_options: Any = None) -> None:
+        _refuse_link("profiler.ProfileSession", create_perfetto_link)
+        self.log_dir = None if log_dir is None else os.fspath(log_dir)
+        self.profiler_options = profiler_options
+        self._raw: Any = None
+        self._profile = b""                 # the finished profile, in the profiler's own format
+
+    def start(self) -> ProfileSession:
+        """Begin. Raises: RuntimeError if a profile is being taken already."""
+        with _Running.lock:
+            if _Running.session is not None:
+                raise bad("profiler.start_trace", "a profile is being taken already",
+                          {"log_dir": _Running.session.log_dir}, "end it with stop_trace().", exc=RuntimeError)
+            backend.devices()               # the platform must run, or its events are missing
+            self._raw, self._profile = _profiler.ProfilerSession(self.profiler_options or ProfileOptions()), b""
+            _Running.session = self
+        return self
+
+    def stop(self) -> Any:
+        """End the profile, write it if there is a `log_dir`, and return it. Raises: RuntimeError if it does not run."""
+        with _Running.lock:
+            if not self.is_running:
+                raise bad("profiler.ProfileSession.stop", "this session takes no profile", fix="begin with start().",
+                          exc=RuntimeError)
+            _Running.session = None
+            self._profile = self._raw.stop()
+            if self.log_dir is not None:
+                self._raw.export(self._profile, self.log_dir)
+        return self.profile_data
+
+    def export_profile_data(self, log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
+                            create_perfetto_trace: bool = False, session_id: str | None = None) -> None:
+        """`export_profile_data` of this session."""
+        export_profile_data(self, log_dir, create_perfetto_link, create_perfetto_trace, session_id)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the profile is being taken."""
+        return _Running.session is self
+
+    @property
+    def profile_data(self) -> Any:
+        """The finished profile, a `ProfileData`; None before `stop`."""
+        return ProfileData.from_serialized_xspace(self._profile) if self._profile else None
+
+    def __enter__(self) -> ProfileSession:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.is_running:
+            self.stop()
+
+
+def _refuse_link(where: str, create_perfetto_link: bool) -> None:
+    if create_perfetto_link:
+        raise bad(where, "links to Perfetto are not made",
+                  fix="open <log_dir>/plugins/profile/<time>/*.trace.json.gz at ui.perfetto.dev.", exc=ValueError)
+
+
+def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
+                        create_perfetto_trace: bool = False, session_id: str | None = None) -> None:
+    """Write a finished profile under `log_dir/plugins/profile/<time>/`.
+
+    Args: profile_data: a `ProfileSession` that was stopped, or (jaxlib 0.12) a `ProfileData`; create_perfetto_link,
+      create_perfetto_trace: as in `ProfileSession`; session_id: (jaxlib 0.12) name of the folder instead of the time.
+    """
+    where = "profiler.export_profile_data"
+    _refuse_link(where, create_perfetto_link)
+    if isinstance(profile_data, ProfileSession) and profile_data.profile_data is None:
+        raise bad(where, "there is no profile yet", fix="call stop() first.", exc=RuntimeError)
+    export = getattr(_profiler, "export_to_xprof", None)
+    if export is not None:
+        data = profile_data.profile_data if isinstance(profile_data, ProfileSession) else profile_data
+        export(data, os.fspath(log_dir), session_id=session_id or "")
+    elif isinstance(profile_data, ProfileSession) and session_id is None:
+        profile_data._raw.export(profile_data._profile, os.fspath(log_dir))
+    else:
+        raise bad(where, "the installed jaxlib writes neither a ProfileData nor a folder of a given name",
+                  {"profile_data": type(profile_data).__name__, "session_id": session_id},
+                  "pass the ProfileSession alone, or install jaxlib 0.12.", exc=NotImplementedError)
+
+
+def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
+                create_perfetto_trace: bool = False, profiler_options: Any = None) -> ProfileSession:
+    """Begin a profile, which `stop_trace` ends; the arguments are those of `ProfileSession`.
 
     Raises: RuntimeError if a profile is being taken already.
     """
-    if create_perfetto_link:
-        raise bad("profiler.start_trace", "links to Perfetto are not made",
-                  fix="open <log_dir>/plugins/profile/<time>/*.trace.json.gz at ui.perfetto.dev.", exc=ValueError)
-    with _Running.lock:
-        if _Running.session is not None:
-            raise bad("profiler.start_trace", "a profile is being taken already", {"log_dir": _Running.folder},
-                      "end it with stop_trace().", exc=RuntimeError)
-        backend.devices()                   # the platform must run, or its events are missing
-        _Running.session = _profiler.ProfilerSession(profiler_options or ProfileOptions())
-        _Running.folder = os.fspath(log_dir)
+    return ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()
 
 
-def stop_trace() -> None:
-    """End the profile and write it. Raises: RuntimeError if none is being taken."""
-    with _Running.lock:
-        if _Running.session is None:
-            raise bad("profiler.stop_trace", "no profile is being taken", fix="begin one with start_trace(folder).",
-                      exc=RuntimeError)
-        session, _Running.session = _Running.session, None
-        session.stop_and_export(_Running.folder)
+def stop_trace() -> Any:
+    """End the profile, write it and return it, a `ProfileData`. Raises: RuntimeError if none is being taken."""
+    session = _Running.session
+    if session is None:
+        raise bad("profiler.stop_trace", "no profile is being taken", fix="begin one with start_trace(folder).",
+                  exc=RuntimeError)
+    return session.stop()
 
 
 @contextlib.contextmanager
-def trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False, create_perfetto_trace: bool = False,
-          profiler_options: Any = None) -> Iterator[None]:
-    """A profile of the block; the arguments are those of `start_trace`. Wait for results inside of the block."""
-    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
-    try:
-        yield
-    finally:
-        stop_trace()
+def trace(log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
+          create_perfetto_trace: bool = False, profiler_options: Any = None) -> Iterator[ProfileSession]:
+    """A profile of the block; the arguments are those of `ProfileSession`. Wait for results inside of the block."""
+    with ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options) as session:
+        yield session
 
 
 def start_server(port: int, requires_backend: bool = True) -> Any:

@@ -16,7 +16,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import Inline, jit
 from xjax.transforms.custom_jvp import custom_jvp
 
 
@@ -97,7 +97,7 @@ def sparse_sigmoid(x: Any) -> Any:
 
 # -- smooth -------------------------------------------------------------------------------------------------------
 
-@jit(inline=True)
+@jit(inline=Inline.JAX_EARLY)
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``, element-wise."""
     return lax.logistic(x)
@@ -176,13 +176,13 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return (_tanh_gelu if approximate else _erf_gelu)(x)
 
 
-@jit(inline=True)
+@jit(inline=Inline.JAX_EARLY)
 def _tanh_gelu(x: Any) -> Any:
     scale = np.sqrt(2 / np.pi).astype(x.dtype)
     return x * (0.5 * (1.0 + jnp.tanh(scale * (x + 0.044715 * (x ** 3)))))
 
 
-@jit(inline=True)
+@jit(inline=Inline.JAX_EARLY)
 def _erf_gelu(x: Any) -> Any:
     return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
 

@@ -17,7 +17,7 @@ from xjax.nn.logsumexp import Axis, exponent_shift
 from xjax.numpy.promote import array_like
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import Inline, jit
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -52,7 +52,7 @@ def _softmax(x: Any, axis: Axis, where: Any) -> Any:
 _softmax.defjvp(_softmax_rule)
 
 
-@jit(static_argnames=("axis",), inline=True)
+@jit(static_argnames=("axis",), inline=Inline.JAX_EARLY)
 def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
     x = operand("nn.softmax", x)
     if where is not None:

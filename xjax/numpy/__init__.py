@@ -182,6 +182,7 @@ from xjax.numpy.reductions import (
     max,
     mean,
     min,
+    minmax,
     nanargmax,
     nanargmin,
     nancumprod,
@@ -245,7 +246,7 @@ from xjax.numpy.sets import (
     unique_inverse,
     unique_values,
 )
-from xjax.numpy.sorting import argpartition, argsort, lexsort, partition, sort, sort_complex
+from xjax.numpy.sorting import argpartition, argsort, lexsort, partition, sort, sort_complex, top_k
 from xjax.numpy.stats import (
     average,
     bincount,

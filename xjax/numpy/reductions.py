@@ -149,6 +149,23 @@ max = amax = _extremum("max", reduce_max, 1, maximum, "Maximum")
 min = amin = _extremum("min", reduce_min, -1, minimum, "Minimum")
 
 
+@one_launch
+def minmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+           where: Any = None) -> tuple[Any, Any]:
+    """(minimum, maximum) over `axis` (default: all axes).
+
+    Args: initial: as in `min`, for both, or a tuple of one for each; the others: as in `min`.
+
+    >>> low, high = minmax(np.array([2, -7, 8]))
+    >>> int(low), int(high)
+    (-7, 8)
+    """
+    refuse_out("numpy.minmax", out)
+    low, high = initial if isinstance(initial, tuple) else (initial, initial)
+    return (min(a, axis, keepdims=keepdims, initial=low, where=where),
+            max(a, axis, keepdims=keepdims, initial=high, where=where))
+
+
 def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable:
     where_ = f"numpy.{name}"
 

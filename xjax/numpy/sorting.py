@@ -11,11 +11,14 @@ from xjax.core.errors import bad
 from xjax.numpy.creation import asarray
 from xjax.numpy.manipulate import ravel
 from xjax.numpy.promote import as_dtype, default_int
+from xjax.numpy.take import take_along_axis
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import broadcasted_iota, rev
-from xjax.ops.checks import canonical_axis
+from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.convert import convert_element_type
+from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort as lax_sort
+from xjax.ops.sort import top_k as lax_top_k
 from xjax.runtime.one_launch import one_launch
 
 
@@ -56,9 +59,16 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
     return rev(lax_sort((rev(a, (axis,)), rev(index, (axis,))), axis, stable, 1)[1], (axis,))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Indices that sort by several keys along an axis: the last key counts first."""
+def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
+    """Indices that sort by several keys along an axis: the last key counts first.
+
+    Args: batch_size: with more keys of one dtype than this they are sorted by that many at a time, which compiles
+      faster than one sort by all of them.
+    """
     where = "numpy.lexsort"
+    batch_size = static_int(batch_size, "batch_size", where)
+    if batch_size < 1:
+        raise bad(where, "`batch_size` must be positive", {"batch_size": batch_size}, "pass 16.", exc=ValueError)
     keys = [to_array_like(where, k) for k in (list(keys) if isinstance(keys, (list, tuple)) else asarray(keys))]
     if not keys:
         raise bad(where, "there is no key to sort by", fix="pass at least one key.")
@@ -69,7 +79,42 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
         return asarray(0, default_int())
     axis = canonical_axis(axis, keys[0].ndim, where)
     index = broadcasted_iota(default_int(), keys[0].shape, axis)
-    return lax_sort((*keys[::-1], index), axis, True, len(keys))[-1]
+    if len({k.dtype for k in keys}) > 1:
+        batch_size = len(keys)
+    for start in range(0, len(keys), batch_size):               # a stable sort keeps the order by the keys before
+        batch = [k if start == 0 else take_along_axis(k, index, axis) for k in keys[start:start + batch_size]]
+        index = lax_sort((*batch[::-1], index), axis, True, len(batch))[-1]
+    return index
+
+
+@one_launch
+def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> tuple[Any, Any]:
+    """The k largest elements along an axis, or with mode="smallest" the smallest, and their positions as int32.
+
+    Args: sorted: accepted as JAX does; the elements come in order always, the largest (smallest) first.
+    Returns: (values, positions), each with `k` elements along the axis. NaN counts as the largest, as in `sort`.
+    Raises: ValueError for complex numbers, another mode, or k greater than the size.
+
+    >>> values, positions = top_k(np.array([3, 1, 2]), 2, mode="smallest")
+    >>> values.tolist(), positions.tolist()
+    ([1, 2], [1, 2])
+    """
+    where = "numpy.top_k"
+    a = to_array_like(where, a)
+    if dtypes.is_complex(a.dtype):
+        raise bad(where, "complex numbers have no order", {"a": a.aval}, "pass real or absolute values.",
+                  exc=ValueError)
+    if mode not in ("largest", "smallest"):
+        raise bad(where, "there is no such mode", {"mode": repr(mode)}, 'pass "largest" or "smallest".',
+                  exc=ValueError)
+    if mode == "largest":
+        return tuple(lax_top_k(a, k, axis=axis))
+    axis, k = canonical_axis(axis, a.ndim, where), static_int(k, "k", where)
+    if not 0 <= k <= a.shape[axis]:
+        raise bad(where, f"`k` {k} is not in the range of axis {axis}, which has size {a.shape[axis]}",
+                  {"a": a.aval}, f"pass k from 0 to {a.shape[axis]}.", exc=ValueError)
+    ordered = lax_sort((a, broadcasted_iota(np.int32, a.shape, axis)), axis, True, 1)
+    return tuple(slice_in_dim(x, 0, k, axis=axis) for x in ordered)
 
 
 @one_launch
@@ -95,4 +140,4 @@ def sort_complex(a: Any) -> Any:
     return convert_element_type(out, dtypes.to_complex_dtype(out.dtype))
 
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex", "top_k"]

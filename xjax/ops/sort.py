@@ -148,17 +148,17 @@ sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, multiple_res
 
 # -- top_k --------------------------------------------------------------------------------------------------------
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
+def top_k(operand: Any, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
     """The k largest elements along an axis in descending order, and their positions as int32: a list, as in JAX.
 
-    Of equal elements the first comes first; NaN is the largest.
+    NaN is the largest. Of equal elements the first comes first; with is_stable=False that is not promised.
     """
     where = "lax.top_k"
     axis = canonical_axis(axis, typeof(operand).ndim, where)
-    return list(top_k_p.bind(operand, k=static_int(k, "k", where), axis=axis))
+    return list(top_k_p.bind(operand, k=static_int(k, "k", where), axis=axis, is_stable=bool(is_stable)))
 
 
-def _top_k_type(x, *, k, axis):
+def _top_k_type(x, *, k, axis, is_stable=True):
     check_kinds("top_k", "bif", x)
     if not 0 <= k <= x.shape[axis]:
         raise bad("lax.top_k", f"`k` {k} is not in the range of axis {axis}, which has size {x.shape[axis]}",
@@ -167,7 +167,7 @@ def _top_k_type(x, *, k, axis):
     return found, found.update(dtype=np.dtype(np.int32))
 
 
-def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis) -> list[Value]:
+def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, is_stable=True) -> list[Value]:
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
     dtype, last = x.aval.dtype, x.aval.ndim - 1
@@ -187,8 +187,8 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis) 
     return [b.convert(transpose_text(b, values, swap), dtype), transpose_text(b, indices, swap)]
 
 
-def _top_k_jvp(primals, tangents, *, k, axis):
-    values, indices = top_k_p.bind(*primals, k=k, axis=axis)
+def _top_k_jvp(primals, tangents, *, axis, **params):
+    values, indices = top_k_p.bind(*primals, axis=axis, **params)
     d_indices = Zero(indices.aval.tangent())
     if type(tangents[0]) is Zero:
         return [values, indices], [Zero(values.aval.tangent()), d_indices]
@@ -196,10 +196,10 @@ def _top_k_jvp(primals, tangents, *, k, axis):
     return [values, indices], [take_along(tangents[0], vectors, axis), d_indices]
 
 
-def _top_k_batch(batch_axis, args, bdims, *, k, axis):
+def _top_k_batch(batch_axis, args, bdims, *, axis, **params):
     (x,), (bdim,) = args, bdims
     (inner,) = after_batch(bdim, (axis,))
-    return top_k_p.bind(x, k=k, axis=inner), [bdim, bdim]
+    return top_k_p.bind(x, axis=inner, **params), [bdim, bdim]
 
 
 top_k_p = Primitive("top_k", type_rule=_top_k_type, lower=_top_k_lower, multiple_results=True, jvp=_top_k_jvp,

@@ -24,7 +24,7 @@ from xjax.random.gamma import (
     t,
 )
 from xjax.random.generators import bits
-from xjax.random.keys import PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
+from xjax.random.keys import Key, PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
 from xjax.random.matrices import multivariate_normal, orthogonal
 from xjax.random.permute import choice, permutation
 from xjax.random.transformed import (
@@ -40,7 +40,7 @@ from xjax.random.transformed import (
 )
 
 __all__ = [
-    "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
+    "Key", "PRNGKey", "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
     "clone", "dirichlet", "double_sided_maxwell", "exponential", "f", "fold_in", "gamma", "generalized_normal",
     "geometric", "gumbel", "key", "key_data", "key_dtype", "key_impl", "laplace", "loggamma", "logistic", "lognormal",
     "maxwell", "multinomial", "multivariate_normal", "normal", "orthogonal", "pareto", "permutation", "poisson",

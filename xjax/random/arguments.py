@@ -22,7 +22,7 @@ from xjax.lax.shapes import broadcast_shapes
 from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.array import Array, retyped, to_array, words_of
-from xjax.runtime.jit import Jitted, jit
+from xjax.runtime.jit import Inline, Jitted, jit
 from xjax.runtime.sharding import SingleDeviceSharding
 
 _UINT32 = np.dtype(np.uint32)
@@ -40,7 +40,7 @@ def compiled(f: Callable, *static: Any) -> Jitted:
 @functools.lru_cache(4096)
 def operation(f: Callable, *static: Any) -> Jitted:
     """As `compiled`, for an `f` that is one operation on keys: traced, it is that operation instead of a call."""
-    return jit(functools.partial(f, *static), inline=True)
+    return jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
 
 
 def default_kind() -> KeyKind:
@@ -194,3 +194,13 @@ def check_dtype(where: str, dtype: Any, kinds: str, default: Any = float,
 
 _DTYPE_FIX = {"f": "pass a float dtype, such as 'float32'.", "fc": "pass a float or complex dtype.",
               "i": "pass an integer dtype, such as 'int32'.", "u": "pass an unsigned dtype, such as 'uint32'."}
+
+
+def check_method(where: str, method: str) -> None:
+    """Refuse a sampler other than the exact one."""
+    if method == "approximate":
+        raise bad(f"random.{where}", "the approximate sampler is not here",
+                  fix="leave `method` out: the exact one has no bias.", exc=NotImplementedError)
+    if method != "exact":
+        raise bad(f"random.{where}", "there is no such method", {"method": repr(method)}, 'pass method="exact".',
+                  exc=ValueError)

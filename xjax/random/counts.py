@@ -13,7 +13,7 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
-from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled
+from xjax.random.arguments import check_dtype, check_key, check_method, check_shape, common_shape, compiled
 from xjax.random.continuous import two_keys, unit_floats
 from xjax.random.generators import split_key
 
@@ -35,16 +35,18 @@ _MOST = int(np.iinfo(np.int32).max)         # as many rounds as there can be: th
 
 # -- poisson ------------------------------------------------------------------------------------------------------
 
-def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
+            method: str = "exact") -> Any:
     """Counts of the Poisson distribution with mean `lam`.
 
     Args: lam: number or array >= 0 that broadcasts to `shape` (None: its shape), used in single precision; dtype: an
-      integer one (default int32, with jax_enable_x64 int64).
+      integer one (default int32, with jax_enable_x64 int64); method: "exact" (JAX's "approximate" is not here).
     Returns: integers; -1 where lam is nan.
 
     >>> poisson(random.PRNGKey(0), 3.0, (5,)).dtype
     dtype('int32')
     """
+    check_method("poisson", method)
     key = check_key("poisson", key)
     dtype = check_dtype("poisson", dtype, "i", default=int)
     return compiled(_poisson, common_shape("poisson", shape, lam), dtype)(key, lam)

@@ -21,7 +21,15 @@ from xjax.core.errors import bad
 from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import static_int
-from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled, draw
+from xjax.random.arguments import (
+    check_dtype,
+    check_key,
+    check_method,
+    check_shape,
+    common_shape,
+    compiled,
+    draw,
+)
 from xjax.random.continuous import exponential_floats, normal_floats, two_keys, unit_floats
 from xjax.random.discrete import signs
 from xjax.random.generators import key_operation, split_key
@@ -111,20 +119,24 @@ random_gamma_p = key_operation("random_gamma", _samples, _type_rule, _batch, _jv
 
 # -- gamma and what a quotient or power makes of it ------------------------------------------------------------------
 
-def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
+          method: str = "exact") -> Any:
     """Numbers of the gamma distribution with scale 1; differentiable in its shape `a`.
 
     Args: a: number or array > 0 that broadcasts to `shape` (None: its shape); dtype: float, default float32, with
-      jax_enable_x64 float64.
+      jax_enable_x64 float64; method: "exact" (JAX's "approximate" sampler is not here).
 
     >>> gamma(random.PRNGKey(0), 2.0, (3,)).shape
     (3,)
     """
+    check_method("gamma", method)
     return _draw_gamma("gamma", False, key, a, shape, dtype)
 
 
-def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
+             method: str = "exact") -> Any:
     """Logarithms of numbers of the gamma distribution: finite for small `a` too, where the numbers themselves are 0."""
+    check_method("loggamma", method)
     return _draw_gamma("loggamma", True, key, a, shape, dtype)
 
 
@@ -140,8 +152,10 @@ def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: 
     return random_gamma_p.bind(key, a, log_space=log_space)
 
 
-def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
+              method: str = "exact") -> Any:
     """Numbers of the chi-squared distribution with `df` degrees of freedom."""
+    check_method("chisquare", method)
     return draw("chisquare", _chisquare, key, shape, dtype, df)
 
 
@@ -173,11 +187,13 @@ def _t(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> Any:
     return normal_floats(shape, dtype, normal_key) * jnp.sqrt(half / gamma_floats(shape, dtype, False, gamma_key, half))
 
 
-def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
+         method: str = "exact") -> Any:
     """Numbers of the beta distribution, in [0, 1]; differentiable in its parameters.
 
     Args: a, b: numbers or arrays > 0 that broadcast to `shape` (None: their common shape).
     """
+    check_method("beta", method)
     return draw("beta", _beta, key, shape, dtype, a, b)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 
@@ -21,9 +21,12 @@ from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
 from xjax.core.types import typeof
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
-from xjax.runtime.array import to_array
+from xjax.runtime.array import Array, to_array
 
 _MASK = 0xFFFFFFFF
+
+# The type of random keys, for annotations.
+Key = NewType("Key", Array)
 
 
 def key(seed: Any, *, impl: Any = None) -> Any:

@@ -6,6 +6,7 @@ an executable and launches it; inside another transform it finds a program, whic
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
 import time
@@ -294,9 +295,35 @@ def _describe_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, static
     return out
 
 
+class Inline(enum.Enum):
+    """What a call of a jitted function inside of another one is.
+
+    JAX_EARLY: its operations, in the outer program; nothing is left of the call.
+    JAX_LATE, AUTO: a call in the program. Compiled, it is written in place where it occurs once; XLA inlines the others.
+    XLA_EARLY, XLA_LATE: hints to XLA's inliner, which are refused.
+    """
+
+    JAX_EARLY = "jax_early"
+    JAX_LATE = "jax_late"
+    XLA_EARLY = "xla_early"
+    XLA_LATE = "xla_late"
+    AUTO = "auto"
+
+
+def _inlined(where: str, inline: bool | Inline) -> bool:
+    """Whether the operations of a call are written instead of it."""
+    if inline in (Inline.XLA_EARLY, Inline.XLA_LATE):
+        raise bad(where, "hints to XLA's inliner are not passed on", {"inline": str(inline)},
+                  "use Inline.AUTO, or Inline.JAX_EARLY.", exc=NotImplementedError)
+    if not isinstance(inline, (bool, Inline)):
+        raise bad(where, "`inline` is neither a bool nor an Inline", {"inline": repr(inline)},
+                  "pass True, False or a member of xjax.Inline.", exc=ValueError)
+    return inline is Inline.JAX_EARLY
+
+
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | None = None,
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
-        donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool = False,
+        donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
         device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
         compiler_options: Mapping[str, Any] | None = None) -> Any:
     """Compiled version of a function; also a decorator, with or without arguments.
@@ -307,7 +334,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       static_argnums, static_argnames: arguments used as Python values; they must be hashable, and each new value
         traces the function again. Naming them one way implies the other.
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
-      inline: inside another jit, write the operations instead of a call.
+      inline: what a call inside another jit is: see `Inline`. True is `JAX_LATE`, False is `AUTO`.
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
       device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
         would rather have arguments choose: put them there with `device_put`.
@@ -342,6 +369,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
             raise bad(where, "takes a device or shardings, not both", given={"device": device, "backend": backend},
                       fix="leave the device out.", exc=ValueError)
         shardings = CallShardings(where, in_shardings, out_shardings)
+    inline = _inlined(where, inline)
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     return Jitted(fun, static, inline, device if backend is None else devices(backend)[0], shardings,
                   as_options(where, compiler_options))

@@ -245,25 +245,32 @@ class Mesh:
 
 
 def make_mesh(
-    axis_shapes: Sequence[int],
-    axis_names: Sequence[Axis],
+    axis_sizes: Sequence[int] | None = None,
+    axis_names: Sequence[Axis] | None = None,
     axis_types: Sequence[AxisType] | None = None,
     *,
     devices: Sequence[Device] | None = None,
+    axis_shapes: Sequence[int] | None = None,
 ) -> Mesh:
     """A mesh of the first devices there are (or of those given), in row-major order.
 
-    Raises: ValueError if there are too few devices; NotImplementedError for an axis type other
-      than `AxisType.Auto`.
+    Args: axis_sizes, axis_names: one of each for every axis; axis_types: only `AxisType.Auto`, the default here;
+      axis_shapes: the name of `axis_sizes` before JAX 0.12.
+    Raises: TypeError without sizes or names; ValueError if there are too few devices; NotImplementedError for an axis
+      type other than `AxisType.Auto`.
     """
+    axis_sizes = axis_shapes if axis_sizes is None else axis_sizes
+    if axis_sizes is None or axis_names is None:
+        raise bad("make_mesh", "needs sizes and names of the axes", {"axis_sizes": axis_sizes, "axis_names": axis_names},
+                  'write make_mesh((4, 2), ("data", "model")).')
     _refuse_other_than_automatic("make_mesh", axis_types)
     chosen = list(backend.devices() if devices is None else devices)
-    wanted = math.prod(axis_shapes)
+    wanted = math.prod(axis_sizes)
     if wanted > len(chosen):
-        given = {"axis_shapes": f"{tuple(axis_shapes)}: {wanted} devices", "devices": len(chosen)}
+        given = {"axis_sizes": f"{tuple(axis_sizes)}: {wanted} devices", "devices": len(chosen)}
         fix = "ask for a smaller mesh, or set jax_num_cpu_devices before the first use of a device."
         raise bad("make_mesh", "there are too few devices", given, fix, exc=ValueError)
-    grid = np.array(chosen[:wanted], dtype=object).reshape(tuple(axis_shapes))
+    grid = np.array(chosen[:wanted], dtype=object).reshape(tuple(axis_sizes))
     return Mesh(grid, tuple(axis_names))
 
 

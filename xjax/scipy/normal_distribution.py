@@ -14,7 +14,8 @@ from xjax import lax
 from xjax.core.errors import bad
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import jit
-from xjax.scipy.arguments import rational, single_or_double
+from xjax.runtime.one_launch import one_launch
+from xjax.scipy.arguments import of_reals, rational, single_or_double
 from xjax.scipy.error_functions import erfcx, series_of_erfc
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -88,14 +89,50 @@ def ndtri(p: Any) -> Any:
     Raises: TypeError unless p is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
     p, = single_or_double("ndtri", p)
-    q, tail = p - 0.5, lax.min(p, 1 - p)
-    middle = q * rational(0.180625 - q * q, *_MIDDLE)
-    r = jnp.sqrt(-lax.log(jnp.where(tail > 0, tail, 0.5)))
-    beyond = jnp.where(r > 5, rational(r - 5, *_FAR), rational(r - 1.6, *_NEAR))
-    found = jnp.where(lax.abs(q) <= 0.425, middle, jnp.where(q < 0, -beyond, beyond))
+    tail = lax.min(p, 1 - p)
     end = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, np.nan))
-    return jnp.where(tail > 0, found, end)
+    return jnp.where(tail > 0, _quantile(p - 0.5, -lax.log(jnp.where(tail > 0, tail, 0.5))), end)
+
+
+def _quantile(q: Any, log_of_tail: Any) -> Any:
+    """`ndtri` of ``p = q + 1/2``, from q and ``-log(min(p, 1 - p))``."""
+    middle = q * rational(0.180625 - q * q, *_MIDDLE)
+    r = jnp.sqrt(log_of_tail)
+    beyond = jnp.where(r > 5, rational(r - 5, *_FAR), rational(r - 1.6, *_NEAR))
+    return jnp.where(lax.abs(q) <= 0.425, middle, jnp.where(q < 0, -beyond, beyond))
 
 
 # Half a square needs no square of a root.
 ndtri.defjvps(lambda dp, x, p: dp * jnp.exp(0.5 * jnp.square(x) + _HALF_LOG_2PI))
+
+
+@one_launch
+def erfcinv(y: Any) -> Any:
+    """Inverse of the complementary error function, element-wise: inf at 0, -inf at 2, nan outside of [0, 2].
+
+    Exact for small y too, where ``erfinv(1 - y)`` is not. Raises: ValueError for complex numbers.
+
+    >>> float(erfcinv(1.0))
+    0.0
+    """
+    return of_reals("erfcinv", _erfcinv, y)
+
+
+@custom_jvp
+def _erfcinv(y: Any) -> Any:
+    """-ndtri(y / 2) / sqrt(2), where y / 2 may be less than the least normal number."""
+    tail = lax.min(y, 2 - y)
+    found = _quantile(0.5 * (1 - y), math.log(2) - lax.log(jnp.where(tail > 0, tail, 1.0))) * math.sqrt(0.5)
+    end = jnp.where(y == 0, np.inf, jnp.where(y == 2, -np.inf, np.nan))
+    return jnp.where(tail > 0, found, end)
+
+
+def _erfcinv_slope(z: Any, y: Any) -> Any:
+    """-sqrt(pi) / 2 exp(z ** 2); far out by erfc, since there the rounding of z ** 2 counts."""
+    far, tail = lax.abs(z) > 1, lax.min(y, 2 - y)
+    inside = jnp.logical_and(far, tail > 0)
+    by_tail = erfcx(jnp.where(inside, lax.abs(z), 1.0)) / jnp.where(inside, tail, 0.0)
+    return -0.5 * math.sqrt(math.pi) * jnp.where(far, by_tail, lax.exp(jnp.square(jnp.where(far, 0.0, z))))
+
+
+_erfcinv.defjvps(lambda dy, z, y: dy * _erfcinv_slope(z, y))

@@ -39,14 +39,14 @@ from xjax.scipy.gamma_functions import (
 )
 from xjax.scipy.hypergeometric import hyp1f1, hyp2f1
 from xjax.scipy.integrals import exp1, expi, expn, owens_t, spence
-from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
+from xjax.scipy.normal_distribution import erfcinv, log_ndtr, ndtr, ndtri
 from xjax.scipy.oscillating_integrals import fresnel, sici
 from xjax.scipy.recurrences import bessel_jn, sph_harm_y
 from xjax.transforms.custom_jvp import custom_jvp
 
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
-    "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
+    "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
     "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
     "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
     "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta"]

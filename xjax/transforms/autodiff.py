@@ -27,6 +27,7 @@ from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat, only_live
 from xjax.transforms.transpose import backward
+from xjax.transforms.vjp_function import VJP, flags_of
 
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
@@ -168,11 +169,18 @@ def check_output(where: str, aval: ShapedArray, holomorphic: bool) -> None:
 
 # -- vjp, jvp, linearize ------------------------------------------------------------------------------------------
 
-def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()) -> Any:
+def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = (),
+        saveable_args: Any = True, in_nzs: Any = None) -> Any:
     """(value, function from a cotangent of the value to the tuple of cotangents of `primals`).
 
-    With `has_aux`, `fun` returns (value, aux) and the result is (value, vjp_function, aux). The function is a tree
-    whose leaves are the residuals, so it can be returned from a transformed function.
+    The function is a tree whose leaves are the residuals, so it can be returned from a transformed function.
+
+    Args:
+      has_aux: `fun` returns (value, aux) and the result is (value, vjp_function, aux).
+      saveable_args: a bool, or a tree of bools that is a prefix of `primals`: False for arguments that the function
+        must not keep. They are put back by assigning to its `args_res` before it is called (see `VJP`).
+      in_nzs: a tree like this; False for arguments whose tangents are zero: they get a cotangent of zeros. Which results
+        then have a zero tangent is known from the function's `out_nzs`.
 
     >>> y, back = xjax.vjp(xjax.numpy.sin, 0.0)
     >>> float(back(2.0)[0])
@@ -184,19 +192,25 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     leaves, treedef = flatten(primals)
     for x in leaves:
         typeof(x)
+    saveable = flags_of(where, "saveable_args", saveable_args, treedef)
     flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
-    lin = only_live(linearize_flat(flat, leaves, active, where))
+    lin = only_live(linearize_flat(flat, leaves, _active(where, leaves, in_nzs, treedef), where))
     value = tree_unflatten(flat.out_tree, lin.outs)
-    back = Partial(_VjpFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts)
+    back = VJP.of(_VjpFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts, leaves, saveable)
     return (value, back, flat.aux) if has_aux else (value, back)
+
+
+def _active(where: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> list[bool]:
+    """Which arguments have tangents: those with derivatives, but for those that the caller says are zero."""
+    flags = flags_of(where, "in_nzs", True if in_nzs is None else in_nzs, treedef)
+    return [flag and dtypes.is_inexact(typeof(x).dtype) for x, flag in zip(leaves, flags, strict=True)]
 
 
 class _Linear:
     """A linearized function without its residuals.
 
-    Those are bound to it by `Partial`, as leaves of a tree: so the function can leave a transformed one, and be what
-    a `custom_vjp` rule keeps for its backward pass.
+    Those are bound to it by `VJP` or `Partial`, as leaves of a tree: so the function can leave a transformed one, and be
+    what a `custom_vjp` rule keeps for its backward pass.
     """
 
     def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, where: str):
@@ -264,8 +278,11 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return (*out, flat.aux) if has_aux else out
 
 
-def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> Any:
     """(value, function that maps tangents of `primals` to the tangent of the value), computed once.
+
+    Args: has_aux: `fun` returns (value, aux) and the result is (value, function, aux); in_nzs: as in `vjp`; tangents of
+      arguments flagged False are not read. The function has the attribute `out_nzs`.
 
     >>> y, f_lin = xjax.linearize(xjax.numpy.sin, 0.0)
     >>> float(f_lin(3.0))
@@ -275,10 +292,10 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     where = f"linearize of `{function_name(fun)}`"
     leaves, treedef = flatten(primals)
     flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
-    lin = only_live(linearize_flat(flat, leaves, active, where))
+    lin = only_live(linearize_flat(flat, leaves, _active(where, leaves, in_nzs, treedef), where))
     value = tree_unflatten(flat.out_tree, lin.outs)
     f_lin = Partial(_LinearFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts)
+    f_lin.out_nzs = tree_unflatten(flat.out_tree, lin.nonzero)
     return (value, f_lin, flat.aux) if has_aux else (value, f_lin)
 
 

@@ -18,12 +18,17 @@ from xjax.ops.makers import unary
 
 Policy = Callable[..., bool]
 
-name_p = unary("name", ANY, lambda b, out, x, *, name: x, LINEAR, transpose=lambda ct, x, *, name: [ct])
+# Values are named, their tangents are not.
+name_p = unary("name", ANY, lambda b, out, x, *, name: x, lambda dx, y, x, *, name: dx)
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
     """`x` (a tree of arrays) under a name by which policies know it; the value is the same."""
     return trees.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
+
+
+# JAX has a second function for the forward pass of rules of its own; they do the same.
+checkpoint_name_fwd = checkpoint_name
 
 
 def everything_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:

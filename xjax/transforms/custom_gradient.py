@@ -14,11 +14,15 @@ from xjax.core.types import typeof
 from xjax.transforms.custom_vjp import custom_vjp
 
 
-def custom_gradient(fun: Callable) -> Callable:
+def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, remat: bool = False,
+                    with_accums: Any = None) -> Callable:
     """Decorator of a function that returns (value, rule), where `rule(ct)` gives the cotangents of its arguments.
 
     The rule may use anything that the function computed; it is recorded once, when the function is differentiated. It
     returns a tuple with one cotangent for each argument (None for zero), or for one argument the bare cotangent.
+
+    Args: with_logs, remat, with_accums: refused: see the errors.
+    Raises: NotImplementedError for these options.
 
     >>> @xjax.custom_gradient
     ... def clipped(x):
@@ -26,6 +30,13 @@ def custom_gradient(fun: Callable) -> Callable:
     >>> float(xjax.grad(lambda x: 5.0 * clipped(x))(2.0))
     1.0
     """
+    for option, given in (("with_logs", with_logs), ("remat", remat), ("with_accums", with_accums is not None)):
+        if given:
+            raise bad("custom_gradient", f"`{option}` is not here: {_OPTIONS[option][0]}", fix=_OPTIONS[option][1],
+                      exc=NotImplementedError)
+    if fun is None:
+        return custom_gradient
+
     def value(*args: Any) -> Any:
         return _pair(fun, args)[0]
 
@@ -57,6 +68,15 @@ def custom_gradient(fun: Callable) -> Callable:
     wrapped = _WithGradient(functools.wraps(fun)(value))
     wrapped.defvjp(forward, backward)
     return wrapped
+
+
+_OPTIONS = {
+    "with_logs": ("the backward pass returns cotangents only",
+                  "record values with debug.callback, or as the gradient of an argument of zeros."),
+    "remat": ("checkpoint computes a custom rule again as a whole",
+              "use custom_vjp, with checkpoint_name and a policy for what is to be kept."),
+    "with_accums": ("accumulators are mutable arrays, which are not in scope", "return the cotangents."),
+}
 
 
 class _WithGradient(custom_vjp):
