@@ -49,7 +49,7 @@ def assert_same_types(ours: Any, theirs: Any, *, what: str = "") -> None:
 
 def assert_close(got: Any, want: Any, *, tol: float = 1.0, scale: float = 1.0, what: str = "") -> None:
     """The same leaves in shape and value, whatever their dtypes; the tolerance is that of the dtype of `got`."""
-    a, b = _leaves(got), _leaves(want)
+    a, b = leaves(got), leaves(want)
     assert len(a) == len(b), f"{what}: {len(a)} results, expected {len(b)}"
     for x, y in zip(a, b, strict=True):
         x, y = _host(x), _host(y)
@@ -73,7 +73,7 @@ def difference(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, 
     found = _type_difference(ours, theirs)
     if found:
         return Difference("type", found)
-    for k, (x, y) in enumerate(zip(_leaves(ours), _leaves(theirs), strict=True)):
+    for k, (x, y) in enumerate(zip(leaves(ours), leaves(theirs), strict=True)):
         if _has_values(y):
             found = _value_difference(_host(x), _host(y), tol, scale, like)
         elif not _is_typed(y) and _printed(x) != _printed(y):
@@ -139,7 +139,7 @@ def is_inexact(x: Any) -> bool:
 def _type_difference(ours: Any, theirs: Any) -> str:
     if _outline(ours) != _outline(theirs):
         return f"{_outline(ours)}, JAX has {_outline(theirs)}"
-    for k, (x, y) in enumerate(zip(_leaves(ours), _leaves(theirs), strict=True)):
+    for k, (x, y) in enumerate(zip(leaves(ours), leaves(theirs), strict=True)):
         if _is_typed(y) and not _is_typed(x):
             return f"leaf {k}: {x!r}, JAX has {y!r}"
         if _is_typed(y) and type_text(x) != type_text(y):
@@ -189,11 +189,12 @@ def _check_rounded(x: np.ndarray, y: np.ndarray, limit: float, scale: float) -> 
 
 # -- trees --------------------------------------------------------------------------------------------------------
 
-def _leaves(tree: Any) -> list[Any]:
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of dicts, lists and tuples, in the order of their keys; None has none."""
     if isinstance(tree, dict):
-        return [x for k in sorted(tree, key=str) for x in _leaves(tree[k])]
+        return [x for k in sorted(tree, key=str) for x in leaves(tree[k])]
     if isinstance(tree, (list, tuple)):
-        return [x for part in tree for x in _leaves(part)]
+        return [x for part in tree for x in leaves(part)]
     return [] if tree is None else [tree]
 
 

@@ -1,4 +1,7 @@
-"""Every row of the table gives what JAX gives: value, dtype, weak type, shape, or the class of the error."""
+"""Every row of the table gives what JAX gives: value, dtype, weak type, shape, or the class of the error.
+
+That every public function has a row is asked in tests/values.
+"""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves, tolerance
 from xjax import lax
 
 Shape = tuple[int, ...]
@@ -35,9 +36,8 @@ INEXACT = FLOATS + COMPLEX
 NUMBERS = INEXACT + INTS
 ANY = NUMBERS + BOOL
 
-# Relative and absolute tolerance of values in a dtype.
-TOLERANCE = {"float64": 1e-13, "complex128": 1e-13, "float32": 3e-6, "complex64": 5e-6, "float16": 4e-3,
-             "bfloat16": 3e-2}
+# A row is one operation: it differs by fewer units than chains and sums do.
+ONE = 0.4
 WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "bfloat16": "float64"}
 
 
@@ -53,7 +53,7 @@ class Op:
       double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
     domain: interval of the random operands, or one for each.
     grads: how often the operation can be differentiated; 0: its derivative is zero or does not exist.
-    tol: tolerance of values relative to the dtype's own.
+    tol: tolerance of values relative to that of one operation, `ONE`.
     special: also compare with real jax on 0, -0, inf, nan and extreme numbers.
     same_programs: whether its program, and those of its derivatives, read as jax prints them.
     """
@@ -107,38 +107,9 @@ def _numbers(rng: np.random.Generator, shape: Shape, dtype: np.dtype, low: float
     return rng.uniform(low, high, shape).astype(dtype)
 
 
-def is_inexact(x: np.ndarray) -> bool:
-    return x.dtype.kind in "fc" or "float" in x.dtype.name
-
-
 def widened(dtypes: str | tuple[str, ...]) -> str | tuple[str, ...]:
     """The same dtypes in double precision."""
     return WIDE.get(dtypes, dtypes) if isinstance(dtypes, str) else tuple(WIDE.get(d, d) for d in dtypes)
-
-
-def leaves(out: Any) -> list[Any]:
-    """Results as a list."""
-    return list(out) if isinstance(out, (tuple, list)) else [out]
-
-
-def close(got: Any, want: Any, tol: float, what: str = "") -> None:
-    """Assert that two results, arrays or sequences of arrays, agree in shape and up to `tol` in value."""
-    got, want = leaves(got), leaves(want)
-    assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
-    for g, w in zip(got, want, strict=True):
-        g, w = np.asarray(g), np.asarray(w)
-        assert g.shape == w.shape, f"{what}: shape {g.shape}, expected {w.shape}"
-        exact = not is_inexact(g)
-        if not exact:
-            wide = np.complex128 if g.dtype.kind == "c" or w.dtype.kind == "c" else np.float64
-            g, w = g.astype(wide), w.astype(wide)
-        # Absolute differences are measured on the scale of the result: derivatives add up large terms.
-        scale = np.max(np.abs(w[np.isfinite(w)]), initial=1.0) if not exact else 1.0
-        np.testing.assert_allclose(g, w, rtol=0 if exact else tol, atol=0 if exact else tol * scale, err_msg=what)
-
-
-def tolerance(op: Op, out: Any) -> float:
-    return op.tol * max((TOLERANCE.get(np.asarray(y).dtype.name, 0.0) for y in leaves(out)), default=0.0)
 
 
 # -- cases --------------------------------------------------------------------------------------------------------
@@ -195,22 +166,15 @@ def check_value(op: Op, jax: Any) -> None:
     for case, type_ in zip(cases, types, strict=True):
         got = op.function()(*case.xs)
         want = next(from_jax) if case.extreme or op.oracle is None else op.oracle(*map(double, case.xs))
-        close(got, want, tolerance(op, got), case.what)
-        check_types(got, type_, case.what)
+        assert_close(got, want, tol=ONE * op.tol, what=case.what)
+        assert_same_types(got, type_, what=case.what)
     eager = op.function()(*cases[0].xs)
-    close(xjax.jit(op.function())(*cases[0].xs), eager, tolerance(op, eager), f"jit of {cases[0].what}")
+    assert_same(xjax.jit(op.function())(*cases[0].xs), eager, tol=ONE * op.tol, what=f"jit of {cases[0].what}")
 
 
 def double(x: np.ndarray) -> np.ndarray:
     """Floats and complex numbers in double precision, for the oracle."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x
-
-
-def check_types(got: Any, want: Any, what: str) -> None:
-    for g, w in zip(leaves(got), leaves(want), strict=True):
-        assert (g.dtype, g.shape) == (w.dtype, w.shape), what
-        # jax flags some bools as weak, to no effect; ours never are.
-        assert g.weak_type == (w.weak_type and g.dtype != np.bool_), f"{what}: weak type"
 
 
 def check_weak_types(op: Op, jax: Any) -> None:
@@ -220,7 +184,7 @@ def check_weak_types(op: Op, jax: Any) -> None:
     dtypes = spread(op.dtypes[0], len(op.shapes[0]))
     kinds = {"f": float, "c": complex, "i": int, "u": int, "b": bool}
     xs = [kinds[x.dtype.kind](x) for x in operands(op, ((),) * len(dtypes), dtypes)]
-    check_types(op.function()(*xs), jax.jit(op.function(jax.lax))(*xs), f"{op}{tuple(xs)}")
+    assert_same_types(op.function()(*xs), jax.jit(op.function(jax.lax))(*xs), what=f"{op}{tuple(xs)}")
 
 
 SPECIAL = {
@@ -237,7 +201,7 @@ def special_values(dtype: np.dtype) -> np.ndarray:
         parts = np.array([0.0, -0.0, 1.0, -2.5, 1e-5, np.inf, np.nan])
         pairs = np.stack(np.meshgrid(parts, parts), -1)         # x + 1j * y would turn inf into nan
         return pairs.reshape(-1).view(np.complex128).astype(dtype)
-    if is_inexact(np.empty(0, dtype)):
+    if tolerance(dtype):
         return np.array(SPECIAL["f"]).astype(dtype)
     info = ml_dtypes.iinfo(dtype)
     ends = {"min": int(info.min), "max": int(info.max)}
@@ -280,13 +244,13 @@ def check_vmap(op: Op) -> None:
             each = [op.function()(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
                     for k in range(size)]
             want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*map(leaves, each), strict=True)]
-            close(got, want, tolerance(op, got), f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
+            assert_close(got, want, tol=ONE * op.tol, what=f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
 
 
 # -- checks of derivatives ----------------------------------------------------------------------------------------
 
 STEP = 1e-5                 # of central differences: an error of about 1e-10 in double precision
-DERIVATIVE_TOLERANCE = 1e-6
+SLOPES = 1e-6 / tolerance("float64")
 
 
 def check_derivatives(op: Op, dtypes: str | tuple[str, ...]) -> None:
@@ -311,7 +275,7 @@ def _check_orders(f: Callable, xs: list[np.ndarray], order: int, what: str, rng:
     ys, dys = xjax.jvp(f, tuple(xs), tuple(dxs))
     ahead, behind = (f(*[x + sign * STEP * dx for x, dx in zip(xs, dxs, strict=True)]) for sign in (1, -1))
     slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
-    close(dys, slopes, DERIVATIVE_TOLERANCE, f"jvp of {what}")
+    assert_close(dys, slopes, tol=SLOPES, what=f"jvp of {what}")
 
     cts = [_like(np.asarray(y), rng) for y in ys]
     _, pullback = xjax.vjp(f, *xs)
@@ -352,7 +316,7 @@ def check_single_precision(op: Op) -> None:
         wide = slopes([double(x) for x in xs])
     for s, w in zip(single, wide, strict=True):
         assert w.dtype.itemsize in (2 * s.dtype.itemsize, 0), f"derivative of {op}: {s.dtype}, and in double {w.dtype}"
-    close(single, wide, op.tol * 1e-5, f"derivative of {op} in single precision")
+    assert_close(single, wide, tol=op.tol, what=f"derivative of {op} in single precision")
 
 
 # -- checks of programs -------------------------------------------------------------------------------------------

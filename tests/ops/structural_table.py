@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tests.ops.row import Row
 from xjax.lax import reductions
 from xjax.ops import (
     approx_top_k,
@@ -41,15 +42,6 @@ _MODULES = (shape, elementwise, arrange, index_numbers, slice, dot, fft, reduce,
             reductions)
 OURS = SimpleNamespace(**{name: value for module in _MODULES for name, value in vars(module).items()
                           if not name.startswith("_")})
-
-
-class Row(NamedTuple):
-    """name: of the row; fun(lax, *args); args: host arrays; grads: which arguments to differentiate."""
-
-    name: str
-    fun: Callable[..., Any]
-    args: tuple[np.ndarray, ...]
-    grads: tuple[int, ...] = ()
 
 
 _rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.ops.linalg_harness import Row, c, check_as_jax, hermitian, r
+from tests.ops.row import Row, c, check_as_jax, hermitian, r
 from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.core.primitive import all_primitives
@@ -76,13 +76,13 @@ TABLE = [
 
 @pytest.mark.parametrize("row", one_in(4, TABLE), ids=[row.name for row in TABLE])
 def test_as_jax(row: Row) -> None:
-    check_as_jax(row, jax, linalg, jax.lax.linalg, every_batch=True)
+    check_as_jax(row, linalg, jax.lax.linalg, every_batch=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in TABLE if row.grads], ids=lambda row: row.name)
 def test_second_derivatives_as_jax(row: Row) -> None:
-    check_as_jax(row, jax, linalg, jax.lax.linalg, order=2)
+    check_as_jax(row, linalg, jax.lax.linalg, order=2)
 
 
 UPDATES = {

@@ -7,7 +7,7 @@ import pytest
 
 import xjax
 import xjax.scipy.linalg as linalg
-from tests.ops.linalg_harness import Row, c, check_as_jax, hermitian, r
+from tests.ops.row import Row, c, check_as_jax, hermitian, r
 from tests.oracle import real_jax
 from tests.sampling import one_in
 
@@ -66,7 +66,7 @@ TABLE = [
 
 @pytest.mark.parametrize("row", one_in(6, TABLE), ids=[row.name for row in TABLE])
 def test_as_jax(row: Row) -> None:
-    check_as_jax(row, jax, linalg, jax.scipy.linalg)
+    check_as_jax(row, linalg, jax.scipy.linalg)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.complex128, 1e-13)])

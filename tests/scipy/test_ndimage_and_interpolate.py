@@ -9,7 +9,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.ops.linalg_harness import Row, assert_same, check_as_jax, r
+from tests.compare import assert_same
+from tests.ops.row import Row, check_as_jax, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import interpolate, ndimage
@@ -52,7 +53,7 @@ TABLE = [
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * ("slow" in row.name))
                                  for row in TABLE])
 def test_as_jax(row: Row) -> None:
-    check_as_jax(row, jax, OURS, THEIRS)
+    check_as_jax(row, OURS, THEIRS)
 
 
 def test_map_coordinates_as_in_scipy():

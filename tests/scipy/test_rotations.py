@@ -10,7 +10,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.ops.linalg_harness import Row, assert_same, check_as_jax, r
+from tests.compare import assert_same
+from tests.ops.row import Row, check_as_jax, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy.spatial.transform import Rotation, Slerp
@@ -64,7 +65,7 @@ def edges(L, q):
     Row("forms", forms, (QUATS,), (0,)), Row("back", back, (QUATS,), (0,)), Row("use", used, (QUATS, VECTORS), (0, 1)),
 ], ids=["forms", "back", "use"])
 def test_as_jax(row: Row) -> None:
-    check_as_jax(row, jax, OURS, transform_of_jax)
+    check_as_jax(row, OURS, transform_of_jax)
 
 
 def test_as_in_scipy():
