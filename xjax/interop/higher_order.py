@@ -1,4 +1,4 @@
-"""Operations of JAX that are calls of programs, that reduce over mapped axes, or that are functions here.
+"""Operations of JAX that are no primitives here: calls of programs, reductions of mapped axes, and functions.
 
 Control flow (`cond`, `while`, `scan`) needs no rule: its programs are parameters, translated like all others.
 """
@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xjax import lax
+from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
+from xjax.core.types import typeof
 from xjax.interop.reference import UnknownFeature, is_saved, parameter, primitives
 from xjax.interop.translate import RULES, replay, subprogram
 from xjax.transforms.remat import checkpoint
@@ -76,12 +80,32 @@ def _reduced(reduction: Primitive) -> Callable:
     return rule
 
 
+def _in_total_order(compare: Callable) -> Callable:
+    """A comparison in which -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN: that of the bits as integers."""
+    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+        return [compare(*map(_ordered_bits, args))]
+    return rule
+
+
+def _ordered_bits(x: Any) -> Any:
+    dtype = typeof(x).dtype
+    if not is_float(dtype):
+        return x
+    signed = np.dtype(f"int{8 * dtype.itemsize}")
+    bits = lax.bitcast_convert_type(x, signed)
+    # Magnitudes of negative numbers grow as their bits do: all but the sign are inverted.
+    return lax.select(bits < 0, bits ^ signed.type(np.iinfo(signed).max), bits)
+
+
 RULES.update({
     **dict.fromkeys(("jit", "pjit", "composite", "closed_call", "core_call", "eval_jaxpr"), _call("jaxpr", "call_jaxpr")),
     **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
     **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
     "ragged_dot_general": _by_function(lax.ragged_dot_general),
     "scaled_dot": _by_function(_scaled_dot),
+    "lt_to": _in_total_order(lax.lt),
+    "le_to": _in_total_order(lax.le),
+    "eq_to": _in_total_order(lax.eq),
     "psum": _reduced(lax.reduce_sum_p),
     "pmax": _reduced(lax.reduce_max_p),
     "pmin": _reduced(lax.reduce_min_p),

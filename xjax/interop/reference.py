@@ -146,11 +146,11 @@ def host_value(x: Any) -> Any:
 
 # -- parameters ---------------------------------------------------------------------------------------------------
 
-# Parameters that ours do not have -> the values they may have; None: any. Those that only say where arrays are placed
-# or how a program is compiled change no value.
+# Parameters that ours do not have -> the values they may have; None: any, since they choose how a value is computed and
+# not which (results here have the highest accuracy, and the order of equal elements is kept).
 _DROPPED: dict[str, tuple | None] = {
-    "sharding": (None,), "out_sharding": (None,), "accuracy": (None,), "out_dtype": (None,), "memory_space": (None,),
-    "linear": None, "_split_transpose": None, "branches_platforms": None, "is_stable": (True, False)}
+    "sharding": (None,), "out_sharding": (None,), "out_dtype": (None,), "memory_space": (None,), "accuracy": None,
+    "linear": None, "_split_transpose": None, "branches_platforms": None, "is_stable": None}
 
 # Parameters that have another name in some version: (operation, its name) -> ours.
 _RENAMED = {("composite", "call_jaxpr"): "jaxpr"}
