@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 import xjax
-from tests.compare import assert_same
+from tests.compare import assert_same, tolerance
+
+# In double precision: what second derivatives of loops and solvers make of rounding.
+LOOPS = 1e-9 / tolerance("float64")
 
 
 def check(jax: Any, f, *args: Any, transform=lambda lib, f: f, tol: float = 1.0, eager: bool = False) -> Any:

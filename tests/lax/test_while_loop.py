@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.lax.oracle import check
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
@@ -160,8 +161,7 @@ def test_without_jit_conditions_are_python():
 def test_without_jit_a_mapped_value_that_decides_is_staged(f):
     x = np.array([1.0, 3.0], np.float32)
     with xjax.disable_jit(), jax.disable_jit():
-        ours, theirs = (lib.vmap(lambda x, lib=lib: f(lib.lax, x))(x) for lib in (xjax, jax))
-    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+        assert_same(*(lib.vmap(lambda x, lib=lib: f(lib.lax, x))(x) for lib in (xjax, jax)))
 
 
 def test_repeated_eager_calls_trace_once():

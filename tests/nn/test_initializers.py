@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.nn import initializers
@@ -24,16 +25,15 @@ CASES = {
 def test_as_jax(name):
     jax = real_jax()
     for shape, dtype in (((3, 20, 30), None), ((3, 20, 30), "bfloat16")):
-        ours, theirs = (np.asarray(CASES[name](library.nn.initializers)(KEY, shape, dtype)) for library in (xjax, jax))
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
+        ours, theirs = (CASES[name](library.nn.initializers)(KEY, shape, dtype) for library in (xjax, jax))
+        assert_same(ours, theirs, tol=0)
 
 
 @pytest.mark.parametrize("name", ["glorot_uniform", "glorot_normal", "fan_out", "normal 3"])
 def test_complex_as_jax(name):
     jax = real_jax()
     ours, theirs = (CASES[name](library.nn.initializers)(KEY, (20, 30), "complex64") for library in (xjax, jax))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert_same(ours, theirs)
 
 
 ORTHOGONAL = {
@@ -48,9 +48,8 @@ def test_orthogonal_as_jax(name):
     """Not bit for bit: the QR decompositions differ in rounding."""
     jax = real_jax()
     make, shape = ORTHOGONAL[name]
-    ours, theirs = (np.asarray(make(library.nn.initializers)(KEY, shape)) for library in (xjax, jax))
-    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-    np.testing.assert_allclose(ours, theirs, atol=2e-6)
+    ours, theirs = (make(library.nn.initializers)(KEY, shape) for library in (xjax, jax))
+    assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -10,7 +10,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
-from tests.lax.oracle import float64
+from tests.lax.oracle import LOOPS, float64
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import stats
@@ -58,7 +58,7 @@ def test_vectors_are_as_in_jax():
     args = [x for _, x in VECTORS.values()]
     with float64(jax):
         # The Dirichlet gradient outside of the simplex is 0 here, nan in JAX.
-        assert_same(xjax.jit(program(xjax))(args), jax.jit(program(jax))(args))
+        assert_same(xjax.jit(program(xjax))(args), jax.jit(program(jax))(args), tol=LOOPS)
 
 
 def test_vectors_against_scipy():
@@ -170,7 +170,7 @@ def test_estimates_and_draws_are_those_of_jax():
         return results
 
     ours, theirs = (lib.jit(program(lib))(data, AT.astype(np.float32)) for lib in (xjax, jax))
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, tol=16)                       # gradients of logarithms of sums of exponentials
     assert stats.gaussian_kde(data).resample(xjax.random.PRNGKey(0), (3, 4)).shape == (2, 3, 4)
 
 
