@@ -59,7 +59,6 @@ from xjax.runtime.api import (
     live_arrays,
     named_call,
     named_scope,
-    print_environment_info,
 )
 from xjax.runtime.array import Shard
 from xjax.runtime.backend import (
@@ -103,6 +102,7 @@ _LAZY = {
     "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),
+    "print_environment_info": ("xjax.runtime.environment", "print_environment_info"),
     "pure_callback": ("xjax.lax.callbacks", "pure_callback"),
     "reshard": ("xjax.runtime.sharding_constraint", "reshard"),
     "shard_map": ("xjax.runtime.shard_map", "shard_map"),
@@ -119,7 +119,7 @@ __all__ = [
     "errors", "eval_shape", "explain_cache_misses", "float0", "grad", "hessian", "host_count", "host_id", "host_ids",
     "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays",
     "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "named_call", "named_scope",
-    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion", "print_environment_info",
+    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
     "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding",
     "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing",

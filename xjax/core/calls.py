@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
-from xjax.core.types import is_array_like
+from xjax.core.types import ShapedArray, how_to_convert, is_array_like, type_name, typeof
 
 
 def function_name(f: Any) -> str:
@@ -21,6 +22,20 @@ def function_name(f: Any) -> str:
         return function_name(f.func)
     name = getattr(f, "__name__", None)
     return name if isinstance(name, str) else type(f).__name__
+
+
+def check_callable(where: str, fun: Any) -> None:
+    """Raise TypeError unless `fun` can be called."""
+    if not callable(fun):
+        raise bad(where, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
+                  fix=f"pass the function itself: {where}(f)(x), not {where}(f(x)).")
+
+
+def name_function(f: Any, name: str) -> None:
+    """Give a name to a function that was made by another, under its decorators too: Python's own errors show it."""
+    while f is not None:
+        f.__name__ = f.__qualname__ = name
+        f = getattr(f, "__wrapped__", None)
 
 
 def leaf_of_arguments(tree: Any, i: int) -> str:
@@ -117,13 +132,20 @@ def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has
     return Flat(fun, in_tree, keywords, has_aux, where or function_name(fun))
 
 
-def argument_names(f: Callable, args: Sequence[Any], kwargs: dict) -> list[str]:
-    """The name of each positional and keyword argument, for messages: ``x``, ``args[2]``."""
+def argument_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[int] = ()) -> list[str]:
+    """The name of each positional and keyword argument, for messages: ``x``, ``args[2]``.
+
+    Args: static: positions of the call that `args` leaves out.
+    """
+    full = list(args)
+    for i in sorted(static):
+        full.insert(i, None)
+    positions = [i for i in range(len(full)) if i not in static][:len(args)]
     try:
         signature = inspect.signature(f)
-        bound = signature.bind(*args, **kwargs)
+        bound = signature.bind_partial(*full, **kwargs)
     except (TypeError, ValueError):         # no signature, or the call does not fit it
-        return [f"args[{i}]" for i in range(len(args))] + list(kwargs)
+        return [f"args[{i}]" for i in positions] + list(kwargs)
     names: list[str] = []
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
@@ -131,4 +153,62 @@ def argument_names(f: Callable, args: Sequence[Any], kwargs: dict) -> list[str]:
             names += [f"{name}[{i}]" for i in range(len(value))]
         elif kind is not inspect.Parameter.VAR_KEYWORD and name not in kwargs:
             names.append(name)
-    return names[:len(args)] + list(kwargs)
+    return [names[i] for i in positions] + list(kwargs)
+
+
+def leaf_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[int] = ()) -> list[str]:
+    """``x['w']`` for each leaf of the arguments, in the order of the leaves."""
+    names = argument_names(f, args, kwargs, static)
+    names = [*names[:len(args)], *sorted(kwargs)]
+    arguments = (*args, *(kwargs[k] for k in sorted(kwargs)))
+    return [f"{name}{keystr(path)}" for name, arg in zip(names, arguments, strict=True)
+            for path, _ in tree_flatten_with_path(arg)[0]]
+
+
+def argument_types(where: str, fun: Callable, leaves: Sequence[Any], tree: Any, static: Sequence[int] | None = None,
+                   type_of: Callable[[Any], ShapedArray] = typeof) -> list[ShapedArray]:
+    """Types of the leaves of a call's (args, kwargs). Raises: TypeError that names the argument that has none."""
+    try:
+        return [type_of(x) for x in leaves]
+    except TypeError as error:
+        raise argument_error(where, fun, leaves, tree, static) or error from None
+
+
+def argument_error(where: str, fun: Callable, leaves: Sequence[Any], tree: Any,
+                   static: Sequence[int] | None) -> Exception | None:
+    """The error for the first argument that is not an array, by its name; None if all are arrays.
+
+    Args:
+      tree: structure of (args, kwargs), whose leaves these are.
+      static: positions of static arguments, which these leave out; None if the transform takes no static arguments.
+    """
+    args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+    for x, name in zip(leaves, leaf_names(fun, args, kwargs, static or ()), strict=True):
+        if not is_array_like(x):
+            return bad(where, f"argument `{name}` of type {type_name(x)} is not an array",
+                       given={name: repr(x)[:80]}, fix=_fix_for_argument(fun, x, name, static is not None))
+    return None
+
+
+def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> str:
+    static = "with static_argnums=0"
+    if name != "self":
+        static = f"with static_argnames={name!r}, or its position in static_argnums"
+    if name == "self" or dataclasses.is_dataclass(x):
+        how = "register the class with tree_util.register_dataclass or register_pytree_node_class"
+        return f"{how}, or mark `{name}` as static {static}." if takes_static else f"{how}."
+    if not _is_hashable(x) or isinstance(x, Iterator) or (getattr(fun, "__module__", "") or "").startswith("xjax."):
+        return how_to_convert(x, name)
+    if not takes_static:
+        return f"pass arrays and numbers, and fix `{name}` before, with lambda or functools.partial."
+    if not name.isidentifier():
+        return "pass it as an argument of its own, marked with static_argnums or static_argnames, or in a closure."
+    return f"mark it as static {static}."
+
+
+def _is_hashable(x: Any) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True

@@ -287,6 +287,8 @@ def _parse(spelling: Any, where: str) -> np.dtype:
     except TypeError as error:
         hint = did_you_mean(spelling, [d.name for d in ALL]) if isinstance(spelling, str) else None
         fix = hint or "pass a dtype or its name: numpy.float32, 'int8'."
+        if isinstance(spelling, int):
+            fix += " A shape is one argument: (2, 3)."
         raise bad(where, f"{spelling!r} is not a dtype", fix=fix) from error
 
 

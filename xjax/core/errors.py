@@ -20,6 +20,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, TracebackType
 
+import numpy as np
+
 
 class JAXTypeError(TypeError):
     """A value was used in a way that its type does not allow."""
@@ -100,6 +102,14 @@ def bad(
     return error
 
 
+def no_attribute(what: str, x: object, name: str, use: str | None) -> AttributeError:
+    """The error for an attribute that `x` does not have; Python itself suggests likely names when it is shown."""
+    error = AttributeError(f"{what} has no attribute {name!r}" + (f"\n  fix: use {use}." if use else ""))
+    error.name, error.obj = name, x
+    error.explained = True
+    return error
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
     """A question that offers the choice closest to a misspelt name, or None if none is close.
 
@@ -108,8 +118,13 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
     >>> did_you_mean("zebra", ["enable_x64", "disable_jit"]) is None
     True
     """
-    close = difflib.get_close_matches(name, list(choices), n=1)
-    return f"did you mean {close[0]!r}?" if close else None
+    close = closest(name, choices)
+    return f"did you mean {close!r}?" if close else None
+
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice closest to a misspelt name, or None if none is close."""
+    return next(iter(difflib.get_close_matches(name, list(choices), n=1)), None)
 
 
 def user_frame() -> tuple[str, int, str] | None:
@@ -124,14 +139,29 @@ def user_frame() -> tuple[str, int, str] | None:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
+def called_function() -> str:
+    """The function of xjax that the user's code called, as it is written there: `lax.sort`; "" if it has no name."""
+    frame, called = sys._getframe(1), None
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS[0]):
+        frame, called = frame.f_back, frame
+    if called is None or not called.f_code.co_qualname.isidentifier() or called.f_code.co_name.startswith("_"):
+        return ""
+    package = called.f_globals["__name__"].split(".")[1]
+    prefix = {"ops": "lax", "core": "", "runtime": "", "transforms": ""}.get(package, package)
+    return f"{prefix}.{called.f_code.co_name}".lstrip(".")
+
+
 def user_location() -> tuple[CodeType, int] | None:
-    """(code object, instruction) of the innermost frame outside xjax: cheap to take, resolved when it is shown."""
+    """(code object, instruction) of the innermost frame outside xjax and NumPy, which calls methods of its arguments.
+
+    It is cheap to take, and resolved when it is shown.
+    """
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
         ours = _is_of_xjax.get(name)
         if ours is None:
-            ours = _is_of_xjax[name] = name.startswith(_OURS[0])
+            ours = _is_of_xjax[name] = name.startswith((_OURS[0], _NUMPY))
         if not ours:
             return frame.f_code, frame.f_lasti
         frame = frame.f_back
@@ -214,6 +244,7 @@ _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 16
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("xjax", "xnn", "recipes"))
+_NUMPY = os.path.dirname(np.__file__) + os.sep
 _STDLIB = tuple({sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")})
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _is_internal_file: dict[str, bool] = {}

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xjax.core.errors import bad, did_you_mean
+from xjax.core.errors import bad, closest
 from xjax.core.left_out import reason
+from xjax.core.other_names import aliases, name_elsewhere
 
 
 def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None) -> Callable[[str], Any]:
@@ -33,8 +34,16 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
         if why:
             raise bad(module, f"it has no `{name}`, on purpose", {"reason": why}, "docs/left_out.md lists such names.",
                       exc=AttributeError)
-        raise bad(module, f"it has no `{name}`",
-                  fix=did_you_mean(name, sys.modules[module].__all__) or f"dir({module}) lists what it has.",
-                  exc=AttributeError)
+        raise bad(module, f"it has no `{name}`", fix=_suggestion(module, name), exc=AttributeError)
 
     return __getattr__
+
+
+def _suggestion(module: str, name: str) -> str:
+    """What the user may have meant by a name that a module does not have."""
+    elsewhere = name_elsewhere(module, name)
+    if elsewhere:
+        return f"use {elsewhere}."
+    known = aliases(module)
+    close = closest(name, [*sys.modules[module].__all__, *known])
+    return f"did you mean {known.get(close, close)!r}?" if close else f"dir({module}) lists what it has."

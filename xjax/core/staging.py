@@ -70,7 +70,7 @@ class StagingTrace(Trace):
             if isinstance(x, Tracer) and x.tag.closed:
                 raise escaped(x)
             if type(x) is LinearInput:          # it has a type, but no value
-                raise not_an_array("", x)
+                raise not_an_array(x)
             var = self._const_of[id(x)] = Var(typeof(x))
             self.constvars.append(var)
             self.consts.append(x)

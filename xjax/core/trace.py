@@ -6,11 +6,13 @@ constant to it (which is what rules out perturbation confusion); a closed trace 
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xjax.core import errors
+from xjax.core.other_names import attribute_elsewhere
 from xjax.core.types import ShapedArray
 
 if TYPE_CHECKING:
@@ -91,8 +93,14 @@ class Tracer:
     def __repr__(self) -> str:
         return f"Tracer<{self.aval.str_short()}>"
 
+    def __format__(self, spec: str) -> str:
+        """The type for an empty `spec`, as `str`; any other asks for the value."""
+        return format(self._known("a formatted text of", errors.ConcretizationTypeError), spec) if spec else str(self)
+
     def __hash__(self):
-        raise TypeError(f"unhashable type: {type(self).__name__}; a traced value is not known yet")
+        raise errors.bad("hash()", "a traced value is unhashable: it is not known yet",
+                         given={"value": f"{self.aval.str_short()} {self.origin()}"},
+                         fix="choose with lax.switch, or by indexing an array, instead of looking up in a dict or set.")
 
     def __copy__(self) -> Tracer:
         return self
@@ -124,7 +132,7 @@ class Tracer:
         return complex(self._known("complex() of", errors.ConcretizationTypeError))
 
     def __index__(self) -> int:
-        return self._known("an index from", errors.TracerIntegerConversionError).__index__()
+        return operator.index(self._known("an index from", errors.TracerIntegerConversionError))
 
     def item(self, *args: int) -> Any:
         return self._known("item() of", errors.ConcretizationTypeError).item(*args)
@@ -143,7 +151,7 @@ class Tracer:
                              fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
                              exc=AttributeError)
         what = "a traced value" if name == "aval" else f"a traced value ({self.aval.str_short()})"
-        raise AttributeError(f"{what} has no attribute {name!r}", name=name, obj=self)
+        raise errors.no_attribute(what, self, name, attribute_elsewhere(name))
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         # Even where the value is known: NumPy would silently cut the derivative.
@@ -163,23 +171,37 @@ _OF_A_PLACE = frozenset([
     "is_fully_addressable", "is_fully_replicated", "on_device_size_in_bytes", "sharding", "unsafe_buffer_pointer"])
 
 _FIXES = {
-    "bool() of": "use lax.cond or numpy.where instead of `if`; or mark the argument with static_argnums.",
+    "bool() of": "use lax.cond or numpy.where instead of `if`, lax.while_loop instead of `while`, & and | instead of "
+                 "`and` and `or`",
     "an index from": "use lax.dynamic_slice or indexing of an array in place of a list, lax.fori_loop in place of "
-                     "range(); or mark the argument with static_argnums.",
+                     "range()",
     "a NumPy array from": "use xjax.numpy functions instead of numpy's on traced values; or compute this outside "
                           "the transformed function.",
+    "a formatted text of": 'print it with jax.debug.print("x = {x:.2f}", x=x), which prints when the program runs.',
 }
 
 
 def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Exception:
     """The error for a Python value asked of a tracer."""
     origin = x.origin()
-    fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside; or mark the "
-                           "argument with static_argnums.")
+    fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside")
+    if not fix.endswith("."):
+        fix += "; or mark the argument with static_argnums." if "jit `" in origin else "."
     made = f" ({origin})" if origin else ""
     line = errors.location_text(errors.user_location())
-    return errors.bad("ConcretizationError", f"{what} a traced value {x.aval.str_short()}{made}",
+    return errors.bad("", f"{what} a traced value {x.aval.str_short()}{made}",
                       given=[f"asked at {line}"] if line else None, fix=fix, exc=error)
+
+
+def static_value_error(where: str, name: str, x: Tracer) -> Exception:
+    """The error for a traced value where shapes depend on the argument `name` of the function `where`."""
+    origin = x.origin()
+    fix = "mark the argument with static_argnums or static_argnames, or compute it from x.shape."
+    if "jit" not in origin:
+        fix = "pass a Python int, such as a part of x.shape."
+    return errors.bad(where, f"`{name}` must be known while tracing: shapes and axes are static",
+                      given={name: f"{x.aval.str_short()}, {origin or 'traced'}"}, fix=fix,
+                      exc=errors.ConcretizationTypeError)
 
 
 def escaped(x: Tracer) -> Exception:

@@ -6,13 +6,14 @@ object, so caches compare them by identity and `a is b` means "same type".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import bad
+from xjax.core.errors import bad, called_function
 
 Shape = tuple[int, ...]
 
@@ -163,7 +164,7 @@ def typeof(x: Any) -> ShapedArray:
     for kind in _PYTHON_SCALARS:                    # subclasses: IntEnum and friends
         if isinstance(x, kind):
             return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
-    raise not_an_array("xjax", x)
+    raise not_an_array(x)
 
 
 def is_array_like(x: Any) -> bool:
@@ -175,18 +176,48 @@ def is_array_like(x: Any) -> bool:
     return True
 
 
-def not_an_array(where: str, x: Any) -> Exception:
+def not_an_array(x: Any) -> Exception:
     """The error for a value that is no array."""
     kind = type(x)
     if kind is LinearInput:
         return bad("linear_transpose", "the function is not linear: it multiplies values that all depend on its "
                    "arguments", given={"value": x.aval.str_short()},
                    fix="use vjp, which linearizes the function at a point first.")
-    hint = "pass a number, a NumPy array or an xjax array"
-    if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
-        hint = ("convert with numpy.asarray(x) or xjax.interop.from_jax_array(x): a real jax.Array "
-                "lives in another runtime")
-    elif isinstance(x, (list, tuple)):
-        hint = "convert with xjax.numpy.array(x), or register the container as a pytree of arguments"
-    return bad(where, f"a value of type {kind.__module__}.{kind.__qualname__} is not an array",
-               given={"value": repr(x)[:80]}, fix=hint + ".")
+    return bad(called_function(), f"a value of type {type_name(x)} is not an array", given={"value": repr(x)[:80]},
+               fix=how_to_convert(x))
+
+
+def type_name(x: Any) -> str:
+    """The type of a value as messages name it: `str`, `torch.Tensor`, `ndarray of dtype <U1`."""
+    kind = type(x)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"{kind.__name__} of dtype {x.dtype}"
+    plain = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith("xjax.")
+    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+# What to do with a value (its name is put for {}) that is not an array, by its type; modules add rows for their types.
+ADVICE: dict[type, str] = {
+    type(None): "pass an array or a number; a function without `return` gives None.",
+    dict: "apply the function to the leaves: xjax.tree.map(f, {}).",
+    list: "convert it with xjax.numpy.array({}).",
+    tuple: "convert it with xjax.numpy.array({}).",
+    range: "convert it with xjax.numpy.array({}).",
+    set: "convert it with xjax.numpy.array(sorted({})).",
+    Iterator: "convert it with xjax.numpy.array(list({})).",
+    FunctionType: "pass what the function returns, not the function.",
+    BuiltinFunctionType: "pass what the function returns, not the function.",
+    np.ndarray: "use a bool, integer, float or complex dtype.",
+    np.generic: "use a bool, integer, float or complex dtype.",
+}
+
+
+def how_to_convert(x: Any, name: str = "x") -> str:
+    """The `fix:` for a value that is not an array; `name` is what the message calls it."""
+    if type(x).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        return (f"convert with numpy.asarray({name}) or xjax.interop.from_jax_array({name}): a real jax.Array lives in "
+                "another runtime.")
+    for kind, advice in ADVICE.items():
+        if isinstance(x, kind):
+            return advice.format(name)
+    return "pass an array or a number."

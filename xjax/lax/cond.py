@@ -9,7 +9,7 @@ the one for False. Derivatives are again conditionals: the first also returns wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +91,9 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
     >>> float(switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5.0))
     15.0
     """
+    if not isinstance(branches, Iterable):
+        raise bad("switch", "`branches` must be a sequence of functions", given={"branches": repr(branches)[:80]},
+                  fix="write switch(index, [f, g], *operands).")
     branches = tuple(branches)
     for i, f in enumerate(branches):
         check_callable("switch", f"branches[{i}]", f)

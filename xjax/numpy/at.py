@@ -12,7 +12,7 @@ from xjax.core import dtypes
 from xjax.core.context import context
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ADVICE, ShapedArray, typeof
 from xjax.numpy.index_parts import Part, attached, check_index, detached, parse, resolved
 from xjax.numpy.indexing import make_plan, operands_beside, read, result_shape, with_mask_axes
 from xjax.ops.arrange import rev
@@ -39,9 +39,16 @@ class IndexHelper:
     def __getitem__(self, index: Any) -> IndexUpdate:
         return IndexUpdate(self.array, index)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise bad("x.at", "`x.at[index] = value` cannot change an array", given={"x": typeof(self.array).str_short()},
+                  fix=f"y = x.at[{index_text(index)}].set({_value_text(value)}).")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise bad("x.at", "is indexed, not called", fix="write x.at[index].set(values).")
+
     def __getattr__(self, name: str) -> Any:
-        hint = "" if name not in METHODS else f" Write x.at[...].{name}(...)."
-        raise AttributeError(f"x.at has no attribute {name!r}: index it first.{hint}")
+        hint = f"write x.at[index].{name}(...)." if name in METHODS else "index it first: x.at[index]."
+        raise bad("x.at", f"has no attribute {name!r}", fix=hint, exc=AttributeError)
 
     def __repr__(self) -> str:
         return f"x.at (x: {typeof(self.array).str_short()})"
@@ -67,8 +74,20 @@ class IndexUpdate:
         return f"x.at[{index_text(self.index)}] (x: {typeof(self.array).str_short()})"
 
     def __getattr__(self, name: str) -> Any:
-        hint = did_you_mean(name, METHODS)
-        raise AttributeError(f"x.at[...] has no method {name!r}{': ' + hint if hint else ''}")
+        hint = did_you_mean(name, METHODS) or "use one of these."
+        raise bad("x.at[...]", f"has no method {name!r}", given={"methods": ", ".join(METHODS)}, fix=hint,
+                  exc=AttributeError)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise bad("x.at[...]", "is not a function", given={"methods": ", ".join(METHODS)},
+                  fix=f"write x.at[{index_text(self.index)}].set(values).")
+
+    def _no_array(self, other: Any) -> Any:
+        raise bad("x.at[...]", "is not an array: it waits for a method that says what to do",
+                  given={"x": typeof(self.array).str_short()},
+                  fix=f"read with x[{index_text(self.index)}], add with x.at[{index_text(self.index)}].add(values).")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _no_array
 
     def get(self, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
             unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
@@ -114,6 +133,9 @@ class IndexUpdate:
         """`x` with `func` (element-wise) applied at the index, once for each time that a position is named."""
         return update(self.array, self.index, typeof(self.array).dtype.type(0), "apply", func, **options)
 
+
+ADVICE[IndexUpdate] = "read with x[index], or say what to do: x.at[index].set(values)."
+ADVICE[IndexHelper] = "index it and say what to do: x.at[index].set(values)."
 
 METHODS = ("get", "set", "add", "subtract", "multiply", "mul", "divide", "power", "min", "max", "apply")
 
@@ -256,13 +278,16 @@ def _item_text(item: Any) -> str:
 
 def immutable(x: Any, index: Any, value: Any = None, deletes: bool = False) -> Exception:
     """The error for `x[index] = value` and `del x[index]`."""
-    where = index_text(index)
+    where, given = index_text(index), {"x": typeof(x).str_short()}
     if deletes:
-        return bad("xjax arrays", "are immutable: `del x[index]` cannot change one", given={"x": typeof(x).str_short()},
-                   fix=f"y = xjax.numpy.delete(x, {where}, axis=0).")
-    text = repr(value) if isinstance(value, (bool, int, float, complex)) else "value"
-    return bad("xjax arrays", "are immutable: `x[index] = value` cannot change one", given={"x": typeof(x).str_short()},
-               fix=f"y = x.at[{where}].set({text}).")
+        return bad(f"del x[{where}]", "arrays are immutable", given, f"y = xjax.numpy.delete(x, {where}, axis=0).")
+    text = _value_text(value)
+    return bad(f"x[{where}] = {text}", "arrays are immutable: assignment cannot change one", given,
+               f"y = x.at[{where}].set({text}), or .add({text}) in place of +=.")
+
+
+def _value_text(value: Any) -> str:
+    return repr(value) if isinstance(value, (bool, int, float, complex)) else "value"
 
 
 def at(x: Any) -> IndexHelper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join
 from xjax.core.staging import StagingTrace
-from xjax.core.trace import Tracer
+from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
 from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, expand_to, promote, to_inexact
 from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
@@ -308,14 +307,15 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     (Array([0, 1, 2], dtype=int32), (4,))
     """
     where = "numpy.arange"
-    start, stop, step = (None if v is None else _host_number(where, n, v)
+    if stop is None:
+        start, stop = None, start
+    start, stop, step = (None if v is None and n != "stop" else _host_number(where, n, v)
                          for n, v in (("start", start), ("stop", stop), ("step", step)))
     given = [v for v in (start, stop, step) if v is not None]
     if dtype is None:
         dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, v) for v in given)])[0]
     dtype = as_dtype(dtype, where)
-    if stop is None:
-        start, stop = 0, start
+    start = 0 if start is None else start
     step = 1 if step is None else step
     if step == 0:
         raise bad(where, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
@@ -340,7 +340,7 @@ def _host_number(where: str, name: str, x: Any) -> Any:
     if isinstance(x, (*_NUMBERS, np.generic)):
         return x
     if isinstance(x, Tracer) and x.concrete() is None:
-        operator.index(x)               # raises the error that says what to do
+        raise static_value_error(where, name, x)
     value = np.asarray(x.concrete() if isinstance(x, Tracer) else array_like(where, x))
     if value.ndim:
         raise bad(where, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.numpy.composed import conjugate
@@ -123,7 +124,7 @@ def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Ca
 
 
 def _described(f: Callable, name: str, doc: str) -> Callable:
-    f.__name__ = f.__qualname__ = name
+    name_function(f, name)
     f.__doc__ = doc
     return f
 

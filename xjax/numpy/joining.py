@@ -54,7 +54,8 @@ def _slices(where: str, x: Any, dtype: Any) -> Any:
 
 def _joined_axis(where: str, axis: int, rank: int) -> int:
     if not rank:
-        raise bad(where, "0-d arrays have no axis to be joined along", fix="use stack.", exc=ValueError)
+        raise bad(where, "0-d arrays have no axis to be joined along", exc=ValueError,
+                  fix="use stack; several arrays are passed as one list: concatenate([x, y]).")
     return canonical_axis(axis, rank, where)
 
 

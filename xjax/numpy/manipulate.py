@@ -17,7 +17,7 @@ from xjax.ops import shape as axes_ops
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.arrange import tile as lax_tile
 from xjax.ops.arrange import unstack as lax_unstack
-from xjax.ops.checks import canonical_axes, canonical_axis, static_int
+from xjax.ops.checks import canonical_axes, canonical_axis, is_single, static_int
 from xjax.ops.compare import ge
 from xjax.ops.convert import convert_element_type
 from xjax.ops.cumulative import cumsum
@@ -85,7 +85,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     """`a` with axes of size 1 inserted, so that they stand at `axis` of the result."""
     where = "numpy.expand_dims"
     a = to_array_like(where, a)
-    axis = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    axis = _tuple(axis)
     return axes_ops.expand_dims(a, canonical_axes(axis, a.ndim + len(axis), where))
 
 
@@ -201,7 +201,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def _tuple(axes: Any) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
+    return (axes,) if is_single(axes) else tuple(axes)
 
 
 @one_launch
@@ -328,7 +328,12 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
             raise bad(where, "`repeats` is traced, so the size of the result is unknown",
                       fix="pass total_repeat_length=n.", exc=ConcretizationTypeError)
         return _repeat_to(a, asarray(repeats), axis, static_int(total_repeat_length, "total_repeat_length", where))
-    counts = np.broadcast_to(np.asarray(repeats), (size,))
+    counts = np.asarray(repeats)
+    if counts.shape not in ((), (1,), (size,)):
+        raise bad(where, "`repeats` must be one number, or one for each element along the axis",
+                  given={"a": a.aval, "axis": axis, "repeats": str(counts.shape)}, fix=f"pass {size} numbers.",
+                  exc=ValueError)
+    counts = np.broadcast_to(counts, (size,))
     return take_slices(a, asarray(np.repeat(np.arange(size, dtype=np.int32), counts)), axis)
 
 

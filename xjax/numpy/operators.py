@@ -1,12 +1,14 @@
 """Python's operators as functions of two array-likes, made from `xjax.numpy` functions by one table.
 
 `methods` puts them on `Array` and `Tracer`. An operator takes arrays, NumPy values and numbers; it refuses lists, which
-NumPy would convert silently, and leaves any other type to that type's own reflected operator (SciPy's sparse matrices).
+NumPy would convert silently, and what can never be an operand (text, None, functions). Any other type is left to its
+own reflected operator (SciPy's sparse matrices).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,41 +17,50 @@ from xjax.core import dtypes
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
-from xjax.core.types import typeof
+from xjax.core.types import how_to_convert, typeof
 from xjax.numpy import composed, contract, creation, rounding, ufuncs
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
-_REFUSED = (list, tuple, set, dict)
+_CONTAINERS = (list, tuple, set, dict)
+_NEVER_ARRAYS = (str, bytes, type(None), range, FunctionType, BuiltinFunctionType)      # only unequal to every array
+_EQUALITY = ("x == y", "x != y")
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 
 
-def _is_operand(x: Any, y: Any, symbol: str) -> bool:
-    """Whether `y` is ours to combine with `x`; raises for the containers that NumPy would convert."""
+def _is_operand(x: Any, y: Any, expression: str) -> bool:
+    """Whether `y` is ours to combine with `x`; raises for what no operator takes, and for containers."""
     if isinstance(y, _ACCEPTED) or hasattr(y, "__jax_array__"):
         return True
-    if isinstance(y, _REFUSED):
-        raise bad(f"x {symbol} y", f"a {type(y).__name__} is not an array",
-                  given={"x": typeof(x).str_short(), "y": repr(y)[:80]},
-                  fix="convert it with xjax.numpy.array(y).")
+    if isinstance(y, _CONTAINERS) or isinstance(y, _NEVER_ARRAYS) and not (
+            expression in _EQUALITY or _repeats(y, x, expression)):
+        raise bad(expression, f"a {type(y).__name__} is not an array",
+                  given={"x": typeof(x).str_short(), "y": repr(y)[:80]}, fix=how_to_convert(y, "y"))
     return False
+
+
+def _repeats(text: Any, x: Any, expression: str) -> bool:
+    """Whether this is ``"ab" * x`` with a whole number x, which Python computes."""
+    times = expression in ("x * y", "y * x")
+    return times and isinstance(text, (str, bytes)) and not x.shape and dtypes.is_int(x.dtype)
 
 
 def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Callable]:
     """`x.__add__(y)` and `x.__radd__(y)` of a function of two arguments."""
     def operate(x: Any, y: Any) -> Any:
-        if type(y) in _USUAL or _is_operand(x, y, symbol):
+        if type(y) in _USUAL or _is_operand(x, y, expression):
             return function(x, y)
         return NotImplemented
 
     commutes = name in _COMMUTATIVE
+    expression, reflected = f"x {symbol} y", f"y {symbol} x"
 
     def operate_reflected(x: Any, y: Any) -> Any:
         if commutes and type(x) is Array and context.trace is eval_trace and type(y) in _USUAL:
             return function(x, y)                   # a number on the right is the fast path of a ufunc
-        if type(y) in _USUAL or _is_operand(x, y, symbol):
+        if type(y) in _USUAL or _is_operand(x, y, reflected):
             return function(y, x)
         return NotImplemented
 

@@ -15,7 +15,8 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, how_to_convert, type_name, typeof
+from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
 
@@ -45,12 +46,8 @@ def array_like(where: str, x: Any) -> Any:
 
 
 def _not_array_like(where: str, x: Any) -> Exception:
-    kind = getattr(x, "dtype", None) or type(x).__name__
-    fix = "pass an array or a number." if x is None else "convert it with xjax.numpy.array(x)."
-    if isinstance(x, _HOST):
-        fix = "use a bool, integer, float or complex dtype."
-    return bad(where, f"requires an array or a number, got a value of type {kind}", given={"value": repr(x)[:80]},
-               fix=fix)
+    return bad(where, f"requires an array or a number, got a value of type {type_name(x)}",
+               given={"value": repr(x)[:80]}, fix=how_to_convert(x))
 
 
 def array_likes(where: str, xs: Sequence[Any]) -> list[Any]:
@@ -72,10 +69,12 @@ def as_dtype(dtype: Any, where: str) -> Any:
 
     Raises: TypeError for what arrays cannot hold. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
     """
-    if not isinstance(dtype, (np.dtype, str)) and dtype not in _NUMBERS:
+    if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
+        raise bad(where, "an array is not a dtype", given={"dtype": f"{dtype.dtype}{list(dtype.shape)}"},
+                  fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
+    if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
         found = getattr(dtype, "dtype", dtype)
         dtype = found if isinstance(found, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype is a slot
-        dtype = dtype if isinstance(dtype, (np.dtype, type, str, dtypes.ExtendedDType)) else np.dtype(dtype)
     return dtypes.user_dtype(dtype, where)
 
 
@@ -222,7 +221,9 @@ def broadcast_to(array: Any, shape: Sequence[int] | int) -> Any:
     (2, 3)
     """
     array = array_like("numpy.broadcast_to", array)
-    return expand_to("numpy.broadcast_to", array, (shape,) if isinstance(shape, int) else tuple(shape))
+    where = "numpy.broadcast_to"
+    sizes = (shape,) if is_single(shape) else shape
+    return expand_to(where, array, tuple([n if type(n) is int else static_int(n, "shape", where) for n in sizes]))
 
 
 def expand_to(where: str, x: Any, shape: tuple[int, ...]) -> Any:

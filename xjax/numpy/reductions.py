@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.numpy.composed import conjugate, real
 from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
@@ -92,7 +93,7 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
                     neutral)
         return _finish(where_, reduce(x, axes), axes, keepdims, result, initial, join)
 
-    total.__name__ = total.__qualname__ = name
+    name_function(total, name)
     total.__doc__ = f"""{doc} over `axis` (default: all axes).
 
     Args:
@@ -127,7 +128,7 @@ def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) 
         x = _masked(where_, a, where, _extreme(a.dtype, sign))
         return _finish(where_, reduce(x, axes), axes, keepdims, a.dtype, initial, join)
 
-    extremum.__name__ = extremum.__qualname__ = name
+    name_function(extremum, name)
     extremum.__doc__ = f"""{doc} over `axis` (default: all axes); nan if there is one. Ties share the gradient equally.
 
     Args: as for `sum`; `where` needs `initial`.
@@ -177,7 +178,7 @@ def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: st
         x = _masked(where_, convert_element_type(a, np.bool_), where, neutral)
         return _finish(where_, reduce(x, axes), axes, keepdims, np.dtype(bool))
 
-    logical.__name__ = logical.__qualname__ = name
+    name_function(logical, name)
     logical.__doc__ = f"Whether {doc} `axis` (default: all axes) is true: not 0. `where` as for `sum`."
     return logical
 
@@ -205,7 +206,7 @@ def _arg(name: str, reduce: Callable, doc: str) -> Callable:
             return index
         return expand_dims(index, (axis,)) if a.ndim == rank else reshape(index, (1,) * rank)
 
-    arg.__name__ = arg.__qualname__ = name
+    name_function(arg, name)
     arg.__doc__ = f"Index of the {doc} along `axis` (default: of the flattened array): the first one; nan wins."
     return arg
 
@@ -316,7 +317,7 @@ def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
                   initial: Any = None, where: Any = None) -> Any:
         return total(_without_nan(f"numpy.{name}", a, neutral), axis, dtype, out, keepdims, initial, where)
 
-    nan_total.__name__ = nan_total.__qualname__ = name
+    name_function(nan_total, name)
     nan_total.__doc__ = f"`{name[3:]}` of the elements that are not nan."
     return nan_total
 
@@ -339,7 +340,7 @@ def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
             return found
         return choose(all(isnan(a), axis, keepdims=keepdims), cast(where_, math.nan, a.dtype), found)
 
-    nan_extremum.__name__ = nan_extremum.__qualname__ = name
+    name_function(nan_extremum, name)
     nan_extremum.__doc__ = f"`{name[3:]}` of the elements that are not nan; nan where there is none."
     return nan_extremum
 
@@ -359,7 +360,7 @@ def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
             return found
         return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(where, -1, found.dtype), found)
 
-    nan_arg.__name__ = nan_arg.__qualname__ = name
+    name_function(nan_arg, name)
     nan_arg.__doc__ = f"`{name[3:]}` of the elements that are not nan; -1 where there is none."
     return nan_arg
 
@@ -419,7 +420,7 @@ def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
             a = convert_element_type(a, default_int() if dtypes.is_bool(a.dtype) else a.dtype)
         return run(a, axis)
 
-    running.__name__ = running.__qualname__ = name
+    name_function(running, name)
     running.__doc__ = f"{doc} along `axis` (default: of the flattened array)."
     return running
 

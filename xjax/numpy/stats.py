@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import conjugate, remainder
@@ -109,7 +110,7 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
             return found
         return expand_dims(found, tuple(q.ndim + d for d in axes or (0,)))     # of a number [1], as in JAX
 
-    quantile.__name__ = quantile.__qualname__ = name
+    name_function(quantile, name)
     quantile.__doc__ = f"""{doc} over `axis` (default: all axes).
 
     Args: q: real[...], whose axes come first in the result;  method: what to do between two elements: "linear",
@@ -471,7 +472,7 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
         # The correlation of the longer with the shorter, from its end: so "same" keeps the part that NumPy keeps.
         return rev(conjugate(_slide(v, conjugate(a), mode, precision, preferred_element_type)), (0,))
 
-    sliding.__name__ = sliding.__qualname__ = name
+    name_function(sliding, name)
     sliding.__doc__ = f"{doc} `mode`: \"full\", \"same\" or \"valid\" (only where they overlap wholly)."
     return sliding
 

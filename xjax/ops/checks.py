@@ -11,6 +11,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.primitive import Missing
+from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
 
 # Kinds of element an operation accepts; a set is the union of letters.
@@ -38,10 +39,26 @@ def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
     """Raise unless every dtype is of an accepted kind."""
     for aval in avals:
         if kind_of(aval.dtype) not in kinds or not aval.dtype.itemsize:
-            accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
-            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}", given={"accepted": accepted},
-                      fix=KEYS_ARE_NO_NUMBERS if kind_of(aval.dtype) == KEY else
-                      "convert with x.astype(...), or use xjax.numpy, whose functions promote their arguments.")
+            given = {f"argument {i}" if len(avals) > 1 else "argument": a.str_short() for i, a in enumerate(avals)}
+            given["accepted"] = ", ".join(_KIND_NAMES[k] for k in kinds)
+            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}", given=given,
+                      fix=_fix_of_kind(where, kind_of(aval.dtype)))
+
+
+_COMPARE = "combine comparisons, each in parentheses: (x > 0) & (y > 0); for bits convert with x.astype('int32')."
+# (primitive, kind of an argument) -> what to do.
+_FIXES_OF_KINDS = {
+    **{(name, kind): _COMPARE for name in ("and", "or", "xor", "not") for kind in FLOAT + COMPLEX},
+    ("neg", BOOL): "use ~x for `not`, or convert with x.astype('int32').",
+    ("sub", BOOL): "use x ^ y where they differ, x & ~y for a difference of sets, or convert with x.astype('int32').",
+}
+
+
+def _fix_of_kind(where: str, kind: str) -> str:
+    if kind == KEY:
+        return KEYS_ARE_NO_NUMBERS
+    return _FIXES_OF_KINDS.get((where, kind), "convert with x.astype(...), or use xjax.numpy, whose functions promote "
+                               "their arguments.")
 
 
 KEYS_ARE_NO_NUMBERS = "draw numbers from keys with random.bits(key), or take their bits with random.key_data(key)."
@@ -59,8 +76,20 @@ def static_int(value: Any, name: str, where: str) -> int:
     try:
         return operator.index(value)
     except TypeError as cause:
-        raise bad(where, f"`{name}` must be an integer known while tracing", given={name: repr(value)},
-                  fix="pass a Python int, or mark the argument with static_argnums.") from cause
+        raise _not_static(value, name, where) from cause
+
+
+def _not_static(value: Any, name: str, where: str) -> Exception:
+    if isinstance(value, Tracer) and value.concrete() is None:
+        return static_value_error(where, name, value)
+    is_shape = "shape" in name
+    what = "must be an integer or a sequence of integers" if is_shape else "must be an integer"
+    fix = "pass an int, or a tuple of ints." if is_shape else "pass an int."
+    if isinstance(value, (float, np.floating)) and value == value // 1:
+        fix = f"pass {int(value)}, or n // m in place of n / m."
+    elif name == "axis" and hasattr(value, "aval"):
+        fix = "pass an int; two arrays are compared with maximum(x, y), and joined with concatenate([x, y])."
+    return bad(where, f"`{name}` {what}", given={name: value if hasattr(value, "aval") else repr(value)}, fix=fix)
 
 
 def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
@@ -73,12 +102,19 @@ def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
     return axis % ndim
 
 
+def is_single(x: Any) -> bool:
+    """Whether this is one number, not a sequence: arrays and tracers without axes are iterable by type only."""
+    return not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
+
+
 def canonical_axes(axes: Any, ndim: int, where: str, name: str = "axis") -> tuple[int, ...]:
     """Tuple of distinct axes; None means all, an int means one."""
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, Iterable):
+    if is_single(axes):
         return (canonical_axis(axes, ndim, where, name),)
+    if hasattr(axes, "aval") and not dtypes.is_int(axes.dtype):
+        raise _not_static(axes, name, where)
     found = tuple(canonical_axis(a, ndim, where, name) for a in axes)
     if len(set(found)) != len(found):
         raise bad(where, f"`{name}` names an axis twice", given={name: str(tuple(axes))}, fix="name each axis once.",

@@ -267,5 +267,6 @@ def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 
 def _named(f: Callable, name: str, doc: str) -> Callable:
     f.__name__ = f.__qualname__ = name
+    f.__code__ = f.__code__.replace(co_name=name, co_qualname=name)         # what tracebacks show
     f.__doc__ = doc
     return f

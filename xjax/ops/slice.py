@@ -225,6 +225,9 @@ def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequenc
             raise bad(where, f"`start_indices` must have one entry for each of the {len(shape)} axes",
                       given={"start_indices": indices}, fix="pass a sequence of scalars, or an array int[ndim].")
         indices = [squeeze(slice(indices, (i,), (i + 1,), (1,)), (0,)) for i in range(len(shape))]
+    elif not isinstance(indices, Sequence):
+        raise bad(where, "`start_indices` must be a sequence", given={"start_indices": repr(indices)},
+                  fix=f"pass one start for each of the {len(shape)} axes, as a tuple.")
     allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else list(allow_negative)
     if len(indices) != len(shape) or len(allowed) != len(shape):
         raise bad(where, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",

@@ -7,7 +7,6 @@ uint32[..., n] that count as keys of the default generator (`PRNGKey`).
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NewType
 
@@ -19,6 +18,7 @@ from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
 from xjax.core.types import typeof
+from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
 from xjax.runtime.array import Array, to_array
@@ -149,12 +149,7 @@ def _is_typed(key: Any) -> bool:
 
 
 def _split_shape(num: Any) -> tuple[int, ...]:
-    try:
-        return tuple(map(operator.index, num)) if isinstance(num, Sequence) else (operator.index(num),)
-    except TypeError as error:
-        raise bad("random.split", "`num` must be an integer or a shape known while tracing",
-                  given={"num": repr(num)[:60]}, fix="pass a Python int, or mark the argument with static_argnums."
-                  ) from error
+    return tuple([static_int(n, "num", "random.split") for n in (num if isinstance(num, Sequence) else (num,))])
 
 
 def fold_in(key: Any, data: Any) -> Any:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import platform as platform_module
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from xjax.core.context import current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
@@ -17,14 +13,13 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import clear_type_caches
 from xjax.core.trace import Tracer, abstract_value_error
 from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tree_unflatten
-from xjax.runtime import array, backend, memory, xla
+from xjax.runtime import array, backend, memory
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import clear_compiled
 from xjax.runtime.jit import clear_jit_caches
 from xjax.runtime.one_launch import clear_launches
 from xjax.transforms import trace_cache
-from xjax.version import __version__
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
@@ -113,17 +108,6 @@ class ensure_compile_time_eval(current_trace):
 
     def __init__(self) -> None:
         super().__init__(eval_trace)
-
-
-def print_environment_info(return_string: bool = False) -> str | None:
-    """Print the versions and devices that a report of a fault should name, or return the text."""
-    lines = [f"xjax    {__version__}", f"jaxlib  {xla.jaxlib_version}", f"numpy   {np.__version__}",
-             f"python  {sys.version}", f"system  {platform_module.platform()}",
-             f"devices {', '.join(f'{d} ({d.device_kind})' for d in backend.devices())}"]
-    if return_string:
-        return "\n".join(lines)
-    print("\n".join(lines))
-    return None
 
 
 def clear_caches() -> None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.config import config
-from xjax.core.errors import bad
+from xjax.core.errors import bad, no_attribute
 from xjax.core.key_types import is_key, physical
+from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
@@ -90,7 +91,7 @@ class Array:
                       fix="use x.size > 0 to ask whether it has elements.", exc=ValueError)
         if self.aval.size != 1:
             raise bad("bool()", "the truth value of an array with more than one element is ambiguous",
-                      given={"array": self.aval.str_short()}, fix="use x.any() or x.all().", exc=ValueError)
+                      given={"array": self.aval.str_short()}, fix="use x.any() or x.all(); join conditions with & and | instead of `and` and `or`.", exc=ValueError)
         return bool(self.numpy().reshape(())[()])
 
     def __int__(self) -> int:
@@ -125,8 +126,14 @@ class Array:
         return (self[i] for i in range(self.aval.shape[0]))
 
     def __format__(self, spec: str) -> str:
+        if self.aval.shape and spec:
+            raise bad("format()", f"{spec!r} formats one number, not an array", given={"array": self.aval.str_short()},
+                      fix="index one element, or leave the format out and use numpy.set_printoptions(precision=...).")
         scalar = not self.aval.shape and not is_key(self.aval)
         return format(self.numpy()[()], spec) if scalar else format(str(self), spec)
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute("'Array' object", self, name, attribute_elsewhere(name))
 
     def __hash__(self):
         raise TypeError("unhashable type: 'Array'; use x.tobytes(), or id(x) to compare identity")
@@ -389,7 +396,7 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
         return _remembered_scalar(x, sharding)
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
-            raise not_an_array("array", x)
+            raise not_an_array(x)
         return from_numpy(np.asarray(x), sharding)
     if isinstance(x, (bool, int, float, complex)):
         aval = typeof(x)
@@ -400,10 +407,10 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
 def _from_foreign(x: Any, sharding: Sharding | None) -> Array:
     """Arrays of other libraries, through the NumPy protocol."""
     if isinstance(x, (str, bytes, list, tuple, dict, set, type(None))) or not hasattr(x, "__array__"):
-        raise not_an_array("array", x)
+        raise not_an_array(x)
     value = np.asarray(x)
     if not dtypes.is_supported(value.dtype):
-        raise not_an_array("array", x)
+        raise not_an_array(x)
     return from_numpy(value, sharding)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import canonical_argnums, function_name, merge_args, split_args
+from xjax.core.calls import canonical_argnums, check_callable, function_name, merge_args, split_args
 from xjax.runtime.jit import jit
-from xjax.transforms.autodiff import check_callable, vjp
+from xjax.transforms.autodiff import vjp
 
 
 def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = False,

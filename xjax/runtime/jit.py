@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xjax.core.calls import argument_names, flatten_function, function_name, leaf_of_arguments
+from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
 from xjax.core.config import config, default_device
 from xjax.core.context import context
 from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten, treedef_is_leaf
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.tree import flatten, tree_unflatten, treedef_is_leaf
+from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, on, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
@@ -119,7 +119,7 @@ class Jitted:
             return self._call_traced(leaves, tree, static)
         if self._device is not None:
             with default_device(self._device):
-                leaves = [put(self._argument(x, i, tree), on(self._device)) for i, x in enumerate(leaves)]
+                leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
                 return self._call_general(leaves, tree, static)
         if self._shardings is not None:
             return self._call_general(leaves, tree, static)
@@ -140,7 +140,7 @@ class Jitted:
 
     def _call_general(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         """Call with arguments that are no arrays yet, or do not all lie on one device."""
-        leaves = [x if type(x) is Array else self._argument(x, i, tree) for i, x in enumerate(leaves)]
+        leaves = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
             leaves = self._shardings.put_arguments(leaves, tree)
         key = (tree, static, config.trace_key(), tuple([x.sharding for x in leaves]), tuple([x.aval for x in leaves]))
@@ -149,12 +149,12 @@ class Jitted:
             launch = self._launches[key] = self._compile(leaves, tree, static)
         return launch.run(leaves)
 
-    def _argument(self, x: Any, i: int, tree: Any) -> Array:
+    def _argument(self, x: Any, leaves: Sequence[Any], tree: Any) -> Array:
         try:
             return to_array(x)
         except TypeError as error:
-            error.add_note(f"in the arguments of jit `{self._name}`: {leaf_of_arguments(tree, i)}")
-            raise
+            where = f"jit `{self._name}`"
+            raise argument_error(where, self._fun, leaves, tree, self._static.nums) or error from None
 
     def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> _Launch:
         traced = self._trace([x.aval for x in leaves], tree, static)
@@ -197,7 +197,8 @@ class Jitted:
                       fix="give them to the outermost jit: jit(grad(f), compiler_options=...).", exc=ValueError)
         if self._shardings is not None:
             leaves = self._shardings.constrain_arguments(leaves, tree)
-        traced = self._trace([typeof(x) for x in leaves], tree, static)
+        avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums)
+        traced = self._trace(avals, tree, static)
         if self._inline:
             out = traced.program(*traced.consts, *leaves)
         else:
@@ -256,7 +257,7 @@ class Jitted:
         if self._static.given:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        avals = [abstract(x) for x in leaves]
+        avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums, abstract)
         return self._trace(avals, tree, static), tree, avals, leaves
 
     def clear_cache(self) -> None:
@@ -286,13 +287,7 @@ def _traces_of(fun: Callable) -> dict:
 
 def _describe_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, static: StaticArguments) -> list[str]:
     """``argument `x['w']` `` for each leaf, in the order of the leaves."""
-    names = argument_names(fun, args, kwargs) if not static.given else [f"args[{i}]" for i in range(len(args))]
-    names = iter([*names[:len(args)], *sorted(kwargs)])
-    out = []
-    for arg in (*args, *(kwargs[k] for k in sorted(kwargs))):
-        name = next(names, "args")
-        out += [f"argument `{name}{keystr(path)}`" for path, _ in tree_flatten_with_path(arg)[0]]
-    return out
+    return [f"argument `{name}`" for name in leaf_names(fun, args, kwargs, static.nums)]
 
 
 class Inline(enum.Enum):
@@ -357,8 +352,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                                  keep_unused=keep_unused, inline=inline, device=device, backend=backend,
                                  in_shardings=in_shardings, out_shardings=out_shardings,
                                  compiler_options=compiler_options)
-    if not callable(fun):
-        raise bad("jit", "needs a function", given={"fun": repr(fun)[:80]}, fix="write jit(f), not jit(f(x)).")
+    check_callable("jit", fun)
     if device is not None and backend is not None:
         raise bad("jit", "takes a device or a backend, not both", given={"device": device, "backend": backend},
                   fix="pass the device alone.", exc=ValueError)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core.calls import flatten_function, function_name
+from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
 from xjax.core.context import context
 from xjax.core.errors import bad
@@ -70,7 +70,7 @@ class Pmapped:
         if self._static.given:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        avals = tuple([x.aval if type(x) is Array else typeof(x) for x in leaves])
+        avals = tuple(argument_types(self._where, self._fun, leaves, tree))
         key = (tree, avals, static, config.trace_key(), context.axes)
         if context.trace is not eval_trace:
             traced = self._trace(key, args, kwargs, leaves)
@@ -206,7 +206,6 @@ def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: An
     >>> xjax.pmap(lambda x: x + 1)(xjax.numpy.zeros((1, 2)))
     Array([[1., 1.]], dtype=float32)
     """
-    if not callable(fun):
-        raise bad("pmap", "needs a function", given={"fun": repr(fun)[:80]}, fix="write pmap(f), not pmap(f(x)).")
+    check_callable("pmap", fun)
     static = StaticArguments(fun, static_broadcasted_argnums, None, donate_argnums, None, transform="pmap")
     return Pmapped(fun, axis_name, in_axes, out_axes, static, devices, backend, axis_size)

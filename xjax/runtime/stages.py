@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_names, flatten_function, function_name
+from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
@@ -265,14 +265,14 @@ class Compiled(_Stage):
 def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict,
            where: str) -> tuple[ClosedJaxpr, Any]:
     static = StaticArguments(fun, static_argnums, None, transform=where)
-    names = [f"argument `{n}`" for n in argument_names(fun, args, kwargs)]
     key = None
     if static.given:
         args, kwargs, key = static.take_out(args, kwargs)
     leaves, tree = flatten((args, kwargs))
     flat = flatten_function(static.put_back(fun, key), tree, keywords=True, where=f"{where} of `{function_name(fun)}`")
-    names = names if len(names) == len(leaves) else None
-    return trace_to_jaxpr(flat, [abstract(x) for x in leaves], flat.where, names), flat.out_tree
+    avals = argument_types(flat.where, fun, leaves, tree, static.nums, abstract)
+    names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
+    return trace_to_jaxpr(flat, avals, flat.where, names), flat.out_tree
 
 
 def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Any = None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xjax.core.calls import function_name
@@ -11,10 +12,22 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
 
 
-def _as_tuple(x: Any, kind: type) -> tuple:
-    if x is None:
-        return ()
-    return (x,) if isinstance(x, kind) else tuple(x)
+def _positions(where: str, option: str, x: Any) -> tuple[int, ...]:
+    """The positions that an option names: an int, or several."""
+    try:
+        return () if x is None else tuple(map(operator.index, x if isinstance(x, Iterable) else (x,)))
+    except TypeError:
+        raise bad(where, f"{option} must be an int or a sequence of ints", given={option: repr(x)},
+                  fix=f"pass names as {option.replace('nums', 'names')}.") from None
+
+
+def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
+    """The names that an option holds: a string, or several."""
+    found = () if x is None else (x,) if isinstance(x, str) or not isinstance(x, Iterable) else tuple(x)
+    if not all(isinstance(name, str) for name in found):
+        raise bad(where, f"{option} must be a string or a sequence of strings", given={option: repr(x)},
+                  fix=f"pass positions as {option.replace('names', 'nums')}.")
+    return found
 
 
 class StaticArguments:
@@ -26,9 +39,8 @@ class StaticArguments:
                  transform: str = "jit"):
         self._where = f"{transform} of `{function_name(fun)}`"
         parameters = _parameters(fun)
-        self.nums, self.names = self._complete(_as_tuple(nums, int), _as_tuple(names, str), parameters, "static")
-        self.donate_nums, self.donate_names = self._complete(
-            _as_tuple(donate_nums, int), _as_tuple(donate_names, str), parameters, "donate")
+        self.nums, self.names = self._complete(nums, names, parameters, "static")
+        self.donate_nums, self.donate_names = self._complete(donate_nums, donate_names, parameters, "donate")
         both = set(self.nums) & set(self.donate_nums) | set(self.names) & set(self.donate_names)
         if both:
             raise bad(self._where, "an argument cannot be both static and donated", given={"arguments": str(both)},
@@ -38,6 +50,8 @@ class StaticArguments:
 
     def _complete(self, nums, names, parameters, what):
         """Positions and names imply each other, through the function's signature."""
+        nums = _positions(self._where, f"{what}_argnums", nums)
+        names = _names(self._where, f"{what}_argnames", names)
         if parameters is None:
             return nums, names
         _check_names(self._where, what, names, parameters)

@@ -15,6 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
@@ -123,7 +124,7 @@ def _several_axes(name: str, of_last: Callable, doc: str) -> Callable:
 
 
 def _described(f: Callable, name: str, doc: str) -> Callable:
-    f.__name__ = f.__qualname__ = name
+    name_function(f, name)
     f.__doc__ = doc
     return f
 

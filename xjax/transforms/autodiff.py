@@ -9,7 +9,9 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.calls import (
     Flat,
+    argument_types,
     canonical_argnums,
+    check_callable,
     flatten_function,
     function_name,
     merge_args,
@@ -110,12 +112,6 @@ def _as_result(ct: Any) -> Any:
     return ct
 
 
-def check_callable(where: str, fun: Any) -> None:
-    if not callable(fun):
-        raise bad(where, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
-                  fix=f"pass the function itself: {where}(f)(x), not {where}(f(x)).")
-
-
 def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
     """Raise for the option that JAX has removed, instead of ignoring it."""
     if reduce_axes:
@@ -190,8 +186,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     where = f"vjp of `{function_name(fun)}`"
     check_no_reduce_axes(where, reduce_axes)
     leaves, treedef = flatten(primals)
-    for x in leaves:
-        typeof(x)
+    argument_types(where, fun, leaves, tree_structure((primals, {})))
     saveable = flags_of(where, "saveable_args", saveable_args, treedef)
     flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
     lin = only_live(linearize_flat(flat, leaves, _active(where, leaves, in_nzs, treedef), where))

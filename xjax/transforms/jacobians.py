@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import canonical_argnums, function_name, merge_args, split_args
+from xjax.core.calls import canonical_argnums, check_callable, function_name, merge_args, split_args
 from xjax.core.errors import bad
 from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import reshape
-from xjax.transforms.autodiff import argument_paths, check_callable, check_input, check_output, jvp, vjp
+from xjax.transforms.autodiff import argument_paths, check_input, check_output, jvp, vjp
 from xjax.transforms.vmap import vmap
 
 

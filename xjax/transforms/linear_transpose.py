@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.calls import flatten_function, function_name
+from xjax.core.calls import check_callable, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
@@ -15,7 +15,7 @@ from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
-from xjax.transforms.autodiff import check_callable, check_no_reduce_axes
+from xjax.transforms.autodiff import check_no_reduce_axes
 from xjax.transforms.transpose import backward
 
 

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import argument_names, function_name, merge_args, split_args
+from xjax.core.calls import argument_names, argument_types, check_callable, function_name, merge_args, split_args
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
@@ -22,7 +22,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import Zero, is_linear, typeof, with_zeros
+from xjax.core.types import Zero, is_linear, with_zeros
 from xjax.ops.identity import optimization_barrier_p
 from xjax.transforms.batching import batch_program
 from xjax.transforms.checkpoint_policies import Policy
@@ -66,7 +66,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         fixed, rest = split_args(args, static)
         fixed_kwargs = {k: v for k, v in kwargs.items() if k in names}
         leaves, tree = flatten((rest, {k: v for k, v in kwargs.items() if k not in names}))
-        avals = tuple([typeof(x) for x in leaves])
+        avals = tuple(argument_types(f"checkpoint of `{function_name(fun)}`", fun, leaves, tree, static))
         fixed_key = fixed, tuple(sorted(fixed_kwargs.items()))
         _check_hashable(fun, fixed_key)
 
@@ -86,9 +86,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
 
 
 def _check_options(fun: Any, policy: Any, concrete: Any) -> None:
-    if not callable(fun):
-        raise bad("checkpoint", "needs a function", given={"fun": repr(fun)[:80]},
-                  fix="write checkpoint(f), not checkpoint(f(x)).")
+    check_callable("checkpoint", fun)
     if policy is not None and not callable(policy):
         raise bad("checkpoint", "`policy` must be a function (primitive, *types, **params) -> bool, or None",
                   given={"policy": repr(policy)[:80]}, fix="choose one of checkpoint_policies.")

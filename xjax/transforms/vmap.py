@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import argument_names, flatten_function, function_name
+from xjax.core.calls import argument_error, argument_names, check_callable, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.trace import Tag
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tree_unflatten
-from xjax.core.types import typeof
+from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
 
@@ -31,6 +31,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
     >>> xjax.vmap(lambda x, y: x * y, in_axes=(0, None))(xjax.numpy.arange(3), 2)
     Array([0, 2, 4], dtype=int32)
     """
+    check_callable("vmap", fun)
     name = f"vmap of `{function_name(fun)}`"
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -46,7 +47,11 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
                       exc=ValueError)
         leaves, treedef = flatten((args, kwargs))
         dims = flatten_axes(f"{name}: in_axes", treedef, (in_axes, 0))
-        dims = [_in_dim(name, x, d) for x, d in zip(leaves, dims, strict=True)]
+        try:                                    # what is not mapped may be anything
+            avals = [None if d is None else typeof(x) for x, d in zip(leaves, dims, strict=True)]
+        except TypeError as error:
+            raise argument_error(name, fun, leaves, treedef, None) or error from None
+        dims = [None if a is None else _in_dim(name, a, d) for a, d in zip(avals, dims, strict=True)]
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, where=name)
         axis = BatchAxis(size, axis_name, Tag(name))
@@ -62,10 +67,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
     return vmap_f
 
 
-def _in_dim(where: str, x: Any, dim: Any) -> int | None:
-    aval = typeof(x)
-    if dim is None:
-        return None
+def _in_dim(where: str, aval: ShapedArray, dim: Any) -> int:
     dim = static_int(dim, "in_axes", where)
     if not -aval.ndim <= dim < aval.ndim:
         raise bad(where, f"cannot map axis {dim} of an array with {aval.ndim} axes",
