@@ -31,7 +31,7 @@ def names_of(library):
 # (what the user writes, class of the error, words of the message; "fix: " is always among them)
 MISTAKES = [
     # -- arguments of transformed functions
-    ("jax.jit(lambda x, s: x)(1., 'relu')", TypeError, "jit `<lambda>`", "argument `s`", "'relu'", "static_argnames='s'",
+    ("jax.jit(lambda x, s: x)(1., 'relu')", TypeError, "jit `<lambda>`: argument `s`", "'relu'", "static_argnames='s'",
      "static_argnums"),
     ("jax.jit(lambda x, *, act: x)(1., act='relu')", TypeError, "argument `act` of type str", "static_argnames='act'"),
     ("jax.jit(lambda f, x: f(x))(jnp.sin, 1.)", TypeError, "argument `f`", "static_argnames='f'"),

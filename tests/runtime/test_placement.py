@@ -126,8 +126,6 @@ def test_live_arrays_and_processes():
     assert not any(y is x for y in xjax.live_arrays())
     assert xjax.process_indices() == xjax.host_ids() == [0] and xjax.host_count() == 1 and xjax.host_id() == 0
     assert isinstance(xjax.devices()[0], xjax.Device)
-    text = xjax.print_environment_info(return_string=True)
-    assert f"xjax    {xjax.__version__}" in text and "jaxlib" in text and "cpu" in text
 
 
 def test_one_device_mesh():

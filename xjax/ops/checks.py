@@ -104,7 +104,7 @@ def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
 
 def is_single(x: Any) -> bool:
     """Whether this is one number, not a sequence: arrays and tracers without axes are iterable by type only."""
-    return not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
+    return isinstance(x, int) or not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
 
 
 def canonical_axes(axes: Any, ndim: int, where: str, name: str = "axis") -> tuple[int, ...]:

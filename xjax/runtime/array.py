@@ -91,7 +91,8 @@ class Array:
                       fix="use x.size > 0 to ask whether it has elements.", exc=ValueError)
         if self.aval.size != 1:
             raise bad("bool()", "the truth value of an array with more than one element is ambiguous",
-                      given={"array": self.aval.str_short()}, fix="use x.any() or x.all(); join conditions with & and | instead of `and` and `or`.", exc=ValueError)
+                      given={"array": self.aval.str_short()}, exc=ValueError,
+                      fix="use x.any() or x.all(); join conditions with & and | instead of `and` and `or`.")
         return bool(self.numpy().reshape(())[()])
 
     def __int__(self) -> int:
