@@ -4,9 +4,7 @@ from xjax.core.dtypes import (
     bfloat16,
     canonicalize_dtype,
     extended,
-    finfo,
     float0,
-    iinfo,
     issubdtype,
     prng_key,
     scalar_type_of,
@@ -15,6 +13,7 @@ from xjax.core.dtypes import bit_width as itemsize_bits
 from xjax.core.errors import TypePromotionError
 from xjax.core.promotion import promote_types, result_type
 from xjax.core.public import attributes_of
+from xjax.numpy.dtypes_api import finfo, iinfo
 
 __all__ = [
     "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "issubdtype",

@@ -20,6 +20,7 @@ from xjax.numpy.einsum_parse import Labels, parse_einsum
 from xjax.numpy.promote import as_dtype, aval_of, promote, shape_of
 from xjax.numpy.reductions import sum
 from xjax.numpy.selection import operand
+from xjax.numpy.creation import near_diagonal
 from xjax.numpy.ufuncs import multiply
 from xjax.ops.arrange import broadcasted_iota, stack
 from xjax.ops.checks import canonical_axes, canonical_axis
@@ -392,5 +393,6 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     a = operand(where, a)
     i, j = canonical_axes((axis1, axis2), a.ndim, where)
     rows, columns = (broadcasted_iota(np.int32, a.shape, d) for d in (i, j))
+    offset = near_diagonal((a.shape[i], a.shape[j]), offset)
     kept = select(eq(add(rows, offset) if offset else rows, columns), a, filled_like(a, 0))
     return sum(kept, (i, j), dtype=dtype)

@@ -434,13 +434,23 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
     where = "numpy.eye"
     shape = as_shape((N, N if M is None else M), where)
+    if isinstance(k, float):
+        raise bad(where, "`k` must be an integer", given={"k": k}, fix="pass int(k).", exc=ValueError)
     out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, where))
     return _put(out, device)
 
 
 def _on_diagonal(shape: tuple[int, int], k: Any) -> Any:
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
-    return eq(add(rows, k), columns)
+    return eq(add(rows, near_diagonal(shape, k)), columns)
+
+
+def near_diagonal(shape: Sequence[int], k: Any) -> Any:
+    """A known number of a diagonal moved to the nearest that is just outside of the matrix: it may not fit int32."""
+    if not isinstance(k, (int, np.integer)):
+        return k
+    rows, columns = shape
+    return min(max(int(k), -rows), columns)
 
 
 def identity(n: int, dtype: Any = None) -> Any:
@@ -451,14 +461,14 @@ def identity(n: int, dtype: Any = None) -> Any:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """Matrix [N, M] with ones on and below the k-th diagonal."""
     shape = as_shape((N, N if M is None else M), "numpy.tri")
-    dtype = as_dtype(np.float32 if dtype is None else dtype, "numpy.tri")       # with x64 too, as in JAX
+    dtype = as_dtype(float if dtype is None else dtype, "numpy.tri")
     return convert_element_type(below_diagonal(shape, k), dtype)
 
 
 def below_diagonal(shape: Sequence[int], k: int) -> Any:
     """bool[rows, columns]: on or below the k-th diagonal."""
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
-    return ge(add(rows, k), columns)
+    return ge(add(rows, near_diagonal(shape, k)), columns)
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:

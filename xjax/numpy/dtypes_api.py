@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.dtypes import finfo, iinfo, isdtype, issubdtype
+from xjax.core.dtypes import isdtype, issubdtype
 from xjax.core.errors import bad
 from xjax.core.promotion import promote_types, result_type
 from xjax.numpy.creation import array
@@ -74,6 +74,29 @@ cdouble: Any = SCALAR_TYPES["complex128"]
 int_, uint, float_, complex_ = (SCALAR_TYPES[n] for n in ("int64", "uint64", "float64", "complex128"))
 
 __all__ += [*SCALAR_TYPES, "cdouble", "character", "csingle", "double", "flexible", "object_", "single"]
+
+
+def finfo(dtype: Any) -> np.finfo:
+    """Limits of a float or complex dtype, the narrow formats included, or of the dtype of an array.
+
+    Raises: ValueError for a dtype of integers.
+
+    >>> finfo(np.zeros(2, np.float32)).bits
+    32
+    """
+    return dtypes.finfo(getattr(dtype, "dtype", dtype))
+
+
+def iinfo(int_type: Any) -> np.iinfo:
+    """Limits of an integer dtype, the narrow ones included, or of the dtype of an array or a number.
+
+    Raises: ValueError for a dtype of floats.
+
+    >>> iinfo(np.zeros(2, np.int8)).max
+    127
+    """
+    number = isinstance(int_type, (int, float, complex)) and not hasattr(int_type, "dtype")
+    return dtypes.iinfo(np.asarray(int_type).dtype if number else getattr(int_type, "dtype", int_type))
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:

@@ -199,8 +199,17 @@ def _read_dynamic(x: Any, parts: Sequence[Part]) -> Any:
         elif type(part) is not New:
             start = part.position if type(part) is Fixed else part.positions
             starts, sizes = [*starts, max(start, 0) if isinstance(start, np.ndarray) else start], [*sizes, 1]
-    found = dynamic_slice(x, starts, sizes, allow_negative_indices=False)
+    found = dynamic_slice(x, _of_one_width(starts), sizes, allow_negative_indices=False)
     return _finish_slices(found, parts)
+
+
+def _of_one_width(starts: Sequence[Any]) -> Sequence[Any]:
+    """Starts in the widest of their integer types, for `dynamic_slice` takes a single one."""
+    found = {typeof(s).dtype for s in starts if type(s) is not int}
+    if len(found) < 2:
+        return starts
+    widest = max(found, key=dtypes.bit_width)
+    return [s if type(s) is int else convert_element_type(s, widest) for s in starts]
 
 
 # -- integer arrays -----------------------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import remainder
 from xjax.numpy.creation import as_shape, asarray
-from xjax.numpy.ufuncs import negative, to_array_like
+from xjax.numpy.ufuncs import subtract, to_array_like
 from xjax.ops import shape as axes_ops
 from xjax.ops.arrange import concatenate, iota, rev
 from xjax.ops.arrange import tile as lax_tile
@@ -285,7 +286,9 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
         return a
     if isinstance(shift, Tracer):
         twice = concatenate([a, a], axis)
-        return dynamic_slice_in_dim(twice, remainder(negative(shift), size), size, axis)
+        # A narrow type holds neither the size nor, if it is unsigned, a negative shift.
+        wide = shift if dtypes.bit_width(shift.dtype) >= 32 else convert_element_type(shift, np.int32)
+        return dynamic_slice_in_dim(twice, subtract(size, remainder(wide, size)), size, axis)
     head = -static_int(shift, "shift", "numpy.roll") % size
     if not head:
         return a
@@ -348,9 +351,9 @@ def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
     """Element i of the result is the one in whose run i falls: the number of runs that have ended before it."""
     size = a.shape[axis]
     counts = broadcast_in_dim(repeats, (size,), range(repeats.ndim))
-    ends = cumsum(counts)
+    ends = cumsum(convert_element_type(counts, np.int32))
     position = iota(np.int32, length)
-    ended = ge(axes_ops.expand_dims(position, (1,)), axes_ops.expand_dims(convert_element_type(ends, np.int32), (0,)))
+    ended = ge(axes_ops.expand_dims(position, (1,)), axes_ops.expand_dims(ends, (0,)))
     index = axes_ops.reduce_sum(convert_element_type(ended, np.int32), (1,))
     return take_slices(a, min(index, np.int32(size - 1)), axis)
 

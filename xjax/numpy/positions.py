@@ -42,7 +42,9 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     shape, rest = as_shape(shape, where), operand(where, indices)
     if not shape:
         return ()
-    size = math.prod(shape)
+    size, given = math.prod(shape), rest.aval
+    if dtypes.is_int(given.dtype) and dtypes.bit_width(given.dtype) < 32:       # which cannot hold all sizes
+        rest = convert_element_type(rest, np.int32)
     if dtypes.is_unsigned(rest.dtype):
         rest = clip(rest, None, size - 1)
     else:
@@ -52,7 +54,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     for n in shape[:0:-1]:
         rest, position = divmod(rest, n)
         found.append(position)
-    return rest, *found[::-1]
+    return tuple(convert_element_type(x, given.dtype, given.weak_type) for x in (rest, *found[::-1]))
 
 
 def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
@@ -64,7 +66,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
       mode: what to do with positions out of range: "raise" (not under jit), "wrap", "clip", or "ignore".
       order: "C" (the last axis runs fastest) or "F" (the first).
       dtype: of the result; default: that of the positions together.
-    Raises: ValueError for a position out of range, ConcretizationTypeError for traced positions with "raise".
+    Raises: ValueError for a position out of range and for a `dtype` too narrow for the last flat position,
+      ConcretizationTypeError for traced positions with "raise".
 
     >>> ravel_multi_index((1, 2), (2, 3))
     Array(5, dtype=int32)
@@ -83,6 +86,9 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
             raise bad(where, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
                       exc=ValueError)
     dtype = (result_type(*found) if found else default_int()) if dtype is None else as_dtype(dtype, where)
+    if math.prod(dims) - 1 > int(dtypes.iinfo(dtype).max):
+        raise bad(where, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
+                  fix=f"pass dtype='{np.min_scalar_type(-math.prod(dims)).name}'.", exc=ValueError)
     if mode == "raise":
         _check_inside(where, found, dims)
     elif mode != "ignore":

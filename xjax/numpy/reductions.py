@@ -390,6 +390,7 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof:
     """`var` of the elements that are not nan; nan where there are too few."""
     a = to_array_like("numpy.nanvar", a)
     mask = _numbers_only("numpy.nanvar", a, where) if dtypes.is_inexact(a.dtype) else where
+    a = _without_nan("numpy.nanvar", a, 0)                      # the gradient of nan is nan, masked or not
     return var(a, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
 
 
@@ -433,8 +434,14 @@ nancumprod = _running("nancumprod", cumulative.cumprod, 1, "Running product, nan
 
 @one_launch
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0."""
-    return _cumulative("numpy.cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+    """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0.
+
+    Integers narrower than the default integer add up as default integers (`cumsum` keeps their dtype).
+    """
+    where = "numpy.cumulative_sum"
+    x = to_array_like(where, x)
+    dtype = _sum_dtype(x.dtype) if dtype is None else dtype
+    return _cumulative(where, cumsum, 0, x, axis, dtype, include_initial)
 
 
 @one_launch

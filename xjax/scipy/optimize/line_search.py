@@ -70,7 +70,8 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
         low = _either(too_high, s.low, trial)
         high = _either(too_high, trial, _either(turned, s.low, s.high))
         zooms = where(zooming | too_high | turned, s.zooms + 1, -1)
-        narrow = (zooms >= 0) & (abs(high.step - low.step) <= too_small)
+        # Relative, since steps are as small as 1 / |gradient|.
+        narrow = (zooms >= 0) & (abs(high.step - low.step) <= too_small * maximum(abs(high.step), abs(low.step)))
         return _State(low, high, _either(too_high | turned, s.high, s.low), zooms, s.turns + 1, good,
                       ~good & (narrow | (zooms >= _ZOOMS)))
 
