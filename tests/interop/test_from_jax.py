@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.sampling import one_in
 from xjax import interop
 from xjax.runtime.executable import Executable
@@ -227,13 +228,22 @@ def test_unknown_operation_is_named_with_its_line():
         f(X[:, :2])
 
 
-def test_callbacks_are_refused():
-    def f(x):
-        jax.debug.print("{}", x)
-        return x
+def test_unknown_parameters_are_named_with_both_versions():
+    tanh = pytest.importorskip("jax.extend.core").Primitive("tanh")
+    tanh.def_abstract_eval(lambda x, **params: x)
+    with pytest.raises(NotImplementedError, match=r"(?s)`tanh`.*does not know: speed=3.*operation.*parameters.*"
+                                                  rf"JAX {jax.__version__}; .*tested with JAX 0\.10\.2 and 0\.12.*fix:"):
+        interop.from_jax(lambda x: tanh.bind(x, speed=3))(X)
 
-    with pytest.raises(NotImplementedError, match="(?s)calls back into Python.*fix:"):
-        interop.from_jax(f)(X)
+
+def test_unknown_classes_of_parameters_are_named():
+    class Direction:
+        __module__ = "jax.directions"
+
+    cumsum = pytest.importorskip("jax.extend.core").Primitive("cumsum")
+    cumsum.def_abstract_eval(lambda x, **params: x)
+    with pytest.raises(NotImplementedError, match="(?s)`cumsum`.*is of class jax.directions.*versions.*fix:"):
+        interop.from_jax(lambda x: cumsum.bind(x, axis=0, reverse=Direction()))(X)
 
 
 def test_not_a_function():
@@ -258,8 +268,138 @@ def test_arrays_there_and_back():
     back = interop.from_jax_array(there)
     assert isinstance(back, xjax.Array) and back.dtype == x.dtype
     assert interop.from_jax_array(jnp.asarray(2.0) * 1).weak_type == (jnp.asarray(2.0) * 1).weak_type
-    np.testing.assert_array_equal(np.asarray(interop.from_jax_array(jax.random.key(3))), [0, 3])
     close(back, X)
+
+
+# -- typed keys ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("generator", ["threefry2x32", "rbg"])
+def test_keys_there_and_back(generator):
+    ours, theirs = xjax.random.key(3, impl=generator), jax.random.key(3, impl=generator)
+    assert_same(interop.from_jax_array(theirs), theirs)
+    assert interop.to_jax_array(ours).dtype == theirs.dtype
+    for f in (lambda key: jax.random.normal(key, (3,)), jax.random.key_data, lambda key: jax.random.split(key, 3),
+              lambda key: jax.random.fold_in(jax.random.clone(key), 5),
+              lambda key: jax.lax.cond(True, lambda k: jax.random.split(k)[0], lambda k: k, key)):
+        assert_same(interop.from_jax(f)(ours), f(theirs))
+    assert_same(xjax.jit(interop.from_jax(lambda key: jax.random.gamma(key, X + 3)))(ours),
+                jax.random.gamma(theirs, X + 3))
+    assert_same(interop.from_jax(jax.vmap(lambda s: jax.random.key(s, impl=generator)))(np.arange(3)),
+                jax.vmap(lambda s: jax.random.key(s, impl=generator))(np.arange(3)))
+
+
+def test_a_key_of_an_unknown_generator_is_refused():
+    engine = pytest.importorskip("jax.extend.random")
+    own = engine.define_prng_impl(
+        key_shape=(1,), seed=lambda s: s.reshape(1).astype(np.uint32), split=lambda k, n: jnp.tile(k, (*n, 1)),
+        random_bits=lambda k, width, shape: jnp.zeros(shape, np.uint32), fold_in=lambda k, data: k, name="own", tag="own")
+    with pytest.raises(NotImplementedError, match="(?s)key<own> has no counterpart.*fix:"):
+        interop.from_jax(lambda x: jax.random.normal(jax.random.key(0, impl=own), (2,)) + x)(1.0)
+
+
+# -- callbacks ----------------------------------------------------------------------------------------------------
+
+def test_callbacks_get_arrays_of_jax(capfd):
+    def twice(x):
+        assert isinstance(x, jax.Array)
+        return np.asarray(jnp.sin(x) * 2)
+
+    def f(x):
+        y = jax.pure_callback(twice, jax.ShapeDtypeStruct((3,), np.float32), x, vmap_method="sequential")
+        jax.debug.print("y is {}", y)
+        return y + 1
+
+    ours = interop.from_jax(f)
+    close(ours(X[0]), f(X[0]))
+    xjax.effects_barrier()
+    jax.effects_barrier()
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == 2 and lines[0] == lines[1] and lines[0].startswith("y is [")
+    close(xjax.jit(xjax.vmap(ours))(X), jax.vmap(f)(X))
+
+
+def test_io_and_debug_callbacks_are_called_once():
+    seen = []
+
+    def f(x):
+        jax.debug.callback(lambda v, name: seen.append((name, float(v))), x, name="debug")
+        count = jax.experimental.io_callback(lambda v: seen.append(("io", float(v))) or np.int32(len(seen)),
+                                             jax.ShapeDtypeStruct((), np.int32), x, ordered=True)
+        return count + 1
+
+    pytest.importorskip("jax.experimental")
+    assert int(xjax.jit(interop.from_jax(f))(2.0)) >= 2
+    xjax.effects_barrier()
+    assert sorted(seen) == [("debug", 2.0), ("io", 2.0)]
+
+
+# -- more rules ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("policy", [
+    None, jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable,
+    jax.checkpoint_policies.save_only_these_names("kept"),
+    jax.checkpoint_policies.dots_with_no_batch_dims_saveable], ids=str)
+def test_policies_of_checkpoint(policy):
+    from_name = pytest.importorskip("jax.ad_checkpoint").checkpoint_name
+
+    def f(x):
+        return jnp.sin(from_name(jnp.sin(x @ x.T), "kept")).sum()
+
+    expected = jax.grad(f)(X)
+    close(xjax.grad(interop.from_jax(jax.checkpoint(f, policy=policy)))(X), expected, 1e-5)
+
+
+def test_rules_for_vmap_transposes_and_roots():
+    mapped = pytest.importorskip("jax.custom_batching").custom_vmap(lambda x: x * 2)
+    mapped.def_vmap(lambda size, batched, x: (x * 3, True))
+    close(xjax.vmap(interop.from_jax(mapped))(X[0]), X[0] * 3)
+    close(interop.from_jax(mapped)(X[0]), X[0] * 2)
+
+    def scaled(x):
+        return pytest.importorskip("jax.custom_derivatives").linear_call(lambda r, x: x * r, lambda r, ct: ct * 7, 2.0, x)
+
+    assert float(interop.from_jax(scaled)(3.0)) == 6.0
+    assert float(xjax.grad(interop.from_jax(scaled))(3.0)) == 7.0
+
+    def root(x):
+        return jax.lax.custom_root(lambda y: y * y - x, 1.0, lambda f, _: jnp.sqrt(x), lambda g, y: y / g(1.0))
+
+    close(interop.from_jax(root)(2.0), np.sqrt(2.0))
+    close(xjax.grad(interop.from_jax(root))(2.0), jax.grad(root)(2.0))
+    close(xjax.vmap(xjax.grad(interop.from_jax(root)))(np.float32([1, 4])), jax.vmap(jax.grad(root))(np.float32([1, 4])))
+
+
+def test_collectives_over_axes_mapped_within():
+    def f(x):
+        return jax.vmap(lambda row: (jax.lax.psum(row, "i"), jax.lax.pmean(row, "i"), jax.lax.pmax(row, "i"),
+                                     jax.lax.all_gather(row, "i"), row * jax.lax.axis_index("i")), axis_name="i")(x)
+
+    close(interop.from_jax(f)(X), f(X))
+    over_a_mesh = jax.shard_map(lambda y: jax.lax.psum(y, "i"), mesh=jax.make_mesh((1,), ("i",)), out_specs=jax.P())
+    with pytest.raises(NotImplementedError, match="(?s)`shard_map` has no counterpart.*fix:"):
+        interop.from_jax(over_a_mesh)(X)
+
+
+def test_programs_with_captured_arrays():
+    table = jnp.arange(3.0)
+
+    def f(x):
+        y, _ = jax.lax.scan(lambda c, row: (c + row * table, None), table, x)
+        y = jax.lax.while_loop(lambda c: (c + table).sum() < 50.0, lambda c: c * 1.5 + table, jnp.abs(y))
+        y = jax.lax.cond(y[0] > 0, lambda y: y + table, lambda y: y * table, y)
+        return jax.jit(lambda y: jax.checkpoint(lambda z: jnp.sin(z * table))(y))(y)
+
+    ours = interop.from_jax(f)
+    close(ours(X), f(X), 1e-5)
+    close(xjax.lax.scan(lambda c, _: (c + ours(X), ()), np.zeros(3, np.float32), None, 2)[0], 2 * f(X), 1e-5)
+    close(xjax.vmap(ours)(np.stack([X, -X])), jax.vmap(f)(np.stack([X, -X])), 1e-5)
+
+
+def test_arrays_compare_in_total_order():
+    edges = np.float32([-np.nan, -np.inf, -1.0, -0.0, 0.0, 1.0, np.inf, np.nan])
+    for x in (edges, edges.astype(np.float16)):
+        f = jax.vmap(lambda v: jnp.searchsorted(np.sort(x), v))
+        close(interop.from_jax(f)(x), f(x))
 
 
 # -- optimizers under transforms ----------------------------------------------------------------------------------

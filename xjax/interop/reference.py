@@ -184,8 +184,6 @@ def _named_parameters(eqn: Any) -> dict[str, Any]:
     if reader is not None:
         params = reader(params)
     known = parameter_names(p)
-    if known is None:
-        return {k: v for k, v in params.items() if not _may_drop(k, v)}
     unknown = {k: v for k, v in params.items() if k not in known and not _may_drop(k, v)}
     if unknown:
         raise UnknownFeature("it has parameters that xjax does not know: "
@@ -211,17 +209,9 @@ def _lengths_of_scan(params: dict[str, Any]) -> dict[str, Any]:
 _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _lengths_of_scan}
 
 
-_names: dict[Primitive, frozenset[str] | None] = {}
-
-
-def parameter_names(p: Primitive) -> frozenset[str] | None:
-    """Names of the parameters of an operation of ours, as its rules declare them; None if none of them does."""
-    if p not in _names:
-        _names[p] = _declared(p)
-    return _names[p]
-
-
-def _declared(p: Primitive) -> frozenset[str] | None:
+@functools.cache
+def parameter_names(p: Primitive) -> frozenset[str]:
+    """Names of the parameters of an operation of ours: those that one of its rules declares, or the table does."""
     for rule in RULES:
         function = getattr(p, rule)
         if not inspect.isroutine(function):
@@ -229,7 +219,20 @@ def _declared(p: Primitive) -> frozenset[str] | None:
         declared = inspect.signature(function).parameters.values()
         if not any(x.kind is x.VAR_KEYWORD for x in declared):
             return frozenset(x.name for x in declared if x.kind is x.KEYWORD_ONLY)
-    return None
+    return frozenset(_UNDECLARED.get(p.name, "").split())
+
+
+_WINDOW = "window_dimensions window_strides padding base_dilation window_dilation"
+
+# Parameters of operations all of whose rules take any: those not listed have none.
+_UNDECLARED = {
+    "integer_pow": "y", "round": "rounding_method", "reduce_precision": "exponent_bits mantissa_bits",
+    "eigh": "lower sort_eigenvalues subset_by_index algorithm",
+    "svd": "full_matrices compute_uv subset_by_index algorithm",
+    "schur": "compute_schur_vectors sort_eig_vals select_callable",
+    "select_and_scatter_add": "select_prim window_dimensions window_strides padding",
+    "reduce_window": f"jaxpr consts {_WINDOW}",
+    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _WINDOW)}
 
 
 # Classes of parameters that xjax has under the same name.

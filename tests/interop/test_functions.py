@@ -1,0 +1,52 @@
+"""Functions of JAX through the bridge: the calls of the table of values, with JAX's function bridged, against JAX."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.compare import assert_same
+from tests.oracle import real_jax
+from tests.sampling import one_in
+from tests.values.signatures import words
+from tests.values.table import ROWS
+from xjax import interop
+
+jax = real_jax()
+
+# Rows whose function cannot be bridged, and why.
+REASONS = {
+    "shard_map": "programs over a mesh are written with xjax.shard_map",
+}
+CALLS = [row for row in ROWS if row.jit]
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with xjax.enable_x64(True), jax.enable_x64(True):
+        yield
+    xjax.clear_caches()
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("row", one_in(60, CALLS, name=str))
+def test_bridged_calls_equal_jax(row):
+    rng = np.random.default_rng(zlib.crc32(str(row).encode()))
+    call = row.function(jax)
+    for signature in row.signatures[:2]:
+        xs = [word.random(rng) for word in words(signature)]
+        try:
+            expected = jax.jit(call)(*xs)
+        except Exception:                   # JAX itself cannot, as the table says elsewhere
+            continue
+        bridged = interop.from_jax(call)
+        if str(row) in REASONS:
+            with pytest.raises(NotImplementedError, match="(?s)no counterpart.*parameters.*versions.*fix:"):
+                bridged(*xs)
+            continue
+        assert_same(bridged(*xs), expected, tol=4 * row.tol, what=f"{row} of {signature}")
+
+
+def test_reasons_are_needed():
+    assert set(REASONS) <= {str(row) for row in CALLS}
