@@ -1,15 +1,29 @@
-"""The names of JAX that xjax answers to: those of `dir()` of its modules, without deprecated ones."""
+"""The public names of JAX, found by walking its package; `python -m tests.reference` prints them as JSON.
+
+Walked in a process of its own, since some of JAX's modules change the process that imports them, and a module shows the
+submodules that anybody has imported.
+"""
 
 from __future__ import annotations
 
+import __future__
+import ast
 import importlib
 import inspect
+import json
+import pkgutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 
-MODULES = """
+from xjax.core.left_out import MODULES_LEFT_OUT
+
+# Modules whose functions have values: each has a row in tests/values.
+WITH_VALUES = """
 . ad_checkpoint custom_batching custom_derivatives debug dtypes errors flatten_util image lax lax.linalg nn
 nn.initializers
 numpy numpy.fft numpy.linalg ops random scipy scipy.cluster.vq scipy.fft scipy.integrate scipy.interpolate scipy.linalg
@@ -21,40 +35,78 @@ scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm scipy.stats.
 scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises scipy.stats.wrapcauchy stages tree
 tree_util
 """.split()  # noqa: SIM905
-# Of modules with stray imports.
-ONLY = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"],
-        "experimental.mesh_utils": ["create_device_mesh"]}
+# Of modules with other names too.
+SOME_WITH_VALUES = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"],
+                    "experimental.mesh_utils": ["create_device_mesh"]}
 
 
 def named(library: str, module: str) -> str:
     return library if module == "." else f"{library}.{module}"
 
 
-def names_after_import() -> list[str]:
-    """The names in `jax` itself; here, other tests may have imported more of its modules."""
-    done = subprocess.run([sys.executable, "-c", "import jax; print(*dir(jax))"], capture_output=True, text=True,
-                          timeout=120, check=True)
-    return done.stdout.split()
-
-
-def names_of(module: str) -> list[str]:
-    """The names of a module of JAX without the deprecated ones and other packages that it imports."""
-    found = importlib.import_module(named("jax", module))
-    names = []
-    for name in names_after_import() if module == "." else dir(found):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                value = getattr(found, name)
-            except (DeprecationWarning, AttributeError):
-                continue
-        foreign = inspect.ismodule(value) and not value.__name__.startswith("jax")
-        if not name.startswith("_") and not foreign:
-            names.append(name)
-    return names
+@cache
+def all_names() -> dict[str, list[str]]:
+    """The public names of each module of JAX, but for the modules that are left out as a whole."""
+    done = subprocess.run([sys.executable, "-m", "tests.reference"], capture_output=True, text=True, timeout=300,
+                          check=True, cwd=Path(__file__).parents[1])
+    return json.loads(done.stdout)
 
 
 @cache
 def public_names() -> dict[str, list[str]]:
-    """The public names of each module of JAX."""
-    return {module: names_of(module) for module in MODULES} | ONLY
+    """The public names of the modules whose functions have values."""
+    found = all_names()
+    return {module: found[module] for module in WITH_VALUES if module in found} | SOME_WITH_VALUES
+
+
+# -- the walk -----------------------------------------------------------------------------------------------------
+
+def walk(module: str = ".") -> Iterator[tuple[str, list[str]]]:
+    """(module, its names) of a module of JAX and of all below it."""
+    if named("xjax", module) in MODULES_LEFT_OUT:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = importlib.import_module(named("jax", module))
+    yield module, names_of(module, found)
+    below = pkgutil.iter_modules(getattr(found, "__path__", ()))
+    for name in sorted(m.name for m in below if not m.name.startswith("_")):
+        yield from walk(name if module == "." else f"{module}.{name}")
+
+
+def names_of(module: str, found: ModuleType) -> list[str]:
+    """The names of a module without the deprecated ones and other packages that it imports."""
+    names = [name for name in dir(found) if not name.startswith("_")]
+    if module.startswith("experimental"):               # files with stray imports among their names
+        own = set(_bound_on_purpose(found))
+        names = [name for name in names if name in own]
+    return [name for name in names if _is_public(found, name)]
+
+
+def _is_public(found: ModuleType, name: str) -> bool:
+    """Whether a name is neither deprecated nor that of something imported from elsewhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            value = getattr(found, name)
+        except (DeprecationWarning, AttributeError):
+            return False
+    if inspect.ismodule(value):
+        return value.__name__ == f"{found.__name__}.{name}"
+    return not isinstance(value, __future__._Feature)
+
+
+def _bound_on_purpose(found: ModuleType) -> Iterator[str]:
+    """Names that a file defines, or imports as themselves: ``from a import b as b``."""
+    for node in ast.walk(ast.parse(inspect.getsource(found))):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (a.asname for a in node.names if a.asname and a.asname == a.name)
+    for node in ast.parse(inspect.getsource(found)).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name))
+
+
+if __name__ == "__main__":
+    print(json.dumps(dict(walk())))

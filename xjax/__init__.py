@@ -47,7 +47,7 @@ from xjax.core.config import (
 from xjax.core.dtypes import float0
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
-from xjax.runtime import memory  # noqa: F401  tunes the allocator
+from xjax.runtime import memory as _memory  # noqa: F401  tunes the allocator
 from xjax.runtime import transfer_guard as _guard  # noqa: F401  acts when its options are set
 from xjax.runtime.api import (
     block_until_ready,

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from scipy import special
 
-from tests.values.row import Row, rows
+from tests.values.row import Row, rows, since
 
 # "wide" draws from all the numbers of a dtype.
 FLOATS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[3]:wide")
@@ -26,6 +26,13 @@ def table(names, *signatures, **options):
         yield Row(f"lax.{name}", signatures, oracle=getattr(np, theirs or name, None), **options)
 
 
+def _polynomial(x, coeffs, unroll=None):
+    total = np.zeros_like(x)
+    for c in coeffs[::-1]:
+        total = total * x + np.asarray(c, x.dtype)
+    return total
+
+
 UNARY = [
     *table("neg=negative square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]")),
     *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]", grad=(*D, "c16[3]")),
@@ -36,6 +43,12 @@ UNARY = [
     *table("expm1", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),
     *table("exp2 cbrt", *FLOATS, grad=D),
     *table("log sqrt reciprocal", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
+    *since("0.12", table("log2", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive"))),
+    *since("0.12", rows("lax", "one_minus_square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]"), oracle=lambda x: 1 - x * x,
+          tol=4)),
+    *since("0.12", rows("lax", "polynomial", "f4[2,3]", "f8[3]", "bf[3]", "i4[3]", "c8[3]", grad=D, oracle=_polynomial, tol=16,
+          call=lambda f, x: (f(x, [1, 2, 3]), f(x, [x, 1, x]), f(x, [2.0]), f(x, []), f(x, [1] * 12),
+                             f(x, [1] * 12, unroll=3)))),
     *table("log1p", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
     *table("asin acos atanh", *FLOATS, *COMPLEX, "f4[5]:signed", grad=("f8[3]:signed", "c16[3]:positive")),
     *table("acosh", *FLOATS, *COMPLEX, "f4[5]:1..8", grad=("f8[3]:2..8", "c16[3]:positive")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.values.row import rows
+from tests.values.row import rows, since
 
 TIES = ("f4[2,4]:edges", "f8[5]:wide", "bf[4]:small", "i4[3,3]:small", "b1[3,2]", "c8[2,3]:small")
 REALS = (*TIES[:4], "u1[5]:small")
@@ -14,6 +14,14 @@ D = ("f8[2,3]:distinct",)
 
 def ordered(f, x):
     return f(x), f(x, axis=0), f(x, axis=None)
+
+
+def top_k(x, k, axis=-1, mode="largest"):
+    """Of equal elements the first comes first, but 0 counts as greater than -0, and NaN as the largest of all."""
+    y = x.astype(float)
+    keys = (~np.signbit(y), y, np.isnan(y)) if mode == "smallest" else (np.signbit(y), -y, ~np.isnan(y))
+    order = np.take(np.lexsort(keys, axis=axis), np.arange(k), axis=axis)
+    return np.take_along_axis(x, order, axis), order
 
 
 def around_kth(f, x):
@@ -37,6 +45,11 @@ ROWS = [
     *rows("numpy", "sort_complex", "f4[4]:small", "i4[2,3]", "c8[4]:small"),
     *rows("numpy", "lexsort", "f4[4]:small f4[4]:small", "i4[2,3]:small b1[2,3]", "f8[3]:edges i4[3]:small",
           call=lambda f, x, y: (f((x, y)), f((y, x), axis=0))),
+    *since("0.12", rows("numpy", "lexsort", "i4[5,9]:small", id="by batches",
+          oracle=lambda keys, axis=-1, batch_size=16: np.lexsort(keys, axis),
+          call=lambda f, x: (f(x, batch_size=2), f(x, axis=0, batch_size=1)))),
+    *since("0.12", rows("numpy", "top_k", *REALS, oracle=top_k, grad=D,
+          call=lambda f, x: (f(x, 2), f(x, 1, axis=0), f(x, 2, mode="smallest"), f(x, 0)))),
     *rows("numpy", "partition", "f4[2,4]:small", "f8[3]:edges", "i4[2,5]:small", grad=D, call=around_kth),
     *rows("numpy", "argpartition", "f4[4]:distinct", "f8[3]:distinct", "i4[5]:permutation",
           call=lambda f, x: (f(x, 1)[1], np.sort(f(x, 2)) if isinstance(x, np.ndarray) else f(x, 2).sort())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from tests.values.row import library_of, rows
+from tests.values.row import library_of, rows, since
 
 REALS = ("f4[2,3,2]", "f8[3,2]:edges", "bf[2,3]", "i4[2,3]")
 NUMBERS = (*REALS, "c8[2,3]")
@@ -67,6 +67,8 @@ ROWS = [
     *rows("numpy", "var std", *NUMBERS, grad=D, call=everywhere),
     *rows("numpy", "max min ptp", *REALS, grad=D, call=everywhere),
     *rows("numpy", "max min", "f4[4]:wide", "b1[3]", id="more"),
+    *since("0.12", rows("numpy", "minmax", *REALS, "b1[2,3]", grad=DISTINCT, call=everywhere,
+          oracle=lambda x, **options: (np.min(x, **options), np.max(x, **options)))),
     *rows("numpy", "all any count_nonzero", EDGES[0], "i4[2,2]:small", "b1[2,2]", "f4[0,2]", call=everywhere),
     *rows("numpy", "all any", "c8[2,2]:0..0.0625", call=everywhere, id="complex",
           differs="a number is not 0 if its imaginary part is not; JAX looks at the real part alone"),

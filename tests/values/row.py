@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from tests.oracle import holds
 
 # The module of NumPy or SciPy that has a module's functions under the same names.
 ORACLES = {"numpy": "numpy", "numpy.linalg": "numpy.linalg", "numpy.fft": "numpy.fft", "scipy.special": "scipy.special",
@@ -74,6 +76,11 @@ def find(library: Any, name: str) -> Any:
 def library_of(function: Any) -> Any:
     """xjax or jax (or NumPy): the library that a function is of."""
     return importlib.import_module(function.__module__.partition(".")[0])
+
+
+def since(version: str, found: Iterable[Row]) -> Iterator[Row]:
+    """Rows of functions that JAX has since a version; none where the installed one is older."""
+    return iter(found if holds(since=version) else ())
 
 
 def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[Row]:

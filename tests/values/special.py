@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.special as oracle
 
-from tests.values.row import rows
+from tests.values.row import rows, since
 
 # "wide" draws from all the numbers of a dtype.
 REAL = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:edges", "f2[3]:edges", "i4[3]")
@@ -26,6 +26,7 @@ ONE_ARGUMENT = [
     *special("erf erfc expit i0e i1e", *REAL, grad=D),
     *special("i0 i1", *REAL, grad=D),
     *special("erfinv", *REAL, grad=S),
+    *since("0.12", special("erfcinv", *REAL, "f4[3]:0..2", "f8[3]:0..1e-9", grad=("f8[2,3]:0.125..1.875",))),
     *special("logit entr", *REAL, grad=U),
     # The gamma function of negative infinity has no limit, and that of 0 two: SciPy chooses another one than JAX.
     *special("gammaln", *REAL, oracle=lambda x: np.where(np.isneginf(x), np.inf, oracle.gammaln(x)), grad=P),

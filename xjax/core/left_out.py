@@ -1,6 +1,8 @@
-"""Names of JAX's public modules that xjax does not have, on purpose: one table, for errors, the docs and the tests."""
+"""Names of JAX that xjax does not have, and what it does otherwise, on purpose: tables for errors, docs and tests."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 _MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
 _SHARDED_TYPES = ("types do not carry shardings here: the compiler chooses them, from those of the arguments and "
@@ -9,21 +11,94 @@ _INTERNAL = "part of JAX's private extension surface"
 _TOKENS = "tokens order effects inside JAX; here the order of callbacks is kept by `ordered=True`"
 _PRIMITIVE = "an object of JAX's implementation, under another name here or fused into another operation"
 _TPU = "for TPU kernels only"
+_ASYNC = "started collectives are for GPUs and TPUs: the compiler overlaps collectives with other work by itself"
+_KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
+_MESH = "the mesh of a program is that of its arguments, or of `with mesh:`; meshes as part of types are not here yet"
+_METADATA = "hints to the compiler's scheduler have no effect on CPUs"
+_PRESENT = "here it is a detail of the implementation"
+
+# Whole modules -> reason. Their submodules are left out too.
+MODULES_LEFT_OUT: dict[str, str] = {
+    "xjax.api_util": _INTERNAL,
+    "xjax.cloud_tpu_init": _TPU,
+    "xjax.collect_profile": "a program that needs TensorBoard's profiler: xjax.profiler.trace writes what it reads",
+    "xjax.example_libraries": "`xnn.stax` and `xnn.optimizers` are these modules",
+    "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
+    "xjax.experimental.buffer_callback": "XLA's buffers are not given out: pure_callback passes arrays",
+    "xjax.experimental.checkify": "the options debug_nans and debug_infs, and debug.callback, stop a program on CPUs",
+    "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
+    "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
+    "xjax.experimental.compute_on": "arrays lie in the default memory of their device, and are computed with there",
+    "xjax.experimental.control_deps": _METADATA,
+    "xjax.experimental.custom_partitioning": "the compiler's partitioner is used as it is; shard_map is manual",
+    "xjax.experimental.fused": _PRIMITIVE,
+    "xjax.experimental.hijax": _INTERNAL,
+    "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
+    "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
+    "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
+    "xjax.experimental.mosaic": _KERNELS,
+    "xjax.experimental.multihost_utils": "xjax.distributed joins processes; functions over all of them are not here yet",
+    "xjax.experimental.overlap": _METADATA,
+    "xjax.experimental.pallas": _KERNELS,
+    "xjax.experimental.profiler": "it reads profiles of GPUs for the compiler",
+    "xjax.experimental.random": "keys are passed explicitly: random.split",
+    "xjax.experimental.rnn": "it needs cuDNN: lax.scan over a cell is the same",
+    "xjax.experimental.roofline": "jit(f).lower(x).compile().cost_analysis() counts operations and bytes",
+    "xjax.experimental.scheduling_groups": _METADATA,
+    "xjax.experimental.serialize_executable": "compiled programs are kept by the cache on disk",
+    "xjax.experimental.shard_alike": "the compiler chooses shardings: with_sharding_constraint says them",
+    "xjax.experimental.source_mapper": _INTERNAL,
+    "xjax.experimental.sparse": "xnn.CSR is the sparse matrix, with a gradient of its own",
+    "xjax.experimental.thunky": _KERNELS,
+    "xjax.experimental.topologies": "programs are compiled for devices that are there",
+    "xjax.experimental.transfer": "arrays are passed between processes by collectives",
+    "xjax.experimental.xla_metadata": _METADATA,
+    "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
+    "xjax.extend": _INTERNAL,
+    "xjax.ffi": "foreign functions of XLA are not called: use pure_callback",
+    "xjax.interpreters": _INTERNAL,
+    "xjax.lib": _INTERNAL,
+    "xjax.memory": "arrays lie in the default memory of their device",
+    "xjax.monitoring": "what xjax does, it tells the logger `xjax`: see the options log_compiles and "
+                       "explain_cache_misses",
+    "xjax.ref": _MUTABLE,
+    "xjax.test_util": "derivatives are checked by comparing jvp and vjp with differences, in enable_x64()",
+    "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
+}
 
 # module -> reason -> names
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
-        _MUTABLE: ("Ref", "ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
-        "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text": ("export",),
-        "what xjax does, it tells the logger `xjax`: see the options log_compiles and explain_cache_misses":
-            ("monitoring",),
+        _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
+        _MESH: ("get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
         "`shard_map` maps over all axes of a mesh at once": ("smap",),
-        _INTERNAL: ("ad", "api_util", "ffi", "interpreters", "lib", "make_user_context"),
+        "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
+        _INTERNAL: ("ad", "make_user_context"),
         "there is no converter to TensorFlow": ("jax2tf_associative_scan_reductions",),
+    },
+    "xjax.core": {
+        _PRIMITIVE: ("AbstractValue", "ParamDict", "Value", "eval_context"),
+        "shapes are not symbolic": ("max_dim", "min_dim"),
     },
     "xjax.errors": {
         "shapes are not symbolic": ("InconclusiveDimensionOperation",),
         _PRIMITIVE: ("JaxprTypeError",),
+    },
+    "xjax.experimental": {
+        _INTERNAL: ("EArray", "cur_qdd", "primal_tangent_dtype"),
+    },
+    "xjax.experimental.jet": {
+        _PRESENT: ("ZeroSeries", "ZeroTerm", "def_comp", "def_deriv", "deflinear", "defzero", "deriv_prop", "fact",
+                   "jet2", "jet_fun", "jet_rules", "jet_subtrace", "linear_prop", "traceable", "zero_prop",
+                   "zero_series", "zero_term"),
+    },
+    "xjax.experimental.mesh_utils": {
+        "meshes over slices of TPUs": ("create_hybrid_device_mesh", "device_kind_handler_dict"),
+    },
+    "xjax.experimental.ode": {
+        _PRESENT: ("abs2", "fit_4th_order_polynomial", "initial_step_size", "interp_fit_dopri", "map",
+                   "mean_error_ratio", "optimal_step_size", "ravel_first_arg", "ravel_first_arg_", "runge_kutta_step",
+                   "zip"),
     },
     "xjax.debug": {
         "the compiler chooses it after tracing: look at x.sharding of a result, or at output_shardings of a compiled "
@@ -35,6 +110,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         _SHARDED_TYPES: ("pcast",),
         _TOKENS: ("after_all", "after_all_p", "create_token", "create_token_p"),
         _TPU: ("psend", "precv"),
+        _ASYNC: ("psum_scatter_start",),
         "it chooses among approximations that only TPUs have": ("AccuracyMode", "Tolerance"),
         "XLA has it for GPUs and TPUs only: all_gather the rows, and scatter those meant for this device":
             ("ragged_all_to_all", "ragged_all_to_all_p"),
@@ -44,20 +120,84 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         "it needs cuDNN's kernels for Blackwell GPUs: lax.scaled_dot has the arithmetic":
             ("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"),
     },
+    "xjax.sharding": {
+        _MESH: ("AbstractDevice", "AbstractMesh", "get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
+        _SHARDED_TYPES: ("ManualAxisType", "UnreducedKind", "auto_axes", "explicit_axes", "no_collectives"),
+    },
     "xjax.custom_derivatives": {_PRIMITIVE: ("remat_opt_p",)},
+}
+
+# Names of these tables that only some versions of JAX have -> (since, until): from `since` on, and before `until`.
+VERSIONS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.get_abstract_mesh", "xjax.get_mesh", "xjax.use_abstract_mesh",
+                     "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind", "xjax.sharding.no_collectives",
+                     "xjax.experimental.overlap", "xjax.experimental.thunky"), ("0.12", "")),
+    **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
+                     "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
+                     "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
+}
+
+# What JAX no longer has since a version, and xjax keeps.
+KEPT: dict[str, str] = {
+    "`make_mesh(axis_shapes=)`": "0.12: the name is `axis_sizes`",
+}
+
+# Where xjax and the newest JAX differ on purpose, and programs can notice.
+DIFFERENCES: dict[str, str] = {
+    "`make_mesh`, `Mesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of `make_mesh` are "
+                           "explicit: each operation's sharding is part of its type.",
+    "`str(make_jaxpr(f)(x))` of `scan`, `map`, `fori_loop`": "the equation shows `num_carry` and `num_consts`, as in "
+        "JAX 0.10; JAX 0.12 shows trees of its implementation, `ft_in` and `ft_out`.",
+    "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "refused: hints are not passed to XLA's inliner.",
+    "`custom_gradient(with_logs=, remat=, with_accums=)`": "refused: the backward pass returns cotangents, and "
+        "`checkpoint` computes a custom rule again as a whole.",
+    "`random.gamma`, `loggamma`, `beta`, `chisquare`, `poisson` with `method=\"approximate\"`": "refused: the exact "
+        "samplers have no bias.",
+    "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
+    "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
+    "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "
+        "purpose.",
+    "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
+    "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
+    "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",
 }
 
 
 def reason(module: str, name: str) -> str | None:
     """Why a module has no such name, None where nothing is known of it."""
-    return next((why for why, names in LEFT_OUT.get(module, {}).items() if name in names), None)
+    whole = MODULES_LEFT_OUT.get(f"{module}.{name}")
+    return whole or next((why for why, names in LEFT_OUT.get(module, {}).items() if name in names), None)
 
 
 def as_markdown() -> str:
-    """The table for docs/left_out.md."""
+    """The tables for docs/left_out.md."""
     lines = ["# Names that are left out", "",
-             "Every public name of JAX 0.10.2 in the modules that xjax has is there, but for these.", "",
-             "| module | names | reason |", "|---|---|---|"]
-    lines += [f"| `{module}` | {', '.join(f'`{name}`' for name in names)} | {why}. |"
-              for module, groups in LEFT_OUT.items() for why, names in groups.items()]
+             "Every public name of JAX 0.12, and of JAX 0.10.2, is there, but for these. A name that only one of them has "
+             "says so: \"0.12\" came with it, \"before 0.12\" went with it.", "",
+             *_table(("module", "names", "reason"), _rows()), "",
+             "## Whole modules", "", *_table(("module", "reason"), _module_rows()), "",
+             "## Names that JAX has given up", "",
+             "They stay here; the version is the first one of JAX without them.", "",
+             *_table(("name", "since"), KEPT.items()), "",
+             "## Deliberate differences", "",
+             "Where the results of a program differ from those of the newest JAX, on purpose.", "",
+             *_table(("where", "what xjax does"), DIFFERENCES.items())]
     return "\n".join(lines) + "\n"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _rows() -> list[tuple[str, ...]]:
+    return [(f"`{module}`", ", ".join(f"`{name}`{_version(f'{module}.{name}')}" for name in names), f"{why}.")
+            for module, groups in LEFT_OUT.items() for why, names in groups.items()]
+
+
+def _module_rows() -> list[tuple[str, ...]]:
+    return [(f"`{module}`{_version(module)}", f"{why}.") for module, why in MODULES_LEFT_OUT.items()]
+
+
+def _version(name: str) -> str:
+    since, until = VERSIONS.get(name, ("", ""))
+    return f" ({since})" if since else f" (before {until})" if until else ""

@@ -15,6 +15,7 @@ from xjax.core.calls import flatten_function, function_name
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.primitive import Missing, Primitive
+from xjax.core.public import attributes_of
 from xjax.core.trace import Tag, Trace, Tracer
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import Zero, is_array_like, typeof
@@ -169,3 +170,5 @@ def _velocity(trace: JetTrace, u: Coefficients) -> Any:
         return Zero(typeof(u[0]).tangent())
     first, *others = [scaled(c, k) for k, c in enumerate(u[1:], start=1)]
     return trace.join([instantiate(first), *others])
+
+__getattr__ = attributes_of(__name__)

@@ -16,6 +16,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.dtypes import is_inexact
 from xjax.core.errors import bad
+from xjax.core.public import attributes_of
 from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.types import typeof
 from xjax.lax.control import check_callable, flat_arrays
@@ -261,3 +262,5 @@ def _back(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
 
 _solution = custom_vjp(_solve, nondiff_argnums=0)
 _solution.defvjp(_forth, _back)
+
+__getattr__ = attributes_of(__name__)

@@ -14,9 +14,11 @@ from xjax.numpy.promote import as_dtype, default_int
 from xjax.numpy.take import take_along_axis
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import broadcasted_iota, rev
+from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_xor, shift_right_arithmetic
 from xjax.ops.checks import canonical_axis, static_int
-from xjax.ops.convert import convert_element_type
-from xjax.ops.slice import slice_in_dim
+from xjax.ops.compare import ne, select
+from xjax.ops.convert import bitcast_convert_type, convert_element_type
+from xjax.ops.makers import filled_like
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.sort import top_k as lax_top_k
 from xjax.runtime.one_launch import one_launch
@@ -109,12 +111,18 @@ def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: b
                   exc=ValueError)
     if mode == "largest":
         return tuple(lax_top_k(a, k, axis=axis))
-    axis, k = canonical_axis(axis, a.ndim, where), static_int(k, "k", where)
-    if not 0 <= k <= a.shape[axis]:
-        raise bad(where, f"`k` {k} is not in the range of axis {axis}, which has size {a.shape[axis]}",
-                  {"a": a.aval}, f"pass k from 0 to {a.shape[axis]}.", exc=ValueError)
-    ordered = lax_sort((a, broadcasted_iota(np.int32, a.shape, axis)), axis, True, 1)
-    return tuple(slice_in_dim(x, 0, k, axis=axis) for x in ordered)
+    _, positions = lax_top_k(_reversed_order(a), k, axis=axis)
+    return take_along_axis(a, positions, axis), positions
+
+
+def _reversed_order(x: Any) -> Any:
+    """Integers in the reverse order of `x`: of floats, whose order is that of their bits but for the sign."""
+    if dtypes.is_inexact(x.dtype):
+        bits = np.dtype(f"int{8 * x.dtype.itemsize}")
+        x = bitcast_convert_type(select(ne(x, x), filled_like(x, np.nan), x), bits)
+        last = bits.type(dtypes.iinfo(bits).bits - 1)
+        x = bitwise_xor(x, bitwise_and(shift_right_arithmetic(x, last), bits.type(dtypes.iinfo(bits).max)))
+    return bitwise_not(x)
 
 
 @one_launch

@@ -196,6 +196,11 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self.device!r}{_kind(self)})"
 
 
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The placement of a whole array on one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
 class NamedSharding(Sharding):
     """An array cut along the axes of a mesh, as a `PartitionSpec` says.
 
