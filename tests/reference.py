@@ -5,8 +5,8 @@ submodules that anybody has imported.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import importlib
 import inspect

@@ -13,7 +13,6 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.oracle import real_jax
 from tests.reference import all_names, named
 from xjax.core.left_out import MODULES_LEFT_OUT
 

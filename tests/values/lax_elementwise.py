@@ -33,6 +33,10 @@ def _polynomial(x, coeffs, unroll=None):
     return total
 
 
+def _polynomials(f, x):
+    return (f(x, [1, 2, 3]), f(x, [x, 1, x]), f(x, [2.0]), f(x, []), f(x, [1] * 12), f(x, [1] * 12, unroll=3))
+
+
 UNARY = [
     *table("neg=negative square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]")),
     *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]", grad=(*D, "c16[3]")),
@@ -44,11 +48,10 @@ UNARY = [
     *table("exp2 cbrt", *FLOATS, grad=D),
     *table("log sqrt reciprocal", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
     *since("0.12", table("log2", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive"))),
-    *since("0.12", rows("lax", "one_minus_square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]"), oracle=lambda x: 1 - x * x,
-          tol=4)),
-    *since("0.12", rows("lax", "polynomial", "f4[2,3]", "f8[3]", "bf[3]", "i4[3]", "c8[3]", grad=D, oracle=_polynomial, tol=16,
-          call=lambda f, x: (f(x, [1, 2, 3]), f(x, [x, 1, x]), f(x, [2.0]), f(x, []), f(x, [1] * 12),
-                             f(x, [1] * 12, unroll=3)))),
+    *since("0.12", rows("lax", "one_minus_square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]"), tol=4,
+                        oracle=lambda x: 1 - x * x)),
+    *since("0.12", rows("lax", "polynomial", "f4[2,3]", "f8[3]", "bf[3]", "i4[3]", "c8[3]", grad=D, tol=16,
+                        oracle=_polynomial, call=_polynomials)),
     *table("log1p", *FLOATS, *COMPLEX, grad=(*DP, "c16[3]:positive")),
     *table("asin acos atanh", *FLOATS, *COMPLEX, "f4[5]:signed", grad=("f8[3]:signed", "c16[3]:positive")),
     *table("acosh", *FLOATS, *COMPLEX, "f4[5]:1..8", grad=("f8[3]:2..8", "c16[3]:positive")),

@@ -37,7 +37,7 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
     "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
     "xjax.experimental.mosaic": _KERNELS,
-    "xjax.experimental.multihost_utils": "xjax.distributed joins processes; functions over all of them are not here yet",
+    "xjax.experimental.multihost_utils": "functions over the processes that xjax.distributed joins are not here yet",
     "xjax.experimental.overlap": _METADATA,
     "xjax.experimental.pallas": _KERNELS,
     "xjax.experimental.profiler": "it reads profiles of GPUs for the compiler",
@@ -172,8 +172,8 @@ def reason(module: str, name: str) -> str | None:
 def as_markdown() -> str:
     """The tables for docs/left_out.md."""
     lines = ["# Names that are left out", "",
-             "Every public name of JAX 0.12, and of JAX 0.10.2, is there, but for these. A name that only one of them has "
-             "says so: \"0.12\" came with it, \"before 0.12\" went with it.", "",
+             "Every public name of JAX 0.12, and of JAX 0.10.2, is there, but for these. After a name that only one of "
+             "them has stands which: \"0.12\" came with it, \"before 0.12\" went with it.", "",
              *_table(("module", "names", "reason"), _rows()), "",
              "## Whole modules", "", *_table(("module", "reason"), _module_rows()), "",
              "## Names that JAX has given up", "",

@@ -37,7 +37,7 @@ def polynomial(x: Any, coeffs: Sequence[Any], *, unroll: int | None = None) -> A
     Array(34., dtype=float32, weak_type=True)
     """
     aval = typeof(x)
-    converted = [scalar_like(x, c) if not hasattr(c, "aval") and np.ndim(c) == 0 else convert_element_type(c, aval.dtype)
+    converted = [convert_element_type(c, aval.dtype) if hasattr(c, "aval") or np.ndim(c) else scalar_like(x, c)
                  for c in coeffs]
     if not converted:
         return full_like(x, 0)

@@ -89,8 +89,9 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
         return b.binary("stablehlo.multiply", logs, b.constant(1 / np.log(2), out.strong()))
     part = ShapedArray(out.shape, dtypes.finfo(out.dtype).dtype)
     factor = b.constant(1 / np.log(2), part)
-    re, im = (b.op(f"stablehlo.{name} {logs} : ({logs.type}) -> {tensor_type(part)}", part) for name in ("real", "imag"))
-    return _complex(b, out, b.binary("stablehlo.multiply", re, factor), b.binary("stablehlo.multiply", im, factor))
+    re, im = (b.binary("stablehlo.multiply", factor, b.op(
+        f"stablehlo.{name} {logs} : ({logs.type}) -> {tensor_type(part)}", part)) for name in ("real", "imag"))
+    return _complex(b, out, re, im)
 
 
 log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: div(dx, mul(x, log(scalar_like(x, 2)))))
@@ -269,7 +270,7 @@ def _asinh_slope(x: Any) -> Any:
 
 
 def _inverse_scale(size: Any) -> Any:
-    """1 / s, constant for derivatives, where s >= 1 is finite and ``(size / s) ** 2`` is, too, for every finite size."""
+    """1 / s, a constant for derivatives: s >= 1 is finite, and ``(size / s) ** 2`` is for every finite size."""
     exponent = dtypes.finfo(typeof(size).dtype).maxexp // 2
     scale = clamp(_one(size), mul(size, scalar_like(size, 2.0 ** (2 - exponent))),
                   scalar_like(size, 2.0 ** (exponent + 2)))

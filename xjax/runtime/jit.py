@@ -294,7 +294,7 @@ class Inline(enum.Enum):
     """What a call of a jitted function inside of another one is.
 
     JAX_EARLY: its operations, in the outer program; nothing is left of the call.
-    JAX_LATE, AUTO: a call in the program. Compiled, it is written in place where it occurs once; XLA inlines the others.
+    JAX_LATE, AUTO: a call in the program. For XLA it is written in place if it occurs once; XLA inlines the others.
     XLA_EARLY, XLA_LATE: hints to XLA's inliner, which are refused.
     """
 

@@ -261,8 +261,8 @@ def make_mesh(
     """
     axis_sizes = axis_shapes if axis_sizes is None else axis_sizes
     if axis_sizes is None or axis_names is None:
-        raise bad("make_mesh", "needs sizes and names of the axes", {"axis_sizes": axis_sizes, "axis_names": axis_names},
-                  'write make_mesh((4, 2), ("data", "model")).')
+        raise bad("make_mesh", "needs sizes and names of the axes",
+                  {"axis_sizes": axis_sizes, "axis_names": axis_names}, 'write make_mesh((4, 2), ("data", "model")).')
     _refuse_other_than_automatic("make_mesh", axis_types)
     chosen = list(backend.devices() if devices is None else devices)
     wanted = math.prod(axis_sizes)

@@ -175,8 +175,8 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
       has_aux: `fun` returns (value, aux) and the result is (value, vjp_function, aux).
       saveable_args: a bool, or a tree of bools that is a prefix of `primals`: False for arguments that the function
         must not keep. They are put back by assigning to its `args_res` before it is called (see `VJP`).
-      in_nzs: a tree like this; False for arguments whose tangents are zero: they get a cotangent of zeros. Which results
-        then have a zero tangent is known from the function's `out_nzs`.
+      in_nzs: a tree like this; False for arguments whose tangents are zero: they get a cotangent of zeros. The
+        function's attribute `out_nzs` says which results may have a tangent then.
 
     >>> y, back = xjax.vjp(xjax.numpy.sin, 0.0)
     >>> float(back(2.0)[0])
@@ -204,8 +204,8 @@ def _active(where: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> lis
 class _Linear:
     """A linearized function without its residuals.
 
-    Those are bound to it by `VJP` or `Partial`, as leaves of a tree: so the function can leave a transformed one, and be
-    what a `custom_vjp` rule keeps for its backward pass.
+    Those are bound to it by `VJP` or `Partial`, as leaves of a tree: so the function can leave a transformed one, and
+    be what a `custom_vjp` rule keeps for its backward pass.
     """
 
     def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, where: str):

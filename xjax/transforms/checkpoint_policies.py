@@ -11,7 +11,7 @@ from typing import Any
 
 from xjax.core import tree as trees
 from xjax.core.errors import bad, did_you_mean
-from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.primitive import Primitive
 from xjax.ops.checks import ANY
 from xjax.ops.dot import dot_general_p
 from xjax.ops.makers import unary
