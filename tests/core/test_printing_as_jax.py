@@ -64,6 +64,9 @@ class Rebuild:
 
     def bare_eqn(self, eqn):
         kept = {k: v for k, v in eqn.params.items() if k not in SHARDING_ONLY}
+        if "ft_in" in kept:                     # a scan of JAX 0.12 shows trees of its implementation: see left_out.md
+            kept |= counts_of_scan(kept.pop("ft_in"))
+            del kept["ft_out"]
         return eqn.replace(params={k: self._value(self.bare, v) for k, v in kept.items()})
 
     def ours(self, jaxpr):
@@ -86,6 +89,12 @@ class Rebuild:
         if isinstance(v, jex.Literal):
             return Literal(v.val, our_aval(v.aval))
         return self._once("var", v, lambda v: Var(our_aval(v.aval)))
+
+
+def counts_of_scan(inputs):
+    """Numbers of constants and of carried values, from the tree that has them."""
+    consts, carry, _ = map(list, inputs.unpack())
+    return {"num_carry": len(carry), "num_consts": len(consts)}
 
 
 def our_aval(aval):

@@ -93,6 +93,16 @@ class Jaxpr:
     def out_avals(self) -> tuple[ShapedArray, ...]:
         return tuple([v.aval for v in self.outvars])
 
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself: JAX 0.12 has one class for programs with and without constants, so callers ask either."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """None: its constants are not known."""
+        return []
+
     def replace(self, **changed: Any) -> Jaxpr:
         """The program with other `constvars`, `invars`, `eqns` or `outvars`."""
         return _changed(self, ("constvars", "invars", "eqns", "outvars"), changed)
