@@ -52,6 +52,9 @@ OTHERWISE = {
     "the gradient of a Python number is weakly typed, also of a complex one": ["jax.grad(lambda x: x.real)(1j)"],
     "a Python number takes the dtype of the value beside it":
         ["jax.jvp(lambda x: x**2,(3.,),(1,))", "jax.vjp(lambda x: x**2,3.)[1](1)", "jax.lax.add(jnp.ones(2),1)"],
+    "an array, where JAX hands on the user's own number": [
+        "jax.lax.scan(lambda c,x: (c,x), {'a':1.}, (jnp.arange(3),jnp.ones(3)))",
+        "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(0))", "jax.vjp(lambda x: {'a':x},2.)[1]({'a':1.})"],
     "as in NumPy": ["'a' in jnp.arange(3)", "jnp.trapezoid(jnp.array([1.,jnp.inf]))", "float(jnp.ones(1))",
                     "jnp.fix(-1.5)"],
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
