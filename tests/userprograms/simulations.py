@@ -135,7 +135,7 @@ def n_body_gravity(jax):
         r = jnp.sqrt(jnp.sum(d**2, -1) + jnp.eye(3))
         return -jnp.sum(jnp.triu(m[:, None] * m / r, k=1))
     force = -jax.grad(potential)(q)
-    return potential(q), force, force.sum(0), jnp.cross(q, force)
+    return potential(q), force, force.sum(0), jnp.cross(jnp.pad(q, ((0, 0), (0, 1))), force[:, [0, 1, 1]])
 
 
 def lennard_jones_with_periodic_box(jax):
