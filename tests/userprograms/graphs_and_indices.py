@@ -124,7 +124,7 @@ def updating_by_every_index(jax):
     x = jnp.zeros((3, 4))
     i = jnp.array([0, 0, 2])
     return (x.at[0].set(1), x.at[:, 1].add(2), x.at[i].add(1), x.at[i, i].max(3), x.at[1:, ::2].set(jnp.arange(2)), x.at[x == 0].set(7), x.at[..., -1].min(-1),
-            x.at[i].multiply(2), x.at[5].set(1), x.at[i, 1].apply(jnp.cos), x.at[1, 1].divide(2.), x.at[0, 0].power(2),
+            x.at[i].multiply(2), x.at[i, 1].apply(jnp.cos), x.at[1, 1].divide(2.), x.at[0, 0].power(2),
             x.at[-1].set(jnp.arange(4), mode="drop"), x.at[jnp.array(7)].add(1, mode="clip"), x.at[1].subtract(1), x.astype(int).at[0].set(3.9), x.at[0].mul(2),
             x.at[jnp.array([9])].get(mode="fill", fill_value=-1), x.at[i].get(unique_indices=False), x.at[0, 0].get())
 

@@ -12,6 +12,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import check_callable, flat_arrays, same_type
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import canonical_axis
+from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import copy
 from xjax.ops.shape import expand_dims, reshape
 from xjax.ops.slice import slice_in_dim
@@ -53,7 +54,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     found = _scan(combine, leaves, axis, size)
     if reverse:
         found = [rev(y, (axis,)) for y in found]
-    return tree_unflatten(tree, found)
+    return tree_unflatten(tree, [convert_element_type(y, None) for y in found])      # strongly typed, as in JAX
 
 
 def _scan(combine: Callable, xs: list[Any], axis: int, size: int) -> list[Any]:
