@@ -138,6 +138,7 @@ MISTAKES = [
     ("range(x)", TypeError, "only a 0-d integer array is an index"),
     # -- in place
     ("op.setitem(x, 0, 1)", TypeError, "x[0] = 1: arrays are immutable", "x.at[0].set(1)"),
+    ("op.setitem(x, 0, x[0] + 1)", TypeError, "x[0] = value", ".add(number) in place of +="),
     ("op.setitem(x, slice(None), 0)", TypeError, "x[:] = 0", "x.at[:].set(0)"),
     ("jax.jit(lambda x: op.setitem(x, 0, 1.))(x)", TypeError, "arrays are immutable", "x.at[0].set(1.0)"),
     ("op.delitem(x, 0)", TypeError, "del x[0]: arrays are immutable", "numpy.delete(x, 0"),
@@ -180,6 +181,7 @@ MISTAKES = [
     ("x.unsqueeze(0)", AttributeError, "no attribute 'unsqueeze'", "x[:, None]"),
     ("jax.jit(lambda x: x.exp())(x)", AttributeError, "no attribute 'exp'", "use xjax.numpy.exp(x)."),
     ("jax.config.update('jax_enable_x46', True)", AttributeError, "jax_enable_x46", "did you mean 'jax_enable_x64'?"),
+    ("jax.config.jax_enable_x46", AttributeError, "jax_enable_x46", "did you mean 'jax_enable_x64'?"),
     # -- arguments of NumPy's functions
     ("jnp.zeros(None)", TypeError, "numpy.zeros: `shape` must be an integer or a sequence of integers", "None"),
     ("jnp.zeros(2, 3)", TypeError, "numpy.zeros: 3 is not a dtype", "(2, 3)"),
@@ -206,6 +208,7 @@ MISTAKES = [
     ("jnp.reshape(x, (2, 2))", TypeError, "cannot turn 3 elements into shape (2, 2)"),
     ("x.reshape(2, -1)", TypeError, "cannot turn 3 elements"),
     ("jnp.sum(x, axis=1)", ValueError, "numpy.sum: `axis` 1 is out of bounds"),
+    ("jnp.max(1, 2)", ValueError, "numpy.max: `axis` 2", "maximum(x, y) compares two values"),
     ("jnp.max(x, x)", TypeError, "numpy.max: `axis` must be an integer", "f32[3]", "maximum(x, y)"),
     ("jnp.concatenate(x, x)", ValueError, "numpy.concatenate", "concatenate([x, y])"),
     ("jnp.stack(x, x)", TypeError, "numpy.stack: `axis` must be an integer", "[x, y]"),
@@ -217,6 +220,8 @@ MISTAKES = [
     ("jnp.tile(x, 2.)", TypeError, "numpy.tile: `reps` must be an integer", "pass 2"),
     ("jnp.repeat(x, jnp.arange(2))", ValueError, "numpy.repeat: `repeats`", "pass 3 numbers"),
     ("jnp.linspace(0, 1, 2.5)", TypeError, "numpy.linspace: `num` must be an integer", "2.5"),
+    ("jnp.fft.fft('a')", TypeError, "numpy.fft.fft", "requires an array"),
+    ("jnp.eye(2.)", TypeError, "numpy.eye: `N` must be an integer", "pass 2"),
     ("jnp.linalg.inv(jnp.ones((2, 3)))", ValueError, "numpy.linalg.inv", "f32[2,3]"),
     ("jnp.take(x, 1.)", TypeError, "numpy.take: the indices must be integers"),
     # -- random keys
@@ -243,6 +248,8 @@ MISTAKES = [
     ("lax.cond(x > 0, lambda: 1, lambda: 2)", TypeError, "the predicate must be a scalar", "bool[3]", "numpy.where"),
     ("lax.switch(0, lambda: 1)", TypeError, "switch: `branches` must be a sequence", "[f, g]"),
     ("lax.dynamic_slice(x, 0, (2,))", TypeError, "lax.dynamic_slice: `start_indices` must be a sequence"),
+    ("lax.expand_dims(x, 0)", TypeError, "lax.expand_dims: `dimensions` must be a sequence", "(3,)"),
+    ("jax.ShapeDtypeStruct(3, 'float32')", TypeError, "ShapeDtypeStruct: `shape` must be a sequence"),
     ("lax.psum(x, 'i')", NameError, "unbound axis name: i", "axis_name='i'"),
     # -- transforms
     ("jax.vmap(lambda x, y: x)(x, jnp.ones(2))", ValueError, "inconsistent sizes", "x: f32[3]", "y: f32[2]"),

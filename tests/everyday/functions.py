@@ -420,4 +420,10 @@ jax.tree.unflatten(jax.tree.structure([0,0]),[1,2,3])
 jax.tree_util.tree_flatten_with_path({'a':[1]})[0]
 jax.tree_util.Partial(lambda x,y: x+y,1)(2)
 jax.flatten_util.ravel_pytree({'a':jnp.ones(2),'b':1.})[0]
+jax.vmap(lambda x,f: f(x), in_axes=(0,None))(jnp.arange(3.), jnp.sin)
+jax.jit(jax.vmap(lambda x,s: x, in_axes=(0,None)), static_argnums=1)(jnp.arange(3.), 'a')
+'ab'*jnp.array(2)
+jnp.ones(2)==range(2)
+jnp.ones(2)!=jnp.sin
+f"{jnp.float32(2)}"
 """.strip().split("\n")

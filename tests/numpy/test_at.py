@@ -206,7 +206,7 @@ def test_vmap():
 
 def test_messages_of_misuse():
     x = jnp.zeros(3)
-    with pytest.raises(AttributeError, match=r"Write x\.at\[\.\.\.\]\.set"):
+    with pytest.raises(AttributeError, match=r"write x\.at\[index\]\.set"):
         x.at.set(0, 1.0)
     with pytest.raises(AttributeError, match="did you mean 'subtract'"):
         x.at[0].substract(1.0)

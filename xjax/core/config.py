@@ -56,6 +56,9 @@ class Config(threading.local):
             exc=AttributeError,
         )
 
+    def __getattr__(self, name: str) -> Any:
+        raise _unknown(name, "config")
+
     def __repr__(self) -> str:
         lines = [f"  jax_{name} = {getattr(self, name)!r}" for name in OPTIONS]
         return "\n".join(["xjax options:", *lines])

@@ -19,7 +19,7 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
 from xjax.numpy.selection import operand
-from xjax.ops.checks import canonical_axes, static_int
+from xjax.ops.checks import canonical_axes, is_single, static_int
 from xjax.runtime.jit import jit
 
 # A column whose weights sum to less than this lies outside the image.
@@ -221,7 +221,7 @@ def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[
 
 
 def _shape(where: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    shape = tuple(static_int(n, "shape", where) for n in shape)
+    shape = tuple(static_int(n, "shape", where) for n in ((shape,) if is_single(shape) else shape))
     if len(shape) != image.ndim or any(n < 0 or (n and not m) for n, m in zip(shape, image.shape, strict=False)):
         raise bad(where, "the shape does not fit the image", given={"image": typeof(image), "shape": str(shape)},
                   fix="pass a size for each axis, those of batch and channels too; an axis without pixels stays so.",

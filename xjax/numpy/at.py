@@ -283,7 +283,7 @@ def immutable(x: Any, index: Any, value: Any = None, deletes: bool = False) -> E
         return bad(f"del x[{where}]", "arrays are immutable", given, f"y = xjax.numpy.delete(x, {where}, axis=0).")
     text = _value_text(value)
     return bad(f"x[{where}] = {text}", "arrays are immutable: assignment cannot change one", given,
-               f"y = x.at[{where}].set({text}), or .add({text}) in place of +=.")
+               f"y = x.at[{where}].set({text}){', or .add(number) in place of +=' * (text == 'value')}.")
 
 
 def _value_text(value: Any) -> str:

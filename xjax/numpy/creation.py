@@ -433,7 +433,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
     where = "numpy.eye"
-    shape = as_shape((N, N if M is None else M), where)
+    shape = as_shape((static_int(N, "N", where), static_int(N if M is None else M, "M", where)), where)
     if isinstance(k, float):
         raise bad(where, "`k` must be an integer", given={"k": k}, fix="pass int(k).", exc=ValueError)
     out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, where))

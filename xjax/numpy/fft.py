@@ -18,7 +18,7 @@ from xjax.core.public import attributes_of
 from xjax.numpy.composed import conjugate
 from xjax.numpy.creation import asarray
 from xjax.numpy.manipulate import moveaxis, roll
-from xjax.numpy.promote import as_dtype, cast, default_float, promote_inexact
+from xjax.numpy.promote import as_dtype, aval_of, cast, default_float, promote_inexact
 from xjax.numpy.selection import refuse_complex
 from xjax.numpy.ufuncs import to_array_like, true_divide
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
@@ -105,7 +105,7 @@ def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Ca
 
     @one_launch
     def transform(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-        axes = (canonical_axis(axis, np.ndim(a), where),)
+        axes = (canonical_axis(axis, aval_of(where, a).ndim, where),)
         s = None if n is None else (n,)
         if not hermitian:
             return _transform(where, kind, a, s, axes, norm)

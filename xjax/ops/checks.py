@@ -92,14 +92,25 @@ def _not_static(value: Any, name: str, where: str) -> Exception:
     return bad(where, f"`{name}` {what}", given={name: value if hasattr(value, "aval") else repr(value)}, fix=fix)
 
 
+_COMPARES_TWO = {f"numpy.{name}": f" numpy.{name}imum(x, y) compares two values." for name in ("max", "min")}
+
+
 def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
     """Axis in [0, ndim) from one that may count from the end."""
     axis = static_int(axis, name, where)
     if not -ndim <= axis < ndim:
         raise bad(where, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
-                  fix=f"use a value from {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.",
+                  fix=(f"use a value from {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.")
+                  + _COMPARES_TWO.get(where, ""),
                   exc=ValueError)
     return axis % ndim
+
+
+def check_sequence(where: str, name: str, x: Any) -> None:
+    """Raise TypeError for one number where several are needed: ``expand_dims(x, 0)``."""
+    if is_single(x):
+        raise bad(where, f"`{name}` must be a sequence", given={name: x if hasattr(x, "aval") else repr(x)},
+                  fix="pass a tuple, such as (3,).")
 
 
 def is_single(x: Any) -> bool:

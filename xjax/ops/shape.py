@@ -13,7 +13,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, static_int
+from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, check_sequence, static_int
 
 
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
@@ -89,6 +89,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     """`array` with axes of size 1 inserted, so that they stand at `dimensions` of the result."""
+    check_sequence("lax.expand_dims", "dimensions", dimensions)
     aval = typeof(array)
     rank = aval.ndim + len(dimensions)
     new = set(canonical_axes(dimensions, rank, "lax.expand_dims", "dimensions"))

@@ -20,7 +20,7 @@ from xjax.ops.arrange import (
     jointly_linear,
     slice_text,
 )
-from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, static_int
+from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, check_sequence, static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, sub
@@ -34,6 +34,7 @@ from xjax.ops.zeros import full_of, instantiate, zeros_of
 
 
 def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
+    check_sequence(where, name, values)
     return tuple(static_int(v, name, where) for v in values)
 
 
@@ -225,9 +226,7 @@ def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequenc
             raise bad(where, f"`start_indices` must have one entry for each of the {len(shape)} axes",
                       given={"start_indices": indices}, fix="pass a sequence of scalars, or an array int[ndim].")
         indices = [squeeze(slice(indices, (i,), (i + 1,), (1,)), (0,)) for i in range(len(shape))]
-    elif not isinstance(indices, Sequence):
-        raise bad(where, "`start_indices` must be a sequence", given={"start_indices": repr(indices)},
-                  fix=f"pass one start for each of the {len(shape)} axes, as a tuple.")
+    check_sequence(where, "start_indices", indices)
     allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else list(allow_negative)
     if len(indices) != len(shape) or len(allowed) != len(shape):
         raise bad(where, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",

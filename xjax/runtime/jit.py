@@ -29,10 +29,11 @@ from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import Executable, Options, as_options, launch_error, program_executable
 from xjax.runtime.jit_primitive import jit_p
+from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watched_call
-from xjax.runtime.xla import XlaRuntimeError
+from xjax.runtime.xla import Device, XlaRuntimeError
 
 _type_and_place = operator.attrgetter("aval", "sharding")
 _buffer = operator.attrgetter("_buf")
@@ -357,6 +358,9 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         raise bad("jit", "takes a device or a backend, not both", given={"device": device, "backend": backend},
                   fix="pass the device alone.", exc=ValueError)
     where = f"jit `{function_name(fun)}`"
+    if device is not None and not isinstance(device, (Device, Sharding)):
+        raise bad(where, f"`device` must be a device, not a {type(device).__name__}", given={"device": repr(device)},
+                  fix="pass one of xjax.devices(), or the name of a platform as `backend`.")
     shardings = None
     if in_shardings is not None or out_shardings is not None:
         if device is not None or backend is not None:

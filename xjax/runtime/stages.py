@@ -14,6 +14,7 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
+from xjax.ops.checks import check_sequence
 from xjax.runtime import xla
 from xjax.runtime.array import default_sharding, to_array
 from xjax.runtime.executable import (
@@ -39,6 +40,7 @@ class ShapeDtypeStruct:
     __slots__ = ("_type", "sharding")
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None):
+        check_sequence("ShapeDtypeStruct", "shape", shape)
         self._type = ShapedArray(tuple(shape), dtypes.canonicalize_dtype(dtype, allow_extended=True), weak_type)
         self.sharding = sharding
 
