@@ -217,7 +217,7 @@ MISTAKES = [
     ("jnp.where(x > 0, 1)", TypeError, "numpy.where", "where(condition, x, y)"),
     ("jnp.einsum('ij,jk->ik', x, x)", ValueError, "does not fit an operand with 1 axes"),
     ("jnp.split(x, 2)", ValueError, "numpy.split", "array_split"),
-    ("jnp.tile(x, 2.)", TypeError, "numpy.tile: `reps` must be an integer", "pass 2"),
+    ("jnp.tile(x, 2.5)", TypeError, "numpy.tile: `reps` must be an integer", "2.5"),
     ("jnp.repeat(x, jnp.arange(2))", ValueError, "numpy.repeat: `repeats`", "pass 3 numbers"),
     ("jnp.linspace(0, 1, 2.5)", TypeError, "numpy.linspace: `num` must be an integer", "2.5"),
     ("jnp.fft.fft('a')", TypeError, "numpy.fft.fft", "requires an array"),
