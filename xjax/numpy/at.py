@@ -214,11 +214,21 @@ def _known_values(x: Any, values: Any, name: str) -> Any:
             raise bad(f"x.at[...].{name}", "the values are no array", given={"values": repr(values)[:80]},
                       fix="build them with numpy.array or numpy.stack.")
         values = values.astype(dtypes.canonicalize_dtype(values.dtype))
+    values = _unsigned(values, typeof(x).dtype)
     aval, given = typeof(x), typeof(values)
     if lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
         warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of "
              "x, which may lose information; convert them with values.astype(x.dtype).", FutureWarning)
     return values
+
+
+def _unsigned(values: Any, dtype: np.dtype) -> Any:
+    """Host integers beyond int32 in the unsigned dtype of `x`, if that holds them; all others as they are."""
+    if not dtypes.is_unsigned(dtype) or not isinstance(values, (int, np.integer, np.ndarray)) or not np.size(values):
+        return values
+    default = dtypes.iinfo(dtypes.canonicalize_dtype(int))
+    low, high = int(np.min(values)), int(np.max(values))
+    return np.asarray(values, dtype) if low >= 0 and int(default.max) < high <= int(dtypes.iinfo(dtype).max) else values
 
 
 def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.lax.while_loop import while_loop
-from xjax.numpy.composed import remainder
+from xjax.numpy.composed import ldexp, remainder
 from xjax.numpy.manipulate import moveaxis, ravel, reshape
 from xjax.numpy.promote import broadcast, to_inexact, to_numeric
 from xjax.numpy.reductions import any as any_true
@@ -21,7 +21,7 @@ from xjax.ops.bitwise import bitwise_and, bitwise_or, clz, shift_left, shift_rig
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.compare import eq, gt, ne, select
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
-from xjax.ops.elementwise import add, div, is_finite, mul, sub
+from xjax.ops.elementwise import add, div, is_finite, mul, neg, sub
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
@@ -29,6 +29,7 @@ from xjax.ops.piecewise import min as lax_min
 from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.transforms.custom_jvp import custom_jvp
 
 # -- divisors -----------------------------------------------------------------------------------------------------
 
@@ -167,7 +168,8 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     """(m, e) with ``x = m * 2**e`` and ``0.5 <= |m| < 1``, element-wise; exact for subnormal numbers too.
 
     Args: x: real[...]; integers become floats.
-    Returns: m: float[...], e: int32[...]; 0, nan and infinities are their own m, with e = 0.
+    Returns: m: float[...], e: int32[...]; 0, nan and infinities are their own m, with e = 0. The derivative of m is
+      2**-e.
 
     >>> frexp(np.float32(-3.5))
     (Array(-0.875, dtype=float32), Array(2, dtype=int32))
@@ -189,7 +191,19 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     mantissa = bitcast_convert_type(bitwise_or(bitwise_or(sign, half), fraction), x.dtype)
     magnitude = bitwise_and(bits, form.magnitude_mask)
     plain = bitwise_and(is_finite(x), ne(magnitude, form.number(0)))
-    return choose(plain, mantissa, x), choose(plain, select(is_subnormal, small, field), np.int32(0))
+    exponent = choose(plain, select(is_subnormal, small, field), np.int32(0))
+    return _mantissa(x, choose(plain, mantissa, x), exponent), exponent
+
+
+@custom_jvp
+def _mantissa(x: Any, mantissa: Any, exponent: Any) -> Any:
+    """`mantissa`, which was made of bits, with the derivative of ``x * 2**-exponent``."""
+    return mantissa
+
+
+@_mantissa.defjvp
+def _mantissa_jvp(primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    return _mantissa(*primals), ldexp(tangents[0], neg(primals[2]))
 
 
 @one_launch

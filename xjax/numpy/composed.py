@@ -14,6 +14,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import typeof
 from xjax.numpy.promote import (
     array_likes,
     aval_of,
@@ -29,9 +30,9 @@ from xjax.numpy.selection import choose, operand, operands, refuse_complex
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import bitwise as bits
 from xjax.ops import complex_numbers, transcendental
-from xjax.ops.compare import eq, gt, lt, ne
+from xjax.ops.compare import eq, ge, gt, lt, ne
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add, div, floor, integer_pow, mul, neg, sub
+from xjax.ops.elementwise import add, ceil, div, floor, integer_pow, mul, neg, sub
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.elementwise import square as lax_square
 from xjax.ops.makers import filled_like, scalar_like
@@ -200,46 +201,66 @@ def _of_parts(function: Callable, x: Any) -> Any:
 
 @one_launch(arrays=2)
 def logaddexp(x1: Any, x2: Any, /) -> Any:
-    """``log(exp(x1) + exp(x2))``, element-wise, without overflow."""
-    return _logaddexp(*_real_pair("numpy.logaddexp", x1, x2))
+    """``log(exp(x1) + exp(x2))``, element-wise, without overflow; imaginary parts are in (-pi, pi]."""
+    return _logaddexp(*_pair("numpy.logaddexp", x1, x2))
 
 
 @one_launch(arrays=2)
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
-    """``log2(2**x1 + 2**x2)``, element-wise, without overflow."""
-    return _logaddexp2(*_real_pair("numpy.logaddexp2", x1, x2))
+    """``log2(2**x1 + 2**x2)``, element-wise, without overflow; of complex numbers the branch of `log2`."""
+    return _logaddexp2(*_pair("numpy.logaddexp2", x1, x2))
 
 
-def _real_pair(where: str, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Two real floats of one shape."""
+def _pair(where: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Two floats or complex numbers of one shape."""
     x1, x2 = operands(where, x1, x2, to=to_inexact)
-    refuse_complex(where, x1)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     return expand_to(where, x1, shape), expand_to(where, x2, shape)
 
 
 @custom_jvp
 def _logaddexp(x1: Any, x2: Any) -> Any:
-    return _log_of_sum(x1, x2, exp, log1p)
+    return _log_of_sum(x1, x2, 1.0)
 
 
 @custom_jvp
 def _logaddexp2(x1: Any, x2: Any) -> Any:
-    return _log_of_sum(x1, x2, transcendental.exp2, lambda x: mul(log1p(x), scalar_like(x, 1 / math.log(2))))
+    return _log_of_sum(x1, x2, math.log(2))
 
 
-def _log_of_sum(x1: Any, x2: Any, exponential: Callable, logarithm: Callable) -> Any:
+def _log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
+    """The logarithm of the sum of powers of a base whose own logarithm is `unit`."""
+    if dtypes.is_complex(typeof(x1).dtype):
+        return _complex_log_of_sum(x1, x2, unit)
     delta = sub(x1, x2)
-    larger = add(lax_max(x1, x2), logarithm(exponential(neg(lax_abs(delta)))))
+    larger = add(lax_max(x1, x2), _log1p(_power(neg(lax_abs(delta)), unit), unit))
     # Equal infinities have no difference: their sum is what they are.
     return choose(ne(delta, delta), add(x1, x2), larger)
 
 
-def _log_of_sum_jvp(function: Callable, exponential: Callable) -> Callable:
+def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
+    """The term with the larger real part is factored out."""
+    first = ge(real(x1), real(x2))
+    large, small = choose(first, x1, x2), choose(first, x2, x1)
+    found = add(large, _log1p(_power(sub(small, large), unit), unit))
+    angle, turn = imag(found), 2 * math.pi / unit               # moved into (-turn / 2, turn / 2]
+    turns = ceil(sub(div(angle, scalar_like(angle, turn)), scalar_like(angle, 0.5)))
+    return complex_numbers.complex(real(found), sub(angle, mul(turns, scalar_like(angle, turn))))
+
+
+def _power(x: Any, unit: float) -> Any:
+    return exp(x) if unit == 1 else transcendental.exp2(x)
+
+
+def _log1p(x: Any, unit: float) -> Any:
+    return log1p(x) if unit == 1 else mul(log1p(x), scalar_like(x, 1 / unit))
+
+
+def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
     """Each argument's share of the sum is its weight: right where both are equal, too, and the terms have kinks."""
     def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
         y = function(*primals)
-        shares = [mul(dx, exponential(sub(_without_inf(x), _without_inf(y))))
+        shares = [mul(dx, _power(sub(_without_inf(x), _without_inf(y)), unit))
                   for x, dx in zip(primals, tangents, strict=True)]
         return y, add(*shares)
 
@@ -251,8 +272,8 @@ def _without_inf(x: Any) -> Any:
     return choose(eq(x, float("inf")), filled_like(x, 0), x)
 
 
-_logaddexp.defjvp(_log_of_sum_jvp(_logaddexp, exp))
-_logaddexp2.defjvp(_log_of_sum_jvp(_logaddexp2, transcendental.exp2))
+_logaddexp.defjvp(_log_of_sum_jvp(_logaddexp, 1.0))
+_logaddexp2.defjvp(_log_of_sum_jvp(_logaddexp2, math.log(2)))
 
 
 # -- geometry -----------------------------------------------------------------------------------------------------

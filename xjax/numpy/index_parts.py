@@ -295,7 +295,8 @@ def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], s
         behind = sum(map(axes_taken, items[next(k for k, item in enumerate(items) if item is Ellipsis) + 1:]))
         first = len(shape) - behind + sum(map(axes_taken, before[dots + 1:]))
     expected = shape[first:first + mask.ndim]
-    if mask.shape != expected:
+    # A mask without elements selects nothing from axes of any size.
+    if len(expected) != mask.ndim or any(m not in (0, n) for m, n in zip(mask.shape, expected, strict=True)):
         raise bad("index", "a boolean mask must have the shape of the axes that it selects from",
                   given={"mask": f"bool{list(mask.shape)}", "axes": f"{list(expected)} of shape {shape}"},
                   fix="build the mask from the array itself, as in x[x > 0].", exc=IndexError)

@@ -41,7 +41,7 @@ from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.scatter import scatter_add
-from xjax.ops.shape import broadcast_in_dim, expand_dims
+from xjax.ops.shape import broadcast_in_dim, expand_dims, transpose
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.sort import sort as lax_sort
@@ -55,8 +55,9 @@ from xjax.runtime.one_launch import one_launch
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """Weighted mean over `axis` (default: all axes).
 
-    Args: weights: of the shape of `a`, or a vector along one axis; returned: whether to give (mean, sum of weights).
-    Raises: TypeError or ValueError if the weights do not fit.
+    Args: weights: of the shape of `a`, or of that of the axes in `axis`, in their order; returned: whether to give
+      (mean, sum of weights).
+    Raises: ValueError if the weights do not fit.
     """
     where = "numpy.average"
     a = to_array_like(where, a)
@@ -66,18 +67,21 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return (out, broadcast_to(cast(where, count, out.dtype), out.shape)) if returned else out
     a, weights = (to_array_like(where, x) for x in promote_inexact(where, a, weights))
     if weights.shape != a.shape:
-        if axis is None or weights.ndim != 1:
-            raise bad(where, "weights of another shape must be a vector along one `axis`",
-                      given={"a": a.aval, "weights": weights.aval, "axis": axis}, fix="pass axis=....",
-                      exc=ValueError if axis is None else TypeError)
-        d = canonical_axis(axis, a.ndim, where)
-        if weights.shape[0] != a.shape[d]:
-            raise bad(where, f"there are {weights.shape[0]} weights for {a.shape[d]} elements", given={"a": a.aval},
-                      fix="pass one weight for each element along the axis.", exc=ValueError)
-        weights = broadcast_in_dim(weights, a.shape, (d,))
+        weights = _weights_along(where, weights, a, axis)
     scale = total(weights, axis, keepdims=keepdims)
     out = div(total(mul(a, weights), axis, keepdims=keepdims), scale)
     return (out, scale) if returned else out
+
+
+def _weights_along(where: str, weights: Any, a: Any, axis: Any) -> Any:
+    """Weights whose axis k is along axis `axis[k]` of `a`, in the shape of `a`."""
+    axes = () if axis is None else canonical_axes(axis, a.ndim, where)
+    if axis is None or weights.shape != tuple(a.shape[d] for d in axes):
+        raise bad(where, "the weights have neither the shape of `a` nor that of its averaged axes",
+                  given={"a": a.aval, "weights": weights.aval, "axis": axis},
+                  fix="pass `axis`, and weights of the sizes of these axes in this order.", exc=ValueError)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    return broadcast_in_dim(transpose(weights, order), a.shape, sorted(axes))
 
 
 # -- quantiles ----------------------------------------------------------------------------------------------------

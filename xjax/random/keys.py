@@ -29,21 +29,23 @@ _MASK = 0xFFFFFFFF
 Key = NewType("Key", Array)
 
 
-def key(seed: Any, *, impl: Any = None) -> Any:
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """A typed key from an integer.
 
     Args:
       seed: an integer; it takes the width of an integer array, so that without jax_enable_x64 only its lower 32 bits
         count.
       impl: the generator: "threefry2x32", "rbg", "unsafe_rbg" or a dtype of keys; None: jax_default_prng_impl.
+      dtype: the dtype of the key, such as that of another key, in place of `impl`.
     Returns: key[], an array whose dtype is `key_dtype(impl)`.
-    Raises: TypeError if the seed is no integer or not a scalar; OverflowError beyond 64 bits.
+    Raises: TypeError if the seed is no integer or not a scalar; OverflowError beyond 64 bits; ValueError if both `impl`
+      and `dtype` are given.
 
     >>> key(7)
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    kind = _kind("key", impl)
+    kind = _chosen("key", impl, dtype)
     return wrap_words("key", _seeded("key", seed, kind), kind)
 
 
@@ -67,6 +69,14 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     key<rbg>
     """
     return KEY_TYPES[_kind("key_dtype", impl_spec).name]
+
+
+def _chosen(where: str, impl: Any, dtype: Any) -> KeyKind:
+    """The generator that one of the two names."""
+    if impl is not None and dtype is not None:
+        raise bad(f"random.{where}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
+                  fix="leave `impl` out.", exc=ValueError)
+    return _kind(where, impl if dtype is None else dtype)
 
 
 def _kind(where: str, impl: Any) -> KeyKind:
@@ -187,9 +197,9 @@ def key_data(keys: Any) -> Any:
     return unwrap_keys(check_key("key_data", keys, batched=True))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
-    """Typed keys from their words, uint32[..., n]: the inverse of `key_data`."""
-    return wrap_words("wrap_key_data", key_bits_array, _kind("wrap_key_data", impl))
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """Typed keys from their words, uint32[..., n]: the inverse of `key_data`. `impl`, `dtype`: as for `key`."""
+    return wrap_words("wrap_key_data", key_bits_array, _chosen("wrap_key_data", impl, dtype))
 
 
 def key_impl(keys: Any) -> str:

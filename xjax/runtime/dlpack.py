@@ -39,8 +39,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not isinstance(x, Array) and int(x.__dlpack_device__()[0]) != _HOST:
         raise bad(where, "the array does not lie in host memory", given={"type": type(x).__name__},
                   fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
-    value = _on_host(x)
     sharding = default_sharding() if device is None else on(device)
+    if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
+        raise bad(where, "copy=False, but the array has to be copied to another device",
+                  given={"from": str(x.sharding), "to": str(sharding)}, fix="pass copy=None.", exc=ValueError)
+    value = _on_host(x)
     shareable = (value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
                  and sharding.devices[0].platform == "cpu")
     if copy is False and not (shareable and value.ctypes.data % _ALIGNMENT == 0):
