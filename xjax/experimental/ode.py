@@ -7,6 +7,7 @@ so it stores the solution at the times asked for and nothing of the steps betwee
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -133,9 +134,11 @@ def _solve(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> 
     def slope(y: Any, t: Any) -> Any:
         return func(y, t, *args)
 
+    most_steps = math.ceil(min(options.mxstep, np.iinfo(np.int32).max))
+
     def go_to(s: _State, target: Any) -> tuple[_State, Any]:
         def goes_on(s: _State) -> Any:                  # the second condition ends what NaN or a pole has stopped
-            return (s.t < target) & (s.t + s.size > s.t) & (s.steps < options.mxstep)
+            return (s.t < target) & (s.t + s.size > s.t) & (s.steps < most_steps)
 
         s = lax.while_loop(goes_on, lambda s: _step(slope, options, s), s._replace(steps=np.int32(0)))
         inside = (s.t_before <= target) & (target <= s.t)
@@ -169,7 +172,7 @@ def _between(s: _State, t: Any) -> Any:
     """The solution at a time within the last step."""
     whole = s.t - s.t_before
     share = jnp.where(whole > 0, (t - s.t_before) / jnp.where(whole > 0, whole, 1), 0)
-    weights = _dot(_like(_INSIDE, s.y), _like(share ** np.arange(1, 5), s.y))
+    weights = _dot(_like(_INSIDE, s.y), _like(share ** np.arange(1, 5, dtype=share.dtype), s.y))
     return s.y_before + _like(whole, s.y) * _dot(weights, s.slopes)
 
 

@@ -17,7 +17,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
 from xjax.core.types import typeof
-from xjax.numpy.promote import promote_inexact
+from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axes, is_single, static_int
 from xjax.runtime.jit import jit
@@ -100,6 +100,7 @@ _KERNELS = {
 
 # -- weights --------------------------------------------------------------------------------------------------------
 
+@library_rules
 def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool) -> Any:
     """Weights [old, new] of one axis, in the dtype of `scale` and `translation`."""
     dtype = jnp.result_type(scale, translation)

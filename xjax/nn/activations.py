@@ -11,9 +11,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
-from xjax.numpy.promote import array_like, promote_inexact
+from xjax.numpy.promote import array_like, cast, default_float, library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis
 from xjax.runtime.jit import Inline, jit
@@ -40,6 +41,7 @@ relu.defjvps(lambda dx, y, x: _where_inside(dx, x > 0))
 
 @custom_jvp
 @jit
+@library_rules
 def relu6(x: Any) -> Any:
     """``min(max(x, 0), 6)``, element-wise. Its derivative at 0 and 6 is 0."""
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
@@ -56,6 +58,8 @@ def _where_inside(dx: Any, inside: Any) -> Any:
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     """x where x >= 0, else ``negative_slope * x``, element-wise."""
     x = operand("nn.leaky_relu", x)
+    if not dtypes.is_inexact(x.dtype):
+        x = cast("nn.leaky_relu", x, default_float(), weak_type=True)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -209,6 +213,7 @@ def _glu(x: Any, axis: int) -> Any:
 
 @custom_jvp
 @jit
+@library_rules
 def log1mexp(x: Any) -> Any:
     """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""
     x = operand("nn.log1mexp", x)

@@ -14,7 +14,7 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad, warn
 from xjax.nn.logsumexp import Axis, exponent_shift
-from xjax.numpy.promote import array_like
+from xjax.numpy.promote import array_like, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.runtime.jit import Inline, jit
@@ -73,7 +73,7 @@ def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     x = operand("nn.log_softmax", x)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
-    shifted = x - exponent_shift("nn.log_softmax", x, axis)
+    shifted, = promote_inexact("nn.log_softmax", x - exponent_shift("nn.log_softmax", x, axis))
     y = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
     return y if where is None else jnp.where(where, y, -np.inf)
 

@@ -18,6 +18,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import (
     array_likes,
     aval_of,
+    check_mixed,
     default_float,
     expand_to,
     promote,
@@ -142,6 +143,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     x1, x2 = promote_shapes(where, *array_likes(where, (x1, x2)))
     inexact = [dtypes.is_inexact(aval_of(where, x).dtype) for x in (x1, x2)]
     if inexact == [True, False] and dtypes.is_int(aval_of(where, x2).dtype):
+        check_mixed(where, x1, x2)
         return lax_pow(operand(where, x1), x2)          # an integer exponent keeps the derivative at 0 exact
     if inexact == [False, False]:
         return _integer_power(*operands(where, x1, x2, to=to_numeric))

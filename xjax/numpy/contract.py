@@ -17,7 +17,7 @@ from xjax.core.errors import bad
 from xjax.core.promotion import lattice_join
 from xjax.numpy.composed import conjugate
 from xjax.numpy.einsum_parse import Labels, parse_einsum
-from xjax.numpy.promote import as_dtype, aval_of, promote, shape_of
+from xjax.numpy.promote import as_dtype, aval_of, check_ranks, promote, shape_of
 from xjax.numpy.reductions import sum
 from xjax.numpy.selection import operand
 from xjax.numpy.creation import near_diagonal
@@ -176,6 +176,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     i, j = canonical_axis(axis, x1.ndim, where), canonical_axis(axis, x2.ndim, where)
     if x1.shape[i] != x2.shape[j]:
         raise _mismatch(where, x1, x2, i, j, ["x1", "x2"])
+    check_ranks(where, [x1.shape, x2.shape])
     rows, columns = expand_dims(move_axis(conjugate(x1), i, x1.ndim - 1), (x1.ndim - 1,)), move_axis(x2, j, x2.ndim - 1)
     out = matmul(rows, expand_dims(columns, (x2.ndim,)), precision=precision,
                  preferred_element_type=preferred_element_type)

@@ -44,7 +44,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         w = _weights(where, w, y)
         powers, y = multiply(powers, expand_dims(w, 1)), multiply(y, w if y.ndim == 1 else expand_dims(w, 1))
     scale = sqrt(total(square(powers), axis=0))             # columns of one length make the system well conditioned
-    powers = divide(powers, scale)
+    powers = divide(powers, expand_dims(scale, 0))
     found, residuals, rank, s = lstsq(powers, y, rcond)
     found = divide(found, scale if y.ndim == 1 else expand_dims(scale, 1))
     if full:

@@ -29,9 +29,8 @@ def _arrays(where: str, arrays: Any, dtype: Any = None) -> list[Any]:
     arrays = list(arrays)
     if not arrays:
         raise _nothing(where)
-    found = promote(where, *array_likes(where, arrays))
-    if dtype is not None:
-        found = [convert_element_type(x, dtype) for x in found]
+    found = array_likes(where, arrays)
+    found = promote(where, *found) if dtype is None else [convert_element_type(x, dtype) for x in found]
     return [x if hasattr(x, "aval") else asarray(x) for x in found]
 
 

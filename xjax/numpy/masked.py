@@ -10,7 +10,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.index_parts import known_mask
-from xjax.numpy.promote import cast
+from xjax.numpy.promote import cast, check_mixed
 from xjax.numpy.searching import nonzero
 from xjax.numpy.selection import operand, refuse_out
 from xjax.numpy.take import refuse_inplace, take
@@ -68,6 +68,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     where = "numpy.place"
     refuse_inplace(where, inplace)
     arr, mask, vals = operand(where, arr), _as_mask(where, mask), operand(where, vals)
+    check_mixed(where, arr, vals)
     count = typeof(arr).size
     if typeof(mask).size != count or not typeof(vals).size:
         raise bad(where, "the mask must have the size of the array, and there must be values",

@@ -10,7 +10,7 @@ from xjax.core.errors import bad
 from xjax.numpy.composed import power
 from xjax.numpy.creation import asarray, below_diagonal, tri
 from xjax.numpy.manipulate import moveaxis, ravel
-from xjax.numpy.promote import default_int
+from xjax.numpy.promote import default_int, library_rules
 from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import broadcasted_iota
@@ -119,7 +119,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
         raise bad(where, "takes a vector", given={"x": x.aval}, fix="use x.ravel().", exc=ValueError)
     n = x.shape[0] if N is None else static_int(N, "N", where)
     exponents = np.arange(n, dtype=np.int32) if increasing else np.arange(n, dtype=np.int32)[::-1]
-    return power(expand_dims(x, (1,)), exponents[None, :].copy())
+    return library_rules(power)(expand_dims(x, (1,)), exponents[None, :].copy())
 
 
 __all__ = ["diag", "diag_indices", "diagflat", "diagonal", "tri", "tril", "tril_indices", "triu", "triu_indices",

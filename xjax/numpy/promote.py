@@ -6,13 +6,14 @@ Python numbers are never put on a device here: they become literals of the resul
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.config import config
+from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
 from xjax.core.errors import bad, warn
 from xjax.core.promotion import lattice_join
 from xjax.core.types import ShapedArray, how_to_convert, type_name, typeof
@@ -22,6 +23,25 @@ from xjax.ops.shape import broadcast_in_dim
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
+
+
+# -- the user's rules, and ours -----------------------------------------------------------------------------------
+
+def library_rules(fun: Callable) -> Callable:
+    """Decorator: the body of `fun` mixes dtypes and ranks by the default rules, whatever options the user has set.
+
+    `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` judge what users write. A public function checks its
+    arguments under them, with `promote` and `promote_shapes`; what the library then computes is not the user's concern.
+    So `fun` is a private function of checked arguments, and it calls no function of the user.
+    """
+    @functools.wraps(fun)
+    def by_library_rules(*args: Any, **kwargs: Any) -> Any:
+        if config.numpy_dtype_promotion == "standard" and config.numpy_rank_promotion == "allow":
+            return fun(*args, **kwargs)
+        with numpy_dtype_promotion("standard"), numpy_rank_promotion("allow"):
+            return fun(*args, **kwargs)
+
+    return by_library_rules
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
@@ -138,6 +158,12 @@ def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> lis
             for x, a in zip(xs, avals, strict=True)]
 
 
+def check_mixed(where: str, *xs: Any) -> None:
+    """Raise TypePromotionError where arrays must not mix; for functions that need no common dtype."""
+    if config.numpy_dtype_promotion == "strict":
+        promote(where, *xs)
+
+
 def to_inexact(dtype: Any) -> Any:
     """Integers and bool become the default float of their width."""
     return dtypes.to_inexact_dtype(dtype)
@@ -198,12 +224,15 @@ def promote_shapes(where: str, *xs: Any) -> Sequence[Any]:
         return xs
     rank = len(_common_shape(where, shapes))
     if config.numpy_rank_promotion != "allow":
-        _report_rank_promotion(where, shapes)
+        check_ranks(where, shapes)
     return [broadcast_in_dim(x, (1,) * (rank - len(s)) + s, range(rank - len(s), rank)) if 0 < len(s) < rank else x
             for x, s in zip(xs, shapes, strict=True)]
 
 
-def _report_rank_promotion(where: str, shapes: Sequence[tuple[int, ...]]) -> None:
+def check_ranks(where: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Report shapes of different rank, 0 aside, if the option `jax_numpy_rank_promotion` asks for that."""
+    if config.numpy_rank_promotion == "allow" or len({len(s) for s in shapes if s}) < 2:
+        return
     error = bad(where, "operands of different rank are broadcast",
                 given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
                 fix="insert axes explicitly, x[None, :], or set jax_numpy_rank_promotion to 'allow'.", exc=ValueError)

@@ -12,7 +12,7 @@ from xjax.core.trace import Tracer
 from xjax.numpy.composed import floor_divide, remainder
 from xjax.numpy.creation import asarray, full
 from xjax.numpy.manipulate import take_slices
-from xjax.numpy.promote import broadcast_shapes, default_int, promote, shape_of
+from xjax.numpy.promote import broadcast_shapes, default_int, expand_to, promote, shape_of
 from xjax.numpy.reductions import all as all_true
 from xjax.numpy.rounding import isclose, isnan, truth
 from xjax.numpy.selection import choose
@@ -202,7 +202,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     """Whether two arrays are equal after broadcasting; false if they do not broadcast."""
     a1, a2 = asarray(a1), asarray(a2)
     try:
-        broadcast_shapes(shape_of(a1), shape_of(a2))
+        shape = broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:
         return asarray(False)
-    return all_true(equal(a1, a2))
+    return all_true(equal(expand_to("numpy.array_equiv", a1, shape), expand_to("numpy.array_equiv", a2, shape)))

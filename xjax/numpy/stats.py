@@ -270,7 +270,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     after, before = _neighbours(y, y.ndim - 1)
     if x is not None:
         x = cast(where, asarray(x), y.dtype)
-        dx = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
+        dx = expand_dims(diff(x), range(y.ndim - 1)) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
     area = total(multiply(dx, add(after, before)), -1)
     return mul(area, scalar_like(area, 0.5))
 

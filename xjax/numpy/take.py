@@ -15,7 +15,7 @@ from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray, typeof
 from xjax.numpy.index_parts import integers, widened, wrapped
 from xjax.numpy.indexing import operands_beside
-from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, promote
+from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, check_mixed, promote
 from xjax.numpy.selection import choose as choose_between
 from xjax.numpy.selection import operand, refuse_out
 from xjax.numpy.ufuncs import to_array_like
@@ -208,7 +208,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     indices = broadcast_to(indices, tuple(m if d == axis else n for d, (n, m) in
                                           enumerate(zip(arr.shape, given.shape, strict=True))))
     positions, mode = _positions(_indices(where, indices), arr.shape[axis], _mode(where, mode))
-    updates = broadcast_to(cast(where, array_like(where, values), arr.dtype), np.shape(positions))
+    values = array_like(where, values)
+    check_mixed(where, arr, values)
+    updates = broadcast_to(cast(where, values, arr.dtype), np.shape(positions))
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
     return reshape(scatter(arr, _as_vectors(positions), updates, numbers, mode=mode), original)
@@ -223,6 +225,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     refuse_inplace(where, inplace)
     a = to_array_like(where, a)
     positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode or "clip"), mode is None)
+    check_mixed(where, a, v)
     values = _flat(cast(where, operand(where, v), a.dtype))
     count = int(np.prod(np.shape(positions), dtype=np.int64))
     if not count or not values.size:

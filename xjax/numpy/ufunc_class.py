@@ -166,7 +166,9 @@ class ufunc(metaclass=_Kind):
         """``f(A[i, ..., None, ...], B[j, ...])``: the function of every pair of elements."""
         where = self._check_binary("outer")
         A, B = operand(where, A), operand(where, B)
-        return self._call(expand_dims(A, range(A.ndim, A.ndim + B.ndim)) if B.ndim else A, B)
+        if A.ndim and B.ndim:
+            A, B = expand_dims(A, range(A.ndim, A.ndim + B.ndim)), expand_dims(B, range(A.ndim))
+        return self._call(A, B)
 
     def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """`reduce` of slices along an axis: result k is that of ``a[indices[k]:indices[k + 1]]``.

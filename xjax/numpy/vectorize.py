@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xjax.core.calls import function_name
 from xjax.core.errors import bad
 from xjax.numpy.manipulate import expand_dims, squeeze
-from xjax.numpy.promote import broadcast_shapes
+from xjax.numpy.promote import broadcast_shapes, check_ranks
 from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import canonical_axis
@@ -113,6 +113,7 @@ def _mapped(where: str, call: Callable, arrays: Sequence[Any], cores: Sequence[C
                       fix="pass an array with these axes last.", exc=ValueError)
         _match(where, sizes, x.shape, core, f"argument {i}")
     shapes = [x.shape[:x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
+    check_ranks(where, [s for s, x in zip(shapes, arrays, strict=True) if x.ndim])
     rank = len(broadcast_shapes(*shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     f = call if outputs is None else _checked(where, call, sizes, outputs)

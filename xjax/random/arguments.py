@@ -19,6 +19,7 @@ from xjax.core.key_types import KEY_TYPES, KeyKind, is_key
 from xjax.core.promotion import result_type
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.shapes import broadcast_shapes
+from xjax.numpy.promote import library_rules
 from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.array import Array, retyped, to_array, words_of
@@ -34,7 +35,7 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Any) -> Jitted:
     """jit of `f` with its first arguments fixed: one object for each choice of them, nothing is traced twice."""
-    return jit(functools.partial(f, *static))
+    return jit(library_rules(functools.partial(f, *static)))
 
 
 @functools.lru_cache(4096)

@@ -15,6 +15,7 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.types import typeof
+from xjax.numpy.promote import check_ranks
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.generators import random_bits, split_key
 
@@ -111,6 +112,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Sequence[int] | No
     dtype = check_dtype("truncated_normal", dtype, "f")
     _check_width("truncated_normal", dtype)
     shape = common_shape("truncated_normal", shape, lower, upper)
+    check_ranks("random.truncated_normal", [typeof(lower).shape, typeof(upper).shape])
     return compiled(_truncated_normal, shape, dtype)(key, lower, upper)
 
 

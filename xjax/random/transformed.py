@@ -11,7 +11,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.types import typeof
 from xjax.lax.shapes import broadcast_shapes
-from xjax.numpy.promote import promote_inexact
+from xjax.numpy.promote import check_ranks, promote_inexact
 from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled, draw
 from xjax.random.continuous import exponential_floats, normal, normal_floats, two_keys, unit_floats
 from xjax.random.discrete import signs
@@ -84,6 +84,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Sequence[int] =
     """Numbers of the Weibull distribution: ``scale * e ** (1 / concentration)`` of exponential numbers e."""
     key = check_key("weibull_min", key)
     dtype = check_dtype("weibull_min", dtype, "f")
+    check_ranks("random.weibull_min", [typeof(scale).shape, typeof(concentration).shape])
     return compiled(_weibull, check_shape("weibull_min", shape), dtype)(key, scale, concentration)
 
 
@@ -109,6 +110,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Sequence[int] = 
     """
     key = check_key("double_sided_maxwell", key)
     dtype = check_dtype("double_sided_maxwell", dtype, "f")
+    check_ranks("random.double_sided_maxwell", [typeof(loc).shape, typeof(scale).shape])
     parameters = broadcast_shapes(typeof(loc).shape, typeof(scale).shape)
     shape = check_shape("double_sided_maxwell", shape) or parameters
     return compiled(_double_sided_maxwell, (*shape, *parameters), dtype)(key, loc, scale)

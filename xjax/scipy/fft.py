@@ -20,11 +20,13 @@ from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
+from xjax.numpy.promote import library_rules
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
 from xjax.runtime.one_launch import one_launch
 
 # -- the last axis, real ----------------------------------------------------------------------------------------------
 
+@library_rules
 def _forward(x: Any, norm: str | None) -> Any:
     """``2 sum(x[j] cos(pi k (2 j + 1) / (2 n)))``, [..., n]."""
     n = x.shape[-1]
@@ -33,6 +35,7 @@ def _forward(x: Any, norm: str | None) -> Any:
     return jnp.concatenate([low, high[..., (n - 1) // 2:0:-1]], -1) * _factors(n, norm, x.dtype)
 
 
+@library_rules
 def _backward(x: Any, norm: str | None) -> Any:
     """The inverse of `_forward`."""
     n = x.shape[-1]

@@ -83,7 +83,7 @@ def multigammaln(a: Any, d: int) -> Any:
 @one_launch
 def _multigammaln(a: Any, d: int) -> Any:
     a, = reals("multigammaln", a)
-    shifted = a[..., None] - np.arange(d, dtype=a.dtype) / a.dtype.type(2)
+    shifted = a[..., None] - np.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / a.dtype.type(2)
     return jnp.sum(lax.lgamma(shifted), -1) + a.dtype.type(0.25 * d * (d - 1) * math.log(math.pi))
 
 

@@ -54,7 +54,7 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
     orders = np.arange(1, n_iter + 2, dtype=z.dtype)
     ratios = lax.scan(ratio, lax.full_like(z, 0), orders, reverse=True)[1]
     relative = jnp.concatenate([lax.full_like(z, 1)[None], jnp.cumprod(ratios, 0)])         # to J(0)
-    return relative[:v + 1] / (1 + 2 * jnp.sum(relative[2::2], 0))
+    return relative[:v + 1] / (1 + 2 * jnp.sum(relative[2::2], 0, keepdims=True))
 
 
 # -- spherical harmonics --------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
     values = _legendre(n, order, theta, n_max)
     angle = order.astype(phi.dtype) * phi
     found = lax.complex(values * jnp.cos(angle), values * jnp.sin(angle))
-    mirrored = (1 - 2 * (order % 2)).astype(values.dtype) * jnp.conj(found)
+    mirrored = (1 - 2 * (order % 2)).astype(found.dtype) * jnp.conj(found)
     return jnp.where(negative, mirrored, found)
 
 

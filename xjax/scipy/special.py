@@ -103,28 +103,29 @@ logit.defjvps(lambda dx, y, x: dx / (x * (1 - x)))
 
 def xlogy(x: Any, y: Any) -> Any:
     """``x * log(y)``, element-wise; 0 where x is 0 (nan if y is nan)."""
-    return _xlogy(*promote_inexact("scipy.special.xlogy", x, y))
+    where = "scipy.special.xlogy"
+    return _xlogy(*promote_shapes(where, *promote_inexact(where, x, y)))
 
 
 def xlog1py(x: Any, y: Any) -> Any:
     """``x * log(1 + y)``, element-wise, exact for small y; 0 where x is 0 (nan if y is nan)."""
-    return _xlog1py(*promote_inexact("scipy.special.xlog1py", x, y))
+    where = "scipy.special.xlog1py"
+    return _xlog1py(*promote_shapes(where, *promote_inexact(where, x, y)))
 
 
 @custom_jvp
 @jit
 def _xlogy(x: Any, y: Any) -> Any:
-    return _product_or_zero("scipy.special.xlogy", x, y, jnp.log)
+    return _product_or_zero(x, y, jnp.log)
 
 
 @custom_jvp
 @jit
 def _xlog1py(x: Any, y: Any) -> Any:
-    return _product_or_zero("scipy.special.xlog1py", x, y, jnp.log1p)
+    return _product_or_zero(x, y, jnp.log1p)
 
 
-def _product_or_zero(where: str, x: Any, y: Any, logarithm: Callable) -> Any:
-    x, y = promote_shapes(where, x, y)
+def _product_or_zero(x: Any, y: Any, logarithm: Callable) -> Any:
     return jnp.where((x != 0) | (y != y), x * logarithm(y), 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xjax.core.errors import bad
-from xjax.numpy.promote import broadcast_shapes, broadcast_to, cast, promote_inexact
+from xjax.numpy.promote import broadcast_shapes, broadcast_to, cast, check_ranks, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.shape import expand_dims
@@ -38,5 +38,6 @@ def system(where: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     if a.ndim < 2 or not b.ndim or a.shape[-1] != a.shape[-2] or column.shape[-2] != a.shape[-1]:
         raise bad(where, "takes a[..., n, n] and b[n] or b[..., n, k]", given={"a": a.aval, "b": b.aval},
                   fix="for a batch of vectors write b[..., None], and [..., 0] after the call.", exc=ValueError)
+    check_ranks(where, [a.shape, column.shape])
     batch = broadcast_shapes(a.shape[:-2], column.shape[:-2])
     return (broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(column, (*batch, *column.shape[-2:])), vector)

@@ -129,7 +129,8 @@ def _pinv_plain(a: Any, rtol: Any, hermitian: bool) -> Any:
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     if not a.size:
         return product(adjoint(vh), adjoint(u))
-    limit = operand("numpy.linalg.pinv", rtol).astype(s.dtype)[..., None] * s[..., :1]
+    rtol = operand("numpy.linalg.pinv", rtol).astype(s.dtype)
+    limit = (rtol[..., None] if rtol.ndim else rtol) * s[..., :1]
     s = choose(s > limit, s, s.dtype.type(np.inf))
     return product(adjoint(vh), adjoint(u) / s[..., None].astype(u.dtype))
 

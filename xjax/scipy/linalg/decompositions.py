@@ -11,7 +11,7 @@ from xjax.lax import linalg as lax_linalg
 from xjax.lax.linalg.matrices import adjoint, product
 from xjax.lax.linalg.solve import solve_factored
 from xjax.lax.linear_solve import custom_linear_solve
-from xjax.numpy import arange, broadcast_to, diag, expand_dims, eye, matmul, tril, triu
+from xjax.numpy import arange, broadcast_to, diag, expand_dims, eye, matmul, tril, triu, zeros
 from xjax.numpy import linalg as numpy_linalg
 from xjax.numpy.linalg.arguments import inexact, matrices, system
 from xjax.ops.slice import pad, slice_in_dim
@@ -254,7 +254,7 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
     rest = slice_in_dim(slice_in_dim(packed, 1, None, axis=-2), 0, a.shape[-1] - 1, axis=-1)
     q = lax_linalg.householder_product(rest, taus)
     q = pad(q, q.dtype.type(0), [(0, 0, 0)] * (q.ndim - 2) + [(1, 0, 0)] * 2)
-    corner = eye(a.shape[-1], dtype=q.dtype) * (arange(a.shape[-1]) == 0).astype(q.dtype)
+    corner = zeros((a.shape[-1],) * 2, q.dtype).at[0, 0].set(1)
     return h, q + corner
 
 

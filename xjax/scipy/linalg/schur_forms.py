@@ -14,6 +14,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.lax.linalg.matrices import adjoint, product
 from xjax.numpy.linalg.arguments import inexact, matrices
+from xjax.numpy.promote import library_rules
 from xjax.runtime.jit import jit
 from xjax.scipy.linalg.decompositions import schur
 from xjax.transforms.custom_jvp import custom_jvp
@@ -47,6 +48,7 @@ def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
     n, dtype = t.shape[0], dtypes.to_complex_dtype(t.dtype)
     eps = float(np.finfo(dtype).eps)
 
+    @library_rules
     def rotate(i: Any, state: tuple) -> tuple:
         t, z = state
         k = n - 2 - i

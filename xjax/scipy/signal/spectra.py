@@ -9,10 +9,12 @@ import numpy as np
 import scipy
 
 import xjax.numpy as jnp
+from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad, warn
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
+from xjax.numpy.promote import library_rules
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.scipy.signal.detrending import detrend as without_trend
 
@@ -86,8 +88,13 @@ def _transform(x: Any, segments: _Segments, detrend: Callable[[Any], Any], onesi
     """Fourier transforms [..., segment, frequency] of the segments of signals [..., sample]."""
     starts = np.arange(0, x.shape[-1] - segments.size + 1, segments.step)
     index = starts[:, None] + np.arange(segments.size)
-    x = detrend(jnp.take(x, jnp.asarray(index.astype(np.int32)), -1, mode="clip")) * segments.window
+    x = _times(detrend(jnp.take(x, jnp.asarray(index.astype(np.int32)), -1, mode="clip")), segments.window)
     return jnp.fft.rfft(x.real, segments.points) if onesided else jnp.fft.fft(x, segments.points)
+
+
+@library_rules
+def _times(x: Any, window: Any) -> Any:
+    return x * window
 
 
 def _detrender(where: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]:
@@ -163,10 +170,10 @@ def _spectra(where: str, signals: list[Any], o: _Options, power: bool) -> tuple[
     found = [_transform(s, segments, detrend, onesided) for s in signals]
     scale = _scale(segments.window, o)
     if power:
-        out = jnp.conj(found[0]) * found[-1] * scale
-        out = out * _sides(segments.points) if onesided else out
+        out = _times(jnp.conj(found[0]) * found[-1], scale)
+        out = _times(out, _sides(segments.points)) if onesided else out
     else:
-        out = found[0] * jnp.sqrt(scale)
+        out = _times(found[0], jnp.sqrt(scale))
     frequencies = (jnp.fft.rfftfreq if onesided else jnp.fft.fftfreq)(segments.points, 1 / o.fs, dtype=real)
     middle = 0 if o.boundary is not None else segments.size / 2
     times = (jnp.arange(found[0].shape[-2], dtype=real) * segments.step + middle) / o.fs
@@ -276,7 +283,7 @@ def _averaged(where: str, signals: list[Any], average: str, options: _Options) -
     if len(signals) == 1:
         return frequencies, jnp.median(out, -1) / _median_bias(out.shape[-1])
     # The median of complex numbers is that of their parts.
-    median = jnp.median(out.real, -1) + 1j * jnp.median(out.imag, -1)
+    median = lax.complex(jnp.median(out.real, -1), jnp.median(out.imag, -1))
     return frequencies, median / _median_bias(out.shape[-1])
 
 
@@ -330,6 +337,7 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
     return jnp.arange(x.shape[0], dtype=dtypes.finfo(x.dtype).dtype) / fs, x
 
 
+@library_rules
 def _signal(x: Any, segments: _Segments, boundary: bool) -> Any:
     """Signals [..., sample] from their weighted segments [..., segment, sample], by least squares."""
     window = segments.window

@@ -14,6 +14,7 @@ import xjax.numpy as jnp
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
+from xjax.numpy.promote import library_rules
 
 # Squares of the angles below which a series of three terms is exact to rounding.
 _SMALL = 1e-6
@@ -42,6 +43,7 @@ def normalized(q: Any) -> Any:
     return q / jnp.sqrt(_dot(q, q))[..., None]
 
 
+@library_rules
 def product(p: Any, q: Any) -> Any:
     """First the rotation q, then p."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
@@ -49,7 +51,7 @@ def product(p: Any, q: Any) -> Any:
 
 
 def conjugate(q: Any) -> Any:
-    return q * np.array([-1, -1, -1, 1], q.dtype)
+    return jnp.concatenate([-q[..., :3], q[..., 3:]], -1)
 
 
 def canonical(q: Any) -> Any:
@@ -62,6 +64,13 @@ def canonical(q: Any) -> Any:
 
 def magnitude(q: Any) -> Any:
     return 2 * jnp.arctan2(jnp.sqrt(_dot(q[..., :3], q[..., :3])), jnp.abs(q[..., 3]))
+
+
+@library_rules
+def rotated(q: Any, v: Any, inverse: Any) -> Any:
+    """Vectors rotated by q, or, where `inverse` holds, rotated back."""
+    matrix = to_matrix(jnp.where(inverse[..., None], conjugate(q), q))
+    return jnp.sum(matrix * v[..., None, :], -1)
 
 
 # -- other forms ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import xjax.numpy as jnp
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
+from xjax.numpy.promote import promote
 from xjax.random.continuous import normal
 from xjax.scipy.spatial import quaternions
 
@@ -97,14 +98,13 @@ class Rotation(NamedTuple):
 
     def __mul__(self, other: Rotation) -> Rotation:
         """First the rotation `other`, then this one; they broadcast."""
-        return Rotation.from_quat(quaternions.product(self.quat, other.quat))
+        return Rotation.from_quat(quaternions.product(*promote(f"{_NAME}.Rotation.__mul__", self.quat, other.quat)))
 
     def apply(self, vectors: Any, inverse: Any = False) -> Any:
         """Vectors [..., 3] rotated, or, where `inverse` (which may be traced) holds, rotated back; all broadcast."""
-        vectors = quaternions.vectors(f"{_NAME}.Rotation.apply", vectors, 3)
-        sign = jnp.where(jnp.asarray(inverse)[..., None], -1, 1)
-        matrix = quaternions.to_matrix(jnp.concatenate([self.quat[..., :3] * sign, self.quat[..., 3:]], -1))
-        return jnp.sum(matrix * vectors[..., None, :], -1)
+        where = f"{_NAME}.Rotation.apply"
+        vectors = quaternions.vectors(where, vectors, 3)
+        return quaternions.rotated(*promote(where, self.quat, vectors), jnp.asarray(inverse))
 
     def as_euler(self, seq: str, degrees: bool = False) -> Any:
         """Angles [..., 3] about three axes, each in [-pi, pi); see `from_euler`.

@@ -209,17 +209,17 @@ def _log_kernels(points: Any, dataset: Any, covariance: Any) -> Any:
     points, dataset, covariance = promote_inexact(_WHERE, points, dataset, covariance)
     factor = lax.linalg.cholesky(covariance)
     at, around = whitened(factor, points.T), whitened(factor, dataset.T)
-    return log_peak(factor) - 0.5 * jnp.sum(jnp.square(at[:, None] - around), -1)
+    return log_peak(factor) - 0.5 * jnp.sum(jnp.square(at[:, None] - around[None]), -1)
 
 
 @one_launch(arrays=4)
 def _density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
-    return jnp.sum(weights * jnp.exp(_log_kernels(points, dataset, covariance)), -1)
+    return jnp.sum(weights[None] * jnp.exp(_log_kernels(points, dataset, covariance)), -1)
 
 
 @one_launch(arrays=4)
 def _log_density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
-    return logsumexp(jnp.log(weights) + _log_kernels(points, dataset, covariance), -1)
+    return logsumexp(jnp.log(weights)[None] + _log_kernels(points, dataset, covariance), -1)
 
 
 @one_launch(arrays=5)

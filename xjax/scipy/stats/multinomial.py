@@ -38,7 +38,8 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
     dtype = typeof(p).dtype
     counts, trials = jnp.asarray(x, dtype), jnp.asarray(n, dtype)
     found = gammaln(trials + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), -1)
-    return jnp.where(jnp.equal(jnp.sum(x, -1), n), found, -np.inf)
+    drawn = jnp.sum(x, -1)
+    return jnp.where(jnp.equal(drawn, jnp.asarray(n, drawn.dtype)), found, -np.inf)
 
 
 @one_launch(arrays=3)

@@ -17,7 +17,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
 from xjax.core.types import typeof
-from xjax.numpy.promote import promote_inexact
+from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.runtime.one_launch import one_launch
 
 __all__ = ["logpdf", "pdf"]
@@ -47,15 +47,20 @@ def pdf(x: Any, mean: Any, cov: Any) -> Any:
 def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
     where = "scipy.stats.multivariate_normal.logpdf"
     x, mean, cov = (jnp.asarray(a) for a in promote_inexact(where, x, mean, cov))
+    if cov.ndim and mean.ndim and cov.shape[-2:] != mean.shape[-1:] * 2:
+        raise bad(where, "`cov` must have a row and a column for each element of `mean`", exc=ValueError,
+                  given={"mean": typeof(mean), "cov": typeof(cov)},
+                  fix=f"pass a cov of shape [..., {mean.shape[-1]}, {mean.shape[-1]}].")
+    return _log_density(x, mean, cov)
+
+
+@library_rules
+def _log_density(x: Any, mean: Any, cov: Any) -> Any:
     y = x - mean
     if not mean.ndim or not cov.ndim:                       # numbers, or vectors of independent ones, of variance cov
         n = mean.shape[-1] if mean.ndim else 1
         squares = jnp.sum(jnp.square(y), -1) if mean.ndim else jnp.square(y)
         return -0.5 * (squares / cov + n * (jnp.log(cov) + math.log(2 * math.pi)))
-    n = mean.shape[-1]
-    if cov.ndim < 2 or cov.shape[-2:] != (n, n):
-        raise bad(where, "`cov` must have a row and a column for each element of `mean`", exc=ValueError,
-                  given={"mean": typeof(mean), "cov": typeof(cov)}, fix=f"pass a cov of shape [..., {n}, {n}].")
     factor = lax.linalg.cholesky(cov)
     return log_peak(factor) - 0.5 * jnp.sum(jnp.square(whitened(factor, y)), -1)
 
