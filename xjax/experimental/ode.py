@@ -7,7 +7,6 @@ so it stores the solution at the times asked for and nothing of the steps betwee
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from xjax.core.public import attributes_of
 from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.types import typeof
 from xjax.lax.control import check_callable, flat_arrays
-from xjax.numpy.promote import promote_inexact
+from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.numpy.ravel_pytree import ravel_pytree
 from xjax.ops.dot import Precision
 from xjax.transforms.autodiff import vjp
@@ -134,11 +133,9 @@ def _solve(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> 
     def slope(y: Any, t: Any) -> Any:
         return func(y, t, *args)
 
-    most_steps = math.ceil(min(options.mxstep, np.iinfo(np.int32).max))
-
     def go_to(s: _State, target: Any) -> tuple[_State, Any]:
         def goes_on(s: _State) -> Any:                  # the second condition ends what NaN or a pole has stopped
-            return (s.t < target) & (s.t + s.size > s.t) & (s.steps < most_steps)
+            return (s.t < target) & (s.t + s.size > s.t) & library_rules(jnp.less)(s.steps, options.mxstep)
 
         s = lax.while_loop(goes_on, lambda s: _step(slope, options, s), s._replace(steps=np.int32(0)))
         inside = (s.t_before <= target) & (target <= s.t)

@@ -5,20 +5,36 @@ Derivatives at kinks are part of the contract: that of `relu` at 0 is 0, and so 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
-from xjax.numpy.promote import array_like, cast, default_float, library_rules, promote_inexact
+from xjax.numpy.promote import array_like, check_mixed, check_ranks, library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis
 from xjax.runtime.jit import Inline, jit
 from xjax.transforms.custom_jvp import custom_jvp
+
+
+def _of_numbers(fun: Callable) -> Callable:
+    """Decorator: `fun` computes with integers too, whatever the user's options; but the user's arrays must not mix."""
+    where, body = f"nn.{fun.__name__}", library_rules(fun)
+
+    @functools.wraps(fun)
+    def activation(x: Any, *parameters: Any, **named: Any) -> Any:
+        arrays = [a for a in (*parameters, *named.values()) if not typeof(operand(where, a)).weak_type]
+        if arrays:
+            check_mixed(where, x, *arrays)
+            check_ranks(where, [typeof(a).shape for a in (operand(where, x), *arrays)])
+        return body(x, *parameters, **named)
+
+    return activation
 
 
 @jit
@@ -41,7 +57,7 @@ relu.defjvps(lambda dx, y, x: _where_inside(dx, x > 0))
 
 @custom_jvp
 @jit
-@library_rules
+@_of_numbers
 def relu6(x: Any) -> Any:
     """``min(max(x, 0), 6)``, element-wise. Its derivative at 0 and 6 is 0."""
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
@@ -55,11 +71,10 @@ def _where_inside(dx: Any, inside: Any) -> Any:
 
 
 @jit
+@_of_numbers
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     """x where x >= 0, else ``negative_slope * x``, element-wise."""
     x = operand("nn.leaky_relu", x)
-    if not dtypes.is_inexact(x.dtype):
-        x = cast("nn.leaky_relu", x, default_float(), weak_type=True)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -71,12 +86,14 @@ def hard_tanh(x: Any) -> Any:
 
 
 @jit
+@_of_numbers
 def hard_sigmoid(x: Any) -> Any:
     """``relu6(x + 3) / 6``, element-wise."""
     return relu6(x + 3.0) / 6.0
 
 
 @jit
+@_of_numbers
 def hard_silu(x: Any) -> Any:
     """``x * hard_sigmoid(x)``, element-wise."""
     x = operand("nn.hard_silu", x)
@@ -87,6 +104,7 @@ hard_swish = hard_silu
 
 
 @jit
+@_of_numbers
 def sparse_plus(x: Any) -> Any:
     """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
     x = operand("nn.sparse_plus", x)
@@ -94,6 +112,7 @@ def sparse_plus(x: Any) -> Any:
 
 
 @jit
+@_of_numbers
 def sparse_sigmoid(x: Any) -> Any:
     """``(x + 1) / 2`` limited to [0, 1], element-wise: the derivative of `sparse_plus`."""
     return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
@@ -138,6 +157,7 @@ swish = silu
 
 
 @jit
+@_of_numbers
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))``, element-wise."""
     x = operand("nn.mish", x)
@@ -145,6 +165,7 @@ def mish(x: Any) -> Any:
 
 
 @jit
+@_of_numbers
 def squareplus(x: Any, b: Any = 4) -> Any:
     """``(x + sqrt(x**2 + b)) / 2``, element-wise; b = 0 gives relu."""
     x, b = operand("nn.squareplus", x), operand("nn.squareplus", b)
@@ -152,6 +173,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 
 
 @jit
+@_of_numbers
 def elu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x) - 1)``, element-wise."""
     x = operand("nn.elu", x)
@@ -160,12 +182,14 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @jit
+@_of_numbers
 def celu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x / alpha) - 1)``, element-wise: smooth at 0 for any alpha."""
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
 @jit
+@_of_numbers
 def selu(x: Any) -> Any:
     """`elu` scaled so that mean 0 and variance 1 pass through a layer (Klambauer et al. 2017), element-wise."""
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
@@ -213,7 +237,7 @@ def _glu(x: Any, axis: int) -> Any:
 
 @custom_jvp
 @jit
-@library_rules
+@_of_numbers
 def log1mexp(x: Any) -> Any:
     """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""
     x = operand("nn.log1mexp", x)

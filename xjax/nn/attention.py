@@ -15,6 +15,7 @@ from xjax.core.promotion import promote_types
 from xjax.core.types import typeof
 from xjax.nn.logsumexp import logsumexp
 from xjax.nn.normalize import softmax
+from xjax.numpy.promote import check_mixed, library_rules
 
 _WHERE = "nn.dot_product_attention"
 
@@ -54,21 +55,20 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     (batch, targets, heads, features), groups = query.shape, key.shape[2]
     # Axes of products: batch, head of the key, head of the query among those that share it, target, source.
     products = jnp.einsum("btkgh,bskh->bkgts", query.reshape(batch, targets, groups, heads // groups, features), key,
-                          preferred_element_type=promote_types(query.dtype, np.dtype(np.float32)))
+                          preferred_element_type=library_rules(promote_types)(query.dtype, np.dtype(np.float32)))
     products = products * (1 / math.sqrt(features) if scale is None else scale)
     if bias is not None:
-        products = (products + _by_group(bias, groups)).astype(products.dtype)
+        check_mixed(_WHERE, query, bias)
+        products = products + _by_group(bias, groups).astype(products.dtype)
     seen = _seen(targets, key.shape[1], is_causal, local_window_size, *lengths)
     if mask is not None:
         seen.append(_by_group(mask, groups))
     if seen:
-        # As far down as float32 goes, but finite: the weights of a query that sees nothing are equal, not NaN.
-        products = jnp.where(math.prod(seen[1:], start=seen[0]), products,
-                             -0.7 * float(min(jnp.finfo(products.dtype).max, jnp.finfo(np.float32).max)))
+        products = _masked(products, seen)
     weights = softmax(products, axis=-1).astype(key.dtype)
     found = jnp.einsum("bkgts,bskh->btkgh", weights, value).reshape(query.shape)
     if lengths[0] is not None:
-        found = jnp.where((jnp.arange(targets) < lengths[0][:, None])[..., None, None], found, 0)
+        found = jnp.where((jnp.arange(targets)[None] < lengths[0][:, None])[..., None, None], found, 0)
     if not return_residual:
         return found.reshape(whole)
     sums = jnp.moveaxis(logsumexp(products, axis=-1), -1, 1).reshape(batch, targets, heads).astype(key.dtype)
@@ -86,6 +86,14 @@ def _by_group(x: Any, groups: int) -> Any:
     return x[:, :, None] if n == 1 else x.reshape(x.shape[0], groups, n // groups, *x.shape[2:])
 
 
+@library_rules
+def _masked(products: Any, seen: list[Any]) -> Any:
+    # As far down as float32 goes, but finite: the weights of a query that sees nothing are equal, not NaN.
+    return jnp.where(math.prod(seen[1:], start=seen[0]), products,
+                     -0.7 * float(min(jnp.finfo(products.dtype).max, jnp.finfo(np.float32).max)))
+
+
+@library_rules
 def _seen(targets: int, sources: int, is_causal: bool, window: int | tuple[int, int] | None, query_lengths: Any,
           key_lengths: Any) -> list[Any]:
     """Which sources a target sees, for each reason why it may not: arrays that broadcast to the products."""

@@ -98,6 +98,7 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
 @jit(static_argnames=("axis", "algorithm"))
 def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
     if mean is None:
+        x, = promote_inexact("nn.standardize", x)
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     if variance is None and algorithm == "stable":
         variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)

@@ -16,7 +16,7 @@ from xjax.core.promotion import lattice_join
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
-from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, expand_to, promote, to_inexact
+from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, check_ranks, expand_to, promote, to_inexact
 from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, ge
@@ -376,6 +376,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 
 
 def _together(where: str, start: Any, stop: Any) -> tuple[Any, Any]:
+    check_ranks(where, [start.shape, stop.shape])
     shape = np.broadcast_shapes(start.shape, stop.shape)
     return expand_to(where, start, shape), expand_to(where, stop, shape)
 

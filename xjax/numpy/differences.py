@@ -11,7 +11,7 @@ from xjax.core.errors import bad
 from xjax.numpy.composed import remainder
 from xjax.numpy.creation import asarray
 from xjax.numpy.joining import concatenate
-from xjax.numpy.promote import promote, promote_inexact, shape_of
+from xjax.numpy.promote import library_rules, promote, promote_inexact, shape_of
 from xjax.numpy.reductions import cumsum
 from xjax.numpy.selection import choose, operand, refuse_complex
 from xjax.numpy.stats import diff
@@ -114,7 +114,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     """
     where = "numpy.unwrap"
     refuse_complex(where, p, exc=ValueError)
-    p, period = promote(where, p, period)
+    # The default is no wish of the user: it makes floats of integers, whatever the options.
+    p, period = (library_rules(promote) if isinstance(period, float) else promote)(where, p, period)
     p, period = to_array_like(where, p), asarray(period, operand(where, p).dtype)
     axis = canonical_axis(axis, p.ndim, where)
     exact = dtypes.is_int(p.dtype)

@@ -10,7 +10,7 @@ from xjax.numpy.contract import dot, outer
 from xjax.numpy.linalg.systems import inv, lstsq
 from xjax.numpy.manipulate import expand_dims, matrix_transpose
 from xjax.numpy.matrices import vander
-from xjax.numpy.promote import cast, promote_inexact
+from xjax.numpy.promote import cast, library_rules, promote_inexact
 from xjax.numpy.reductions import sum as total
 from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import divide, multiply, sqrt, square
@@ -58,7 +58,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         raise bad(where, f"{x.shape[0]} points leave nothing to scale the covariance matrix by",
                   given={"coefficients": terms}, fix="pass more points, or cov='unscaled'.", exc=ValueError)
     factor = divide(residuals, x.shape[0] - terms)
-    return found, multiply(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
+    return found, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
 
 
 def _check(where: str, x: Any, y: Any, terms: int) -> None:
