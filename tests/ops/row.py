@@ -67,7 +67,7 @@ def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: boo
         found = [f(*args), *[lib.vmap(f, p)(*b) for p, b in zip(patterns, batches, strict=True)]]
         if every_batch:
             found.append(lib.vmap(lib.vmap(f), 1, -1)(*twice))
-        return found, _slopes(row, lib, f, args, dxs, order) if row.grads else []
+        return leaves(found), _slopes(row, lib, f, args, dxs, order) if row.grads else []
 
     rng = np.random.default_rng(5)
     dxs = [_noise(row.args[i], rng) for i in row.grads]
