@@ -125,7 +125,7 @@ def builtin_class(error: BaseException) -> type[BaseException]:
 def type_text(x: Any) -> str:
     """Shape, dtype and weak type; a bool has none: JAX marks some, to no effect. Python numbers are what they are."""
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
-        return next(c.__name__ for c in (bool, int, float, complex) if isinstance(x, c))     # JAX subclasses float
+        return next(c.__name__ for c in (bool, int, float, complex) if isinstance(x, c))      # also of a subclass
     weak = getattr(x, "weak_type", False) and x.dtype != np.bool_
     name = "float0" if x.dtype == xjax.float0 else str(x.dtype)
     return f"{name}{list(x.shape)}{' weak' * bool(weak)}"

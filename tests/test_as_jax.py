@@ -55,7 +55,8 @@ OTHERWISE = {
     "an array, where JAX hands on the user's own number": [
         "jax.lax.scan(lambda c,x: (c,x), {'a':1.}, (jnp.arange(3),jnp.ones(3)))",
         "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(0))",
-        "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(3), reverse=True)", "jax.vjp(lambda x: {'a':x},2.)[1]({'a':1.})"],
+        "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(3), reverse=True)",
+        "jax.vjp(lambda x: {'a':x},2.)[1]({'a':1.})"],
     "as in NumPy": ["'a' in jnp.arange(3)", "jnp.trapezoid(jnp.array([1.,jnp.inf]))", "float(jnp.ones(1))",
                     "jnp.fix(-1.5)"],
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
