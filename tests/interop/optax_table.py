@@ -97,7 +97,7 @@ TRANSFORMS = {
             "scale_by_lbfgs scale_by_lion scale_by_novograd scale_by_optimistic_gradient scale_by_param_block_norm "
             "scale_by_param_block_rms scale_by_polyak scale_by_radam scale_by_rms scale_by_rss scale_by_sign "
             "scale_by_sm3 scale_by_stddev scale_by_trust_ratio scale_by_yogi set_to_zero zero_nans"),
-    **plain("normalize scale_by_acprop scale_by_ademamix scale_by_adopt scale_by_cocob scale_by_muon "
+    **plain("normalize scale_by_acprop scale_by_ademamix scale_by_adopt scale_by_cocob "
             "scale_by_simplified_ademamix", "contrib."),
     **with_rate("adaptive_grad_clip add_decayed_weights clip clip_by_block_rms clip_by_global_norm scale scale_by_rprop "
                 "scale_by_learning_rate"),
@@ -105,6 +105,8 @@ TRANSFORMS = {
     "add_noise": lambda m: m.add_noise(0.1, 0.5, key=3),
     "apply_every": lambda m: m.apply_every(3),
     "contrib.scale_by_galore": lambda m: m.contrib.scale_by_galore(rank=2, update_proj_gap=4),
+    "contrib.scale_by_muon": lambda m: m.contrib.scale_by_muon(
+        weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers()}),
     "ema": lambda m: m.ema(0.9),
     "scale_by_backtracking_linesearch": lambda m: m.scale_by_backtracking_linesearch(15, store_grad=True),
     "scale_by_factored_rms": lambda m: m.scale_by_factored_rms(min_dim_size_to_factor=2),
@@ -114,7 +116,7 @@ TRANSFORMS = {
     "stateless_with_tree_map": lambda m: m.stateless_with_tree_map(lambda u, p: u - 0.1 * p),
     "trace": lambda m: m.trace(0.9, nesterov=True),
     "snapshot": lambda m: m.snapshot("norm", lambda updates, *_, **__: optax.global_norm(updates)),
-    "measure_with_ema": lambda m: m.measure_with_ema(lambda updates, *_, **__: optax.global_norm(updates), 0.9),
+    "measure_with_ema": lambda m: m.measure_with_ema(lambda updates, *_, **__: updates, 0.9),
     "monitor": lambda m: m.monitor({"norm": lambda updates, *_, **__: optax.global_norm(updates)}),
 }
 
@@ -151,7 +153,13 @@ EXTRA = {
     **dict.fromkeys(("contrib.sophia", "contrib.hutchinson_estimator_diag_hessian"), ("obj_fn",)),
 }
 PER_EXAMPLE = {"contrib.dpsgd", "contrib.differentially_private_aggregate"}     # gradients of several examples
-NO_SCALARS = {"sm3", "scale_by_sm3"}                                            # optax's cannot do them
+
+# Parameters (and gradients) that some transformations need, made of those of the others.
+PARTS = {
+    **dict.fromkeys(("sm3", "scale_by_sm3"), lambda tree: {"dense": tree["dense"]}),                # no scalars
+    "contrib.scale_by_muon": lambda tree: {"w": tree["dense"]["w"]},
+    "lookahead": lambda tree: optax.LookaheadParams(tree, tree),
+}
 
 SCHEDULES = {
     "constant_schedule": lambda m: m.constant_schedule(0.1),

@@ -14,7 +14,7 @@ real_jax()
 optax = pytest.importorskip("optax")
 
 from tests.interop import optax_table as table  # noqa: E402  (needs optax)
-from tests.interop import test_schedules_and_losses as losses  # noqa: E402
+from tests.interop import test_losses as losses  # noqa: E402
 from xnn import optim  # noqa: E402
 
 TRANSFORMATIONS = {**table.OPTIMIZERS, **table.TRANSFORMS, **table.WRAPPERS}
@@ -38,15 +38,16 @@ def steps(m, lib, name, make):
     """Parameters and state after each of the steps."""
     extra = table.EXTRA.get(name, ())
     params, grads = table.PARAMS, table.GRADS
-    if name in table.NO_SCALARS:
-        params, *grads = ({"dense": tree["dense"]} for tree in (params, *grads))
+    if name in table.PARTS:
+        params, *grads = map(table.PARTS[name], (params, *grads))
     tx = make(m)
     loss, value_and_grad = table.loss, jax.jit(jax.value_and_grad(table.loss))
     update = tx.update
     if lib is xjax:
         loss, value_and_grad = interop.from_jax(loss), interop.from_jax(value_and_grad)
     else:
-        update = jax.jit(tx.update, static_argnames=("value_fn", "obj_fn"))
+        update = jax.jit(lambda g, state, params, **options: tx.update(g, state, params, **options),
+                         static_argnames=("value_fn", "obj_fn"))
     state = tx.init(params)
     for g in grads:
         options = {}
@@ -93,3 +94,50 @@ def test_every_function_has_a_row():
     covered |= {id(getattr(optax.losses, name)) for name in losses.LOSSES}
     missing = [name for name in table.public_functions() if id(table.find(optax, name)) not in covered]
     assert not missing
+
+
+# -- single cases -------------------------------------------------------------------------------------------------
+
+def test_apply_if_finite_skips_a_nan():
+    bad = {**table.GRADS[0], "scale": np.float32(np.nan)}
+    tx = optim.apply_if_finite(optim.sgd(0.1), 3)
+    updates, state = tx.update(bad, tx.init(table.PARAMS), table.PARAMS)
+    assert not any(np.any(np.asarray(u)) for u in jax.tree.leaves(updates))
+    assert int(state.total_notfinite) == 1
+
+
+def test_from_optax_takes_any_transformation():
+    tx = optax.chain(optax.clip(0.5), optax.rmsprop(0.1))
+    theirs = list(steps(optax, jax, "", lambda m: tx))[-1]
+    assert_same_tree(list(steps(optim, xjax, "", lambda m: m.from_optax(tx)))[-1], theirs, "from_optax", 80.0)
+    mixed = optim.chain(optim.from_optax(optax.clip(0.5)), optax.rmsprop(0.1))
+    assert_same_tree(list(steps(optim, xjax, "", lambda m: mixed))[-1], theirs, "mixed", 80.0)
+
+
+def test_typed_keys_of_xjax_are_keys_for_optax():
+    ours, theirs = (m.add_noise(0.1, 0.5, key=lib.random.key(3)) for m, lib in ((optim, xjax), (optax, jax)))
+    got, _ = ours.update(table.GRADS[0], ours.init(table.PARAMS))
+    expected, _ = theirs.update(table.GRADS[0], theirs.init(table.PARAMS))
+    assert_same_tree(got, expected, "add_noise", 4.0)
+
+
+def test_from_optax_refuses_what_is_no_transformation():
+    with pytest.raises(TypeError, match="(?s)needs an optax transformation.*fix:"):
+        optim.from_optax(optax.adam)
+
+
+def test_a_number_stays_a_number():
+    assert optim.constant_schedule(0.1)(3) == 0.1
+
+
+def test_a_schedule_with_python_steps_is_traced_once():
+    calls = []
+
+    def schedule(step):
+        calls.append(step)
+        return 0.1 * jax.numpy.cos(step)
+
+    bridged = interop.from_jax(schedule)
+    for step in range(5):
+        np.testing.assert_allclose(float(bridged(step)), 0.1 * np.cos(step), rtol=1e-6)
+    assert len(calls) == 1
