@@ -63,10 +63,7 @@ class Rebuild:
                           lambda j: j.replace(eqns=[self.bare_eqn(e) for e in j.eqns]))
 
     def bare_eqn(self, eqn):
-        kept = {k: v for k, v in eqn.params.items() if k not in SHARDING_ONLY}
-        if "ft_in" in kept:                     # a scan of JAX 0.12 shows trees of its implementation: see left_out.md
-            kept |= counts_of_scan(kept.pop("ft_in"))
-            del kept["ft_out"]
+        kept = {k: v for k, v in params_of(eqn).items() if k not in SHARDING_ONLY}
         return eqn.replace(params={k: self._value(self.bare, v) for k, v in kept.items()})
 
     def ours(self, jaxpr):
@@ -77,7 +74,7 @@ class Rebuild:
     def our_eqn(self, eqn):
         def build(eqn):
             dropped = SHARDING_ONLY | JAX_ONLY
-            kept = {k: v for k, v in eqn.params.items() if k not in dropped}
+            kept = {k: v for k, v in params_of(eqn).items() if k not in dropped}
             params = {k: self._value(self.ours, v) for k, v in kept.items()}
             params |= custom_rule_names(eqn.params)
             return Eqn(list(map(self.atom, eqn.invars)), list(map(self.atom, eqn.outvars)),
@@ -91,10 +88,14 @@ class Rebuild:
         return self._once("var", v, lambda v: Var(our_aval(v.aval)))
 
 
-def counts_of_scan(inputs):
-    """Numbers of constants and of carried values, from the tree that has them."""
-    consts, carry, _ = map(list, inputs.unpack())
-    return {"num_carry": len(carry), "num_consts": len(consts)}
+def params_of(eqn):
+    """The parameters; of a scan of JAX 0.12 with the counts in place of two trees of its implementation."""
+    params = dict(eqn.params)
+    if "ft_in" in params:
+        consts, carry, _ = map(list, params.pop("ft_in").unpack())
+        params |= {"num_carry": len(carry), "num_consts": len(consts)}
+        del params["ft_out"]
+    return params
 
 
 def our_aval(aval):
