@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,11 @@ import xjax
 from tests.compare import Outcome, assert_same_outcome, outcome
 from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
+from tests.everyday.transforms import TRANSFORMS, WITHOUT_JIT
 from tests.oracle import real_jax
 
 jax = real_jax("image", "ops", "flatten_util", *[f"scipy.{m}" for m in (
-    "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats")])
+    "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse.linalg", "special", "stats")])
 
 # The text that a value prints as.
 PRINTED = r"""
@@ -42,14 +45,13 @@ str(jnp.float32)
 jnp.float32
 """.strip().split("\n")
 
-WRITTEN = [*ARRAYS, *FUNCTIONS]
+WRITTEN = [*ARRAYS, *FUNCTIONS, *TRANSFORMS]
 
 # Where xjax does otherwise: reason -> expressions.
 OTHERWISE = {
     "an index that is known to be out of bounds is refused":
         ["jnp.arange(5)[10]", "jnp.arange(5).at[10].set(3)"],
     "a TypeError, since the type is wrong": ["jnp.asarray(None)", "jnp.asarray([None])"],
-    "the gradient of a Python number is weakly typed, also of a complex one": ["jax.grad(lambda x: x.real)(1j)"],
     "a Python number takes the dtype of the value beside it":
         ["jax.jvp(lambda x: x**2,(3.,),(1,))", "jax.vjp(lambda x: x**2,3.)[1](1)", "jax.lax.add(jnp.ones(2),1)"],
     "an array, where JAX hands on the user's own number": [
@@ -75,8 +77,28 @@ OTHERWISE = {
 DIFFERENT = {expression for expressions in OTHERWISE.values() for expression in expressions}
 
 
+class Wrapped:
+    """An object that only `__jax_array__` makes an array."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __jax_array__(self):
+        return self.x
+
+
+def mapped(lib, f):
+    mesh = lib.make_mesh((1,), ("i",))
+    return lib.shard_map(f, mesh=mesh, in_specs=lib.P(), out_specs=lib.P())
+
+
+def evaluate(lib, expression):
+    return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np, "inspect": inspect, "Wrapped": Wrapped,
+                             "mapped": mapped})
+
+
 def compare(expression):
-    ours, theirs = (outcome(eval, expression, {"jax": lib, "jnp": lib.numpy, "np": np}) for lib in (xjax, jax))
+    ours, theirs = (outcome(evaluate, lib, expression) for lib in (xjax, jax))
     if expression in PRINTED and theirs.error is None:
         ours, theirs = (Outcome(repr(found.value).replace("xjax", "jax"), found.error) for found in (ours, theirs))
     assert_same_outcome(ours, theirs, what=expression)
@@ -88,6 +110,12 @@ def test_an_expression_means_what_it_means_in_jax(expression):
         with pytest.raises(AssertionError):
             compare(expression)
     else:
+        compare(expression)
+
+
+@pytest.mark.parametrize("expression", WITHOUT_JIT)
+def test_an_expression_means_what_it_means_in_jax_without_jit(expression):
+    with xjax.disable_jit(), jax.disable_jit():
         compare(expression)
 
 

@@ -90,7 +90,8 @@ from xjax.version import __version__, __version_info__  # noqa: F401
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "experimental",
-        "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy", "stages", "version")},
+        "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy", "stages",
+        "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "checkpoint_policies": ("xjax.transforms.checkpoint_policies", "checkpoint_policies"),
     "remat": ("xjax.transforms.remat", "checkpoint"),

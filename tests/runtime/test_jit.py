@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import sys
 import threading
 import weakref
 
@@ -170,7 +171,7 @@ def test_dialects_of_a_lowered_program():
     lowered = xjax.jit(lambda x: x @ x).lower(xjax.ShapeDtypeStruct((3, 3), np.float32))
     assert lowered.as_text("stablehlo") == lowered.as_text(debug_info=True) == lowered.as_text()
     assert lowered.as_text("hlo").startswith("HloModule _lambda_") and "dot(" in lowered.as_text("hlo")
-    assert "stablehlo.dot_general" in str(lowered.compiler_ir()) and "dot(" in lowered.compiler_ir("hlo").to_string()
+    assert "stablehlo.dot_general" in str(lowered.compiler_ir()) and "dot(" in lowered.compiler_ir("hlo").as_hlo_text()
     assert lowered.cost_analysis()["flops"] == 2 * 27
     with pytest.raises(ValueError, match="(?s)no such dialect.*'mhlo'.*fix:"):
         lowered.as_text("mhlo")
@@ -301,3 +302,15 @@ def test_escaped_tracer():
         with pytest.raises(xjax.errors.UnexpectedTracerError, match=r"made at test_jit.py:\d+, in jit") as info:
             use()
         assert "fix: return it from the function" in str(info.value)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes written in Python have no buffers before 3.12")
+def test_arrays_have_buffers():
+    x = jnp.arange(6, dtype=jnp.int32).reshape(2, 3)
+    view = memoryview(x)
+    assert view.readonly and view.shape == (2, 3) and view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert bytes(jnp.array([1, 2], jnp.uint8)) == b"\x01\x02"
+    for y in (jnp.ones(2, "bfloat16"), xjax.random.key(0)):
+        with pytest.raises(BufferError):
+            memoryview(y)
+    np.testing.assert_array_equal(np.asarray(jnp.ones(2, "bfloat16")).astype(int), [1, 1])

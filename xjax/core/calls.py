@@ -44,25 +44,34 @@ def leaf_of_arguments(tree: Any, i: int) -> str:
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
-def canonical_argnums(argnums: int | Sequence[int], count: int, where: str) -> tuple[int, ...]:
-    """Positions in [0, count) from an int or a sequence that may count from the end."""
-    nums = tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
-    out = []
+def as_argnums(argnums: Any, where: str, name: str = "argnums") -> tuple[int, ...]:
+    """Positions, which may count from the end, from an int or a sequence of them.
+
+    Raises: TypeError for anything else.
+    """
+    nums = (argnums,) if hasattr(argnums, "__index__") or isinstance(argnums, str) else argnums
+    try:
+        return tuple([operator.index(n) for n in nums])
+    except TypeError:
+        raise bad(where, f"{name} must be an int or a sequence of ints", given={name: repr(argnums)},
+                  fix="pass positions such as 0 or (0, 2).") from None
+
+
+def canonical_argnums(argnums: Any, count: int, where: str, name: str = "argnums") -> tuple[int, ...]:
+    """Positions in [0, count) from an int or a sequence that may count from the end.
+
+    Raises: ValueError for positions that the call does not have, or that are named twice.
+    """
+    nums = as_argnums(argnums, where, name)
     for n in nums:
-        try:
-            n = operator.index(n)
-        except TypeError:
-            raise bad(where, "argnums must be an int or a sequence of ints", given={"argnums": repr(argnums)},
-                      fix="pass positions such as 0 or (0, 2).") from None
         if not -count <= n < count:
             raise bad(where, f"argument {n} is chosen, but only {count} positional arguments were given",
-                      given={"argnums": repr(argnums)},
-                      fix="pass the argument by position, or choose another with argnums.", exc=ValueError)
-        out.append(n % count)
-    if len(set(out)) != len(out):
-        raise bad(where, "argnums names an argument twice", given={"argnums": repr(argnums)},
+                      given={name: repr(argnums)},
+                      fix=f"pass the argument by position, or choose another with {name}.", exc=ValueError)
+    if len({n % count for n in nums}) != len(nums):
+        raise bad(where, f"{name} names an argument twice", given={name: repr(argnums)},
                   fix="name each argument once.", exc=ValueError)
-    return tuple(out)
+    return tuple([n % count for n in nums])
 
 
 def split_args(args: Sequence[Any], nums: Sequence[int]) -> tuple[tuple, tuple]:

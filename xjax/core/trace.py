@@ -7,6 +7,7 @@ constant to it (which is what rules out perturbation confusion); a closed trace 
 from __future__ import annotations
 
 import operator
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,11 +160,20 @@ class Tracer:
 
     @property
     def __jax_array__(self) -> Any:
-        """Looked up by the real JAX, to which a value traced here means nothing."""
-        raise errors.bad("xjax", "a value traced by xjax was passed to a function of the real JAX",
-                         given={"value": f"{self.aval.str_short()} {self.origin()}"},
-                         fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
-                         exc=ValueError)
+        """An error for the real JAX, to which a value traced here means nothing."""
+        raise refuse_real_jax("a value traced by xjax was passed", f"{self.aval.str_short()} {self.origin()}",
+                              "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.")
+
+
+def refuse_real_jax(what: str, value: str, fix: str) -> Exception:
+    """The error of the property `__jax_array__`, by who looks it up: for the real JAX one that says what to do.
+
+    Others merely ask whether there is one, as JAX's own arrays have none.
+    """
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    if caller.partition(".")[0] not in ("jax", "jaxlib"):
+        return AttributeError("xjax arrays have no attribute '__jax_array__'", name="__jax_array__")
+    return errors.bad("xjax", f"{what} to a function of the real JAX", given={"value": value}, fix=fix, exc=ValueError)
 
 
 _OF_A_PLACE = frozenset([
@@ -209,9 +219,9 @@ def escaped(x: Tracer) -> Exception:
     origin = x.origin()
     if not x.tag.closed:
         return errors.bad(
-            "ensure_compile_time_eval", "a traced value has no value to compute with",
+            "EscapedTracerError", "a traced value is used outside of the transformation that it belongs to",
             given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},
-            fix="use values there that are known while the function is traced: NumPy arrays, static arguments.",
+            fix="use it in the function, and in the thread, that is being transformed.",
             exc=errors.UnexpectedTracerError)
     return errors.bad(
         "EscapedTracerError", "a traced value is used after the function that made it has been transformed",

@@ -167,6 +167,14 @@ def typeof(x: Any) -> ShapedArray:
     raise not_an_array(x)
 
 
+def converted(x: Any) -> Any:
+    """What the method `__jax_array__` of an object gives; `x` itself if it is an array or has none."""
+    if hasattr(x, "aval") or type(x) in _aval_of_type or isinstance(x, (np.ndarray, np.generic)):
+        return x
+    convert = getattr(x, "__jax_array__", None)
+    return x if convert is None else convert()
+
+
 def is_array_like(x: Any) -> bool:
     """Whether `typeof(x)` succeeds."""
     try:

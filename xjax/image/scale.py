@@ -20,7 +20,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axes, is_single, static_int
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 
 # A column whose weights sum to less than this lies outside the image.
 _LEAST_SUM = 1000 * float(np.finfo(np.float32).eps)
@@ -168,7 +168,7 @@ def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antiali
     return _resize(image, _shape(where, image, shape), _method(where, method), bool(antialias), precision)
 
 
-@functools.partial(jit, static_argnums=(1, 2, 3, 4))
+@functools.partial(library_jit, static_argnums=(1, 2, 3, 4))
 def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias: bool, precision: Any) -> Any:
     axes = [d for d in range(image.ndim) if image.shape[d] != shape[d]]
     if method is ResizeMethod.NEAREST:
@@ -215,7 +215,7 @@ def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence
     return _scale_and_translate(image, scale, translation, shape, axes, method, bool(antialias), precision)
 
 
-@functools.partial(jit, static_argnums=(3, 4, 5, 6, 7))
+@functools.partial(library_jit, static_argnums=(3, 4, 5, 6, 7))
 def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[int, ...], axes: tuple[int, ...],
                          method: ResizeMethod, antialias: bool, precision: Any) -> Any:
     return _resampled(image, shape, axes, scale, translation, method, antialias, precision)

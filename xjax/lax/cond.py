@@ -63,7 +63,8 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     Args:
       pred: bool or number of rank 0.
       true_fun, false_fun: traced both; their results must have the same structure, shapes and dtypes.
-      operands: trees of arrays. `operand=x` is the older spelling of one operand.
+      operands: trees of arrays. `operand=x` is the older spelling of one operand, and
+        `cond(pred, x, true_fun, y, false_fun)` that of an operand for each function.
 
     Returns: the chosen function's result. Under `vmap` with a mapped `pred` both run, and the results are selected;
       gradients of the branch that is not chosen are cut, so its nan does not spread.
@@ -72,6 +73,8 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     >>> float(cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0))
     4.0
     """
+    if not callable(true_fun) and callable(false_fun) and len(operands) == 2 and callable(operands[1]):
+        return _cond_of_two(pred, true_fun, false_fun, *operands)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
     if operand is not _NOT_GIVEN:
@@ -80,6 +83,11 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     if config.disable_jit and is_known(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
     return choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
+
+
+def _cond_of_two(pred: Any, x: Any, true_fun: Callable, y: Any, false_fun: Callable) -> Any:
+    """``true_fun(x)`` if `pred` holds, else ``false_fun(y)``."""
+    return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
 def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
@@ -187,8 +195,7 @@ def _widened(closed: ClosedJaxpr, own: tuple[int, ...], avals: tuple[ShapedArray
 # -- rules --------------------------------------------------------------------------------------------------------
 
 def _cond_type(index, *operands, branches):
-    return tuple(ShapedArray(avals[0].shape, avals[0].dtype, all(a.weak_type for a in avals))
-                 for avals in zip(*[b.out_avals for b in branches], strict=True))
+    return branches[0].out_avals                # the others may differ in weak types; as in JAX the first one decides
 
 
 def _cond_lower(b, outs, index, *operands, branches):
@@ -269,7 +276,6 @@ def _take_places(places: list[ShapedArray], known: ClosedJaxpr, count: int) -> l
     """A place for each computed residual of a branch: a free one of its type, else a new one."""
     own: list[int | None] = []
     for aval, forward in zip(known.out_avals[count:], _forwards(known, count), strict=True):
-        aval = aval.strong()
         free = [k for k, a in enumerate(places) if a is aval and k not in own]
         if forward is None and not free:
             places.append(aval)

@@ -24,6 +24,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
 from xjax.ops.shape import reshape
 from xjax.ops.slice import slice_in_dim
+from xjax.runtime.array import to_array
 from xjax.transforms.trace_cache import wrapped
 from xjax.transforms.vmap import vmap
 
@@ -63,7 +64,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
 def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
     if config.disable_jit:
         for i in range(first, last):
-            init_val = body_fun(i, init_val)
+            init_val = body_fun(to_array(i), init_val)      # an array, as in the compiled loop
         return init_val
     # As in JAX, the index counts from a Python int, whatever the dtype of the bounds.
     words = LoopWords("fori_loop", body_fun, carry=(1, 2, "val"), counters=("i",))
@@ -120,7 +121,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
 
     Args:
       xs: tree of arrays [n, ...]; `f` gets the tree of rows.
-      batch_size: rows that are computed at once by `vmap`; the last batch may be smaller.
+      batch_size: rows that are computed at once by `vmap`; the last batch may be smaller. 0: all rows.
 
     >>> map(lambda x: x * x, xjax.numpy.arange(3)).tolist()
     [0, 1, 4]
@@ -130,13 +131,14 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size is None:
         return bind_scan(words, wrapped(f, _without_carry), (), xs, None)[1]
     batch_size = static_int(batch_size, "batch_size", "map")
-    if batch_size < 1:
-        raise bad("map", "`batch_size` must be positive", given={"batch_size": str(batch_size)}, fix="pass 1 or more.",
-                  exc=ValueError)
+    if batch_size < 0:
+        raise bad("map", "`batch_size` is negative", given={"batch_size": str(batch_size)},
+                  fix="pass 1 or more, or 0 for all rows at once.", exc=ValueError)
     leaves, tree, avals = flat_arrays("map", "xs", xs)
     n = number_of_rows("map", xs, avals, None)
+    batch_size = batch_size or max(n, 1)
     whole = n - n % batch_size
-    if n and not whole:
+    if 0 < n <= batch_size:
         return vmap(f)(xs)
     batches = tree_unflatten(tree, [reshape(slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *a.shape[1:]))
                                     for x, a in zip(leaves, avals, strict=True)])

@@ -47,7 +47,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
       init: the first carry.
       xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input, then `length` says how often.
       reverse: go from the last row to the first; `ys` stay in the order of `xs`.
-      unroll: how many steps make one turn of the compiled loop; True: no loop at all.
+      unroll: how many steps make one turn of the compiled loop; True or 0: no loop at all.
 
     Returns: (last carry, the `y` stacked along a new axis 0).
     Raises: TypeError if the body changes the type of the carry, ValueError if lengths differ.
@@ -150,10 +150,10 @@ def _unroll(where: str, unroll: Any, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     unroll = static_int(unroll, "unroll", where)
-    if unroll < 1:
-        raise bad(where, "`unroll` must be positive", given={"unroll": str(unroll)},
+    if unroll < 0:
+        raise bad(where, "`unroll` is negative", given={"unroll": str(unroll)},
                   fix="pass 1 for a plain loop, or True to unroll all of it.", exc=ValueError)
-    return unroll
+    return unroll or max(length, 1)
 
 
 def _python_loop(f, init, x_leaves, x_tree, length, reverse) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
     Flags,
@@ -46,6 +46,7 @@ from xjax.lax.control import (
     refuse_io,
     unflagged,
 )
+from xjax.runtime.array import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
@@ -71,12 +72,17 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     check_callable("while_loop", "body_fun", body_fun)
     leaves, tree, avals = flat_arrays("while_loop", "init_val", init_val)
     if config.disable_jit:
-        val = init_val
+        val = tree_map(_as_array, init_val)
         while is_known(goes_on := cond_fun(val)):
             if not goes_on:
                 return val
-            val = body_fun(val)         # where a traced value decides, only a staged loop can follow it
+            val = tree_map(_as_array, body_fun(val))
+        # Where a traced value decides, only a staged loop can follow it.
     return bind_loop(LoopWords("while_loop", body_fun, carry=(0, 1, "val")), body_fun, cond_fun, leaves, tree, avals)
+
+
+def _as_array(x: Any) -> Any:
+    return x if hasattr(x, "aval") else to_array(x)
 
 
 def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: Any,

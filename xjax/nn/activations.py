@@ -18,7 +18,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, check_mixed, check_ranks, library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis
-from xjax.runtime.jit import Inline, jit
+from xjax.runtime.jit import Inline, library_jit
 from xjax.transforms.custom_jvp import custom_jvp
 
 
@@ -37,7 +37,7 @@ def _of_numbers(fun: Callable) -> Callable:
     return activation
 
 
-@jit
+@library_jit
 def identity(x: Any) -> Any:
     """`x` itself."""
     return operand("nn.identity", x)
@@ -46,7 +46,7 @@ def identity(x: Any) -> Any:
 # -- pieces of lines ----------------------------------------------------------------------------------------------
 
 @custom_jvp
-@jit
+@library_jit
 def relu(x: Any) -> Any:
     """``max(x, 0)``, element-wise. Its derivative at 0 is 0."""
     return jnp.maximum(x, 0)
@@ -56,7 +56,7 @@ relu.defjvps(lambda dx, y, x: _where_inside(dx, x > 0))
 
 
 @custom_jvp
-@jit
+@library_jit
 @_of_numbers
 def relu6(x: Any) -> Any:
     """``min(max(x, 0), 6)``, element-wise. Its derivative at 0 and 6 is 0."""
@@ -70,7 +70,7 @@ def _where_inside(dx: Any, inside: Any) -> Any:
     return lax.select(inside, dx, lax.full_like(dx, 0))
 
 
-@jit
+@library_jit
 @_of_numbers
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     """x where x >= 0, else ``negative_slope * x``, element-wise."""
@@ -78,21 +78,21 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
-@jit
+@library_jit
 def hard_tanh(x: Any) -> Any:
     """x limited to [-1, 1], element-wise."""
     x = operand("nn.hard_tanh", x)
     return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
-@jit
+@library_jit
 @_of_numbers
 def hard_sigmoid(x: Any) -> Any:
     """``relu6(x + 3) / 6``, element-wise."""
     return relu6(x + 3.0) / 6.0
 
 
-@jit
+@library_jit
 @_of_numbers
 def hard_silu(x: Any) -> Any:
     """``x * hard_sigmoid(x)``, element-wise."""
@@ -103,7 +103,7 @@ def hard_silu(x: Any) -> Any:
 hard_swish = hard_silu
 
 
-@jit
+@library_jit
 @_of_numbers
 def sparse_plus(x: Any) -> Any:
     """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
@@ -111,7 +111,7 @@ def sparse_plus(x: Any) -> Any:
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
-@jit
+@library_jit
 @_of_numbers
 def sparse_sigmoid(x: Any) -> Any:
     """``(x + 1) / 2`` limited to [0, 1], element-wise: the derivative of `sparse_plus`."""
@@ -120,33 +120,33 @@ def sparse_sigmoid(x: Any) -> Any:
 
 # -- smooth -------------------------------------------------------------------------------------------------------
 
-@jit(inline=Inline.JAX_EARLY)
+@library_jit(inline=Inline.JAX_EARLY)
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``, element-wise."""
     return lax.logistic(x)
 
 
-@jit
+@library_jit
 def softplus(x: Any) -> Any:
     """``log(1 + exp(x))``, element-wise, without overflow."""
     return jnp.logaddexp(x, 0)
 
 
-@jit
+@library_jit
 def log_sigmoid(x: Any) -> Any:
     """``log(sigmoid(x))``, element-wise, without overflow."""
     x = operand("nn.log_sigmoid", x)
     return -softplus(-x)
 
 
-@jit
+@library_jit
 def soft_sign(x: Any) -> Any:
     """``x / (|x| + 1)``, element-wise."""
     x = operand("nn.soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
-@jit
+@library_jit
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``, element-wise (also called swish)."""
     x = operand("nn.silu", x)
@@ -156,7 +156,7 @@ def silu(x: Any) -> Any:
 swish = silu
 
 
-@jit
+@library_jit
 @_of_numbers
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))``, element-wise."""
@@ -164,7 +164,7 @@ def mish(x: Any) -> Any:
     return x * jnp.tanh(softplus(x))
 
 
-@jit
+@library_jit
 @_of_numbers
 def squareplus(x: Any, b: Any = 4) -> Any:
     """``(x + sqrt(x**2 + b)) / 2``, element-wise; b = 0 gives relu."""
@@ -172,7 +172,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2
 
 
-@jit
+@library_jit
 @_of_numbers
 def elu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x) - 1)``, element-wise."""
@@ -181,14 +181,14 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0.0, x)))
 
 
-@jit
+@library_jit
 @_of_numbers
 def celu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x / alpha) - 1)``, element-wise: smooth at 0 for any alpha."""
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
-@jit
+@library_jit
 @_of_numbers
 def selu(x: Any) -> Any:
     """`elu` scaled so that mean 0 and variance 1 pass through a layer (Klambauer et al. 2017), element-wise."""
@@ -204,13 +204,13 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return (_tanh_gelu if approximate else _erf_gelu)(x)
 
 
-@jit(inline=Inline.JAX_EARLY)
+@library_jit(inline=Inline.JAX_EARLY)
 def _tanh_gelu(x: Any) -> Any:
     scale = np.sqrt(2 / np.pi).astype(x.dtype)
     return x * (0.5 * (1.0 + jnp.tanh(scale * (x + 0.044715 * (x ** 3)))))
 
 
-@jit(inline=Inline.JAX_EARLY)
+@library_jit(inline=Inline.JAX_EARLY)
 def _erf_gelu(x: Any) -> Any:
     return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
 
@@ -229,14 +229,14 @@ def glu(x: Any, axis: int = -1) -> Any:
     return _glu(x, axis=axis)
 
 
-@jit(static_argnames=("axis",))
+@library_jit(static_argnames=("axis",))
 def _glu(x: Any, axis: int) -> Any:
     half = x.shape[axis] // 2
     return lax.slice_in_dim(x, 0, half, axis=axis) * sigmoid(lax.slice_in_dim(x, half, 2 * half, axis=axis))
 
 
 @custom_jvp
-@jit
+@library_jit
 @_of_numbers
 def log1mexp(x: Any) -> Any:
     """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""

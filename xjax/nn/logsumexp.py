@@ -14,7 +14,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axes
 from xjax.ops.reduce import extreme_value
-from xjax.runtime.jit import Inline, jit
+from xjax.runtime.jit import Inline, library_jit
 
 Axis = int | Sequence[int] | None
 
@@ -34,7 +34,7 @@ def logsumexp(a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False,
     return _logsumexp(a, b, where, axes=axes, keepdims=bool(keepdims), return_sign=bool(return_sign))
 
 
-@jit(static_argnames=("axes", "keepdims", "return_sign"), inline=Inline.JAX_EARLY)
+@library_jit(static_argnames=("axes", "keepdims", "return_sign"), inline=Inline.JAX_EARLY)
 def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool, return_sign: bool) -> Any:
     if where is not None:
         a = jnp.where(where, a, 0)

@@ -17,7 +17,7 @@ from xjax.nn.logsumexp import Axis, exponent_shift
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis, static_int
-from xjax.runtime.jit import Inline, jit
+from xjax.runtime.jit import Inline, library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -52,7 +52,7 @@ def _softmax(x: Any, axis: Axis, where: Any) -> Any:
 _softmax.defjvp(_softmax_rule)
 
 
-@jit(static_argnames=("axis",), inline=Inline.JAX_EARLY)
+@library_jit(static_argnames=("axis",), inline=Inline.JAX_EARLY)
 def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
     x = operand("nn.softmax", x)
     if where is not None:
@@ -68,7 +68,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
     return _log_softmax(array_like("nn.log_softmax", x), where, axis=_static(axis))
 
 
-@jit(static_argnames=("axis",))
+@library_jit(static_argnames=("axis",))
 def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     x = operand("nn.log_softmax", x)
     if where is not None:
@@ -95,7 +95,7 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
     return _standardize(x, mean, variance, epsilon, where, axis=_static(axis), algorithm=algorithm)
 
 
-@jit(static_argnames=("axis", "algorithm"))
+@library_jit(static_argnames=("axis", "algorithm"))
 def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
     if mean is None:
         x, = promote_inexact("nn.standardize", x)
@@ -124,7 +124,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     return _one_hot(x, num_classes, dtype, axis=canonical_axis(axis, x.ndim + 1, "nn.one_hot"))
 
 
-@jit(static_argnames=("num_classes", "dtype", "axis"))
+@library_jit(static_argnames=("num_classes", "dtype", "axis"))
 def _one_hot(x: Any, num_classes: int, dtype: np.dtype, axis: int) -> Any:
     shape = [1] * (x.ndim + 1)
     shape[axis] = num_classes

@@ -12,7 +12,7 @@ from xjax.core import dtypes
 from xjax.core.context import context
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ADVICE, ShapedArray, typeof
+from xjax.core.types import ADVICE, ShapedArray, converted, typeof
 from xjax.numpy.index_parts import Part, attached, check_index, detached, parse, resolved
 from xjax.numpy.indexing import make_plan, operands_beside, read, result_shape, with_mask_axes
 from xjax.ops.arrange import rev
@@ -214,7 +214,7 @@ def _known_values(x: Any, values: Any, name: str) -> Any:
             raise bad(f"x.at[...].{name}", "the values are no array", given={"values": repr(values)[:80]},
                       fix="build them with numpy.array or numpy.stack.")
         values = values.astype(dtypes.canonicalize_dtype(values.dtype))
-    values = _unsigned(values, typeof(x).dtype)
+    values = _unsigned(converted(values), typeof(x).dtype)
     aval, given = typeof(x), typeof(values)
     if lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
         warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of "

@@ -44,6 +44,7 @@ from xjax.ops.piecewise import rem
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.transcendental import atan2, exp, log, log1p, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
+from xjax.runtime.array import Array
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -140,6 +141,8 @@ def power(x1: Any, x2: Any, /) -> Any:
     if isinstance(x2, (int, np.integer)):
         x1, = promote(where, x1, to=to_numeric)
         return integer_pow(x1, operator.index(x2))
+    if type(x2) is Array and not x2.shape and dtypes.is_int(x2.dtype):
+        return _known_exponent(operand(where, promote(where, x1, to=to_numeric)[0]), x2)
     x1, x2 = promote_shapes(where, *array_likes(where, (x1, x2)))
     inexact = [dtypes.is_inexact(aval_of(where, x).dtype) for x in (x1, x2)]
     if inexact == [True, False] and dtypes.is_int(aval_of(where, x2).dtype):
@@ -151,6 +154,15 @@ def power(x1: Any, x2: Any, /) -> Any:
 
 
 pow = power
+
+
+def _known_exponent(x: Any, n: Any) -> Any:
+    """Power with an integer whose value is known: as in JAX, the type of the result is that of `x`."""
+    aval = typeof(x)
+    x = convert_element_type(x, aval.dtype)                 # strongly typed; its gradient becomes weak again
+    inexact = dtypes.is_inexact(aval.dtype)
+    result = lax_pow(x, n) if inexact else _integer_power(x, convert_element_type(n, aval.dtype))
+    return convert_element_type(result, aval.dtype, aval.weak_type)
 
 
 # The largest exponent for which a base above 1 stays in 64 bits takes 6 bits.

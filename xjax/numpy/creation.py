@@ -15,7 +15,8 @@ from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer, static_value_error
-from xjax.core.types import ShapedArray
+from xjax.core.tree import tree_map
+from xjax.core.types import ShapedArray, converted
 from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, check_ranks, expand_to, promote, to_inexact
 from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
 from xjax.ops.checks import static_int
@@ -121,6 +122,9 @@ def _put(x: Any, device: Any) -> Any:
 
 def _from_nested(where: str, values: Any, dtype: Any) -> Any:
     leaves = list(_leaves(values))
+    if any(hasattr(x, "__jax_array__") for x in leaves):
+        values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
+        leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
         return from_numpy(_host_nested(where, values, leaves, dtype))
     parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]

@@ -14,6 +14,7 @@ from xjax.core import dtypes
 from xjax.core.dtypes import isdtype, issubdtype
 from xjax.core.errors import bad
 from xjax.core.promotion import promote_types, result_type
+from xjax.core.types import converted
 from xjax.numpy.creation import array
 
 __all__ = ["bool_", "can_cast", "complexfloating", "dtype", "finfo", "float_", "floating", "generic", "iinfo",
@@ -117,6 +118,7 @@ def isscalar(element: Any) -> bool:
     >>> isscalar(3.0), isscalar(np.zeros(2))
     (True, False)
     """
+    element = converted(element)
     if isinstance(element, (np.ndarray, np.generic)) or hasattr(element, "aval"):
         return np.ndim(element) == 0
     return bool(np.isscalar(element))

@@ -16,7 +16,7 @@ from xjax.core import dtypes
 from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
 from xjax.core.errors import bad, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ShapedArray, how_to_convert, type_name, typeof
+from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, typeof
 from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
@@ -114,6 +114,8 @@ def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
     if kind in _NUMBERS:
         return _literal(where, x, dtype, weak_type)
     if isinstance(x, np.generic):
+        if weak_type:
+            return _literal(where, x.item(), dtype, weak_type)
         return x if x.dtype == dtype else convert_number(x, dtype)
     if kind is np.ndarray:
         return x if x.dtype == dtype else _cast_host(x, dtype, where)
@@ -188,7 +190,7 @@ def promote_numeric(where: str, *xs: Any) -> list[Any]:
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """Shape of an array-like value."""
-    return x.aval.shape if hasattr(x, "aval") else np.shape(x)
+    return x.aval.shape if hasattr(x, "aval") else np.shape(converted(x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, converted, typeof
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int
 from xjax.ops.convert import convert_element_type
@@ -77,6 +77,7 @@ _EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max"
 
 
 def _array(x: Any) -> Any:
+    x = converted(x)
     return x if hasattr(x, "aval") else to_array(x)
 
 

@@ -117,6 +117,13 @@ def filled_like(x: Any, value: complex) -> Any:
     return broadcast_in_dim(scalar, shape, ()) if shape else scalar
 
 
+def strong_like(x: Any, value: complex) -> Any:
+    """As `filled_like`, but never weakly typed: the derivative rules of JAX that use it give strong types."""
+    aval = typeof(x)
+    scalar = aval.dtype.type(value)
+    return broadcast_in_dim(scalar, aval.shape, ()) if aval.shape else scalar
+
+
 def fill(tangent: Any, out: ShapedArray) -> Any:
     """Tangent expanded to the shape of the result."""
     aval = typeof(tangent)

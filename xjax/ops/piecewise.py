@@ -16,7 +16,7 @@ from xjax.ops.compare import eq, ge, greater_complex, select
 from xjax.ops.complex_numbers import conj, part_dtype, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, floor, mul, neg
-from xjax.ops.makers import binary_function, filled_like, nary, scalar_like, unary, unary_function
+from xjax.ops.makers import binary_function, filled_like, nary, scalar_like, strong_like, unary, unary_function
 
 # -- sign and abs -------------------------------------------------------------------------------------------------
 
@@ -73,8 +73,8 @@ def _extremum_lower(name: str, first_wins: Callable) -> Callable:
 
 def _share(x, z, y):
     """Share of x in the derivative of the extremum z of x and y: 1 where it is x, 1/2 where both are, else 0."""
-    is_mine = select(eq(x, z), filled_like(z, 1), filled_like(z, 0))
-    return div(is_mine, select(eq(y, z), filled_like(z, 2), filled_like(z, 1)))
+    is_mine = select(eq(x, z), strong_like(z, 1), strong_like(z, 0))
+    return div(is_mine, select(eq(y, z), strong_like(z, 2), strong_like(z, 1)))
 
 
 _EXTREMUM_JVPS = (lambda dx, z, x, y: mul(dx, _share(x, z, y)), lambda dy, z, x, y: mul(dy, _share(y, z, x)))

@@ -127,7 +127,7 @@ def _extremum_jvp(p: Callable[[], Primitive]) -> Callable:
         if type(dx) is Zero:
             return out, Zero(out.aval.tangent())
         kept = tuple(1 if i in axes else n for i, n in enumerate(typeof(x).shape))
-        attained = convert_element_type(eq(x, reshape(out, kept)), out.aval.dtype)
+        attained = convert_element_type(eq(x, reshape(out, kept)), out.aval.dtype, out.aval.weak_type)
         counts = reduce_sum(attained, axes)
         return out, div(reduce_sum(mul(dx, attained), axes), counts)
     return rule

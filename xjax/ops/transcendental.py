@@ -28,6 +28,7 @@ from xjax.ops.makers import (
     match_scalars,
     nary,
     scalar_like,
+    strong_like,
     unary,
     unary_function,
 )
@@ -159,7 +160,7 @@ def _pow_jvp(primals, tangents):
     total = Zero(z.aval.tangent())
     if type(dx) is not Zero:
         exact = dtypes.is_int(typeof(y).dtype)
-        slope = _slope_at_integers(x, y, z) if exact else mul(y, pow(x, sub(y, filled_like(y, 1))))
+        slope = _slope_at_integers(x, y, z) if exact else mul(y, pow(x, sub(y, strong_like(y, 1))))
         total = fill(mul(dx, slope), z.aval)
     if type(dy) is not Zero:
         total = accumulate(total, fill(mul(dy, mul(log(nonzero(x)), z)), z.aval))

@@ -23,7 +23,7 @@ from xjax.numpy.promote import library_rules
 from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.array import Array, retyped, to_array, words_of
-from xjax.runtime.jit import Inline, Jitted, jit
+from xjax.runtime.jit import Inline, Jitted, library_jit
 from xjax.runtime.sharding import SingleDeviceSharding
 
 _UINT32 = np.dtype(np.uint32)
@@ -35,13 +35,13 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Any) -> Jitted:
     """jit of `f` with its first arguments fixed: one object for each choice of them, nothing is traced twice."""
-    return jit(library_rules(functools.partial(f, *static)))
+    return library_jit(library_rules(functools.partial(f, *static)))
 
 
 @functools.lru_cache(4096)
 def operation(f: Callable, *static: Any) -> Jitted:
     """As `compiled`, for an `f` that is one operation on keys: traced, it is that operation instead of a call."""
-    return jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
+    return library_jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
 
 
 def default_kind() -> KeyKind:

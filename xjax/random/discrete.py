@@ -11,7 +11,7 @@ import numpy as np
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.types import converted, typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.shape import move_axis
 from xjax.ops.sort import top_k
@@ -144,7 +144,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | No
       mode: as in `gumbel`.
     Returns: integers of the default dtype.
     """
-    key = check_key("categorical", key)
+    key, logits = check_key("categorical", key), converted(logits)
     aval = typeof(logits)
     dtype = check_dtype("categorical", aval.dtype, "f")
     axis = canonical_axis(axis, aval.ndim, "random.categorical")

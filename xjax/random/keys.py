@@ -17,7 +17,7 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
-from xjax.core.types import typeof
+from xjax.core.types import converted, typeof
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
@@ -95,7 +95,7 @@ def _kind(where: str, impl: Any) -> KeyKind:
 
 def _seeded(where: str, seed: Any, kind: KeyKind) -> Any:
     """The words of the key of a seed."""
-    where = f"random.{where}"
+    where, seed = f"random.{where}", converted(seed)
     if config.random_seed_offset:
         seed = seed + config.random_seed_offset
     if type(seed) in (int, bool):
@@ -168,7 +168,7 @@ def fold_in(key: Any, data: Any) -> Any:
     Args: key: a random key; data: a number, converted to uint32 (arrays wrap around, Python ints must fit).
     Returns: a key. Equal arguments give equal keys, others give independent ones.
     """
-    typed = check_key("fold_in", key)
+    typed, data = check_key("fold_in", key), converted(data)
     aval = typeof(data)
     if aval.shape:
         raise bad("random.fold_in", "`data` must be a scalar", given={"data": aval.str_short()},

@@ -7,11 +7,11 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xjax.core.context import current_trace
+from xjax.core.context import context, current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
-from xjax.core.primitive import clear_type_caches
-from xjax.core.trace import Tracer, abstract_value_error
+from xjax.core.primitive import Primitive, clear_type_caches
+from xjax.core.trace import Trace, Tracer, abstract_value_error
 from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tree_unflatten
 from xjax.runtime import array, backend, memory
 from xjax.runtime.array import Array
@@ -90,10 +90,21 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     return [x for x in found if platform is None or x.sharding.devices[0].platform == backend.client(platform).platform]
 
 
-class ensure_compile_time_eval(current_trace):
+class _FoldingTrace(Trace):
+    """Computes operations on known values; its parent interprets those on traced ones."""
+
+    __slots__ = ()
+
+    def process(self, p: Primitive, args: tuple, params: dict) -> Any:
+        traced = any(isinstance(x, Tracer) for x in args)
+        with current_trace(self.parent if traced else eval_trace) as trace:
+            return trace.process(p, args, params)
+
+
+class ensure_compile_time_eval:
     """`with ensure_compile_time_eval():` operations on known values compute at once, inside traced functions too.
 
-    An operation on a traced value raises UnexpectedTracerError there.
+    Operations on traced values are traced as usual.
 
     >>> @xjax.jit
     ... def f(x):
@@ -104,10 +115,15 @@ class ensure_compile_time_eval(current_trace):
     Array(3., dtype=float32, weak_type=True)
     """
 
-    __slots__ = ()
+    __slots__ = ("_saved",)
 
-    def __init__(self) -> None:
-        super().__init__(eval_trace)
+    def __enter__(self) -> None:
+        self._saved = context.trace
+        if self._saved is not eval_trace:
+            context.trace = _FoldingTrace(self._saved, self._saved.tag)
+
+    def __exit__(self, *exc: Any) -> None:
+        context.trace = self._saved
 
 
 def clear_caches() -> None:

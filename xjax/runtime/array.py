@@ -18,10 +18,12 @@ from xjax.core.config import config
 from xjax.core.errors import bad, no_attribute
 from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
-from xjax.core.trace import Tracer, escaped
+from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
 from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
+
+_WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
 
 class Array:
@@ -67,17 +69,22 @@ class Array:
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The value for `memoryview(x)`, read-only; Python 3.12 and later ask for it."""
+        if self.aval.dtype not in _WITH_BUFFERS:
+            raise BufferError(f"the buffer protocol has no format for {self.aval.str_short()}")
+        return memoryview(self.numpy())
+
     @property
     def __jax_array__(self) -> Any:
-        """Looked up by the real JAX, which must not take the value silently: the result would leave xjax.
+        """An error for the real JAX, which must not take the value silently: the result would leave xjax.
 
         A property, since JAX refuses an object that has the method with a message of its own; and no TypeError, which
         JAX would replace.
         """
-        raise bad("xjax", "an xjax array was passed to a function of the real JAX",
-                  given={"array": self.aval.str_short()},
-                  fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax; for the value "
-                      "alone use xjax.interop.to_jax_array(x).", exc=ValueError)
+        raise refuse_real_jax("an xjax array was passed", self.aval.str_short(),
+                              "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax; for the "
+                              "value alone use xjax.interop.to_jax_array(x).")
 
     def _scalar(self, kind: type) -> Any:
         if self.aval.size != 1:

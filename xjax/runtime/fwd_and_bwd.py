@@ -37,6 +37,6 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
 
     def bwd(residuals: Callable, ct: Any) -> Any:
         found = residuals(ct)
-        return found[0] if isinstance(argnums, int) else found
+        return tuple(found) if isinstance(argnums, (tuple, list)) else found[0]
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

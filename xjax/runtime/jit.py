@@ -79,6 +79,9 @@ class Jitted:
                  shardings: CallShardings | None = None, options: Options = ()):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
+        if static.signature is not None:
+            self.__signature__ = static.signature
+        self.of_arrays = False              # set by `library_jit`
         self._device = device               # where to run; None: where the arguments lie
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
@@ -111,6 +114,9 @@ class Jitted:
 
     def _call(self, args: Sequence[Any], kwargs: dict) -> Any:
         if config.disable_jit:
+            if self.of_arrays:
+                args = [x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)]
+                kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
             return self._fun(*args, **kwargs)
         static = None
         if self._static.given:
@@ -371,3 +377,19 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     return Jitted(fun, static, inline, device if backend is None else devices(backend)[0], shardings,
                   as_options(where, compiler_options))
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def _as_array(x: Any) -> Any:
+    return to_array(x) if type(x) in _NUMBERS else x
+
+
+def library_jit(fun: Callable | None = None, **options: Any) -> Any:
+    """`jit` for functions of the library, which rely on it: with `disable_jit` too, numbers come to them as arrays."""
+    if fun is None:
+        return functools.partial(library_jit, **options)
+    jitted = jit(fun, **options)
+    jitted.of_arrays = True
+    return jitted

@@ -91,7 +91,7 @@ def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str) -
 def global_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> ShapedArray:
     """Type of the whole array from the type of a part."""
     shape = tuple(n * math.prod(mesh.shape[a] for a in spec.axes(i)) for i, n in enumerate(aval.shape))
-    return ShapedArray(shape, aval.dtype)
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
 def mesh_scope(mesh: Mesh) -> axes_in_scope:

@@ -190,10 +190,10 @@ class Lowered(_Stage):
           debug_info: accepted as in JAX; the text names no lines of Python.
         """
         text = program_module(self._found.program, self.fun_name, self._operands(), self._donated_operands()).text
-        return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).to_string()
+        return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).as_hlo_text()
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an HLO module."""
+        """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
         text = self.as_text()
         return xla.parse_module(text) if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text)
 
@@ -299,6 +299,17 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
 
     >>> xjax.eval_shape(lambda x: x @ x.T, xjax.ShapeDtypeStruct((2, 3), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
+
+    A `ShapeDtypeStruct` that `fun` returns is part of the result.
     """
-    closed, out_tree = _trace(fun, (), args, kwargs, "eval_shape")
-    return tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in closed.out_avals])
+    leaves, tree = [], None
+
+    @functools.wraps(fun)
+    def arrays(*args: Any, **kwargs: Any) -> list[Any]:
+        nonlocal leaves, tree
+        leaves, tree = flatten(fun(*args, **kwargs))
+        return [x for x in leaves if not isinstance(x, ShapeDtypeStruct)]
+
+    computed = iter(_trace(arrays, (), args, kwargs, "eval_shape")[0].out_avals)
+    return tree_unflatten(tree, [x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(next(computed))
+                                 for x in leaves])

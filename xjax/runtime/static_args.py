@@ -33,12 +33,13 @@ def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
 class StaticArguments:
     """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "_where")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where")
 
     def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
                  transform: str = "jit"):
         self._where = f"{transform} of `{function_name(fun)}`"
-        parameters = _parameters(fun)
+        self.signature = _signature(fun)
+        parameters = None if self.signature is None else list(self.signature.parameters.values())
         self.nums, self.names = self._complete(nums, names, parameters, "static")
         self.donate_nums, self.donate_names = self._complete(donate_nums, donate_names, parameters, "donate")
         both = set(self.nums) & set(self.donate_nums) | set(self.names) & set(self.donate_names)
@@ -111,10 +112,10 @@ class StaticArguments:
         return flags
 
 
-def _parameters(fun: Callable) -> list[inspect.Parameter] | None:
-    """The parameters of a function; None if it has no signature."""
+def _signature(fun: Callable) -> inspect.Signature | None:
+    """The signature of a function; None if it has none."""
     try:
-        return list(inspect.signature(fun).parameters.values())
+        return inspect.signature(fun)
     except (ValueError, TypeError):
         return None
 

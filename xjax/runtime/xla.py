@@ -427,13 +427,13 @@ def parse_module(text: str) -> object:
 
 
 def unoptimised_hlo(text: str) -> object:
-    """The HLO module that StableHLO text means, before any optimisation."""
-    return xc._xla.mlir.mlir_module_to_xla_computation(text).get_hlo_module()
+    """The XlaComputation of StableHLO text, before any optimisation."""
+    return xc._xla.mlir.mlir_module_to_xla_computation(text)
 
 
 def unoptimised_cost(client: Client, text: str) -> dict[str, float]:
     """`cost_analysis` of a program that is not compiled."""
-    return dict(xc._xla.hlo_module_cost_analysis(client, unoptimised_hlo(text)))
+    return dict(xc._xla.hlo_module_cost_analysis(client, unoptimised_hlo(text).get_hlo_module()))
 
 
 def serialize(exe: Executable) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import floats, horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -109,7 +109,7 @@ def _wofz(z: Any) -> Any:
 _wofz.defjvps(lambda dz, w, z: dz * (2j / math.sqrt(math.pi) - 2 * z * w))
 
 
-@jit
+@library_jit
 def wofz(z: Any) -> Any:
     """Faddeeva's function ``exp(-z**2) * erfc(-i z)``, element-wise.  z: real or complex numbers -> complex.
 
@@ -139,7 +139,7 @@ def _erfcx(x: Any) -> Any:
 _erfcx.defjvps(lambda dx, y, x: dx * (2 * x * y - 2 / math.sqrt(math.pi)))
 
 
-@jit
+@library_jit
 def erfcx(x: Any) -> Any:
     """``exp(x**2) * erfc(x)`` of real or complex numbers, element-wise, also where that is 0 times infinity."""
     x, = floats("erfcx", x)
@@ -171,7 +171,7 @@ def _dawsn(x: Any) -> Any:
 _dawsn.defjvps(lambda dx, y, x: dx * (1 - 2 * x * y))
 
 
-@jit
+@library_jit
 def dawsn(x: Any) -> Any:
     """Dawson's integral of real numbers, element-wise: ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x.
 

@@ -16,7 +16,7 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.lax.incomplete import stirling_tail
 from xjax.ops.checks import static_int
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import floats, reals
 from xjax.scipy.complex_gamma import gamma_of_complex, loggamma_of_complex
@@ -93,7 +93,7 @@ def poch(z: Any, m: Any) -> Any:
 
 
 @custom_jvp
-@jit
+@library_jit
 def _poch(z: Any, m: Any) -> Any:
     large = (z >= 10) & (z + m >= 10)
     rise = jnp.where(large, _large_lgamma_rise(jnp.where(large, z, 10), jnp.where(large, m, 0)),

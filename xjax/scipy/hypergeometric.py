@@ -13,7 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import of_reals
 from xjax.scipy.gamma_functions import gamma
 from xjax.transforms.autodiff import jvp
@@ -120,7 +120,7 @@ _hyp1f1 = custom_jvp(_value_1f1)
 _rule(_hyp1f1, _value_1f1, lambda a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
 
 
-@jit
+@library_jit
 def hyp1f1(a: Any, b: Any, x: Any) -> Any:
     """Kummer's function 1F1, element-wise: the sum of ``(a)_k / (b)_k * x**k / k!``, (a)_k = `poch` of a and k.
 
@@ -206,7 +206,7 @@ _hyp2f1 = custom_jvp(_value_2f1)
 _rule(_hyp2f1, _value_2f1, lambda a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x))
 
 
-@jit
+@library_jit
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     """Gauss's function 2F1, element-wise: the sum of ``(a)_k (b)_k / (c)_k * x**k / k!``, continued to all x < 1.
 

@@ -12,7 +12,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, single_or_double
 from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.transforms.custom_jvp import custom_jvp
@@ -71,7 +71,7 @@ def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     return _expn(n, x), -dx * below
 
 
-@jit
+@library_jit
 def expn(n: Any, x: Any) -> Any:
     """The exponential integral ``x**(n-1)`` times that of ``exp(-t) / t**n`` from x on, element-wise.
 
@@ -83,7 +83,7 @@ def expn(n: Any, x: Any) -> Any:
     return of_reals("expn", _expn, n, x)
 
 
-@jit
+@library_jit
 def exp1(x: Any) -> Any:
     """The exponential integral of ``exp(-t) / t`` from x on, element-wise; nan for x < 0: `expn` of order 1."""
     return of_reals("exp1", lambda x: _expn(lax.full_like(x, 1), x), x)
@@ -108,7 +108,7 @@ def _expi(x: Any) -> Any:
 _expi.defjvps(lambda dx, y, x: dx * jnp.exp(x) / x)
 
 
-@jit
+@library_jit
 def expi(x: Any) -> Any:
     """The exponential integral of ``exp(t) / t`` up to x, its principal value, element-wise; -inf at 0.
 
@@ -125,7 +125,7 @@ def _spence_terms() -> np.ndarray:
     return np.array([bernoulli_numbers(22)[2 * k] / math.factorial(2 * k + 1) for k in range(1, 12)])
 
 
-@jit
+@library_jit
 def spence(x: Any) -> Any:
     """The dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to x, element-wise; nan for x < 0.
 
@@ -185,7 +185,7 @@ def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     return _owens_t(h, a), by_h * dh + by_a * da
 
 
-@jit
+@library_jit
 def owens_t(h: Any, a: Any) -> Any:
     """Owen's function of real numbers, element-wise: the probability that X > h and 0 < Y < a X, for h > 0, of two
     independent normal variables, which is ``exp(-h**2 (1 + t**2) / 2) / (1 + t**2) / (2 pi)`` from t = 0 to a.

@@ -16,7 +16,7 @@ from xjax.core.trace import Tracer
 from xjax.core.tree_nodes import register_pytree_node_class
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 
 _NAME = "scipy.interpolate.RegularGridInterpolator"
 
@@ -114,7 +114,7 @@ def _located(f: RegularGridInterpolator, points: Any) -> tuple[list[Any], list[A
     return indices, places, outside
 
 
-@jit
+@library_jit
 def _interpolated(f: RegularGridInterpolator, points: Any) -> Any:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))
@@ -126,7 +126,7 @@ def _interpolated(f: RegularGridInterpolator, points: Any) -> Any:
     return _filled(f, found, outside, channels)
 
 
-@jit
+@library_jit
 def _nearest(f: RegularGridInterpolator, points: Any) -> Any:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))

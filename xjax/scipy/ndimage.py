@@ -14,7 +14,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 
 
 def _folded(index: Any, period: int, last: int) -> Any:
@@ -85,7 +85,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     return _mapped(x, coordinates, jnp.asarray(cval).astype(x.dtype), int(order), mode)
 
 
-@functools.partial(jit, static_argnums=(3, 4))
+@functools.partial(library_jit, static_argnums=(3, 4))
 def _mapped(x: Any, coordinates: list[Any], cval: Any, order: int, mode: str) -> Any:
     axes = [_nodes(c, n, order, mode) for c, n in zip(coordinates, x.shape, strict=True)]
     found = None

@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
 from xjax.ops.checks import static_int
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import of_reals, rational, single_or_double
 from xjax.scipy.error_functions import erfcx, series_of_erfc
@@ -22,7 +22,7 @@ from xjax.transforms.custom_jvp import custom_jvp
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-@jit
+@library_jit
 def ndtr(x: Any) -> Any:
     """Distribution function of the standard normal distribution, element-wise, exact where it is small.
 
@@ -46,7 +46,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
     return _log_ndtr(x, order)
 
 
-@functools.partial(jit, static_argnums=1)
+@functools.partial(library_jit, static_argnums=1)
 def _log_ndtr(x: Any, order: int) -> Any:
     x, = single_or_double("log_ndtr", x)
     start = -30.0 if x.dtype == np.float64 else -10.0       # below, erfc would leave the normal numbers
@@ -81,7 +81,7 @@ _FAR = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580,
 
 
 @custom_jvp
-@jit
+@library_jit
 def ndtri(p: Any) -> Any:
     """Inverse of `ndtr`, element-wise: -inf at 0, inf at 1, nan outside of [0, 1].
 

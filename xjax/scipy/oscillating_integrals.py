@@ -17,7 +17,7 @@ import scipy
 from numpy.polynomial.polynomial import polyadd, polymul
 
 import xjax.numpy as jnp
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -83,7 +83,7 @@ def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     return _sici(x), (dx * jnp.sinc(x / math.pi), dx * jnp.cos(x) / x)
 
 
-@jit
+@library_jit
 def sici(x: Any) -> tuple[Any, Any]:
     """The integrals of ``sin(t) / t`` from 0 to x and of ``cos(t) / t`` from infinity to ``abs(x)``, element-wise.
 
@@ -138,7 +138,7 @@ def _fresnel_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     return _fresnel(*primals), tuple(tangents[0] * part for part in _quarter_turns(*primals))
 
 
-@jit
+@library_jit
 def fresnel(x: Any) -> tuple[Any, Any]:
     """Fresnel's integrals of real numbers, element-wise: of ``sin(pi t**2 / 2)`` and ``cos(pi t**2 / 2)`` from 0 to x.
 

@@ -14,7 +14,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
 from xjax.ops.checks import static_int
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import reals
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     return _bessel_jn(z, v, n_iter)
 
 
-@functools.partial(jit, static_argnums=(1, 2))
+@functools.partial(library_jit, static_argnums=(1, 2))
 def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
     """Miller's recurrence for ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do not overflow; then
     ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
@@ -83,7 +83,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max:
     return _sph_harm_y(n, m, theta, phi, static_int(n_max, "n_max", where))
 
 
-@functools.partial(jit, static_argnums=4)
+@functools.partial(library_jit, static_argnums=4)
 def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
     n, m = jnp.minimum(n, n_max), jnp.asarray(m)
     theta, phi, _ = reals("sph_harm_y", theta, phi, 0.0)

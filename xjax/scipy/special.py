@@ -16,7 +16,7 @@ from xjax.core.public import attributes_of
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import reals
 from xjax.scipy.error_functions import dawsn, erfcx, wofz
@@ -91,7 +91,7 @@ def i1(x: Any) -> Any:
 # -- with a derivative of their own ---------------------------------------------------------------------------------
 
 @custom_jvp
-@jit
+@library_jit
 def logit(x: Any) -> Any:
     """``log(x / (1 - x))``, element-wise: the inverse of `expit`."""
     x, = promote_inexact("scipy.special.logit", x)
@@ -114,13 +114,13 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 
 @custom_jvp
-@jit
+@library_jit
 def _xlogy(x: Any, y: Any) -> Any:
     return _product_or_zero(x, y, jnp.log)
 
 
 @custom_jvp
-@jit
+@library_jit
 def _xlog1py(x: Any, y: Any) -> Any:
     return _product_or_zero(x, y, jnp.log1p)
 
@@ -150,7 +150,7 @@ def _xlogx(x: Any) -> Any:
 _xlogx.defjvps(lambda dx, y, x: dx * (jnp.log(x) + 1))
 
 
-@jit
+@library_jit
 def entr(x: Any) -> Any:
     """``-x * log(x)``, element-wise: 0 at 0, -inf below.
 

@@ -10,6 +10,7 @@ from xjax.core import dtypes
 from xjax.core.calls import (
     Flat,
     argument_types,
+    as_argnums,
     canonical_argnums,
     check_callable,
     flatten_function,
@@ -69,6 +70,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     """
     check_callable(_where, fun)
     name = f"{_where} of `{function_name(fun)}`"
+    as_argnums(argnums, name)
     check_no_reduce_axes(name, reduce_axes)
 
     @functools.wraps(fun)
@@ -86,7 +88,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         value = _check_scalar(name, lin.outs, flat, holomorphic)
         g = _gradients(lin, lin.program.consts, [scalar_of(typeof(value), 1)], [typeof(x) for x in leaves])
         g = tree_unflatten(treedef, g)
-        g = g[0] if isinstance(argnums, int) else tuple(g)
+        g = tuple(g) if isinstance(argnums, (tuple, list)) else g[0]
         value = tree_unflatten(flat.out_tree, lin.outs)
         return ((value, flat.aux), g) if has_aux else (value, g)
 
@@ -103,7 +105,7 @@ def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], av
 
 
 def _as_result(ct: Any) -> Any:
-    """A cotangent as the user gets it: never a symbolic zero, and no host value where values are computed."""
+    """A tangent or cotangent as the user gets it: no symbolic zero, and no host value where values are computed."""
     if type(ct) is Zero:
         return instantiate(ct)
     if context.trace.parent is None and not hasattr(ct, "aval"):
@@ -269,7 +271,7 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     flat = flatten_function(fun, tree, has_aux=has_aux, where=where)
     dxs = [_check_tangent(where, "tangent", dx, typeof(x)) for x, dx in zip(xs, dxs, strict=True)]
     ys, dys = jvp_flat(flat, xs, dxs)
-    out = tree_unflatten(flat.out_tree, ys), tree_unflatten(flat.out_tree, [instantiate(dy) for dy in dys])
+    out = tree_unflatten(flat.out_tree, ys), tree_unflatten(flat.out_tree, map(_as_result, dys))
     return (*out, flat.aux) if has_aux else out
 
 
@@ -305,4 +307,4 @@ class _LinearFunction(_Linear):
         dxs = [_check_tangent(self.where, "tangent", dx, a) for dx, a in zip(dxs, self.in_avals, strict=True)]
         dxs = [dx for dx, flag in zip(dxs, self.lin.active, strict=True) if flag]
         dys = eval_jaxpr(self.lin.program.jaxpr, residuals, *dxs)
-        return tree_unflatten(self.out_tree, map(instantiate, with_zeros(self.lin.nonzero, dys, self.out_avals)))
+        return tree_unflatten(self.out_tree, map(_as_result, with_zeros(self.lin.nonzero, dys, self.out_avals)))

@@ -98,7 +98,7 @@ def _partial(fun, args, kwargs, argnums, where):
     def f(*xs: Any) -> Any:
         return fun(*merge_args(xs, rest, nums, len(args)), **kwargs)
 
-    return f, chosen, (lambda t: t[0]) if isinstance(argnums, int) else (lambda t: tuple(t))
+    return f, chosen, (lambda t: tuple(t)) if isinstance(argnums, (tuple, list)) else (lambda t: t[0])
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:

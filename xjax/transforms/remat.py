@@ -14,7 +14,16 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import argument_names, argument_types, check_callable, function_name, merge_args, split_args
+from xjax.core.calls import (
+    argument_names,
+    argument_types,
+    as_argnums,
+    canonical_argnums,
+    check_callable,
+    function_name,
+    merge_args,
+    split_args,
+)
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
@@ -55,11 +64,12 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         return functools.partial(checkpoint, **options)
     _check_options(fun, policy, concrete)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    where = f"checkpoint of `{function_name(fun)}`"
+    nums = tuple(dict.fromkeys(as_argnums(static_argnums, where, "static_argnums")))
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        static = {n % len(args) for n in nums if -len(args) <= n < len(args)}
+        static = set(canonical_argnums(nums, len(args), where, "static_argnums"))
         if names:
             static |= {i for i, name in enumerate(argument_names(fun, args, kwargs)[:len(args)]) if name in names}
         static = sorted(static)

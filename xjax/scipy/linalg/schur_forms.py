@@ -15,7 +15,7 @@ from xjax.core.errors import bad
 from xjax.lax.linalg.matrices import adjoint, product
 from xjax.numpy.linalg.arguments import inexact, matrices
 from xjax.numpy.promote import library_rules
-from xjax.runtime.jit import jit
+from xjax.runtime.jit import library_jit
 from xjax.scipy.linalg.decompositions import schur
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -37,7 +37,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     return _to_complex(T, Z)
 
 
-@jit
+@library_jit
 def _to_complex(t: Any, z: Any) -> tuple[Any, Any]:
     return jnp.vectorize(_rotate_blocks, signature="(n,n),(n,n)->(n,n),(n,n)")(t, z)
 
@@ -101,7 +101,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     return found, jnp.where(jnp.any(jnp.isinf(found)), np.inf, error)
 
 
-@jit
+@library_jit
 def _parlett(t: Any, f: Any) -> tuple[Any, Any]:
     """The whole of f(t) from its diagonal: ``t f = f t``, one diagonal after the other; the smallest divisor."""
     n = t.shape[0]
@@ -173,7 +173,7 @@ def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
     return jnp.where(nearest < tol, jnp.asarray(np.nan, x.dtype), x)
 
 
-@functools.partial(jit, static_argnums=(3, 4))
+@functools.partial(library_jit, static_argnums=(3, 4))
 def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
     def solve(a: Any, b: Any, c: Any) -> Any:
         return _solve_factored(_FACTORS[method](a, b), c, tol)
