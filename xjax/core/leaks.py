@@ -1,5 +1,5 @@
-"""What the option check_tracer_leaks does: at the end of the outermost transform, find the traced values that live on,
-and who holds them.
+"""What the option check_tracer_leaks does: at the end of each transform, also of one inside another, find its traced
+values that live on, and who holds them.
 
 A traced value means nothing after its function has ended. Something of the user's that still refers to one (a global,
 an attribute, a list, a closure) will fail when it is used, perhaps much later; this check fails at once and names it.
@@ -11,14 +11,12 @@ from __future__ import annotations
 import gc
 import re
 import sys
-import threading
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from xjax.core.config import config
-from xjax.core.context import context
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.trace import Tag, Tracer
 
@@ -144,25 +142,15 @@ def _line(code: types.CodeType) -> str:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
-class _Ended(threading.local):
-    tags: tuple[Tag, ...] = ()      # of transforms that ended inside one that still runs: checked with it
-
-
-_ended = _Ended()
-
-
 def _install() -> None:
     close = Tag.close
 
     def close_and_check(self: Tag) -> None:
-        if not self.closed:
-            _ended.tags += (self,)
+        is_open = not self.closed
         close(self)
-        if context.trace.parent is None and _ended.tags:
-            tags, _ended.tags = _ended.tags, ()
-            # While an error passes, its traceback holds what the function held.
-            if config.check_tracer_leaks and sys.exc_info()[0] is None:
-                check_leaks(tags)
+        # While an error passes, its traceback holds what the function held.
+        if is_open and config.check_tracer_leaks and sys.exc_info()[0] is None:
+            check_leaks((self,))
 
     Tag.close = close_and_check
 

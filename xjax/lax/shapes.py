@@ -77,7 +77,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},
                   fix="use numpy.full, which broadcasts.")
     weak = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype, allow_extended=True)
+    dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "lax.full")
     if type(dtype) is KeyType and aval.dtype is not dtype:
         return filled_keys(tuple(shape), dtype, fill_value)
     if not weak or aval.dtype != dtype:

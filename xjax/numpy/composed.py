@@ -283,7 +283,7 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
 
 def _without_inf(x: Any) -> Any:
     """`x` with 0 for inf: a share of inf in a sum of inf is 1."""
-    return choose(eq(x, float("inf")), filled_like(x, 0), x)
+    return choose(eq(real(x), float("inf")), filled_like(x, 0), x)
 
 
 _logaddexp.defjvp(_log_of_sum_jvp(_logaddexp, 1.0))

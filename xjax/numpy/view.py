@@ -25,7 +25,7 @@ def view(x: Any, dtype: Any = None) -> Any:
     >>> jnp.array([1 + 2j, 3 - 4j]).view("float32")
     Array([ 1.,  2.,  3., -4.], dtype=float32)
     """
-    new = x.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    new = x.dtype if dtype is None else dtypes.user_dtype(dtype, "view")
     if new == x.dtype:
         return x
     old_bits, new_bits = dtypes.bit_width(x.dtype), dtypes.bit_width(new)

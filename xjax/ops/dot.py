@@ -50,37 +50,49 @@ class DotAlgorithm(NamedTuple):
     num_primitive_operations: int = 1
     allow_imprecise_accumulation: bool = False
 
-    def text(self) -> str:
-        """The attribute as StableHLO writes it."""
-        types = [name if isinstance(name, str) else element_type(np.dtype(name)) for name in self[:3]]
+    def text(self, operands: Sequence[str] = ()) -> str:
+        """The attribute as StableHLO writes it; `operands`: element types of lhs, rhs and result, where it has None."""
+        types = [operands[k] if name is None else name if isinstance(name, str) else element_type(np.dtype(name))
+                 for k, name in enumerate(self[:3])]
         return (f"algorithm = <lhs_precision_type = {types[0]}, rhs_precision_type = {types[1]}, accumulation_type = "
                 f"{types[2]}, lhs_component_count = {self.lhs_component_count}, rhs_component_count = "
                 f"{self.rhs_component_count}, num_primitive_operations = {self.num_primitive_operations}, "
                 f"allow_imprecise_accumulation = {str(self.allow_imprecise_accumulation).lower()}>")
 
 
-def _algorithm(factor: str, total: str, parts: int = 1, operations: int = 1) -> DotAlgorithm:
-    return DotAlgorithm(factor, factor, total, parts, parts, operations)
+def _algorithm(factor: str | None, total: str | None, operations: int = 1, fast: bool = False) -> DotAlgorithm:
+    return DotAlgorithm(factor, factor, total, 1, 1, operations, fast)
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms that have a name: FACTOR_FACTOR_SUM, and the number of partial products."""
+    """Algorithms that have a name: FACTOR_FACTOR_SUM, and the number of partial products.
+
+    ANY is the type of the operands or of the result; FAST_ACCUM allows sums of lower precision. A CPU has some of them
+    only: a program with another is refused when it is lowered for one.
+    """
 
     DEFAULT = None
+    ANY_F8_ANY_F8_F32 = _algorithm(None, "f32")
+    ANY_F8_ANY_F8_F32_FAST_ACCUM = _algorithm(None, "f32", fast=True)
+    ANY_F8_ANY_F8_ANY = _algorithm(None, None)
+    ANY_F8_ANY_F8_ANY_FAST_ACCUM = _algorithm(None, None, fast=True)
     F16_F16_F16 = _algorithm("f16", "f16")
     F16_F16_F32 = _algorithm("f16", "f32")
     BF16_BF16_BF16 = _algorithm("bf16", "bf16")
     BF16_BF16_F32 = _algorithm("bf16", "f32")
-    BF16_BF16_F32_X3 = _algorithm("bf16", "f32", 2, 3)
-    BF16_BF16_F32_X6 = _algorithm("bf16", "f32", 3, 6)
-    BF16_BF16_F32_X9 = _algorithm("bf16", "f32", 3, 9)
+    BF16_BF16_F32_X3 = _algorithm("bf16", "f32", 3)
+    BF16_BF16_F32_X6 = _algorithm("bf16", "f32", 6)
+    BF16_BF16_F32_X9 = _algorithm("bf16", "f32", 9)
     TF32_TF32_F32 = _algorithm("tf32", "f32")
-    TF32_TF32_F32_X3 = _algorithm("tf32", "f32", 2, 3)
+    TF32_TF32_F32_X3 = _algorithm("tf32", "f32", 3)
     F32_F32_F32 = _algorithm("f32", "f32")
     F64_F64_F64 = _algorithm("f64", "f64")
 
     def __repr__(self) -> str:
         return f"DotAlgorithmPreset.{self.name}"
+
+
+_ON_CPU = ("DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32", "F64_F64_F64")
 
 
 _NAMES = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
@@ -128,16 +140,28 @@ def _unknown_precision(p: Any) -> Exception:
                exc=ValueError)
 
 
-def _precision_text(precision: Any) -> str:
+def _precision_text(precision: Any, platform: str, operands: Sequence[str]) -> str:
     if precision is None:
         return ""
     if isinstance(precision, DotAlgorithmPreset):
+        _check_preset(precision, platform, operands)
         precision = precision.value
         if precision is None:
             return ""
     if isinstance(precision, DotAlgorithm):
-        return f", precision = [DEFAULT, DEFAULT], {precision.text()}"
+        return f", precision = [DEFAULT, DEFAULT], {precision.text(operands)}"
     return f", precision = [{', '.join(p.name for p in precision)}]"
+
+
+def _check_preset(preset: DotAlgorithmPreset, platform: str, operands: Sequence[str]) -> None:
+    if platform == "cpu" and preset.name not in _ON_CPU:
+        raise bad("lax.dot_general", f"the algorithm {preset.name} is not available on CPU",
+                  given={"on CPU": ", ".join(_ON_CPU)}, fix="pass one of these, or leave `precision` out.",
+                  exc=ValueError)
+    if "ANY_F8" in preset.name and not all(t.startswith("f8") for t in operands[:2]):
+        raise bad("lax.dot_general", f"the algorithm {preset.name} is for 8-bit floats",
+                  given={"lhs": operands[0], "rhs": operands[1]},
+                  fix="convert the operands, or pass another algorithm.", exc=ValueError)
 
 
 # -- dot_general --------------------------------------------------------------------------------------------------
@@ -220,9 +244,10 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
     batch, lhs_sizes, rhs_sizes = ([x.aval.shape[a] for a in axes] for x, axes in (
         (lhs, lhs_batch), (lhs, lhs_free), (rhs, rhs_free)))
     result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
+    types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
     batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
     found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
-                 f"{list(rhs_contract)}{_precision_text(precision)} : ({lhs.type}, {rhs.type}) -> "
+                 f"{list(rhs_contract)}{_precision_text(precision, b.module.platform, types)} : ({lhs.type}, {rhs.type}) -> "
                  f"{tensor_type(result)}", result)
     return b.convert(reshape_text(b, found, out.shape), out.dtype)
 

@@ -29,12 +29,16 @@ from xjax.ops.makers import filled_like
 
 
 class SvdAlgorithm(enum.Enum):
-    """How `svd` computes: DEFAULT divides and conquers (LAPACK's gesdd), QR is gesvd."""
+    """How `svd` computes: DEFAULT divides and conquers (LAPACK's gesdd), QR is gesvd.
+
+    DIVIDE_AND_CONQUER is what DEFAULT does on the CPU; JACOBI and POLAR are for other platforms.
+    """
 
     DEFAULT = "default"
     QR = "QR"
     JACOBI = "Jacobi"
     POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
@@ -44,12 +48,12 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
     Args:
       x: float or complex[..., m, n].
       full_matrices: U and Vh are square, else k = min(m, n) columns and rows. compute_uv: else only s.
-      subset_by_index: None or (0, k). algorithm: None, DEFAULT or QR on the CPU.
+      subset_by_index: None or (0, k). algorithm: see `SvdAlgorithm`; None is DEFAULT.
     Returns: (U, s, Vh), or s: real[..., k], descending. NaN where LAPACK does not converge.
     """
     where = "lax.linalg.svd"
     algorithm = None if algorithm is None else SvdAlgorithm(algorithm)
-    if algorithm not in (None, SvdAlgorithm.DEFAULT, SvdAlgorithm.QR):
+    if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
         raise bad(where, f"the algorithm {algorithm.name} is not available on this platform",
                   fix="pass SvdAlgorithm.QR, or nothing.", exc=NotImplementedError)
     if subset_by_index not in (None, (0, min(typeof(x).shape[-2:], default=0))):
