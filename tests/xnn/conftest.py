@@ -9,7 +9,7 @@ from xjax import random
 
 @pytest.fixture(autouse=True)
 def strict_promotion():
-    with xjax.numpy_dtype_promotion("strict"):
+    with xjax.numpy_dtype_promotion("strict"), xjax.numpy_rank_promotion("raise"):
         yield
 
 

@@ -68,7 +68,7 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     weights = softmax(products, axis=-1).astype(key.dtype)
     found = jnp.einsum("bkgts,bskh->btkgh", weights, value).reshape(query.shape)
     if lengths[0] is not None:
-        found = jnp.where((jnp.arange(targets)[None] < lengths[0][:, None])[..., None, None], found, 0)
+        found = _cut_off(found, lengths[0])
     if not return_residual:
         return found.reshape(whole)
     sums = jnp.moveaxis(logsumexp(products, axis=-1), -1, 1).reshape(batch, targets, heads).astype(key.dtype)
@@ -84,6 +84,11 @@ def _by_group(x: Any, groups: int) -> Any:
     """[B, N or 1, T, S] with the axis of heads split as that of the products is."""
     n = x.shape[1]
     return x[:, :, None] if n == 1 else x.reshape(x.shape[0], groups, n // groups, *x.shape[2:])
+
+
+@library_rules
+def _cut_off(found: Any, lengths: Any) -> Any:
+    return jnp.where((jnp.arange(found.shape[1]) < lengths[:, None])[..., None, None], found, 0)
 
 
 @library_rules
