@@ -17,7 +17,16 @@ from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import array, asarray, linspace, zeros
 from xjax.numpy.joining import concatenate
 from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
-from xjax.numpy.promote import as_dtype, broadcast_to, cast, check_mixed, default_int, expand_to, library_rules, promote, promote_inexact
+from xjax.numpy.promote import (
+    as_dtype,
+    broadcast_to,
+    cast,
+    default_int,
+    expand_to,
+    library_rules,
+    promote,
+    promote_inexact,
+)
 from xjax.numpy.reductions import max as amax
 from xjax.numpy.reductions import mean
 from xjax.numpy.reductions import min as amin
@@ -287,7 +296,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     for name, side in (("left", left), ("right", right)):
         if isinstance(side, str) and side != "extrapolate":
             raise bad(where, f"`{name}` is {side!r}", fix="pass a number or 'extrapolate'.", exc=ValueError)
-    check_mixed(where, fp, xp)
     x, xp = (to_array_like(where, v) for v in promote_inexact(where, x, xp))
     fp = to_array_like(where, library_rules(promote_inexact)(where, fp, xp)[0])
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:

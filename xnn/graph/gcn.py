@@ -60,7 +60,7 @@ def GraphConvolution(
         h = x @ w
         _check_nodes(adj, h)
         y = adj @ h if norm is None else _normalized_product(adj, h, norm, self_loops)
-        return y if b is None else y + b
+        return y if b is None else y + jnp.broadcast_to(b, y.shape)
 
     return Layer(init, apply, "GraphConvolution", ("adj",))
 

@@ -40,6 +40,6 @@ def Dense(
         x = x if isinstance(x, CSR) else jnp.asarray(x)
         check_features("Dense", x, params["w"].shape[0])
         y = x @ params["w"]
-        return y + params["b"] if bias else y
+        return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
     return Layer(init, apply, "Dense")

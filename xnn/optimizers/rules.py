@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import xjax.numpy as jnp
+from xjax import lax
 from xnn.optimizers.schedules import Schedule, Step, make_schedule
 from xnn.optimizers.trees import Optimizer, optimizer
 
@@ -29,7 +30,8 @@ def _inverse_root(x: Any) -> Any:
 
 def _unbiased(average: Any, decay: float, i: Step) -> Any:
     """What an exponential average that started at 0 has to be divided by after step i."""
-    return 1 - jnp.asarray(decay, average.dtype) ** (i + 1)
+    decay = jnp.asarray(decay, average.dtype)
+    return 1 - (decay ** (i + 1) if isinstance(i, int) else lax.pow(decay, i + 1))
 
 
 @optimizer

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import xjax.numpy as jnp
 from xjax.core.errors import bad
 from xjax.core.types import typeof
