@@ -184,8 +184,8 @@ KEY = np.array([0, 5], np.uint32)
 
 FUNCTIONS = {
     "apply_updates": lambda m: m.apply_updates(A, B),
-    "assignment.hungarian_algorithm": lambda m: m.assignment.hungarian_algorithm(X),
-    "assignment.base_hungarian_algorithm": lambda m: m.assignment.base_hungarian_algorithm(X),
+    "assignment.hungarian_algorithm": lambda m: m.assignment.hungarian_algorithm(jnp.asarray(X)),
+    "assignment.base_hungarian_algorithm": lambda m: m.assignment.base_hungarian_algorithm(jnp.asarray(X)),
     "bias_correction": lambda m: m.bias_correction(A, 0.9, np.int32(3)),
     "contrib.schedule_free_eval_params": lambda m: m.contrib.schedule_free_eval_params(
         m.contrib.schedule_free_sgd(0.1).init(A), B),
@@ -217,14 +217,15 @@ FUNCTIONS = {
     "second_order.hvp": lambda m: m.second_order.hvp(nll, vector(3, 1), vector(3), X, vector(4)),
     "skip_large_updates": lambda m: m.skip_large_updates(A, np.int32(1), B, 2.0),
     "skip_not_finite": lambda m: m.skip_not_finite(A, np.int32(1), B),
-    "transforms.unitwise_clip": lambda m: m.transforms.unitwise_clip(vector(3) ** 2, np.float32(0.1), vector(3)),
+    "transforms.unitwise_clip": lambda m: m.transforms.unitwise_clip(vector(3) ** 2, np.full(3, 0.1, np.float32), vector(3)),
     "transforms.unitwise_norm": lambda m: m.transforms.unitwise_norm(X),
     "update_infinity_moment": lambda m: m.update_infinity_moment(A, B, 0.9, 1e-8),
     "update_moment": lambda m: m.update_moment(A, B, 0.9, 2),
     "update_moment_per_elem_norm": lambda m: m.update_moment_per_elem_norm(A, B, 0.9, 2),
     "value_and_grad_from_state": lambda m: m.value_and_grad_from_state(loss)(A, state=m.lbfgs().init(A)),
     **{f"projections.projection_{name}": lambda m, name=name: find(m, f"projections.projection_{name}")(A)
-       for name in ("hypercube", "l1_ball", "l1_sphere", "l2_ball", "l2_sphere", "linf_ball", "non_negative", "simplex")},
+       for name in ("l1_ball", "l1_sphere", "l2_ball", "l2_sphere", "linf_ball", "non_negative", "simplex")},
+    "projections.projection_hypercube": lambda m: m.projections.projection_hypercube(X),
     "projections.projection_box": lambda m: m.projections.projection_box(A, B, jax.tree.map(lambda x: x + 1, B)),
     "projections.projection_halfspace": lambda m: m.projections.projection_halfspace(A, B, 0.5),
     "projections.projection_hyperplane": lambda m: m.projections.projection_hyperplane(A, B, 0.5),

@@ -43,6 +43,7 @@ FUNCTIONS = {
     "matmul": lambda x: x @ x.T + jnp.einsum("ij,kj->ki", x, x),
     "indexing": lambda x: (x[1], x[:, ::2], x.at[0, 1].set(5.0), x.at[:, 0].add(1.0), jnp.take(x, np.array([1, 0]), 0)),
     "shapes": lambda x: jnp.concatenate([x.T, jnp.pad(x.T, ((1, 0), (0, 0)))], 0)[::-1].reshape(-1),
+    "reshaped in column order": lambda x: jax.lax.reshape(x, (3, 2), (1, 0)) + jnp.reshape(x, (3, 2), order="F"),
     "sorting": lambda x: (jnp.sort(x, axis=1), jnp.argsort(-x), jnp.cumsum(x, 1), jax.lax.top_k(x, 2)),
     "groups and platforms": lambda x: (
         jax.lax.ragged_dot(x, jnp.ones((2, 3, 2)), jnp.array([1, 1])), jax.lax.approx_max_k(x, 2)[0],

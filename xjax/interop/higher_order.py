@@ -64,6 +64,11 @@ def _scaled_dot(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, **rest: Any)
     return lax.scaled_dot(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale, **rest)
 
 
+def _reshape(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """With `dimensions`, JAX's reshape also transposes."""
+    return [lax.reshape(*args, eqn.params["new_sizes"], eqn.params["dimensions"])]
+
+
 def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """Where a value is placed is no part of a program of ours."""
     return args
@@ -103,6 +108,7 @@ RULES.update({
     **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
     "ragged_dot_general": _by_function(lax.ragged_dot_general),
     "scaled_dot": _by_function(_scaled_dot),
+    "reshape": _reshape,
     "lt_to": _in_total_order(lax.lt),
     "le_to": _in_total_order(lax.le),
     "eq_to": _in_total_order(lax.eq),
