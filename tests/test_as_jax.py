@@ -11,6 +11,7 @@ import xjax
 from tests.compare import Outcome, assert_same_outcome, outcome
 from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
+from tests.everyday.numbers import NUMBERS, NUMBERS_X64
 from tests.everyday.transforms import TRANSFORMS, WITHOUT_JIT
 from tests.oracle import real_jax
 
@@ -45,7 +46,7 @@ str(jnp.float32)
 jnp.float32
 """.strip().split("\n")
 
-WRITTEN = [*ARRAYS, *FUNCTIONS, *TRANSFORMS]
+WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *TRANSFORMS]
 
 # Where xjax does otherwise: reason -> expressions.
 OTHERWISE = {
@@ -116,6 +117,12 @@ def test_an_expression_means_what_it_means_in_jax(expression):
 @pytest.mark.parametrize("expression", WITHOUT_JIT)
 def test_an_expression_means_what_it_means_in_jax_without_jit(expression):
     with xjax.disable_jit(), jax.disable_jit():
+        compare(expression)
+
+
+@pytest.mark.parametrize("expression", NUMBERS_X64)
+def test_an_expression_means_what_it_means_in_jax_with_64_bits(expression):
+    with xjax.enable_x64(True), jax.enable_x64(True):
         compare(expression)
 
 
