@@ -45,10 +45,6 @@ def loss(params):
     return sum(jnp.sum((x - 0.3) ** 2 + 0.05 * x**4) for x in jax.tree.leaves(params))
 
 
-def cube(p, *_):
-    return p**3
-
-
 def nll(params, inputs, targets):
     return jnp.sum((jnp.tanh(inputs @ params) - targets) ** 2)
 
@@ -70,13 +66,13 @@ def find(m: Any, name: str) -> Any:
 
 
 OPTIMIZERS = {
-    **with_rate("adabelief adadelta adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw novograd "
-                "optimistic_adam_v2 optimistic_gradient_descent radam rmsprop rprop sign_sgd signum yogi"),
+    **with_rate("adabelief adadelta adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw "
+                "novograd optimistic_adam_v2 optimistic_gradient_descent radam rmsprop rprop sign_sgd signum yogi"),
     **with_rate("fromage", 0.01), **with_rate("sgd", momentum=0.9, nesterov=True),
     **with_rate("adafactor", 0.01, min_dim_size_to_factor=2), **with_rate("noisy_sgd", key=7),
     **with_rate("optimistic_adam", optimism=0.1), **with_rate("polyak_sgd", 0.5), **with_rate("sm3", momentum=0.5),
-    **with_rate("acprop ademamix adopt dadapt_adamw dog dowg madgrad muon prodigy schedule_free_adamw schedule_free_sgd "
-                "simplified_ademamix momo momo_adam cocob sophia", module="contrib."),
+    **with_rate("acprop ademamix adopt dadapt_adamw dog dowg madgrad muon prodigy schedule_free_adamw "
+                "schedule_free_sgd simplified_ademamix momo momo_adam cocob sophia", module="contrib."),
     **with_rate("galore", module="contrib.", rank=2, update_proj_gap=4),
     "lbfgs": lambda m: m.lbfgs(memory_size=3),
     "contrib.dpsgd": lambda m: m.contrib.dpsgd(0.1, 1.0, 0.1, 3, momentum=0.9),
@@ -99,8 +95,8 @@ TRANSFORMS = {
             "scale_by_sm3 scale_by_stddev scale_by_trust_ratio scale_by_yogi set_to_zero zero_nans"),
     **plain("normalize scale_by_acprop scale_by_ademamix scale_by_adopt scale_by_cocob "
             "scale_by_simplified_ademamix", "contrib."),
-    **with_rate("adaptive_grad_clip add_decayed_weights clip clip_by_block_rms clip_by_global_norm scale scale_by_rprop "
-                "scale_by_learning_rate"),
+    **with_rate("adaptive_grad_clip add_decayed_weights clip clip_by_block_rms clip_by_global_norm scale "
+                "scale_by_rprop scale_by_learning_rate"),
     **with_rate("scale_by_madgrad", module="contrib."),
     "add_noise": lambda m: m.add_noise(0.1, 0.5, key=3),
     "apply_every": lambda m: m.apply_every(3),
@@ -158,8 +154,8 @@ PER_EXAMPLE = {"contrib.dpsgd", "contrib.differentially_private_aggregate"}     
 PARTS = {
     **dict.fromkeys(("sm3", "scale_by_sm3"), lambda tree: {"dense": tree["dense"]}),                # no scalars
     "contrib.scale_by_muon": lambda tree: {"w": tree["dense"]["w"]},
-    "lookahead": lambda tree: optax.LookaheadParams(tree, tree),
 }
+STARTS = {"lookahead": lambda params: optax.LookaheadParams(params, params)}    # what is optimized, from parameters
 
 SCHEDULES = {
     "constant_schedule": lambda m: m.constant_schedule(0.1),
@@ -217,7 +213,8 @@ FUNCTIONS = {
     "second_order.hvp": lambda m: m.second_order.hvp(nll, vector(3, 1), vector(3), X, vector(4)),
     "skip_large_updates": lambda m: m.skip_large_updates(A, np.int32(1), B, 2.0),
     "skip_not_finite": lambda m: m.skip_not_finite(A, np.int32(1), B),
-    "transforms.unitwise_clip": lambda m: m.transforms.unitwise_clip(vector(3) ** 2, np.full(3, 0.1, np.float32), vector(3)),
+    "transforms.unitwise_clip": lambda m: m.transforms.unitwise_clip(
+        vector(3) ** 2, np.full(3, 0.1, np.float32), vector(3)),
     "transforms.unitwise_norm": lambda m: m.transforms.unitwise_norm(X),
     "update_infinity_moment": lambda m: m.update_infinity_moment(A, B, 0.9, 1e-8),
     "update_moment": lambda m: m.update_moment(A, B, 0.9, 2),

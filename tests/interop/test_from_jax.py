@@ -232,8 +232,9 @@ def test_unknown_operation_is_named_with_its_line():
 def test_unknown_parameters_are_named_with_both_versions():
     tanh = pytest.importorskip("jax.extend.core").Primitive("tanh")
     tanh.def_abstract_eval(lambda x, **params: x)
-    with pytest.raises(NotImplementedError, match=r"(?s)`tanh`.*does not know: speed=3.*operation.*parameters.*"
-                                                  rf"JAX {jax.__version__}; .*tested with JAX 0\.10\.2 and 0\.12.*fix:"):
+    words = (r"(?s)`tanh`.*does not know: speed=3.*operation.*parameters.*"
+             rf"JAX {jax.__version__}; .*tested with JAX 0\.10\.2 and 0\.12.*fix:")
+    with pytest.raises(NotImplementedError, match=words):
         interop.from_jax(lambda x: tanh.bind(x, speed=3))(X)
 
 
@@ -293,7 +294,8 @@ def test_a_key_of_an_unknown_generator_is_refused():
     engine = pytest.importorskip("jax.extend.random")
     own = engine.define_prng_impl(
         key_shape=(1,), seed=lambda s: s.reshape(1).astype(np.uint32), split=lambda k, n: jnp.tile(k, (*n, 1)),
-        random_bits=lambda k, width, shape: jnp.zeros(shape, np.uint32), fold_in=lambda k, data: k, name="own", tag="own")
+        random_bits=lambda k, width, shape: jnp.zeros(shape, np.uint32), fold_in=lambda k, data: k, name="own",
+        tag="own")
     with pytest.raises(NotImplementedError, match="(?s)key<own> has no counterpart.*fix:"):
         interop.from_jax(lambda x: jax.random.normal(jax.random.key(0, impl=own), (2,)) + x)(1.0)
 
@@ -357,7 +359,8 @@ def test_rules_for_vmap_transposes_and_roots():
     close(interop.from_jax(mapped)(X[0]), X[0] * 2)
 
     def scaled(x):
-        return pytest.importorskip("jax.custom_derivatives").linear_call(lambda r, x: x * r, lambda r, ct: ct * 7, 2.0, x)
+        linear_call = pytest.importorskip("jax.custom_derivatives").linear_call
+        return linear_call(lambda r, x: x * r, lambda r, ct: ct * 7, 2.0, x)
 
     assert float(interop.from_jax(scaled)(3.0)) == 6.0
     assert float(xjax.grad(interop.from_jax(scaled))(3.0)) == 7.0
@@ -367,7 +370,8 @@ def test_rules_for_vmap_transposes_and_roots():
 
     close(interop.from_jax(root)(2.0), np.sqrt(2.0))
     close(xjax.grad(interop.from_jax(root))(2.0), jax.grad(root)(2.0))
-    close(xjax.vmap(xjax.grad(interop.from_jax(root)))(np.float32([1, 4])), jax.vmap(jax.grad(root))(np.float32([1, 4])))
+    squares = np.float32([1, 4])
+    close(xjax.vmap(xjax.grad(interop.from_jax(root)))(squares), jax.vmap(jax.grad(root))(squares))
 
 
 def test_collectives_over_axes_mapped_within():

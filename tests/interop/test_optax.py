@@ -40,6 +40,7 @@ def steps(m, lib, name, make):
     params, grads = table.PARAMS, table.GRADS
     if name in table.PARTS:
         params, *grads = map(table.PARTS[name], (params, *grads))
+    params = table.STARTS.get(name, lambda params: params)(params)
     tx = make(m)
     loss, value_and_grad = table.loss, jax.jit(jax.value_and_grad(table.loss))
     update = tx.update

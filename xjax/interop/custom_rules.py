@@ -19,6 +19,7 @@ from xjax.transforms.custom_vjp import custom_vjp_call_p
 from xjax.transforms.custom_vmap import custom_vmap_p
 from xjax.transforms.linear_call import linear_call_p
 
+
 def _traced(f: Callable, specs: Sequence[Any], caller: str) -> Callable[[Sequence[Any]], list[Any]]:
     """The program of a JAX function of flat arrays, as a function of values of ours."""
     with inside_jax():

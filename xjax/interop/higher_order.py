@@ -103,7 +103,8 @@ def _ordered_bits(x: Any) -> Any:
 
 
 RULES.update({
-    **dict.fromkeys(("jit", "pjit", "composite", "closed_call", "core_call", "eval_jaxpr"), _call("jaxpr", "call_jaxpr")),
+    **dict.fromkeys(("jit", "pjit", "composite", "closed_call", "core_call", "eval_jaxpr"),
+                    _call("jaxpr", "call_jaxpr")),
     **dict.fromkeys(("device_put", "sharding_constraint"), _identity),
     **dict.fromkeys(("checkpoint", "remat", "remat2"), _checkpoint),
     "ragged_dot_general": _by_function(lax.ragged_dot_general),

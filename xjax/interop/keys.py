@@ -1,5 +1,4 @@
-"""Random numbers of JAX programs: its typed keys are typed keys here, so most operations on them are those of their name.
-"""
+"""Random numbers of JAX programs. Its typed keys are typed keys here, and most operations on them have one name."""
 
 from __future__ import annotations
 

@@ -152,10 +152,6 @@ _DROPPED: dict[str, tuple | None] = {
     "sharding": (None,), "out_sharding": (None,), "out_dtype": (None,), "memory_space": (None,), "accuracy": None,
     "linear": None, "_split_transpose": None, "branches_platforms": None, "is_stable": None}
 
-# Parameters that have another name in some version: (operation, its name) -> ours.
-_RENAMED = {("composite", "call_jaxpr"): "jaxpr"}
-
-
 # Programs that are held apart from the values of their constants: operation -> (program, values).
 _APART = {"reduce_window": ("jaxpr", "consts"), **dict.fromkeys(
     ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
@@ -180,9 +176,7 @@ def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
 def _named_parameters(eqn: Any) -> dict[str, Any]:
     """Parameters under the names of our operation, in classes of JAX, without those that ours does not have."""
     p, reader = all_primitives()[eqn.primitive.name], _READERS.get(eqn.primitive.name)
-    params = {_RENAMED.get((p.name, k), k): v for k, v in eqn.params.items()}
-    if reader is not None:
-        params = reader(params)
+    params = dict(eqn.params) if reader is None else reader(eqn.params)
     known = parameter_names(p)
     unknown = {k: v for k, v in params.items() if k not in known and not _may_drop(k, v)}
     if unknown:
