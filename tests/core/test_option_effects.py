@@ -42,6 +42,9 @@ def test_x64_and_what_asks_for_it():
         jnp.ones(1, "float64")
     with Override("explicit_x64_dtypes", "error"):
         assert "jax_enable_x64" in fails(jnp.ones, 1, "float64", exc=ValueError)
+        fails(jnp.ones(2).view, "float64", exc=ValueError)
+        fails(jnp.sum, jnp.ones(2), None, "float64", exc=ValueError)
+        fails(xjax.lax.full, (2,), 1, "int64", exc=ValueError)
         assert jnp.ones(1, float).dtype == np.float32
 
 
@@ -242,6 +245,18 @@ def test_leaks_are_found_and_their_holders_named(name):
         assert "Leaked" in text and re.search(holder, text), (transform, text)
         if "shared" in vars(Holder):
             del Holder.shared
+
+
+@pytest.mark.parametrize("inner", [xjax.jit, xjax.grad, xjax.vmap, xjax.checkpoint])
+def test_leaks_of_an_inner_transform_are_found_when_it_ends(inner):
+    def outer(x):
+        kept = []
+        inner(lambda y: kept.append(y) or y.sum())(x)
+        return x
+
+    argument = jnp.ones(2) if inner is xjax.vmap else 1.0
+    with xjax.checking_leaks():
+        assert "kept[0]" in fails(xjax.jit(outer), argument, exc=xjax.errors.UnexpectedTracerError)
 
 
 def test_what_does_not_leak():
