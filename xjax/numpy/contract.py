@@ -16,11 +16,11 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.promotion import lattice_join
 from xjax.numpy.composed import conjugate
+from xjax.numpy.creation import near_diagonal
 from xjax.numpy.einsum_parse import Labels, parse_einsum
 from xjax.numpy.promote import as_dtype, aval_of, check_ranks, promote, shape_of
 from xjax.numpy.reductions import sum
 from xjax.numpy.selection import operand
-from xjax.numpy.creation import near_diagonal
 from xjax.numpy.ufuncs import multiply
 from xjax.ops.arrange import broadcasted_iota, stack
 from xjax.ops.checks import canonical_axes, canonical_axis
