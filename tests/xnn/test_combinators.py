@@ -143,7 +143,7 @@ def test_pairs_of_old_programs_are_layers(key):
 
     def apply_fun(params, inputs, **kwargs):
         assert set(kwargs) == {"rng", "train"}
-        return inputs + params[0]
+        return inputs + jnp.broadcast_to(params[0], inputs.shape)
 
     model = serial((init_fun, apply_fun), Relu)
     _, params = model.init(key, (2, 3))
