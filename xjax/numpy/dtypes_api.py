@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,21 @@ int_, uint, float_, complex_ = (SCALAR_TYPES[n] for n in ("int64", "uint64", "fl
 __all__ += [*SCALAR_TYPES, "cdouble", "character", "csingle", "double", "flexible", "object_", "single"]
 
 
+def _dtype_of(x: Any) -> Any:
+    """The dtype of an array or of a type of `xjax.numpy`; a type of NumPy itself, whose `dtype` is a slot of its values."""
+    found = getattr(x, "dtype", x)
+    return x if inspect.isgetsetdescriptor(found) else found
+
+
 def finfo(dtype: Any) -> np.finfo:
     """Limits of a float or complex dtype, the narrow formats included, or of the dtype of an array.
 
     Raises: ValueError for a dtype of integers.
 
-    >>> finfo(np.zeros(2, np.float32)).bits
-    32
+    >>> finfo(np.zeros(2, np.float32)).bits, finfo(np.float16).bits
+    (32, 16)
     """
-    return dtypes.finfo(getattr(dtype, "dtype", dtype))
+    return dtypes.finfo(_dtype_of(dtype))
 
 
 def iinfo(int_type: Any) -> np.iinfo:
@@ -97,7 +104,7 @@ def iinfo(int_type: Any) -> np.iinfo:
     127
     """
     number = isinstance(int_type, (int, float, complex)) and not hasattr(int_type, "dtype")
-    return dtypes.iinfo(np.asarray(int_type).dtype if number else getattr(int_type, "dtype", int_type))
+    return dtypes.iinfo(np.asarray(int_type).dtype if number else _dtype_of(int_type))
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
