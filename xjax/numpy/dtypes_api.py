@@ -79,7 +79,7 @@ __all__ += [*SCALAR_TYPES, "cdouble", "character", "csingle", "double", "flexibl
 
 
 def _dtype_of(x: Any) -> Any:
-    """The dtype of an array or of a type of `xjax.numpy`; a type of NumPy itself, whose `dtype` is a slot of its values."""
+    """The dtype of an array or of a type of `xjax.numpy`; else `x`: the `dtype` of a type of NumPy is a slot."""
     found = getattr(x, "dtype", x)
     return x if inspect.isgetsetdescriptor(found) else found
 
