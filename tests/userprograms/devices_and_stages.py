@@ -7,6 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
+def _mesh(jax, sizes, names):
+    """A mesh of automatic axes, which JAX 0.12 no longer makes by default."""
+    return jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))
+
+
 def data_parallel_step_by_pmap(jax):
     jnp = jax.numpy
 
@@ -35,7 +40,7 @@ def all_to_all_and_reduce_scatter(jax):
 
 def shard_map_matrix_product(jax):
     jnp = jax.numpy
-    mesh, P = jax.make_mesh((2, 2), ("x", "y")), jax.sharding.PartitionSpec
+    mesh, P = _mesh(jax, (2, 2), ("x", "y")), jax.sharding.PartitionSpec
 
     @partial(jax.shard_map, mesh=mesh, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None))
     def matmul(a, b):
@@ -46,7 +51,7 @@ def shard_map_matrix_product(jax):
 
 def ring_exchange_in_shard_map(jax):
     jnp, lax = jax.numpy, jax.lax
-    mesh, P = jax.make_mesh((4,), ("i",)), jax.P
+    mesh, P = _mesh(jax, (4,), ("i",)), jax.P
 
     def halo(x):
         left = lax.ppermute(x[-1:], "i", [(j, (j + 1) % 4) for j in range(4)])
@@ -58,7 +63,7 @@ def ring_exchange_in_shard_map(jax):
 
 def placement_of_arrays(jax):
     jnp = jax.numpy
-    mesh, P = jax.make_mesh((2, 2), ("a", "b")), jax.P
+    mesh, P = _mesh(jax, (2, 2), ("a", "b")), jax.P
     x = jax.device_put(jnp.arange(16.).reshape(4, 4), jax.NamedSharding(mesh, P("a", "b")))
     y = jax.jit(lambda x: x @ x.T, out_shardings=jax.NamedSharding(mesh, P()))(x)
     z = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, jax.NamedSharding(mesh, P(None, "b"))))(x)
@@ -68,7 +73,7 @@ def placement_of_arrays(jax):
 
 
 def assembling_from_callbacks(jax):
-    mesh = jax.make_mesh((4,), ("x",))
+    mesh = _mesh(jax, (4,), ("x",))
     sharding = jax.sharding.NamedSharding(mesh, jax.P("x"))
     host = np.arange(8, dtype=np.float32)
     a = jax.make_array_from_callback((8,), sharding, lambda index: host[index])
@@ -84,7 +89,7 @@ def ahead_of_time(jax):
     lowered = traced.lower()
     compiled = lowered.compile()
     out = jax.eval_shape(partial(f, n=3), jnp.ones((2, 2)))
-    return compiled(jnp.arange(3.)), out[0].shape, out[1].dtype, "stablehlo" in lowered.as_text(), str(traced.jaxpr.out_avals), jax.tree.map(lambda i: i.shape, lowered.out_info), bool(compiled.cost_analysis())
+    return compiled(jnp.arange(3.)), out[0].shape, out[1].dtype, "stablehlo" in lowered.as_text(), [str(a) for a in traced.jaxpr.out_avals], jax.tree.map(lambda i: i.shape, lowered.out_info), bool(compiled.cost_analysis())
 
 
 def shapes_without_computing(jax):
@@ -92,7 +97,7 @@ def shapes_without_computing(jax):
     init = lambda key: {"w": jax.random.normal(key, (4, 3)), "n": 0, "x": 1.}
     shapes = jax.eval_shape(init, jax.random.key(0))
     closed = jax.make_jaxpr(lambda x: jnp.sin(x) * 2., return_shape=True)(jnp.float32(1))
-    return jax.tree.map(lambda s: (s.shape, str(s.dtype)), shapes), shapes["x"].weak_type, len(closed[0].eqns), closed[1].dtype, jax.typeof(1.).shape, jax.core.get_aval(jnp.ones(2)).ndim, jnp.result_type(shapes["w"]), shapes["w"].size
+    return jax.tree.map(lambda s: (s.shape, str(s.dtype)), shapes), shapes["x"].weak_type, len(closed[0].eqns), closed[1].dtype, jax.typeof(1.).shape, jax.typeof(jnp.ones(2)).ndim, jnp.result_type(shapes["w"]), shapes["w"].size
 
 
 def static_arguments_of_every_kind(jax):
@@ -103,7 +108,7 @@ def static_arguments_of_every_kind(jax):
         width: int = 2
         act: str = "relu"
 
-    @partial(jax.jit, static_argnums=(1,), static_argnames=("flag", "reduce"))
+    @partial(jax.jit, static_argnames=("cfg", "flag", "reduce"))
     def f(x, cfg, flag=False, *, reduce=jnp.sum, scale=1):
         y = getattr(jax.nn, cfg.act)(jnp.tile(x, cfg.width))
         return reduce(y) * scale if flag else y
@@ -206,7 +211,7 @@ def callbacks_of_every_kind(jax):
     out = f(jnp.array([1., 3., 2.]))
     batched = jax.vmap(lambda v: jax.pure_callback(np.cumsum, v, v, vmap_method="sequential"))(jnp.ones((2, 3)))
     jax.effects_barrier()
-    return out, batched, log
+    return out, batched, sorted(map(str, log))          # each of the two kinds has its own order
 
 
 def derivative_of_a_host_function(jax):
@@ -262,7 +267,7 @@ def custom_vmap_and_named_axes(jax):
 
     @f.def_vmap
     def _(size, batched, x, y):
-        return (x if batched[0] else x[None]) + y, True
+        return (x if batched[0] else jnp.asarray(x)[None]) + y, True
     nested = jax.vmap(jax.vmap(lambda x: jax.lax.psum(x, ("a", "b")) - jax.lax.axis_index("a"), axis_name="b"), axis_name="a")
     return f(2., 3.), jax.vmap(f)(jnp.arange(2.), jnp.ones(2)), jax.vmap(f, (None, 0))(5., jnp.ones(2)), nested(jnp.arange(6).reshape(2, 3)), jax.vmap(lambda x: x, spmd_axis_name="s")(jnp.ones(2)), jax.custom_batching.sequential_vmap(jnp.sin)(jnp.ones(2))
 

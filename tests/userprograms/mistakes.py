@@ -76,11 +76,12 @@ def reverse_derivative_of_a_while_loop(jax):
 
 
 def reverse_derivative_of_a_traced_fori_loop(jax):
-    return jax.grad(lambda x, n: jax.lax.fori_loop(0, n, lambda i, y: y * 2, x))(1., jax.numpy.int32(3))
+    loop = jax.jit(lambda x, n: jax.lax.fori_loop(0, n, lambda i, y: y * 2, x))
+    return jax.grad(loop)(1., 3)
 
 
 def carry_changes_its_dtype(jax):
-    return jax.lax.scan(lambda c, x: (c + x, None), 0, jax.numpy.ones(3))
+    return jax.lax.scan(lambda c, x: (c + x, None), jax.numpy.int32(0), jax.numpy.ones(3))
 
 
 def carry_changes_its_shape(jax):
@@ -193,7 +194,7 @@ def unflatten_too_few_leaves(jax):
 
 
 def transpose_of_trees_that_do_not_nest(jax):
-    return jax.tree.transpose(jax.tree.structure((0, 0)), jax.tree.structure([0]), (1, 2))
+    return jax.tree.transpose(jax.tree.structure((0, 0)), jax.tree.structure([0]), ([1, 2], 3))
 
 
 def class_registered_twice(jax):

@@ -139,7 +139,7 @@ def slice_sampler(jax):
         ku, kl, ks = random.split(key, 3)
         height = logf(x) + jnp.log1p(-random.uniform(ku))
         left = x - random.uniform(kl)
-        left = lax.while_loop(lambda l: logf(l) > height, lambda l: l - 1, left)
+        left = lax.while_loop(lambda x: logf(x) > height, lambda x: x - 1, left)
         right = lax.while_loop(lambda r: logf(r) > height, lambda r: r + 1, left + 1)
 
         def shrink(s):
@@ -228,7 +228,7 @@ def permutations_and_choices(jax):
     x = jnp.arange(12).reshape(3, 4)
     return (random.permutation(key, 7), random.permutation(key, x, axis=1), random.permutation(key, x, independent=True),
             random.choice(key, 5, (3,), replace=False), random.choice(key, 5, p=jnp.array([0, 0, 1., 0, 0])),
-            random.choice(key, x, (2,), axis=1), random.shuffle(key, x) if hasattr(random, "shuffle") else None)
+            random.choice(key, x, (2,), axis=1))
 
 
 def effective_sample_size_by_fft(jax):

@@ -489,7 +489,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     return stack([broadcasted_iota(dtype, shape, d) for d in range(len(shape))])
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     """Coordinate grids from vectors: for x of size n and y of size m arrays [m, n] ("xy") or [n, m] ("ij").
 
     Raises: ValueError for another `indexing`, for arguments of rank above 1, and for ``copy=False``.
@@ -512,6 +512,6 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     for d, v in zip(position, vectors, strict=True):
         shape[d] = v.shape[0]
     if sparse:
-        return [reshape(v, [n if i == d else 1 for i, n in enumerate(shape)])
-                for d, v in zip(position, vectors, strict=True)]
-    return [broadcast_in_dim(v, shape, (d,)) for d, v in zip(position, vectors, strict=True)]
+        return tuple(reshape(v, [n if i == d else 1 for i, n in enumerate(shape)])
+                     for d, v in zip(position, vectors, strict=True))
+    return tuple(broadcast_in_dim(v, shape, (d,)) for d, v in zip(position, vectors, strict=True))

@@ -53,7 +53,7 @@ class Grid:
         if not vectors:
             return [] if self.sparse else arange(0)
         grids = meshgrid(*promote(where, *vectors), indexing="ij", sparse=self.sparse)
-        return grids if self.sparse else stack(grids)
+        return list(grids) if self.sparse else stack(grids)
 
 
 class Joined:

@@ -116,7 +116,10 @@ def _convert_stage(trace, args, params):
     if not isinstance(x, (*_PYTHON_NUMBERS, np.generic)):
         return trace.record(convert_element_type_p, args, params)
     aval = ShapedArray((), params["new_dtype"], params["weak_type"])
-    return StagingTracer(trace.tag, Literal(convert_number(x, aval.dtype), aval))
+    number = convert_number(x, aval.dtype)
+    # A NumPy number is strongly typed: when the program is run again, only a Python number is as weak as `aval`.
+    python = number.item() if aval.weak_type else number
+    return StagingTracer(trace.tag, Literal(python if typeof(python) is aval else number, aval))
 
 
 convert_element_type_p = Primitive(

@@ -63,9 +63,10 @@ def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where
         raise bad(where, f"the arguments do not fit the function: {error}",
                   fix="call it as its signature says.") from None
     bound.apply_defaults()
-    if bound.kwargs:
+    passed = [name for name in bound.kwargs if name in kwargs]          # the others are defaults, which the rules have
+    if passed:
         raise bad(where, "keyword-only arguments have no place in a derivative rule",
-                  given={"keywords": ", ".join(bound.kwargs)}, fix="make them positional parameters.")
+                  given={"keywords": ", ".join(passed)}, fix="make them positional parameters.")
     return list(bound.args)
 
 
