@@ -38,10 +38,10 @@ _RULES = (callbacks, custom_rules, higher_order, keys)
 def from_jax(fun: Callable) -> JaxFunction:
     """A function written in JAX, callable with xjax values.
 
-    Arrays, traced values and Python numbers in the arguments (in any pytree) are traced; strings, bools, functions and
-    everything else are static, and so is a number that the function can only use as a Python value (an axis, a shape).
-    Results are the same pytrees, of xjax arrays; a callable among them is bridged too, and may be passed back. The
-    program is traced, translated and compiled once for each combination of types and static values.
+    Arrays, random keys, traced values and Python numbers in the arguments (in any pytree) are traced; strings, bools,
+    functions and everything else are static, and so is a number that the function can only use as a Python value (an
+    axis, a shape). Results are the same pytrees, of xjax arrays; a callable among them is bridged too, and may be
+    passed back. The program is traced, translated and compiled once for each combination of types and static values.
 
     The real JAX is imported by this call's first use (about half a second), and kept on the CPU.
 

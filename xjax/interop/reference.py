@@ -205,22 +205,21 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _leng
 
 @functools.cache
 def parameter_names(p: Primitive) -> frozenset[str]:
-    """Names of the parameters of an operation of ours: those that one of its rules declares, or the table does."""
+    """Names of the parameters of an operation of ours: those that its rules declare, and those in the table."""
+    names = _UNDECLARED.get(p.name, "").split()
     for rule in RULES:
         function = getattr(p, rule)
-        if not inspect.isroutine(function):
-            continue
-        declared = inspect.signature(function).parameters.values()
-        if not any(x.kind is x.VAR_KEYWORD for x in declared):
-            return frozenset(x.name for x in declared if x.kind is x.KEYWORD_ONLY)
-    return frozenset(_UNDECLARED.get(p.name, "").split())
+        if inspect.isroutine(function):
+            declared = inspect.signature(function).parameters.values()
+            names += [x.name for x in declared if x.kind is x.KEYWORD_ONLY]
+    return frozenset(names)
 
 
 _WINDOW = "window_dimensions window_strides padding base_dilation window_dilation"
 
-# Parameters of operations all of whose rules take any: those not listed have none.
+# Parameters that no rule of an operation declares by name, since all of them pass any on.
 _UNDECLARED = {
-    "integer_pow": "y", "round": "rounding_method", "reduce_precision": "exponent_bits mantissa_bits",
+    "name": "name", "integer_pow": "y", "round": "rounding_method", "reduce_precision": "exponent_bits mantissa_bits",
     "eigh": "lower sort_eigenvalues subset_by_index algorithm",
     "svd": "full_matrices compute_uv subset_by_index algorithm",
     "schur": "compute_schur_vectors sort_eig_vals select_callable",
