@@ -70,6 +70,11 @@ TABLE = [
     Row("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),)),
     Row("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)),
         (0, 1, 2, 3)),
+    # Regular: derivatives are those of the plain solution; singular: the solution for the perturbed matrix.
+    Row("tridiagonal_solve perturbed", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
+        (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), (1, 3)),
+    Row("tridiagonal_solve singular", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
+        (np.zeros(4), np.array([1.0, 0, 2, 0]), np.zeros(4), r(4, 2))),
     Row("tridiagonal_solve complex", lambda L, *xs: L.tridiagonal_solve(*xs), (c(3), c(3) + 4, c(3), c(3, 1)), (1, 3)),
 ]
 

@@ -41,7 +41,8 @@ def call(b: Builder, name: str, operands: Sequence[Value], outs: Sequence[Shaped
     """Write a call of a LAPACK routine.
 
     Args:
-      name: of the routine without its type: "potrf". outs: types of all its results.
+      name: of the routine without its type, "potrf", or jaxlib's name of a routine of its own, which ends with "_ffi".
+      outs: types of all its results.
       in_place: pairs (operand, result) that share memory.
       batch_rank: number of leading batch axes; None: the first operand is a matrix.
     Raises: NotImplementedError where the program is not for the CPU.
@@ -52,7 +53,7 @@ def call(b: Builder, name: str, operands: Sequence[Value], outs: Sequence[Shaped
                   exc=NotImplementedError)
     register_lapack()
     batch = operands[0].aval.ndim - 2 if batch_rank is None else batch_rank
-    target = f"lapack_{_PREFIX[operands[0].aval.dtype.name]}{name}_ffi"
+    target = name if name.endswith("_ffi") else f"lapack_{_PREFIX[operands[0].aval.dtype.name]}{name}_ffi"
     several = len(outs) > 1
     aliases = ", ".join(
         f"#stablehlo.output_operand_alias<output_tuple_indices = [{o if several else ''}], operand_index = {i}, "

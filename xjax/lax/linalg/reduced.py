@@ -134,13 +134,12 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     Args:
       dl, d, du: float or complex[..., n], the elements of A below, on and above the diagonal, by rows: dl[0] and
         du[-1] are not read.
-      b: the same dtype [..., n, k]. perturb_singular: not supported.
-    Returns: array like `b`; NaN where A is singular.
+      b: the same dtype [..., n, k].
+      perturb_singular: replace pivots close to 0 by about ``eps * max(abs(U))``, where U is the upper factor of A, so
+        that x is finite: for inverse iteration, where the direction of x counts and its length does not.
+    Returns: array like `b`; NaN where A is singular, unless `perturb_singular` is set.
     """
-    if perturb_singular:
-        raise bad("lax.linalg.tridiagonal_solve", "`perturb_singular` is not supported",
-                  fix="add a small number to the diagonal.", exc=NotImplementedError)
-    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=False)
+    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
 
 
 def _banded_type(dl, d, du, b, *, perturb_singular):
@@ -153,9 +152,12 @@ def _banded_type(dl, d, du, b, *, perturb_singular):
     return b.strong()
 
 
-def _banded_lower(b: Builder, out: ShapedArray, dl: Value, d: Value, du: Value, rhs: Value, **_) -> Value:
+def _banded_lower(b: Builder, out: ShapedArray, dl: Value, d: Value, du: Value, rhs: Value, *,
+                  perturb_singular) -> Value:
     if not out.size:
         return b.constant(0, out)
+    if perturb_singular:
+        return lapack.call(b, "tridiagonal_solve_perturbed_ffi", [dl, d, du, rhs], [out], batch_rank=out.ndim - 2)[0]
     outs = [dl.aval, d.aval, du.aval, out, lapack.info_type(out)]
     *_, x, info = lapack.call(b, "gtsv", [dl, d, du, rhs], outs, in_place=[(i, i) for i in range(4)],
                               batch_rank=out.ndim - 2)
