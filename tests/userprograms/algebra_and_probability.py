@@ -59,15 +59,20 @@ def gram_schmidt_and_cholesky_update(jax):
     A = jnp.array([[4., 2.], [2., 3.]])
     L = linalg.cholesky(A, lower=True)
     updated = jax.lax.linalg.cholesky_update(L.T, jnp.array([1., 0.]))
-    return L, linalg.solve_triangular(L, jnp.eye(2), lower=True), linalg.cho_solve((L, True), jnp.ones(2)), updated, linalg.lu(A), linalg.lu_solve(linalg.lu_factor(A), jnp.ones(2))
+    return (L, linalg.solve_triangular(L, jnp.eye(2), lower=True), linalg.cho_solve((L, True), jnp.ones(2)), updated,
+            linalg.lu(A), linalg.lu_solve(linalg.lu_factor(A), jnp.ones(2)))
 
 
 def decompositions(jax):
     jnp, linalg = jax.numpy, jax.numpy.linalg
     A = jnp.array([[2., 0., 1.], [0., 1., 0.], [1., 0., 3.]])
     u, s, vh = linalg.svd(A, full_matrices=False)
-    return (s, jnp.allclose(u * s @ vh, A, atol=1e-4), linalg.svdvals(A), linalg.pinv(A, rtol=1e-3), linalg.matrix_norm(A), linalg.cond(A, p=1), linalg.slogdet(A), linalg.matrix_rank(A, tol=.1), linalg.lstsq(A, jnp.ones(3))[0],
-            linalg.eigvals(A).dtype, jax.scipy.linalg.polar(A)[1], jax.scipy.linalg.sqrtm(A).real, jax.scipy.linalg.toeplitz(jnp.arange(3)), jax.scipy.linalg.block_diag(A[:1, :1], A[:2, :2]), linalg.diagonal(A), linalg.vector_norm(A, ord=3, axis=1))
+    return (s, jnp.allclose(u * s @ vh, A, atol=1e-4), linalg.svdvals(A), linalg.pinv(A, rtol=1e-3),
+            linalg.matrix_norm(A), linalg.cond(A, p=1), linalg.slogdet(A), linalg.matrix_rank(A, tol=.1),
+            linalg.lstsq(A, jnp.ones(3))[0],
+            linalg.eigvals(A).dtype, jax.scipy.linalg.polar(A)[1], jax.scipy.linalg.sqrtm(A).real,
+            jax.scipy.linalg.toeplitz(jnp.arange(3)), jax.scipy.linalg.block_diag(A[:1, :1], A[:2, :2]),
+            linalg.diagonal(A), linalg.vector_norm(A, ord=3, axis=1))
 
 
 def principal_components(jax):
@@ -76,7 +81,8 @@ def principal_components(jax):
     centred = X - X.mean(axis=0)
     s = jnp.linalg.svd(centred, compute_uv=False)
     white = centred @ jnp.linalg.inv(jnp.linalg.cholesky(jnp.cov(X, rowvar=False, bias=True))).T
-    return s**2 / jnp.sum(s**2), jnp.round(jnp.cov(white, rowvar=False, bias=True), 2), jnp.cov(X.T, ddof=0), jnp.corrcoef(X[:, 0], X[:, 1])
+    return (s**2 / jnp.sum(s**2), jnp.round(jnp.cov(white, rowvar=False, bias=True), 2), jnp.cov(X.T, ddof=0),
+            jnp.corrcoef(X[:, 0], X[:, 1]))
 
 
 def gaussian_process_regression(jax):
@@ -98,7 +104,8 @@ def kernels_by_nested_vmap(jax):
     jnp = jax.numpy
     x = jnp.arange(6.).reshape(3, 2) / 3
     periodic = lambda a, b: jnp.exp(-2 * jnp.sum(jnp.sin(jnp.pi * (a - b))**2))
-    matern = lambda a, b: (lambda r: (1 + jnp.sqrt(3) * r) * jnp.exp(-jnp.sqrt(3) * r))(jnp.sqrt(jnp.sum((a - b)**2) + 1e-9))
+    distance = lambda a, b: jnp.sqrt(3 * jnp.sum((a - b)**2) + 1e-9)
+    matern = lambda a, b: (1 + distance(a, b)) * jnp.exp(-distance(a, b))
     gram = lambda k: jax.vmap(jax.vmap(k, (None, 0)), (0, None))(x, x)
     return gram(periodic), gram(matern), gram(jax.grad(periodic)), gram(jnp.dot), jax.nn.softmax(gram(jnp.vdot))
 
@@ -139,7 +146,8 @@ def affine_coupling_flow(jax):
         return jnp.concatenate([a, (b - a**2) * jnp.exp(-jnp.tanh(a * .5))])
     x = jnp.array([.1, .2, .3, .4])
     y, logdet = forward(x)
-    return y, logdet, inverse(y), jnp.linalg.slogdet(jax.jacfwd(lambda x: forward(x)[0])(x)), jax.vmap(forward)(jnp.stack([x, y]))
+    return (y, logdet, inverse(y), jnp.linalg.slogdet(jax.jacfwd(lambda x: forward(x)[0])(x)),
+            jax.vmap(forward)(jnp.stack([x, y])))
 
 
 def planar_flow_and_change_of_variables(jax):
@@ -172,7 +180,8 @@ def bayesian_linear_regression(jax):
     precision = X.T @ X + jnp.eye(2)
     mean = jnp.linalg.solve(precision, X.T @ y)
     draws = jax.random.multivariate_normal(jax.random.key(0), mean, jnp.linalg.inv(precision), (200,))
-    return mean, jnp.round(draws.mean(0), 0), jax.scipy.stats.chi2.logpdf(jnp.sum((X @ mean - y)**2), 3), jax.scipy.stats.t.pdf(0., 3)
+    return (mean, jnp.round(draws.mean(0), 0), jax.scipy.stats.chi2.logpdf(jnp.sum((X @ mean - y)**2), 3),
+            jax.scipy.stats.t.pdf(0., 3))
 
 
 def logistic_regression_by_irls(jax):
@@ -188,21 +197,30 @@ def logistic_regression_by_irls(jax):
 def distributions_of_statistics(jax):
     jnp, st = jax.numpy, jax.scipy.stats
     x = jnp.array([.2, 1.5, 3.])
-    return (st.gamma.logpdf(x, 2.), st.beta.pdf(x / 4, 2., 3.), st.poisson.logpmf(jnp.arange(3), 2.), st.expon.cdf(x), st.laplace.logpdf(x), st.cauchy.ppf(x / 4), st.logistic.sf(x), st.uniform.pdf(x, 0, 2), st.binom.logpmf(jnp.arange(3), 4, .3),
-            st.geom.pmf(jnp.arange(1, 4), .4), st.nbinom.logpmf(jnp.arange(3), 3, .5), st.truncnorm.logpdf(x, -1., 2.), st.vonmises.pdf(x, 1.), st.pareto.logpdf(x + 1, 2.), st.gennorm.pdf(x, 2.), st.multinomial.logpmf(jnp.array([1, 2]), 3, jnp.array([.5, .5])),
+    return (st.gamma.logpdf(x, 2.), st.beta.pdf(x / 4, 2., 3.), st.poisson.logpmf(jnp.arange(3), 2.), st.expon.cdf(x),
+            st.laplace.logpdf(x), st.cauchy.ppf(x / 4), st.logistic.sf(x), st.uniform.pdf(x, 0, 2),
+            st.binom.logpmf(jnp.arange(3), 4, .3),
+            st.geom.pmf(jnp.arange(1, 4), .4), st.nbinom.logpmf(jnp.arange(3), 3, .5), st.truncnorm.logpdf(x, -1., 2.),
+            st.vonmises.pdf(x, 1.), st.pareto.logpdf(x + 1, 2.), st.gennorm.pdf(x, 2.),
+            st.multinomial.logpmf(jnp.array([1, 2]), 3, jnp.array([.5, .5])),
             st.rankdata(x), st.mode(jnp.array([1, 2, 2])), st.sem(x), st.gaussian_kde(x)(jnp.array([1.])))
 
 
 def special_functions(jax):
     jnp, sp = jax.numpy, jax.scipy.special
     x = jnp.array([.3, 1.5, 4.])
-    return (sp.gammaln(x), sp.digamma(x), sp.erf(x), sp.erfc(x), sp.erfinv(x / 5), sp.betaln(x, 2.), sp.gammainc(x, 1.), sp.expit(x), sp.logit(x / 5), sp.entr(x), sp.xlogy(x, x), sp.xlog1py(0., x), sp.i0e(x), sp.i1(x), sp.zeta(x + 1, 1.), sp.polygamma(1, x), sp.ndtri(x / 5), sp.log_ndtr(-x),
-            sp.multigammaln(x + 2, 2), sp.factorial(jnp.arange(4)), sp.exp1(x), sp.expi(x), sp.bernoulli(4), sp.kl_div(x, 1.), sp.betainc(1., 2., x / 5), sp.softmax(x), sp.log_softmax(x), sp.poch(x, 2.), sp.spence(x), jax.lax.lgamma(x), jax.lax.igammac(x, 2.), jnp.i0(x))
+    return (sp.gammaln(x), sp.digamma(x), sp.erf(x), sp.erfc(x), sp.erfinv(x / 5), sp.betaln(x, 2.),
+            sp.gammainc(x, 1.), sp.expit(x), sp.logit(x / 5), sp.entr(x), sp.xlogy(x, x), sp.xlog1py(0., x), sp.i0e(x),
+            sp.i1(x), sp.zeta(x + 1, 1.), sp.polygamma(1, x), sp.ndtri(x / 5), sp.log_ndtr(-x),
+            sp.multigammaln(x + 2, 2), sp.factorial(jnp.arange(4)), sp.exp1(x), sp.expi(x), sp.bernoulli(4),
+            sp.kl_div(x, 1.), sp.betainc(1., 2., x / 5), sp.softmax(x), sp.log_softmax(x), sp.poch(x, 2.),
+            sp.spence(x), jax.lax.lgamma(x), jax.lax.igammac(x, 2.), jnp.i0(x))
 
 
 def generalised_advantage_estimation(jax):
     jnp = jax.numpy
-    rewards, values, dones = jnp.array([1., 0., 2., 1.]), jnp.array([.5, .6, .7, .8, .9]), jnp.array([False, False, True, False])
+    rewards, values, dones = jnp.array([1., 0., 2., 1.]), jnp.array([.5, .6, .7, .8, .9]), jnp.array([False, False,
+                                                                                                      True, False])
 
     def step(gae, x):
         r, v, v1, d = x
@@ -250,7 +268,8 @@ def ppo_clipped_objective(jax):
         logp = jax.nn.log_softmax(logits)
         ratio = jnp.exp(jnp.take_along_axis(logp, actions[:, None], 1).squeeze(-1) - old_logp)
         entropy = -jnp.sum(jnp.exp(logp) * logp, axis=-1).mean()
-        return -jnp.minimum(ratio * adv, jnp.clip(ratio, 1 - eps, 1 + eps) * adv).mean() - .01 * entropy, {"ratio": ratio, "clipped": jnp.mean(jnp.abs(ratio - 1) > eps)}
+        return (-jnp.minimum(ratio * adv, jnp.clip(ratio, 1 - eps, 1 + eps) * adv).mean() - .01 * entropy,
+                {"ratio": ratio, "clipped": jnp.mean(jnp.abs(ratio - 1) > eps)})
     args = jnp.array([[1., 0.], [0., .5]]), jnp.log(jnp.array([.5, .9])), jnp.array([0, 1]), jnp.array([1., -1.])
     return jax.value_and_grad(loss, has_aux=True)(*args)
 
@@ -264,7 +283,11 @@ def black_scholes_and_greeks(jax):
     args = (100., jnp.array([90., 100., 110.]), 1., .05, .2)
     batched = jax.vmap(jax.grad(call, argnums=(0, 2, 4)), in_axes=(None, 0, None, None, None))
     gamma = jax.grad(jax.grad(call))(100., 100., 1., .05, .2)
-    implied = jax.lax.fori_loop(0, 5, lambda i, v: v - (call(100., 100., 1., .05, v) - 10.) / jax.grad(call, 4)(100., 100., 1., .05, v), .3)
+    implied = jax.lax.fori_loop(0, 5, lambda i, v: v - (call(100., 100., 1., .05, v) - 10.) / jax.grad(call, 4)(100.,
+                                                                                                                100.,
+                                                                                                                1.,
+                                                                                                                .05,
+                                                                                                                v), .3)
     return call(*args), batched(*args), gamma, implied
 
 
@@ -297,4 +320,5 @@ def portfolio_and_time_series(jax):
     w = jnp.linalg.solve(cov, jnp.ones(2))
     drawdown = 1 - prices / jax.lax.cummax(prices, axis=0)
     ewma = jax.lax.scan(lambda v, r: (.94 * v + .06 * r**2,) * 2, jnp.zeros(2), returns)[1]
-    return w / w.sum(), drawdown.max(0), ewma, jnp.gradient(prices, axis=0), jnp.percentile(returns, 5, axis=0), jnp.trapezoid(prices, axis=0)
+    return (w / w.sum(), drawdown.max(0), ewma, jnp.gradient(prices, axis=0), jnp.percentile(returns, 5, axis=0),
+            jnp.trapezoid(prices, axis=0))

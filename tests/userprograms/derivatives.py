@@ -19,7 +19,8 @@ def hessian_by_all_compositions(jax):
     jnp = jax.numpy
     f = lambda x: jnp.prod(x) + jnp.sum(jnp.sin(x[:-1] * x[1:]))
     x = jnp.array([1., 2., 3.])
-    compositions = [jax.jacfwd(jax.jacrev(f)), jax.jacrev(jax.jacfwd(f)), jax.jacfwd(jax.jacfwd(f)), jax.jacrev(jax.jacrev(f))]
+    compositions = [jax.jacfwd(jax.jacrev(f)), jax.jacrev(jax.jacfwd(f)), jax.jacfwd(jax.jacfwd(f)),
+                    jax.jacrev(jax.jacrev(f))]
     return [h(x) for h in compositions], jax.hessian(f)(x)
 
 
@@ -148,7 +149,8 @@ def optional_arguments_of_custom_vjp(jax):
         return x * factor if mask is None else jnp.where(mask, x * factor, x)
     scale.defvjp(lambda x, mask=None, *, factor=2.: (x * factor, mask),
                  lambda mask, g: (g * 7, None))
-    return scale(jnp.ones(2)), jax.grad(lambda x: scale(x).sum())(jnp.ones(2)), scale(jnp.ones(2), jnp.array([True, False]))
+    return (scale(jnp.ones(2)), jax.grad(lambda x: scale(x).sum())(jnp.ones(2)),
+            scale(jnp.ones(2), jnp.array([True, False])))
 
 
 def integers_in_custom_vjp(jax):
@@ -215,26 +217,32 @@ def linear_transpose_and_linearize(jax):
     f = lambda x: jnp.stack([x[0] + x[1], 3 * x[2]])
     (transposed,) = jax.linear_transpose(f, jax.ShapeDtypeStruct((3,), jnp.float32))(jnp.array([1., 2.]))
     y, push = jax.linearize(lambda a, b: a * jnp.sin(b), 2., 1.)
-    return transposed, y, push(1., 0.), push(0., 1.), jax.linear_transpose(lambda x: x.T, jnp.ones((2, 3)))(jnp.ones((3, 2)))
+    return (transposed, y, push(1., 0.), push(0., 1.), jax.linear_transpose(lambda x: x.T,
+                                                                            jnp.ones((2, 3)))(jnp.ones((3, 2))))
 
 
 def gradients_at_edges(jax):
     jnp = jax.numpy
     g = lambda f, x: jax.grad(f)(x)
     return (g(jnp.abs, 0.), g(jnp.sqrt, 0.), g(lambda x: jnp.where(x > 0, jnp.log(x), 0.), 0.), g(jax.nn.relu, 0.),
-            g(lambda x: jnp.max(jnp.array([x, x])), 1.), g(lambda x: jnp.sort(jnp.stack([x, x]))[0], 2.), g(jnp.sinc, 0.),
+            g(lambda x: jnp.max(jnp.array([x, x])), 1.), g(lambda x: jnp.sort(jnp.stack([x, x]))[0], 2.),
+            g(jnp.sinc, 0.),
             g(lambda x: x**0, 0.), g(lambda x: x**2., 0.), g(lambda x: 0.**x, 0.), g(lambda x: jnp.arctan2(0., x), 1.),
-            g(lambda x: jnp.clip(x, 0, 1), 1.), g(lambda x: jnp.maximum(x, 0), 0.), g(jnp.floor, 1.5), g(lambda x: x % 1, 2.5),
+            g(lambda x: jnp.clip(x, 0, 1), 1.), g(lambda x: jnp.maximum(x, 0), 0.), g(jnp.floor, 1.5),
+            g(lambda x: x % 1, 2.5),
             g(lambda x: jnp.linalg.norm(jnp.stack([x, 1.])), 0.), g(lambda x: jnp.prod(jnp.stack([x, 0.])), 3.))
 
 
 def gradients_of_linear_algebra(jax):
     jnp = jax.numpy
     A = jnp.array([[3., 1.], [1., 2.]])
-    sums = [lambda a: jnp.linalg.inv(a).sum(), lambda a: jnp.linalg.slogdet(a)[1], lambda a: jnp.linalg.det(a), jnp.trace,
-            lambda a: jnp.linalg.cholesky(a).sum(), lambda a: jnp.linalg.eigvalsh(a)[0], lambda a: jnp.linalg.svd(a)[1].max(),
+    sums = [lambda a: jnp.linalg.inv(a).sum(), lambda a: jnp.linalg.slogdet(a)[1], lambda a: jnp.linalg.det(a),
+            jnp.trace,
+            lambda a: jnp.linalg.cholesky(a).sum(), lambda a: jnp.linalg.eigvalsh(a)[0],
+            lambda a: jnp.linalg.svd(a)[1].max(),
             lambda a: jax.scipy.linalg.expm(a / 4).sum(), lambda a: jnp.linalg.solve(a, jnp.ones(2)).sum(),
-            lambda a: jnp.linalg.qr(a)[1].sum(), lambda a: jnp.linalg.norm(a, "nuc"), lambda a: jnp.linalg.matrix_power(a, 3).sum()]
+            lambda a: jnp.linalg.qr(a)[1].sum(), lambda a: jnp.linalg.norm(a, "nuc"),
+            lambda a: jnp.linalg.matrix_power(a, 3).sum()]
     return [jax.grad(f)(A) for f in sums]
 
 
@@ -242,9 +250,11 @@ def gradients_through_sorting_and_indexing(jax):
     jnp = jax.numpy
     x = jnp.array([3., 1., 2., 5.])
     fs = [lambda x: jnp.sort(x) @ jnp.arange(4.), lambda x: jnp.median(x), lambda x: jax.lax.top_k(x, 2)[0].sum(),
-          lambda x: jnp.take(x, jnp.array([0, 0, 3])).prod(), lambda x: x.at[1].set(x[0]).sum(), lambda x: jnp.cumprod(x)[-1],
+          lambda x: jnp.take(x, jnp.array([0, 0, 3])).prod(), lambda x: x.at[1].set(x[0]).sum(),
+          lambda x: jnp.cumprod(x)[-1],
           lambda x: jnp.quantile(x, .3), lambda x: x[::-2].sum(), lambda x: jnp.interp(1.5, jnp.arange(4.), x),
-          lambda x: x.at[jnp.array([0, 1])].mul(x[2:], unique_indices=True).sum(), lambda x: jnp.roll(x, 1) @ x, lambda x: jnp.max(x) - x.min()]
+          lambda x: x.at[jnp.array([0, 1])].mul(x[2:], unique_indices=True).sum(), lambda x: jnp.roll(x, 1) @ x,
+          lambda x: jnp.max(x) - x.min()]
     return [jax.grad(f)(x) for f in fs], jax.hessian(fs[3])(x)
 
 

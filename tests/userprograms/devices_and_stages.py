@@ -25,17 +25,22 @@ def data_parallel_step_by_pmap(jax):
 
 def collectives_under_pmap(jax):
     jnp, lax = jax.numpy, jax.lax
-    f = jax.pmap(lambda x: (lax.psum(x, "i"), lax.pmax(x, "i"), lax.all_gather(x, "i"), lax.axis_index("i"), lax.psum(1, "i"),
-                            lax.ppermute(x, "i", [(i, (i + 1) % 4) for i in range(4)]), lax.pshuffle(x, "i", [3, 2, 1, 0]),
-                            lax.all_gather(x, "i", tiled=True), lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]])), axis_name="i")
+    f = jax.pmap(lambda x: (lax.psum(x, "i"), lax.pmax(x, "i"), lax.all_gather(x, "i"), lax.axis_index("i"),
+                            lax.psum(1, "i"),
+                            lax.ppermute(x, "i", [(i, (i + 1) % 4) for i in range(4)]),
+                            lax.pshuffle(x, "i", [3, 2, 1, 0]),
+                            lax.all_gather(x, "i", tiled=True), lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]])),
+                 axis_name="i")
     return f(jnp.arange(8.).reshape(4, 2))
 
 
 def all_to_all_and_reduce_scatter(jax):
     jnp, lax = jax.numpy, jax.lax
     x = jnp.arange(16).reshape(4, 4)
-    return (jax.pmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x), jax.pmap(lambda x: lax.psum_scatter(x, "i", tiled=True), axis_name="i")(x),
-            jax.pmap(lambda x: lax.pmin(x, "i") + lax.axis_size("i"), "i")(x), jax.vmap(lambda x: lax.all_gather(x, "v"), axis_name="v")(x[:2]))
+    return (jax.pmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x),
+            jax.pmap(lambda x: lax.psum_scatter(x, "i", tiled=True), axis_name="i")(x),
+            jax.pmap(lambda x: lax.pmin(x, "i") + lax.axis_size("i"), "i")(x),
+            jax.vmap(lambda x: lax.all_gather(x, "v"), axis_name="v")(x[:2]))
 
 
 def shard_map_matrix_product(jax):
@@ -68,8 +73,10 @@ def placement_of_arrays(jax):
     y = jax.jit(lambda x: x @ x.T, out_shardings=jax.NamedSharding(mesh, P()))(x)
     z = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, jax.NamedSharding(mesh, P(None, "b"))))(x)
     one = jax.device_put(1., jax.devices()[2])
-    return (x.sum(), y, z.sharding.spec == P(None, "b"), [s.data.shape for s in x.addressable_shards], len(x.devices()), y.sharding.is_fully_replicated,
-            one, sorted(d.id for d in one.devices()), jax.device_get({"a": x[0]}), jax.device_put([1, (2., None)]), x.is_fully_addressable)
+    return (x.sum(), y, z.sharding.spec == P(None, "b"), [s.data.shape for s in x.addressable_shards],
+            len(x.devices()), y.sharding.is_fully_replicated,
+            one, sorted(d.id for d in one.devices()), jax.device_get({"a": x[0]}), jax.device_put([1, (2., None)]),
+            x.is_fully_addressable)
 
 
 def assembling_from_callbacks(jax):
@@ -89,7 +96,9 @@ def ahead_of_time(jax):
     lowered = traced.lower()
     compiled = lowered.compile()
     out = jax.eval_shape(partial(f, n=3), jnp.ones((2, 2)))
-    return compiled(jnp.arange(3.)), out[0].shape, out[1].dtype, "stablehlo" in lowered.as_text(), [str(a) for a in traced.jaxpr.out_avals], jax.tree.map(lambda i: i.shape, lowered.out_info), bool(compiled.cost_analysis())
+    return (compiled(jnp.arange(3.)), out[0].shape, out[1].dtype, "stablehlo" in lowered.as_text(),
+            [str(a) for a in traced.jaxpr.out_avals], jax.tree.map(lambda i: i.shape, lowered.out_info),
+            bool(compiled.cost_analysis()))
 
 
 def shapes_without_computing(jax):
@@ -97,7 +106,9 @@ def shapes_without_computing(jax):
     init = lambda key: {"w": jax.random.normal(key, (4, 3)), "n": 0, "x": 1.}
     shapes = jax.eval_shape(init, jax.random.key(0))
     closed = jax.make_jaxpr(lambda x: jnp.sin(x) * 2., return_shape=True)(jnp.float32(1))
-    return jax.tree.map(lambda s: (s.shape, str(s.dtype)), shapes), shapes["x"].weak_type, len(closed[0].eqns), closed[1].dtype, jax.typeof(1.).shape, jax.typeof(jnp.ones(2)).ndim, jnp.result_type(shapes["w"]), shapes["w"].size
+    return (jax.tree.map(lambda s: (s.shape, str(s.dtype)), shapes), shapes["x"].weak_type, len(closed[0].eqns),
+            closed[1].dtype, jax.typeof(1.).shape, jax.typeof(jnp.ones(2)).ndim, jnp.result_type(shapes["w"]),
+            shapes["w"].size)
 
 
 def static_arguments_of_every_kind(jax):
@@ -113,7 +124,8 @@ def static_arguments_of_every_kind(jax):
         y = getattr(jax.nn, cfg.act)(jnp.tile(x, cfg.width))
         return reduce(y) * scale if flag else y
     x = jnp.array([-1., 2.])
-    return f(x, Config()), f(x, Config(3), True), f(x, Config(act="tanh"), flag=True, reduce=jnp.max, scale=2), f(x=x, cfg=Config())
+    return (f(x, Config()), f(x, Config(3), True), f(x, Config(act="tanh"), flag=True, reduce=jnp.max, scale=2),
+            f(x=x, cfg=Config()))
 
 
 def donation_keeps_values(jax):
@@ -142,7 +154,8 @@ def methods_and_partials_under_jit(jax):
             return cls(3)
     model = Model.make()
     g = jax.jit(jax.tree_util.Partial(lambda a, b: a - b, 10))
-    return model(2.), jax.vmap(model)(jnp.arange(2)), g(3), jax.tree_util.Partial(jnp.add, 1)(2), jax.jit(lambda f, x: f(x))(jax.tree_util.Partial(jnp.multiply, 2.), 4)
+    return (model(2.), jax.vmap(model)(jnp.arange(2)), g(3), jax.tree_util.Partial(jnp.add, 1)(2),
+            jax.jit(lambda f, x: f(x))(jax.tree_util.Partial(jnp.multiply, 2.), 4))
 
 
 class _Point(NamedTuple):
@@ -153,8 +166,12 @@ class _Point(NamedTuple):
 def tree_utilities(jax):
     tree, tu = jax.tree, jax.tree_util
     t = {"b": [1, (2., None)], "a": _Point(3, "s")}
-    return (tree.leaves(t), str(tree.structure(t).num_nodes), tree.map(str, t), tree.leaves(t, is_leaf=lambda x: x is None or isinstance(x, _Point)), tree.flatten_with_path(t)[0][0][1], [tu.keystr(p) for p, _ in tree.leaves_with_path(t)],
-            tree.map_with_path(lambda p, x: f"{tu.keystr(p, simple=True, separator='/')}={x}", t), tree.transpose(tree.structure([0, 0]), tree.structure((0, 0)), [(1, 2), (3, 4)]), tree.all([True, 1]), tree.reduce(lambda a, b: a + b, [1, [2, 3]]), tu.tree_map(lambda *x: sum(x), (1, 2), (3, 4), (5, 6)),
+    return (tree.leaves(t), str(tree.structure(t).num_nodes), tree.map(str, t),
+            tree.leaves(t, is_leaf=lambda x: x is None or isinstance(x, _Point)), tree.flatten_with_path(t)[0][0][1],
+            [tu.keystr(p) for p, _ in tree.leaves_with_path(t)],
+            tree.map_with_path(lambda p, x: f"{tu.keystr(p, simple=True, separator='/')}={x}", t),
+            tree.transpose(tree.structure([0, 0]), tree.structure((0, 0)), [(1, 2), (3, 4)]), tree.all([True, 1]),
+            tree.reduce(lambda a, b: a + b, [1, [2, 3]]), tu.tree_map(lambda *x: sum(x), (1, 2), (3, 4), (5, 6)),
             tu.treedef_children(tree.structure((1, [2])))[1].num_leaves, tu.all_leaves([1, 2]))
 
 
@@ -176,10 +193,11 @@ def registered_node_through_transformations(jax):
         def __call__(self, x):
             return x @ self.w + self.b
     layer = Linear(jnp.eye(2), jnp.zeros(2))
-    g = jax.jit(jax.grad(lambda l, x: l(x).sum()))(layer, jnp.array([1., 2.]))
+    g = jax.jit(jax.grad(lambda f, x: f(x).sum()))(layer, jnp.array([1., 2.]))
     stacked = jax.tree.map(lambda *x: jnp.stack(x), layer, layer)
-    out = jax.vmap(lambda l, x: l(x), in_axes=(0, None))(stacked, jnp.ones(2))
-    return g.w, g.b, g.name, out, [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_leaves_with_path(layer)], jax.lax.scan(lambda l, _: (jax.tree.map(lambda p: p * 2, l), l.b), layer, length=2)[0].w
+    out = jax.vmap(lambda f, x: f(x), in_axes=(0, None))(stacked, jnp.ones(2))
+    return (g.w, g.b, g.name, out, [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_leaves_with_path(layer)],
+            jax.lax.scan(lambda f, _: (jax.tree.map(lambda p: p * 2, f), f.b), layer, length=2)[0].w)
 
 
 def dataclass_of_a_training_state(jax):
@@ -206,8 +224,10 @@ def callbacks_of_every_kind(jax):
     @jax.jit
     def f(x):
         jax.debug.callback(lambda v: log.append(float(v)), x.sum(), ordered=True)
-        y = jax.pure_callback(lambda v: np.sort(v)[::-1].astype(v.dtype), jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential")
-        return jax.experimental.io_callback(lambda v: (log.append("io"), np.float32(v[0]))[1], jax.ShapeDtypeStruct((), x.dtype), y, ordered=True)
+        y = jax.pure_callback(lambda v: np.sort(v)[::-1].astype(v.dtype), jax.ShapeDtypeStruct(x.shape, x.dtype), x,
+                              vmap_method="sequential")
+        return jax.experimental.io_callback(lambda v: (log.append("io"), np.float32(v[0]))[1],
+                                            jax.ShapeDtypeStruct((), x.dtype), y, ordered=True)
     out = f(jnp.array([1., 3., 2.]))
     batched = jax.vmap(lambda v: jax.pure_callback(np.cumsum, v, v, vmap_method="sequential"))(jnp.ones((2, 3)))
     jax.effects_barrier()
@@ -241,8 +261,12 @@ def interoperation_with_numpy(jax):
     host = np.asarray(x)
     copied = np.array(x)
     copied[0] = 9
-    return (np.sum(x), np.sin(x), host.flags.writeable, copied, np.concatenate([x, x]), host + x, np.float32(2) * x, x + np.arange(4), jnp.asarray(copied), np.mean(x), np.add(x, 1), type(np.ones(4) * x).__name__ == type(x).__name__,
-            jnp.array(np.float64(1)), x + np.float64(1), x * np.int64(3), jnp.from_dlpack(x), np.from_dlpack(x), [float(v) for v in x], x.__array__().dtype, np.stack([x, x]).shape, jax.tree.leaves({"a": np.ones(2)}), jnp.array([x, x]).shape)
+    return (np.sum(x), np.sin(x), host.flags.writeable, copied, np.concatenate([x, x]), host + x, np.float32(2) * x,
+            x + np.arange(4), jnp.asarray(copied), np.mean(x), np.add(x, 1),
+            type(np.ones(4) * x).__name__ == type(x).__name__,
+            jnp.array(np.float64(1)), x + np.float64(1), x * np.int64(3), jnp.from_dlpack(x), np.from_dlpack(x),
+            [float(v) for v in x], x.__array__().dtype, np.stack([x, x]).shape, jax.tree.leaves({"a": np.ones(2)}),
+            jnp.array([x, x]).shape)
 
 
 def configuration_in_context(jax):
@@ -268,12 +292,20 @@ def custom_vmap_and_named_axes(jax):
     @f.def_vmap
     def _(size, batched, x, y):
         return (x if batched[0] else jnp.asarray(x)[None]) + y, True
-    nested = jax.vmap(jax.vmap(lambda x: jax.lax.psum(x, ("a", "b")) - jax.lax.axis_index("a"), axis_name="b"), axis_name="a")
-    return f(2., 3.), jax.vmap(f)(jnp.arange(2.), jnp.ones(2)), jax.vmap(f, (None, 0))(5., jnp.ones(2)), nested(jnp.arange(6).reshape(2, 3)), jax.vmap(lambda x: x, spmd_axis_name="s")(jnp.ones(2)), jax.custom_batching.sequential_vmap(jnp.sin)(jnp.ones(2))
+    nested = jax.vmap(jax.vmap(lambda x: jax.lax.psum(x, ("a", "b")) - jax.lax.axis_index("a"), axis_name="b"),
+                      axis_name="a")
+    return (f(2., 3.), jax.vmap(f)(jnp.arange(2.), jnp.ones(2)), jax.vmap(f, (None, 0))(5., jnp.ones(2)),
+            nested(jnp.arange(6).reshape(2, 3)), jax.vmap(lambda x: x, spmd_axis_name="s")(jnp.ones(2)),
+            jax.custom_batching.sequential_vmap(jnp.sin)(jnp.ones(2)))
 
 
 def axes_of_vmap(jax):
     jnp = jax.numpy
     x, d = jnp.arange(6).reshape(2, 3), {"a": jnp.ones((3, 2)), "b": 4.}
-    return (jax.vmap(lambda x: x.sum(), in_axes=-1)(x), jax.vmap(lambda x, y: (x, y), in_axes=(1, None), out_axes=(1, None))(x, 5), jax.vmap(lambda d: d["a"] * d["b"], in_axes=({"a": 1, "b": None},))(d), jax.vmap(lambda x, *, k: x + k)(x, k=jnp.array([10, 20])),
-            jax.vmap(lambda x: {"m": x, "s": x.sum()}, out_axes={"m": -1, "s": 0})(x), jax.vmap(jnp.dot, in_axes=(0, 0))(x, x), jax.vmap(jax.vmap(jnp.add, (0, None)), (None, 0))(x[0], x[1]), jax.vmap(lambda i: x[i])(jnp.array([1, 0])))
+    return (jax.vmap(lambda x: x.sum(), in_axes=-1)(x), jax.vmap(lambda x, y: (x, y), in_axes=(1, None),
+                                                                 out_axes=(1, None))(x, 5),
+            jax.vmap(lambda d: d["a"] * d["b"], in_axes=({"a": 1, "b": None},))(d),
+            jax.vmap(lambda x, *, k: x + k)(x, k=jnp.array([10, 20])),
+            jax.vmap(lambda x: {"m": x, "s": x.sum()}, out_axes={"m": -1, "s": 0})(x),
+            jax.vmap(jnp.dot, in_axes=(0, 0))(x, x), jax.vmap(jax.vmap(jnp.add, (0, None)), (None, 0))(x[0], x[1]),
+            jax.vmap(lambda i: x[i])(jnp.array([1, 0])))

@@ -103,7 +103,8 @@ def matrix_chain_order(jax):
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
-            options = jnp.array([cost[i, k] + cost[k + 1, j] + dims[i] * dims[k + 1] * dims[j + 1] for k in range(i, j)])
+            options = jnp.array([cost[i, k] + cost[k + 1, j] + dims[i] * dims[k + 1] * dims[j + 1] for k in range(i,
+                                                                                                                  j)])
             cost = cost.at[i, j].set(jnp.min(options))
     return cost
 
@@ -221,7 +222,8 @@ def histograms_and_bins(jax):
 def unique_and_sets(jax):
     jnp = jax.numpy
     x = jnp.array([3, 1, 2, 3, 1, 7])
-    return (jnp.unique(x, return_index=True, return_inverse=True, return_counts=True), jnp.unique(x, size=6, fill_value=-1),
+    return (jnp.unique(x, return_index=True, return_inverse=True, return_counts=True),
+            jnp.unique(x, size=6, fill_value=-1),
             jnp.union1d(x, jnp.arange(3)), jnp.intersect1d(x, jnp.array([1, 3, 9]), return_indices=True),
             jnp.setdiff1d(x, jnp.array([1])), jnp.isin(x, jnp.array([1, 7]), invert=True), jnp.unique_all(x),
             jnp.setxor1d(x, jnp.array([9, 1])), jnp.unique(jnp.array([[1, 2], [1, 2], [0, 1]]), axis=0))

@@ -42,7 +42,8 @@ def library_attention(jax):
     q = jnp.sin(jnp.arange(48.)).reshape(1, 4, 3, 4)
     mask = jnp.tri(4, dtype=bool)[None, None]
     attention = partial(jax.nn.dot_product_attention, q, q[..., ::-1, :], q)
-    return attention(), attention(is_causal=True), attention(mask=mask, scale=1.), attention(bias=jnp.ones((1, 3, 4, 4)))
+    return (attention(), attention(is_causal=True), attention(mask=mask, scale=1.),
+            attention(bias=jnp.ones((1, 3, 4, 4))))
 
 
 def rotary_embedding(jax):
@@ -80,15 +81,15 @@ def flash_style_online_softmax(jax):
     k, v = jnp.sin(jnp.arange(16.)).reshape(8, 2), jnp.cos(jnp.arange(16.)).reshape(8, 2)
 
     def block(carry, kv):
-        m, l, o = carry
+        m, total, o = carry
         kb, vb = kv
         s = kb @ q
         m1 = jnp.maximum(m, s.max())
         p, scale = jnp.exp(s - m1), jnp.exp(m - m1)
-        return (m1, l * scale + p.sum(), o * scale + p @ vb), None
+        return (m1, total * scale + p.sum(), o * scale + p @ vb), None
     blocks = jax.tree.map(lambda a: a.reshape(4, 2, 2), (k, v))
-    (m, l, o), _ = jax.lax.scan(block, (-jnp.inf, 0., jnp.zeros(2)), blocks)
-    return o / l, jax.nn.softmax(k @ q) @ v
+    (m, total, o), _ = jax.lax.scan(block, (-jnp.inf, 0., jnp.zeros(2)), blocks)
+    return o / total, jax.nn.softmax(k @ q) @ v
 
 
 def linear_attention_state(jax):
@@ -149,7 +150,7 @@ def state_space_model_by_associative_scan(jax):
     jnp = jax.numpy
     A = jnp.exp(-jnp.array([.1, .5]))
     Bu = jnp.arange(8.).reshape(4, 2)
-    combine = lambda l, r: (r[0] * l[0], r[0] * l[1] + r[1])
+    combine = lambda a, b: (b[0] * a[0], b[0] * a[1] + b[1])
     f = lambda A: jax.lax.associative_scan(combine, (jnp.broadcast_to(A, Bu.shape), Bu))[1]
     return f(A), jax.jacfwd(lambda A: f(A)[-1])(A), jax.grad(lambda A: f(A).sum())(A)
 
@@ -187,7 +188,8 @@ def activations_and_their_slopes(jax):
     jnp, nn = jax.numpy, jax.nn
     x = jnp.array([-2., -.5, 0., .5, 7.])
     fs = [nn.relu, nn.relu6, nn.gelu, partial(nn.gelu, approximate=False), nn.celu, nn.selu, nn.hard_swish, nn.mish,
-          nn.log_sigmoid, nn.soft_sign, nn.softplus, nn.squareplus, nn.hard_tanh, partial(nn.leaky_relu, negative_slope=.2),
+          nn.log_sigmoid, nn.soft_sign, nn.softplus, nn.squareplus, nn.hard_tanh,
+          partial(nn.leaky_relu, negative_slope=.2),
           nn.sparse_plus, nn.sparse_sigmoid, nn.identity, nn.silu]
     return [jax.vmap(jax.value_and_grad(f))(x) for f in fs], nn.glu(x[:4]), nn.relu(jnp.array([-1, 2]))
 

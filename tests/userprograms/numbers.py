@@ -91,27 +91,33 @@ def dtype_zoo_of_arithmetic(jax):
 def weak_type_zoo(jax):
     jnp, lax = jax.numpy, jax.lax
     w = jnp.asarray(2.)
-    return (jnp.asarray(1), jnp.array(1), jnp.array(1.), w * 3, w + jnp.float16(1), jnp.where(True, 1, 2), jnp.maximum(1, 2.),
+    return (jnp.asarray(1), jnp.array(1), jnp.array(1.), w * 3, w + jnp.float16(1), jnp.where(True, 1, 2),
+            jnp.maximum(1, 2.),
             jnp.full((2,), 3), jnp.full_like(w, 2), jnp.zeros_like(1), jnp.broadcast_to(1, (2,)), jnp.stack([1, 2]),
             jnp.concatenate([w[None], w[None]]), jnp.sum(w), -w, w.astype(float), lax.add(w, w), lax.full((1,), 2.),
-            jnp.sqrt(4), jnp.exp(1), jnp.abs(-1), jnp.sign(2.), jnp.round(2.5), jnp.clip(5, 0, 3), jnp.power(2, 3.), 2**w,
+            jnp.sqrt(4), jnp.exp(1), jnp.abs(-1), jnp.sign(2.), jnp.round(2.5), jnp.clip(5, 0, 3), jnp.power(2, 3.),
+            2**w,
             w.T, w.reshape(1), jnp.squeeze(w), w[None], jnp.expand_dims(w, 0), jnp.ravel(w), jnp.square(3), jnp.cos(1j))
 
 
 def weak_types_through_transformations(jax):
     jnp, lax = jax.numpy, jax.lax
     f = lambda x: x * 2
-    return (jax.jit(f)(1), jax.jit(f)(1.5), jax.jit(f)(jnp.bfloat16(1)), jax.grad(lambda x: f(x)**2)(3.), jax.vjp(f, 2.)[0],
+    return (jax.jit(f)(1), jax.jit(f)(1.5), jax.jit(f)(jnp.bfloat16(1)), jax.grad(lambda x: f(x)**2)(3.),
+            jax.vjp(f, 2.)[0],
             jax.vmap(lambda x: x + 1)(jnp.arange(2)), lax.cond(True, lambda: 1, lambda: 2), lax.map(f, jnp.arange(2.)),
             lax.fori_loop(0, 3, lambda i, x: x + i, 0), lax.while_loop(lambda x: x < 3, lambda x: x + 1, 0.),
-            jax.checkpoint(f)(2.), jax.linearize(f, 2.)[0], lax.switch(1, [lambda: 1., lambda: 2.]), jax.value_and_grad(f)(1.))
+            jax.checkpoint(f)(2.), jax.linearize(f, 2.)[0], lax.switch(1, [lambda: 1., lambda: 2.]),
+            jax.value_and_grad(f)(1.))
 
 
 def python_scalars_of_arrays(jax):
     jnp = jax.numpy
     x = jnp.array([[1.5, 2.5]])
-    return (float(x[0, 0]), int(jnp.int8(-3)), bool(jnp.array(0)), complex(jnp.float32(2)), x.item(1), x.tolist(), len(x),
-            range(jnp.array(3))[-1], [10, 20, 30][jnp.array(1)], round(jnp.float32(2.567), 1), abs(x), divmod(jnp.array(7), 2),
+    return (float(x[0, 0]), int(jnp.int8(-3)), bool(jnp.array(0)), complex(jnp.float32(2)), x.item(1), x.tolist(),
+            len(x),
+            range(jnp.array(3))[-1], [10, 20, 30][jnp.array(1)], round(jnp.float32(2.567), 1), abs(x),
+            divmod(jnp.array(7), 2),
             hex(jnp.array(255)), x.nbytes, x.itemsize, x.ndim, x.size, np.asarray(x).dtype, jnp.array(3).__index__())
 
 
@@ -139,7 +145,8 @@ def xorshift_generator(jax):
 def hashing_and_crc(jax):
     jnp = jax.numpy
     data = jnp.asarray(np.frombuffer(b"hello", dtype=np.uint8))
-    fnv = jax.lax.fori_loop(0, 5, lambda i, h: (h ^ data[i].astype(jnp.uint32)) * jnp.uint32(16777619), jnp.uint32(2166136261))
+    fnv = jax.lax.fori_loop(0, 5, lambda i, h: (h ^ data[i].astype(jnp.uint32)) * jnp.uint32(16777619),
+                            jnp.uint32(2166136261))
 
     def bit(c, _):
         return jnp.where(c & 1, (c >> 1) ^ jnp.uint32(0xEDB88320), c >> 1), None
@@ -153,15 +160,18 @@ def float_bit_tricks(jax):
     i = lax.bitcast_convert_type(x, jnp.int32)
     y = lax.bitcast_convert_type(0x5f3759df - (i >> 1), jnp.float32)
     y = y * (1.5 - 0.5 * x * y * y)
-    return (y, jnp.signbit(-x), jnp.nextafter(x, jnp.inf), jnp.copysign(x, -1), jnp.spacing(x), (i >> 23) - 127, jnp.modf(-x),
+    return (y, jnp.signbit(-x), jnp.nextafter(x, jnp.inf), jnp.copysign(x, -1), jnp.spacing(x), (i >> 23) - 127,
+            jnp.modf(-x),
             jnp.heaviside(jnp.array([-1., 0.]), .5), jnp.float_power(x, 2), jnp.trunc(-x))
 
 
 def integer_division_and_remainders(jax):
     jnp, lax = jax.numpy, jax.lax
     a, b = jnp.array([7, -7, 7, -7]), jnp.array([3, 3, -3, -3])
-    return (a // b, a % b, lax.div(a, b), lax.rem(a, b), jnp.divmod(a, b), jnp.fmod(a, b), jnp.floor_divide(a, 2.), a / b,
-            jnp.remainder(-1., 3), a // 0, jnp.gcd(a, 21), jnp.lcm(a, b), jnp.abs(jnp.int8(-128)), jnp.uint8(3) - jnp.uint8(5),
+    return (a // b, a % b, lax.div(a, b), lax.rem(a, b), jnp.divmod(a, b), jnp.fmod(a, b), jnp.floor_divide(a, 2.),
+            a / b,
+            jnp.remainder(-1., 3), a // 0, jnp.gcd(a, 21), jnp.lcm(a, b), jnp.abs(jnp.int8(-128)),
+            jnp.uint8(3) - jnp.uint8(5),
             jnp.int32(2**31 - 1) + 1, lax.integer_pow(a, 3), a**2, jnp.power(a, jnp.abs(b)))
 
 
@@ -170,7 +180,8 @@ def casts_of_odd_values(jax):
     x = jnp.array([-1.7, 300., jnp.nan, jnp.inf, -jnp.inf])
     return (x.astype(jnp.int8), x.astype(jnp.uint8), x.astype(jnp.int32), x.astype(bool), x.astype(jnp.float16),
             jnp.array([300, -1]).astype(jnp.uint8), jnp.array([1, 0, 2]).astype(bool), jnp.astype(x, jnp.complex64),
-            jnp.isnan(x), jnp.isposinf(x), jnp.nan_to_num(x, posinf=9.), jnp.nansum(x[:3]), jnp.array([True, False]) + 1)
+            jnp.isnan(x), jnp.isposinf(x), jnp.nan_to_num(x, posinf=9.), jnp.nansum(x[:3]),
+            jnp.array([True, False]) + 1)
 
 
 def mandelbrot(jax):
@@ -188,9 +199,11 @@ def mandelbrot(jax):
 def complex_functions(jax):
     jnp = jax.numpy
     z = jnp.array([1 + 2j, -1.5j, -2 + 0j, .3 - .4j])
-    return (jnp.exp(z), jnp.log(z), jnp.sqrt(z), z.conj(), jnp.angle(z, deg=True), z.real, jnp.imag(z), abs(z), z * z.conj(),
+    return (jnp.exp(z), jnp.log(z), jnp.sqrt(z), z.conj(), jnp.angle(z, deg=True), z.real, jnp.imag(z), abs(z),
+            z * z.conj(),
             jnp.sinh(z), jnp.arctan(z), z**2, z**.5, jnp.sum(z), jnp.prod(z), jnp.sort_complex(z), jnp.iscomplex(z),
-            jnp.real_if_close(z) if hasattr(jnp, "real_if_close") else 0, jnp.vdot(z, z), jnp.dot(z, z), jnp.sign(z), jnp.max(z))
+            jnp.real_if_close(z) if hasattr(jnp, "real_if_close") else 0, jnp.vdot(z, z), jnp.dot(z, z), jnp.sign(z),
+            jnp.max(z))
 
 
 def complex_gradients(jax):
@@ -207,8 +220,10 @@ def complex_gradients(jax):
 def roots_and_polynomials(jax):
     jnp = jax.numpy
     p = jnp.array([1., -6., 11., -6.])
-    return (jnp.sort(jnp.roots(p, strip_zeros=False).real), jnp.polyval(p, jnp.array([1., 4.])), jnp.polyder(p), jnp.polyint(p, 2),
-            jnp.polymul(p, p[:2]), jnp.polydiv(p, jnp.array([1., -1.])), jnp.poly(jnp.array([1., 2.])), jnp.polyadd(p, p[1:]),
+    return (jnp.sort(jnp.roots(p, strip_zeros=False).real), jnp.polyval(p, jnp.array([1., 4.])), jnp.polyder(p),
+            jnp.polyint(p, 2),
+            jnp.polymul(p, p[:2]), jnp.polydiv(p, jnp.array([1., -1.])), jnp.poly(jnp.array([1., 2.])),
+            jnp.polyadd(p, p[1:]),
             jnp.polysub(p[1:], p), jnp.round(jnp.polyfit(jnp.arange(5.), jnp.arange(5.)**2, 2), 3))
 
 
@@ -216,6 +231,8 @@ def accumulators_of_many_widths(jax):
     jnp = jax.numpy
     x8 = jnp.array([100, 100, 100], jnp.int8)
     b = jnp.array([True, True, False])
-    return (x8.sum(), x8.prod(), x8.mean(), jnp.cumsum(x8), x8.max(), b.sum(), b.mean(), jnp.cumsum(b), jnp.add.reduce(x8),
-            jnp.sum(x8, dtype=jnp.int8), x8 @ x8, jnp.einsum("i,i", x8, x8), jnp.var(x8), b.any(), b.all(), jnp.trace(jnp.eye(2, dtype=bool)),
+    return (x8.sum(), x8.prod(), x8.mean(), jnp.cumsum(x8), x8.max(), b.sum(), b.mean(), jnp.cumsum(b),
+            jnp.add.reduce(x8),
+            jnp.sum(x8, dtype=jnp.int8), x8 @ x8, jnp.einsum("i,i", x8, x8), jnp.var(x8), b.any(), b.all(),
+            jnp.trace(jnp.eye(2, dtype=bool)),
             jnp.average(x8), jnp.median(x8), jnp.ptp(x8), b.argmax(), jnp.diff(b), jnp.ediff1d(x8), jnp.linalg.norm(x8))

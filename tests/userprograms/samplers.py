@@ -226,7 +226,8 @@ def permutations_and_choices(jax):
     jnp, random = jax.numpy, jax.random
     key = random.key(0)
     x = jnp.arange(12).reshape(3, 4)
-    return (random.permutation(key, 7), random.permutation(key, x, axis=1), random.permutation(key, x, independent=True),
+    return (random.permutation(key, 7), random.permutation(key, x, axis=1), random.permutation(key, x,
+                                                                                               independent=True),
             random.choice(key, 5, (3,), replace=False), random.choice(key, 5, p=jnp.array([0, 0, 1., 0, 0])),
             random.choice(key, x, (2,), axis=1))
 
