@@ -19,7 +19,8 @@ from tests.sampling import one_in
 
 jax = real_jax("flatten_util", "image", "ops", "nn.initializers", "experimental.ode", "experimental.jet",
                "ad_checkpoint", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg",
-               "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse.linalg", "scipy.spatial.transform", "scipy.special", "scipy.stats")
+               "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse.linalg", "scipy.spatial.transform",
+               "scipy.special", "scipy.stats")
 
 
 def programs() -> dict[str, object]:
@@ -36,12 +37,12 @@ PROGRAMS = programs()
 # Where xjax does otherwise: reason -> programs.
 OTHERWISE = {
     "scan returns arrays, also for a Python number that it hands through": ["samplers.langevin_with_named_state"],
-    "a Python number that is handed through stays one; JAX makes a number of a class of its own":
-        ["derivatives.gradient_reversal_by_custom_gradient"],
     "the gradient of a Python number is weakly typed":
         ["derivatives.gradients_at_edges", "algebra_and_probability.black_scholes_and_greeks"],
     "distributions at integers with Python numbers as parameters are weakly typed":
         ["algebra_and_probability.distributions_of_statistics"],
+    "tangents are arrays, also where a rule computes them from Python numbers":
+        ["derivatives.custom_jvp_with_static_argument"],
     "types print short, as in programs": ["devices_and_stages.ahead_of_time"],
     "the error has another class: ValueError for a wrong value and TypeError for a wrong type or structure":
         ["mistakes.custom_vjp_with_cotangent_of_wrong_shape", "mistakes.arithmetic_on_typed_keys"],
