@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax import random
+from xjax import lax, random
 from xjax.core import dtypes
 from xjax.core.errors import bad, did_you_mean
 from xjax.ops.checks import static_int
@@ -71,7 +71,20 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Normal numbers with mean 0 and this standard deviation."""
-    return _scaled(random.normal, stddev, dtype)
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        dtype = _float(dtype)
+        return _scaled_normal(key, shape, dtype, jnp.asarray(stddev, dtype))
+
+    return init
+
+
+def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> Any:
+    """``random.normal`` times `scale`, rounded as JAX does since 0.12: the factors are multiplied first."""
+    if not dtypes.is_float(dtype):
+        return random.normal(key, shape, dtype) * scale
+    lowest = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
+    uniform = random.uniform(key, shape, dtype, lowest, np.array(1, dtype))
+    return jnp.asarray(np.sqrt(2), dtype) * scale * lax.erf_inv(uniform)
 
 
 def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
@@ -154,7 +167,7 @@ _REAL_DEVIATION, _COMPLEX_DEVIATION = 0.87962566103423978, 0.95311164380491208
 
 
 def _draw_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
-    return random.normal(key, shape, dtype) * jnp.sqrt(variance)
+    return _scaled_normal(key, shape, dtype, jnp.sqrt(variance))
 
 
 def _draw_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:

@@ -12,7 +12,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import ZERO
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import ANY, NUMBER, REAL
-from xjax.ops.compare import eq, ge, greater_complex, select
+from xjax.ops.compare import eq, ge, greater_complex, gt, select
 from xjax.ops.complex_numbers import conj, part_dtype, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, floor, mul, neg
@@ -39,7 +39,14 @@ def _abs_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _abs_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    return b.op(f"stablehlo.abs {x} : ({x.type}) -> {tensor_type(out)}", out)
+    size = b.op(f"stablehlo.abs {x} : ({x.type}) -> {tensor_type(out)}", out)
+    if not dtypes.is_complex(x.aval.dtype):
+        return size
+    # Infinite if one part is, even where XLA has nan because the other part is.
+    infinity = b.constant(np.inf, out.strong())
+    parts = [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(out)}", out) for name in ("real", "imag")]
+    re_is, im_is = (b.compare("EQ", b.unary("stablehlo.abs", part), infinity) for part in parts)
+    return b.select(b.binary("stablehlo.or", re_is, im_is), infinity, size)
 
 
 def _abs_jvp(dx, y, x):
@@ -71,18 +78,26 @@ def _extremum_lower(name: str, first_wins: Callable) -> Callable:
     return lower
 
 
-def _share(x, z, y):
+def _share(x, z, y, of_max: bool):
     """Share of x in the derivative of the extremum z of x and y: 1 where it is x, 1/2 where both are, else 0."""
-    is_mine = select(eq(x, z), strong_like(z, 1), strong_like(z, 0))
-    return div(is_mine, select(eq(y, z), strong_like(z, 2), strong_like(z, 1)))
+    if dtypes.is_complex(typeof(z).dtype):
+        is_mine = select(eq(x, z), filled_like(z, 1), filled_like(z, 0))
+        return div(is_mine, select(eq(y, z), filled_like(z, 2), filled_like(z, 1)))
+    larger, smaller = (x, y) if of_max else (y, x)
+    wins, ties = gt(larger, smaller), eq(larger, smaller)
+    one, zero, half = (filled_like(z, n) for n in (1, 0, 0.5))
+    return select(wins, one, select(ties, half, zero))
 
 
-_EXTREMUM_JVPS = (lambda dx, z, x, y: mul(dx, _share(x, z, y)), lambda dy, z, x, y: mul(dy, _share(y, z, x)))
+def _extremum_jvps(of_max: bool) -> tuple[Callable, Callable]:
+    return (lambda dx, z, x, y: mul(dx, _share(x, z, y, of_max)), lambda dy, z, x, y: mul(dy, _share(y, z, x, of_max)))
 
-max_p = nary("max", ANY, _extremum_lower("maximum", greater_complex), _EXTREMUM_JVPS)
+
+max_p = nary("max", ANY, _extremum_lower("maximum", greater_complex), _extremum_jvps(True))
 max = binary_function(max_p, "The larger of x and y, element-wise; nan if either is. Complex numbers are ordered by "
                              "their real parts, then by the imaginary ones. Ties share the gradient equally.")
-min_p = nary("min", ANY, _extremum_lower("minimum", lambda b, x, y: greater_complex(b, y, x)), _EXTREMUM_JVPS)
+min_p = nary("min", ANY, _extremum_lower("minimum", lambda b, x, y: greater_complex(b, y, x)),
+             _extremum_jvps(False))
 min = binary_function(min_p, "The smaller of x and y, element-wise; nan if either is. Complex numbers are ordered by "
                              "their real parts, then by the imaginary ones. Ties share the gradient equally.")
 

@@ -98,7 +98,7 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: div(dx, mul(x, log(scalar_like(x, 2)))))
 log2 = unary_function(log2_p, "Logarithm to base 2, element-wise: -inf at 0, nan below.")
 
-expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, add(y, _one(y))))
+expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, exp(x)))
 expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x.")
 
 log1p_p = unary("log1p", INEXACT, "stablehlo.log_plus_one", lambda dx, y, x: div(dx, add(x, _one(x))))
