@@ -5,7 +5,7 @@ import pytest
 
 import xjax
 from tests.compare import assert_same
-from tests.oracle import real_jax
+from tests.oracle import holds, real_jax
 from tests.sampling import one_in
 from xjax.nn import initializers
 
@@ -21,12 +21,16 @@ CASES = {
     "fan_out": lambda i: i.variance_scaling(0.5, "fan_out", "normal")}
 
 
+# JAX before 0.12 multiplies normal numbers by the scale last.
+OTHERWISE_ROUNDED = set() if holds(since="0.12") else {"normal", "normal 3", "batch", "fan_out"}
+
+
 @pytest.mark.parametrize("name", one_in(3, CASES))
 def test_as_jax(name):
     jax = real_jax()
     for shape, dtype in (((3, 20, 30), None), ((3, 20, 30), "bfloat16")):
         ours, theirs = (CASES[name](library.nn.initializers)(KEY, shape, dtype) for library in (xjax, jax))
-        assert_same(ours, theirs, tol=0)
+        assert_same(ours, theirs, tol=name in OTHERWISE_ROUNDED)
 
 
 @pytest.mark.parametrize("name", ["glorot_uniform", "glorot_normal", "fan_out", "normal 3"])
