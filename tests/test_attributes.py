@@ -76,7 +76,6 @@ INTERNAL = {  # of JAX's implementation: mutable values, types with shardings, p
     "ShapeDtypeStruct": "format is_ref manual_axis_type",
     "traced": "lojax out_avals",
     "compiled": "call input_formats output_formats",
-    "custom_vjp": "optimize_remat",
     # `closed.jaxpr` has the variables; str() prints a program.
     "closed program": "constvars debug_info invars is_high literals map_jaxpr outvars pretty_print",
     "program": "debug_info is_high pretty_print",

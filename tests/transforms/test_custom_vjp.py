@@ -196,6 +196,20 @@ def test_nondiff_argnames_and_optimize_remat():
     assert float(xjax.grad(lambda x: f(x, n=7, g=lax.sin))(1.0)) == 7.0
 
 
+@pytest.mark.parametrize("optimize_remat", [False, True])
+def test_the_forward_pass_of_checkpoint_runs_the_function_itself(optimize_remat):
+    f = custom_vjp(lambda x: lax.sin(x))
+    f.defvjp(lambda x: (lax.sin(x), lax.cos(x)), lambda c, ct: (lax.mul(ct, c),), optimize_remat=optimize_remat)
+    assert f.optimize_remat == optimize_remat
+    forward, backward = map(str, xjax.make_jaxpr(xjax.grad(xjax.checkpoint(lambda x: lax.exp(f(x)))))(1.0).eqns)
+    assert "cos" not in forward and "cos" in backward
+
+
+def test_optimize_remat_with_symbolic_zeros_is_refused():
+    with pytest.raises(NotImplementedError, match="do not go together(?s:.)*fix:"):
+        custom_vjp(lax.sin).defvjp(lax.sin, lax.sin, symbolic_zeros=True, optimize_remat=True)
+
+
 def test_none_stands_for_a_subtree_of_zeros():
     f = custom_vjp(lambda args: lax.mul(args["a"][0], args["b"]))
     f.defvjp(lambda args: (f(args), args), lambda res, ct: ({"a": None, "b": lax.mul(ct, 3.0)},))

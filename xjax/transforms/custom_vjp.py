@@ -65,7 +65,7 @@ class custom_vjp(FunctionWithRule):
 
     def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
-        self.fwd, self.bwd, self.symbolic_zeros = None, None, False
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = None, None, False, False
 
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Set the rule: `fwd(*args) -> (value, residuals)`, `bwd(*nondiff, residuals, ct) -> tuple of cotangents`.
@@ -75,10 +75,15 @@ class custom_vjp(FunctionWithRule):
         Args:
           symbolic_zeros: `fwd` receives a `CustomVJPPrimal` (value, perturbed) for each leaf of its arguments, `bwd` a
             `SymbolicZero` for each cotangent that is zero, and may return such.
-          optimize_remat: accepted for JAX's programs. Under `checkpoint`, what `fwd` computes beyond the value is
-            dropped from the forward pass in any case.
+          optimize_remat: asks that under `checkpoint` the forward pass runs the function itself, and `fwd` runs in the
+            backward pass only. It always does so here, whether this is set or not.
+        Raises: NotImplementedError for symbolic_zeros and optimize_remat together, as JAX does.
         """
-        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        if symbolic_zeros and optimize_remat:
+            raise bad(f"{self._where}.defvjp", "symbolic_zeros and optimize_remat do not go together",
+                      fix="leave optimize_remat out: `checkpoint` runs the function itself in the forward pass anyway.",
+                      exc=NotImplementedError)
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
