@@ -10,8 +10,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
 from tests.core.test_printing_as_jax import Rebuild
+from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from tests.sampling import one_in
