@@ -341,7 +341,8 @@ def test_io_and_debug_callbacks_are_called_once():
 @pytest.mark.parametrize("policy", [
     None, jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable,
     jax.checkpoint_policies.save_only_these_names("kept"),
-    jax.checkpoint_policies.dots_with_no_batch_dims_saveable], ids=lambda policy: getattr(policy, "__qualname__", "none"))
+    jax.checkpoint_policies.dots_with_no_batch_dims_saveable],
+    ids=lambda policy: getattr(policy, "__qualname__", "none"))
 def test_policies_of_checkpoint(policy):
     from_name = pytest.importorskip("jax.ad_checkpoint").checkpoint_name
 

@@ -153,8 +153,8 @@ DIFFERENCES: dict[str, str] = {
     "`random.gamma`, `loggamma`, `beta`, `chisquare`, `poisson` with `method=\"approximate\"`": "refused: the exact "
         "samplers have no bias.",
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
-    "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which counts "
-        "where the derivative is below 1e-6.",
+    "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
+        "counts where the derivative is below 1e-6.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
     "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "
         "purpose.",

@@ -92,7 +92,8 @@ class DotAlgorithmPreset(enum.Enum):
         return f"DotAlgorithmPreset.{self.name}"
 
 
-_ON_CPU = ("DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32", "F64_F64_F64")
+_ON_CPU = ("DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32",
+           "F64_F64_F64")
 
 
 _NAMES = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
@@ -246,9 +247,9 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
     result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
     types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
     batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
+    how = _precision_text(precision, b.module.platform, types)
     found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
-                 f"{list(rhs_contract)}{_precision_text(precision, b.module.platform, types)} : ({lhs.type}, {rhs.type}) -> "
-                 f"{tensor_type(result)}", result)
+                 f"{list(rhs_contract)}{how} : ({lhs.type}, {rhs.type}) -> {tensor_type(result)}", result)
     return b.convert(reshape_text(b, found, out.shape), out.dtype)
 
 

@@ -16,7 +16,7 @@ from xjax.ops.compare import eq, ge, greater_complex, gt, select
 from xjax.ops.complex_numbers import conj, part_dtype, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, floor, mul, neg
-from xjax.ops.makers import binary_function, filled_like, nary, scalar_like, strong_like, unary, unary_function
+from xjax.ops.makers import binary_function, filled_like, nary, scalar_like, unary, unary_function
 
 # -- sign and abs -------------------------------------------------------------------------------------------------
 
