@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
+
+from xjax.jaxlib_versions import version_numbers
 
 
 def version_of(package: str) -> tuple[int, ...]:
@@ -25,16 +26,7 @@ def version_of(package: str) -> tuple[int, ...]:
         text = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ()
-    return _numbers(text)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = []
-    for part in text.split("."):
-        if not part.isdigit():
-            break
-        parts.append(int(part))
-    return tuple(parts)
+    return version_numbers(text)
 
 
 VERSION = version_of("jax")
@@ -68,7 +60,7 @@ def only(value: Any, *, since: str = "", until: str = "") -> Only:
 def holds(since: str = "", until: str = "") -> bool:
     """Whether the installed JAX is at least `since` and older than `until`; without JAX, whether the newest is."""
     version = VERSION or (1_000,)
-    return version >= _numbers(since) and not (until and version >= _numbers(until))
+    return version >= version_numbers(since) and not (until and version >= version_numbers(until))
 
 
 def current(data: Any) -> Any:

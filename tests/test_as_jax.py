@@ -56,7 +56,7 @@ OTHERWISE = {
     "a TypeError, since the type is wrong": ["jnp.asarray(None)", "jnp.asarray([None])"],
     "a Python number takes the dtype of the value beside it":
         ["jax.jvp(lambda x: x**2,(3.,),(1,))", "jax.vjp(lambda x: x**2,3.)[1](1)", "jax.lax.add(jnp.ones(2),1)"],
-    "an array, where JAX hands on the user's own number": [
+    "an array, where JAX returns the user's own number": [
         "jax.lax.scan(lambda c,x: (c,x), {'a':1.}, (jnp.arange(3),jnp.ones(3)))",
         "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(0))",
         "jax.lax.scan(lambda c,x: (c,x), 1., jnp.arange(3), reverse=True)",

@@ -23,10 +23,11 @@ def is_tested(version: str) -> bool:
     >>> is_tested("0.12.0.1"), is_tested("0.13.0.dev20270101")
     (True, False)
     """
-    return _numbers(FIRST) <= _numbers(version) < _numbers(BEFORE)
+    return version_numbers(FIRST) <= version_numbers(version) < version_numbers(BEFORE)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: (0, 13, 0) of "0.13.0.dev20270101"."""
     numbers = []
     for part in version.split("."):
         if not part.isdigit():

@@ -80,7 +80,7 @@ def _reduced(reduction: Primitive) -> Callable:
         axes = eqn.params["axes"]
         positions = tuple(a for a in axes if isinstance(a, int))
         if len(positions) < len(axes) or eqn.params["axis_index_groups"] is not None:
-            raise UnknownFeature("it goes over axes that no jax.vmap within the function maps")
+            raise UnknownFeature("its axis names are not those of a jax.vmap within the function")
         return [reduction.bind(x, axes=positions) for x in args]
     return rule
 
