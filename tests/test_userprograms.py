@@ -43,6 +43,7 @@ OTHERWISE = {
         ["algebra_and_probability.distributions_of_statistics"],
     "tangents are arrays, also where a rule computes them from Python numbers":
         ["derivatives.custom_jvp_with_static_argument"],
+    "scipy.signal.correlate of weakly typed arrays is strongly typed": ["images_and_signals.spectral_peaks"],
     "types print short, as in programs": ["devices_and_stages.ahead_of_time"],
     "the error has another class: ValueError for a wrong value and TypeError for a wrong type or structure":
         ["mistakes.custom_vjp_with_cotangent_of_wrong_shape", "mistakes.arithmetic_on_typed_keys"],

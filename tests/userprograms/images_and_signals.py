@@ -90,7 +90,7 @@ def transforms_of_every_kind(jax):
             fft.ihfft(x), fft.rfft2(x.reshape(2, 4)), fft.fftn(x.reshape(2, 2, 2), axes=(0, 2)),
             fft.irfftn(fft.rfftn(x.reshape(2, 4))), fft.ifftshift(x), jax.scipy.fft.dct(x, norm="ortho"),
             jax.scipy.fft.idct(x),
-            jax.lax.fft(x.astype(complex), "fft", (8,)), jax.lax.fft(x, "rfft", 8))
+            jax.lax.fft(x.astype(complex), "fft", (8,)), jax.lax.fft(x, "rfft", (8,)))
 
 
 def recursive_filter(jax):
