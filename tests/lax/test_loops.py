@@ -121,7 +121,7 @@ ERRORS = {
                ["`unroll` needs bounds that are known", "fix:"]),
     "carry": (lambda: lax.fori_loop(0, 3, lambda i, x: lax.broadcast(x, (2,)), 0.0), TypeError,
               ["the carry changes type", "in f32[]   out f32[2]", "fix:"]),
-    "batch_size": (lambda: lax.map(lax.sin, X, batch_size=0), ValueError, ["`batch_size` must be positive"]),
+    "batch_size": (lambda: lax.map(lax.sin, X, batch_size=-1), ValueError, ["`batch_size` is negative", "fix:"]),
     "reverse mode": (lambda: xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: x * 2.0, x))(1.0, 3) and
                      xjax.jit(xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: lax.mul(x, 2.0), x)))(1.0, 3),
                      ValueError, ["reverse-mode", "Python ints as bounds"]),

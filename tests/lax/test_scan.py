@@ -362,7 +362,7 @@ ERRORS = {
     "a negative length": (lambda: lax.scan(lambda s, x: (s, x), 0.0, None, length=-1), ValueError,
                           ["`length` is negative", "fix:"]),
     "no function": (lambda: lax.scan(3, 0.0, XS), TypeError, ["`f` must be a function", "fix:"]),
-    "unroll": (lambda: lax.scan(lambda s, x: (s, x), 0.0, XS, unroll=0), ValueError, ["`unroll` must be positive"]),
+    "unroll": (lambda: lax.scan(lambda s, x: (s, x), 0.0, XS, unroll=-1), ValueError, ["`unroll`", "fix:"]),
 }
 
 

@@ -20,7 +20,7 @@ jax = real_jax()
 # Calls where we raise NumPy's class of error on purpose, and JAX another one (both are errors).
 OTHER_CLASS = {"transpose", "hstack", "meshgrid"}
 # A tuple here and in newer versions, a list in JAX.
-OTHER_CONTAINER = current({only("meshgrid", until="0.12")})
+OTHER_CONTAINER = current({only("broadcast_arrays", until="0.12"), only("meshgrid", until="0.12")})
 NAMES = sorted({name for name, _, _ in ROWS})
 
 

@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as xnp
 from tests.compare import assert_same
-from tests.oracle import real_jax
+from tests.oracle import current, only, real_jax
 from tests.sampling import one_in
 
 jax = real_jax()
@@ -57,12 +57,19 @@ FUNCTIONS = {
 }
 
 
+# Where ours is a number on purpose and the gradient of newer versions of JAX is NaN.
+NAN_IN_JAX = current({only("hypot at 0", since="0.12")})
+
+
 @pytest.mark.parametrize("name", one_in(2, FUNCTIONS))
 def test_gradient(name):
     f = FUNCTIONS[name]
     ours = xjax.jit(xjax.grad(lambda a: f(xnp, a)))(xnp.asarray(X))
     theirs = jax.grad(lambda a: f(jax.numpy, a))(jax.numpy.asarray(X))
-    assert_same(ours, theirs)
+    if name in NAN_IN_JAX:
+        assert np.isnan(theirs).all() and not np.any(ours)
+    else:
+        assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("name", one_in(2, FUNCTIONS))

@@ -184,7 +184,8 @@ _UNUSED: dict[str, dict[str, Any]] = {
     "softmax always has its own derivative rule": {"softmax_custom_jvp": False},
     "programs are printed without colours": {"pprint_use_color": True},
     "there is one way to linearize, scan, and define derivatives": {
-        "use_direct_linearize": True, "custom_vjp3": False, "remat3": False, "scan3": False,
+        "use_direct_linearize": True, "custom_jvp3": False, "custom_vjp3": False, "remat3": False, "scan3": False,
+        "remat_barrier_no_cotangents": False, "use_rgv3": True,
         "disable_bwd_checks": False, "auto_pcast": True, "refs_to_pins": False, "mutable_array_checks": True,
         "disable_vmap_shmap_error": False, "disallow_mesh_context_manager": False,
         "remove_size_one_mesh_axis_from_type": False, "use_simplified_jaxpr_constants": False,
@@ -201,7 +202,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "allow_f16_reductions": True, "use_shardy_partitioner": True, "xla_profile_version": 0,
         "threefry_gpu_kernel_lowering": False, "bcoo_cusparse_lowering": False, "use_magma": "auto",
         "ragged_dot_use_ragged_dot_instruction": True, "ragged_dot_use_gpu_pallas_triton_lowering": False,
-        "experimental_unsafe_xla_runtime_errors": False},
+        "experimental_unsafe_xla_runtime_errors": False, "accurate_erf_inv": False, "use_hlo_logistic_lowering": None},
     "entries of the cache on disk depend on the program text alone": {
         "compilation_cache_include_metadata_in_key": False, "compilation_cache_check_contents": False,
         "compilation_cache_expect_pgle": False, "remove_custom_partitioning_ptr_from_cache_key": False,
@@ -214,9 +215,13 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "error_checking_behavior_divide": "ignore"},
     "there are no Pallas kernels": {
         "mosaic_allow_hlo": False, "pallas_use_mosaic_gpu": True, "pallas_enable_debug_checks": False,
-        "pallas_poison_buffers": False, "pallas_verbose_errors": False, "use_emit_pipeline_primitive": False},
+        "pallas_poison_buffers": False, "pallas_verbose_errors": False, "use_emit_pipeline_primitive": False,
+        "mosaic_unzip_debug_locations": True, "pallas_auto_assign_collective_ids": "no",
+        "pallas_auto_assign_collective_ids_limit": 25},
+    "ppermute takes its pairs in any order": {"raise_on_ppermute_sort_diff": True},
     "programs are not exported in JAX's format": {
         "export_calling_convention_version": 10, "export_ignore_forward_compatibility": False,
+        "export_deserialize_expired_versions": False,
         "serialization_version": 0},
     "clients are chosen by platforms; runs of many processes take arguments of distributed.initialize": {
         "backend_target": "", "xla_backend": "", "check_proxy_envs": True, "cuda_visible_devices": "all",
@@ -226,6 +231,8 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "cross_host_transfer_socket_address": "", "cross_host_transfer_timeout_seconds": None,
         "cross_host_transfer_transfer_size": None, "cross_host_transport_addresses": "",
         "debug_leaked_clients_on_clear_backends": False, "distributed_debug": False,
+        "distributed_verify_secure_credentials": False, "mtls_ca_file": None, "mtls_cert_file": None,
+        "mtls_key_file": None, "mtls_peer_uri_prefix": None, "use_cpp_shard_args": False,
         "enable_preemption_service": True, "enable_recoverability": False, "force_dcn_cross_host_transfers": False,
         "share_binary_between_hosts": False, "share_binary_between_hosts_timeout_ms": 1200000,
         "sort_devices_by_process_index": True},

@@ -136,10 +136,10 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
                   fix="pass 1 or more, or 0 for all rows at once.", exc=ValueError)
     leaves, tree, avals = flat_arrays("map", "xs", xs)
     n = number_of_rows("map", xs, avals, None)
-    batch_size = batch_size or max(n, 1)
-    whole = n - n % batch_size
-    if 0 < n <= batch_size:
+    if 0 < n and (n < batch_size or not batch_size):
         return vmap(f)(xs)
+    batch_size = batch_size or 1
+    whole = n - n % batch_size
     batches = tree_unflatten(tree, [reshape(slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *a.shape[1:]))
                                     for x, a in zip(leaves, avals, strict=True)])
     ys = bind_scan(words, wrapped(f, _batch_without_carry), (), batches, None)[1]

@@ -12,7 +12,8 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.runtime import backend
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
+_VERSIONS = ("2024.12", __array_api_version__)
 
 _KINDS = {
     "bool": ("bool",),
@@ -73,8 +74,8 @@ def array_namespace(self: Any, *, api_version: str | None = None) -> ModuleType:
 
     Raises: ValueError for another version of the standard.
     """
-    if api_version not in (None, __array_api_version__):
+    if api_version is not None and api_version not in _VERSIONS:
         raise bad("__array_namespace__", "another version of the array API is asked for",
-                  {"api_version": repr(api_version), "there is": __array_api_version__}, "leave it out.",
+                  {"api_version": repr(api_version), "there are": ", ".join(_VERSIONS)}, "leave it out.",
                   exc=ValueError)
     return sys.modules["xjax.numpy"]

@@ -269,12 +269,12 @@ def expand_to(where: str, x: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_in_dim(x, shape, range(offset, len(shape)))
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """The arguments, each repeated to their common shape."""
     where = "numpy.broadcast_arrays"
     args = array_likes(where, args)
     shape = _common_shape(where, [shape_of(x) for x in args])
-    return [expand_to(where, x, shape) for x in args]
+    return tuple([expand_to(where, x, shape) for x in args])
 
 
 def broadcast(where: str, *xs: Any) -> list[Any]:
