@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle import current, only
+
 Row = tuple[str, tuple, dict]
 
 _rng = np.random.default_rng(0)
@@ -172,7 +174,8 @@ rows("einsum", ("ij,jk->ik", X, X.T), ("ij,kj", X, I), ("ij,jk->ki", X, X.T), ("
      ("ij->ji", X), ("ij->", X), ("bij,bkj->bik", X3, X3), ("...ij,...kj->...ik", X3, X3), ("i,j->ij", V, V),
      ("ij,j->i", X, V), ("ij,ij->i", X, X), ("ijk,kl,jm->ilm", X3, X.T, X[:, :3]), ("ij,j", X, X),
      ("ij,jk->iz", X, X.T), (X, [0, 1], X.T, [1, 2], [0, 2]), ("...j,j->...", X3, V), ("ij,ik->", X, X))
-rows("cross", (X[:, :3], X[::-1, :3]), (V[:2], V[2:]), (X[:, :2], X[:, 1:]), (V, V))
+rows("cross", (X[:, :3], X[::-1, :3]), (V, V), *current([only((V[:2], V[2:]), until="0.12"),
+                                                         only((X[:, :2], X[:, 1:]), until="0.12")]))
 rows("trace", X, (X3, 1, 0, 2), U)
 
 # -- order and statistics -----------------------------------------------------------------------------------------

@@ -288,3 +288,11 @@ def test_errors_say_what_to_do(name):
     with pytest.raises((TypeError, ValueError)) as ours:
         REFUSED[name](xjax, random.key(0))
     assert name in WITHOUT_FIX or "fix:" in str(ours.value)
+
+
+def test_key_is_a_type_for_annotations():
+    def draw(key: random.Key) -> xjax.Array:
+        return random.normal(key)
+    assert draw.__annotations__ and random.Key.__supertype__ is xjax.Array
+    key = random.key(0)
+    assert random.Key(key) is key

@@ -132,9 +132,14 @@ def test_device():
 def test_keep_unused_and_inline():
     f = xjax.jit(lambda x, y: x, keep_unused=True)
     np.testing.assert_array_equal(f(X, X[:1]), X)
-    inner = xjax.jit(lambda x: x * 2, inline=True)
-    assert "jit" not in str(xjax.make_jaxpr(lambda x: inner(x) + 1)(X))
-    assert "jit[" in str(xjax.make_jaxpr(lambda x: xjax.jit(lambda x: x * 2)(x) + 1)(X))
+    for inline in (False, True, xjax.Inline.AUTO, xjax.Inline.JAX_LATE, xjax.Inline.JAX_EARLY):
+        inner = xjax.jit(lambda x: x * 2, inline=inline)
+        program = str(xjax.make_jaxpr(lambda x, inner=inner: inner(x) + 1)(X))
+        assert ("jit[" in program) == (inline is not xjax.Inline.JAX_EARLY)
+    with pytest.raises(NotImplementedError, match="(?s)inliner.*fix:"):
+        xjax.jit(lambda x: x, inline=xjax.Inline.XLA_EARLY)
+    with pytest.raises(ValueError, match="(?s)neither a bool nor an Inline.*fix:"):
+        xjax.jit(lambda x: x, inline="auto")
 
 
 def test_host_arrays_are_copied():

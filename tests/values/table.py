@@ -52,6 +52,7 @@ _ELSEWHERE: dict[str, str] = {
     "tests/core/test_tree_misuse.py": "tree.static",
     "tests/numpy/test_files.py": "numpy.save numpy.savez numpy.load numpy.fromfile numpy.fromiter",
     "tests/random/test_streams.py": "threefry_partitionable",
+    "tests/random/test_typed_keys.py": "random.Key",
     "tests/runtime/test_backend.py": """default_backend device_count devices local_device_count local_devices
         process_count process_index""",
     "tests/runtime/test_breakpoint.py": "debug.breakpoint",

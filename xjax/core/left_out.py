@@ -139,6 +139,7 @@ VERSIONS: dict[str, tuple[str, str]] = {
 # What JAX no longer has since a version, and xjax keeps.
 KEPT: dict[str, str] = {
     "`make_mesh(axis_shapes=)`": "0.12: the name is `axis_sizes`",
+    "`numpy.cross` of vectors of size 2": "0.12: refused",
 }
 
 # Where xjax and the newest JAX differ on purpose, and programs can notice.

@@ -136,7 +136,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
                   fix="pass 1 or more, or 0 for all rows at once.", exc=ValueError)
     leaves, tree, avals = flat_arrays("map", "xs", xs)
     n = number_of_rows("map", xs, avals, None)
-    if 0 < n and (n < batch_size or not batch_size):
+    if n > 0 and (n < batch_size or not batch_size):
         return vmap(f)(xs)
     batch_size = batch_size or 1
     whole = n - n % batch_size

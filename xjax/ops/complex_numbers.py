@@ -15,7 +15,7 @@ from xjax.core.primitive import LINEAR
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.checks import COMPLEX, FLOAT
 from xjax.ops.elementwise import neg
-from xjax.ops.makers import binary_function, nary, strong_like, unary, unary_function, unbroadcast
+from xjax.ops.makers import binary_function, nary, unary, unary_function, unbroadcast
 from xjax.ops.zeros import instantiate
 
 _PART = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
@@ -45,8 +45,13 @@ def _part_lower(name: str):
 
 # -- parts --------------------------------------------------------------------------------------------------------
 
+def _strong_zero(ct):
+    """A strongly typed 0: cotangents of complex numbers are strongly typed, as in JAX."""
+    return typeof(ct).dtype.type(0)
+
+
 def _real_transpose(ct, x):
-    return [complex(ct, strong_like(ct, 0))]
+    return [complex(ct, _strong_zero(ct))]
 
 
 real_p = unary("real", COMPLEX, _part_lower("real"), LINEAR, out_dtype=part_dtype, transpose=_real_transpose)
@@ -54,7 +59,7 @@ real = unary_function(real_p, "Real part, element-wise, of complex numbers.")
 
 
 def _imag_transpose(ct, x):
-    return [complex(strong_like(ct, 0), neg(ct))]
+    return [complex(_strong_zero(ct), neg(ct))]
 
 
 imag_p = unary("imag", COMPLEX, _part_lower("imag"), LINEAR, out_dtype=part_dtype, transpose=_imag_transpose)
