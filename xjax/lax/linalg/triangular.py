@@ -11,6 +11,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.lax.linalg import lapack
 from xjax.lax.linalg.matrices import (
+    adjoint,
     as_column,
     as_row,
     check_matrix,
@@ -154,12 +155,22 @@ def _cholesky_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return lapack.nan_where_failed(b, info, factor)[0]
 
 
+def _hermitian_of_lower(x: Any) -> Any:
+    """The Hermitian matrix that has the lower triangle of `x`, and the real part of its diagonal."""
+    whole = add(lower_triangle(x), adjoint(lower_triangle(x, -1)))
+    return symmetrized(whole) if dtypes.is_complex(typeof(x).dtype) else whole
+
+
 def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
-    """dL = L phi(L^-1 dx L^-H), where phi takes the lower triangle and half the diagonal (Murray 2016, eq. 8)."""
+    """dL = L phi(L^-1 dx L^-H), where phi takes the lower triangle and half the diagonal (Murray 2016, eq. 8).
+
+    The factorisation reads the lower triangle only, and so does its derivative.
+    """
     (x,), (dx,) = primals, tangents
     factor = lower_triangle(cholesky_p.bind(x))
     if type(dx) is Zero:
         return factor, Zero(typeof(factor).tangent())
+    dx = _hermitian_of_lower(dx)
     inner = triangular_solve(factor, dx, lower=True, transpose_a=True, conjugate_a=True)
     inner = triangular_solve(factor, inner, left_side=True, lower=True)
     half = div(lower_triangle(inner), add(identity_like(inner), typeof(inner).dtype.type(1)))
