@@ -53,7 +53,7 @@ OTHERWISE = {
     "the cross product of vectors of size 2, which newer versions refuse, stays":
         [only("jnp.cross(jnp.ones(2),jnp.ones(2))", since="0.12")],
     "a traced value does not say that it has the method `__jax_array__`: it needs no conversion":
-        [only("jax.jit(lambda x: jnp.ones(2) if hasattr(x,'__jax_array__') else x)(1.)", since="0.12")],
+        ["jax.jit(lambda x: jnp.ones(2) if hasattr(x,'__jax_array__') else x)(1.)"],
     "a tuple, as in NumPy and newer versions": [only("jnp.meshgrid(jnp.arange(2),jnp.arange(2))", until="0.12")],
     "an index that is known to be out of bounds is refused":
         ["jnp.arange(5)[10]", "jnp.arange(5).at[10].set(3)"],

@@ -57,7 +57,9 @@ def test_elementwise(label):
     with jax.enable_x64(True):
         f = function(jax, label, ELEMENTWISE[label])
         np.testing.assert_allclose(value, f(points), rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(slope, jax.vmap(jax.grad(f))(points), rtol=1e-12, atol=1e-15)
+        # Slopes of tanh are differences from 1, of which the versions of JAX round different ones: some 1e-16 each,
+        # times points of up to 30.
+        np.testing.assert_allclose(slope, jax.vmap(jax.grad(f))(points), rtol=1e-12, atol=4e-15)
 
 
 @pytest.mark.parametrize("label", ELEMENTWISE)

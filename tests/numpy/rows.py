@@ -42,7 +42,9 @@ def rows(names: str, *calls: Any) -> None:
 # -- element-wise -------------------------------------------------------------------------------------------------
 rows("exp exp2 expm1 sin cos tan sinh cosh tanh arcsinh asinh arctan atan cbrt", X, I, True)
 rows("deg2rad rad2deg radians degrees sinc rint", X, I, True)
-rows("log log1p log2 log10 sqrt", POS, I, 2)
+rows("log log1p log2 log10 sqrt", POS, I)
+rows("log log1p log10 sqrt", 2)
+rows("log2", *current([only(2, since="0.12")]))                 # strongly typed before
 rows("arcsin arccos asin acos arctanh atanh", UNIT, C)
 rows("arccosh acosh", POS + 1)
 rows("negative sign abs absolute fabs square floor ceil trunc positive reciprocal real imag conj conjugate", X, I, 2.5)

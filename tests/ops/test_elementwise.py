@@ -12,7 +12,7 @@ import pytest
 import xjax
 from tests.ops.harness import primitives_of
 from tests.ops.op_table import OPS
-from tests.oracle import real_jax
+from tests.oracle import current, only, real_jax
 from tests.values.signatures import words
 from xjax import lax
 from xjax.core.primitive import all_primitives
@@ -30,6 +30,7 @@ ELSEWHERE = {
     **dict.fromkeys(("random_wrap", "random_unwrap", "rng_bit_generator", "rng_uniform"),
                     "random keys: tests/random/test_typed_keys.py"),
     "threefry2x32": "random bits: test_structural.test_threefry_bits",
+    **current(dict.fromkeys(("log2", "one_minus_square"), only("this JAX has none to compare with", until="0.12"))),
 }
 
 
@@ -46,7 +47,7 @@ def test_every_primitive_has_a_row():
     first_order = {name for name, p in all_primitives().items() if p.cacheable}
     missing = {name for name in first_order - covered - set(ELSEWHERE)
                if all_primitives()[name].type_rule.__module__.startswith("xjax.ops")}
-    assert not missing - (missing and reached_by_values()), "give their functions in lax a row in tests/values"
+    assert not missing or not missing - reached_by_values(), "give their functions in lax a row in tests/values"
 
 
 def reached_by_values() -> set[str]:

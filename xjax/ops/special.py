@@ -15,7 +15,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import FLOAT
 from xjax.ops.compare import gt, select
 from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
-from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, strong_like, unary, unary_function
+from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import sign
 from xjax.ops.transcendental import exp
@@ -25,7 +25,7 @@ from xjax.ops.transcendental import exp
 _ERF_SLOPE = 2 / math.sqrt(math.pi)         # derivative of erf at 0
 
 erf_p = unary("erf", FLOAT, chlo("erf"),
-              lambda dx, y, x: mul(strong_like(x, _ERF_SLOPE), mul(dx, exp(neg(square(x))))))
+              lambda dx, y, x: mul(typeof(x).dtype.type(_ERF_SLOPE), mul(dx, exp(neg(square(x))))))
 erf = unary_function(erf_p, "Error function, element-wise.")
 erfc_p = unary("erfc", FLOAT, chlo("erfc"),
                lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, exp(neg(square(x))))))
