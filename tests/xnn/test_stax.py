@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.oracle import real_jax
+from tests.oracle import holds, real_jax
 from tests.sampling import one_in
 from xjax import tree_util
 from xnn import stax
@@ -113,7 +113,9 @@ def test_all_is_as_in_jax(group):
     for (path, x), y in zip(tree_util.tree_leaves_with_path(params), jax.tree_util.tree_leaves(their_params),
                             strict=True):
         assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y, err_msg=tree_util.keystr(path))
+        # Normal weights are scaled as in JAX 0.12; older versions round once more.
+        units = np.max(np.abs(np.asarray(x).view(np.int32) - np.asarray(y).view(np.int32)), initial=0)
+        assert units <= holds(until="0.12"), tree_util.keystr(path)
     assert str(tree_util.tree_structure(ours)) == str(jax.tree_util.tree_structure(theirs))
     for (path, x), y in zip(tree_util.tree_leaves_with_path(ours), jax.tree_util.tree_leaves(theirs), strict=True):
         # float32 sums of up to 400 terms, in the order that XLA chooses for each of two programs

@@ -99,11 +99,15 @@ def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
         raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` cannot be translated: {error}") from None
 
 
+# Operations that have the name of one of ours and cannot be replayed: they hold a mesh of JAX's devices.
+_NOT_REPLAYED = {"shard_map"}
+
+
 def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     """The operation of ours that has this name."""
     name = eqn.primitive.name
     p = all_primitives().get(name)
-    if p is None:
+    if p is None or name in _NOT_REPLAYED:
         raise Unsupported(eqn, f"the JAX operation `{name}` has no counterpart in xjax")
     params = reference.parameters(eqn, subprogram)
     outs = p.bind(*args, **params)
