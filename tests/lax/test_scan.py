@@ -10,7 +10,6 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.core.test_printing_as_jax import Rebuild
 from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
@@ -20,6 +19,7 @@ from xjax.core.jaxpr import check_jaxpr
 from xjax.runtime.dispatch import eval_trace
 
 jax = real_jax()
+from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)
 
 W = np.array([0.5, -1.0, 1.5], np.float32)
 C = np.array([0.1, 0.7, -0.3], np.float32)

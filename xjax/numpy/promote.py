@@ -190,6 +190,8 @@ def promote_numeric(where: str, *xs: Any) -> list[Any]:
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """Shape of an array-like value."""
+    if type(x) in _NUMBERS:
+        return ()
     return x.aval.shape if hasattr(x, "aval") else np.shape(converted(x))
 
 
