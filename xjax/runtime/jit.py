@@ -305,10 +305,8 @@ class Inline(enum.Enum):
     XLA_EARLY, XLA_LATE: hints to XLA's inliner, which are refused.
     """
 
-    JAX_EARLY = "jax_early"
-    JAX_LATE = "jax_late"
-    XLA_EARLY = "xla_early"
-    XLA_LATE = "xla_late"
+    JAX_EARLY, JAX_LATE = "jax_early", "jax_late"
+    XLA_EARLY, XLA_LATE = "xla_early", "xla_late"
     AUTO = "auto"
 
 
