@@ -1,12 +1,14 @@
 """Every row of the table of values, and that every public function of the reference has one.
 
-The slow set draws 200 sets of arrays for each function; the fast one looks at a few rows that compile quickly.
+The slow set draws 200 sets of arrays for each function, or as many as the variable XJAX_TEST_VALUE_SETS says; the fast
+one looks at a few rows that compile quickly.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 
 import pytest
 
@@ -18,7 +20,7 @@ from tests.values.row import find
 from tests.values.table import ELSEWHERE, ROWS
 
 jax = real_jax()
-VALUE_SETS = 200
+VALUE_SETS = int(os.environ.get("XJAX_TEST_VALUE_SETS", "200"))
 FAST = {"lax.mul", "scipy.stats.cauchy.logsf"}
 
 
