@@ -12,6 +12,7 @@ from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.promotion import result_type
 from xjax.core.trace import Tracer
+from xjax.core.types import typeof
 from xjax.numpy.at import at
 from xjax.numpy.composed import divmod, remainder
 from xjax.numpy.creation import as_shape, ones, zeros
@@ -42,7 +43,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     shape, rest = as_shape(shape, where), operand(where, indices)
     if not shape:
         return ()
-    size, given = math.prod(shape), rest.aval
+    size, given = math.prod(shape), typeof(rest)
     if dtypes.is_int(given.dtype) and dtypes.bit_width(given.dtype) < 32:       # which cannot hold all sizes
         rest = convert_element_type(rest, np.int32)
     if dtypes.is_unsigned(rest.dtype):
