@@ -34,8 +34,8 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER is what DEFAULT does on the CPU; JACOBI and POLAR are for other platforms.
     """
 
-    DEFAULT, DIVIDE_AND_CONQUER, QR = "default", "divide_and_conquer", "QR"
-    JACOBI, POLAR = "Jacobi", "polar"
+    DEFAULT, QR = "default", "QR"
+    JACOBI, POLAR, DIVIDE_AND_CONQUER = "Jacobi", "polar", "divide_and_conquer"
 
 
 def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
