@@ -54,6 +54,8 @@ def test_the_tables_are_of_modules_that_are_here():
 def test_names_that_jax_has_given_up_are_kept():
     devices = xjax.devices()[:2]
     assert xjax.make_mesh(axis_shapes=(2,), axis_names=("x",), devices=devices).shape == {"x": 2}
+    with pytest.raises(TypeError, match="(?s)given twice.*fix:"):
+        xjax.make_mesh((2,), ("x",), axis_shapes=(2,))
     assert xjax.numpy.cross(xjax.numpy.ones(2), xjax.numpy.arange(2.0)) == 1.0
     assert set(KEPT) == {"`make_mesh(axis_shapes=)`", "`numpy.cross` of vectors of size 2"}
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from xjax.core.config import config
@@ -44,17 +44,18 @@ def leaf_of_arguments(tree: Any, i: int) -> str:
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
-def as_argnums(argnums: Any, where: str, name: str = "argnums") -> tuple[int, ...]:
-    """Positions, which may count from the end, from an int or a sequence of them.
+def as_argnums(argnums: Any, where: str, name: str = "argnums",
+               fix: str = "pass positions such as 0 or (0, 2).") -> tuple[int, ...]:
+    """Positions, which may count from the end, from an int or several.
 
     Raises: TypeError for anything else.
     """
-    nums = (argnums,) if hasattr(argnums, "__index__") or isinstance(argnums, str) else argnums
+    several = isinstance(argnums, Iterable) and getattr(argnums, "shape", None) != ()
     try:
-        return tuple([operator.index(n) for n in nums])
+        return tuple(map(operator.index, argnums if several else (argnums,)))
     except TypeError:
         raise bad(where, f"{name} must be an int or a sequence of ints", given={name: repr(argnums)},
-                  fix="pass positions such as 0 or (0, 2).") from None
+                  fix=fix) from None
 
 
 def canonical_argnums(argnums: Any, count: int, where: str, name: str = "argnums") -> tuple[int, ...]:

@@ -256,9 +256,12 @@ def make_mesh(
 
     Args: axis_sizes, axis_names: one of each for every axis; axis_types: only `AxisType.Auto`, the default here;
       axis_shapes: the name of `axis_sizes` before JAX 0.12.
-    Raises: TypeError without sizes or names; ValueError if there are too few devices; NotImplementedError for an axis
-      type other than `AxisType.Auto`.
+    Raises: TypeError without sizes or names, or with sizes under both names; ValueError if there are too few devices;
+      NotImplementedError for an axis type other than `AxisType.Auto`.
     """
+    if axis_sizes is not None and axis_shapes is not None:
+        raise bad("make_mesh", "the sizes are given twice", {"axis_sizes": axis_sizes, "axis_shapes": axis_shapes},
+                  "leave axis_shapes out: it is the older name.")
     axis_sizes = axis_shapes if axis_sizes is None else axis_sizes
     if axis_sizes is None or axis_names is None:
         raise bad("make_mesh", "needs sizes and names of the axes",

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from xjax.core.calls import function_name
+from xjax.core.calls import as_argnums, function_name
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
 
 
 def _positions(where: str, option: str, x: Any) -> tuple[int, ...]:
     """The positions that an option names: an int, or several."""
-    try:
-        return () if x is None else tuple(map(operator.index, x if isinstance(x, Iterable) else (x,)))
-    except TypeError:
-        raise bad(where, f"{option} must be an int or a sequence of ints", given={option: repr(x)},
-                  fix=f"pass names as {option.replace('nums', 'names')}.") from None
+    return () if x is None else as_argnums(x, where, option, f"pass names as {option.replace('nums', 'names')}.")
 
 
 def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
