@@ -78,6 +78,10 @@ def test_deliberate_differences():
     assert values.tolist()[:2] == [0, 1]
     low = xjax.grad(lambda x: xjax.numpy.minmax(x)[0])(np.ones(3, np.float32))
     np.testing.assert_allclose(low, 1 / 3, rtol=1e-6)
+    for norm, gradient in ((xjax.numpy.linalg.norm, 0.0), (lambda x: xjax.numpy.hypot(x[0], x[1]), 0.5)):
+        np.testing.assert_array_equal(xjax.grad(norm)(np.zeros(2, np.float32)), gradient)
+    median = xjax.grad(xjax.scipy.stats.cauchy.ppf)(0.5, 0.0, 2.0)
+    np.testing.assert_allclose(median, 2 * np.pi, rtol=1e-6)
     with_nan = np.ones(5000, np.float32)
     with_nan[17] = np.nan
     assert np.isnan(xjax.numpy.max(with_nan))

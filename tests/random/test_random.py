@@ -131,7 +131,7 @@ def test_counts(name, impl):
 
 def test_vectors():
     key = random.PRNGKey(3)
-    counts = np.asarray(random.multinomial(key, 50, np.float32([0.2, 0.5, 0.3]), shape=(9, 3)))
+    counts = np.asarray(random.multinomial(key, 50, np.float32([0.2, 0.5, 0.3]), shape=(9,)))
     assert (counts.sum(-1) == 50).all() and (counts >= 0).all()
     np.testing.assert_allclose(np.sum(random.dirichlet(key, np.float32([0.1, 1, 9]), (5,)), -1), 1, rtol=1e-6)
     assert (np.linalg.norm(random.ball(key, 4, 2, (500,)), axis=-1) <= 1 + 1e-6).all()

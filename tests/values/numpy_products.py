@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.values.row import rows
+from tests.oracle import holds
+from tests.values.row import library_of, rows
 
 VECTORS = ("f4[3] f4[3]", "i4[2] f8[2]", "c8[3] c8[3]", "bf[4] bf[4]", "u1[3] i1[3]")
 MATRICES = ("f4[2,3] f4[3,2]", "i4[2,2] i4[2,2]", "c8[1,2] f4[2,3]", "b1[2,2] b1[2,2]", "f2[0,2] f2[2,3]")
@@ -12,6 +13,17 @@ MIXED = ("f4[2,3] f4[3]", "f4[3] i4[3,2]", "c16[2,2,3] f4[3,1]")
 STACKS = ("f4[2,3] f4[4,3,2]", "i4[3,1,2] i4[1,2,1]", "c8[2,2,2] c8[2,2]")
 SCALED = ("f4[] f4[2]", "i4[2,2] f8[]", "b1[] b1[]")
 DM, DV = ("f8[2,3] f8[3,2]",), ("f8[3] f8[3]",)
+
+
+def in_the_plane(f, x, y):
+    """The cross product of vectors of two elements, to which new versions of JAX and NumPy want a third one added."""
+    library = library_of(f)
+    if library.__name__ == "xjax" or library.__name__ == "jax" and holds(until="0.12"):
+        return f(x, y)
+    append = getattr(library, "numpy", library).append
+    in_space = [v if v.shape[-1] == 3 else append(v, v[..., :1] * 0, -1) for v in (x, y)]
+    return f(*in_space)[..., 2] if x.shape[-1] == y.shape[-1] else f(*in_space)
+
 
 ROWS = [
     *rows("numpy", "dot", *VECTORS[:3], *MATRICES[:2], *SCALED[:2], "f4[2,3] f4[2,3,2]", grad=(*DM, "f8[3] f8[]")),
@@ -44,9 +56,8 @@ ROWS = [
           grad=("f8[2,3] f8[3]",)),
     *rows("numpy", "cross", "f4[3,3] f4[3,3]", "i4[3,3] f4[3,3]", id="along axes", grad=("f8[3,3] f8[3,3]",),
           call=lambda f, x, y: (f(x, y, axis=0), f(x, y, 0, -1, 0), f(x, y, axisa=1, axisb=0, axisc=-2))),
-    # Vectors of two elements: NumPy 2 warns of them, and still has them.
     *rows("numpy", "cross", "f4[2] f4[2]", "i4[3,2] i4[2]", "f4[2] f4[4,3]", id="in the plane",
-          grad=("f8[2] f8[3,2]",)),
+          grad=("f8[2] f8[3,2]",), call=in_the_plane),
     *rows("numpy", "trace", "f4[3,4]", "i4[2,2,3]", "b1[2,2]", "c8[2,3,1]", "bf[3,2]", "u1[2,2]:wide",
           grad=("f8[3,2]",), call=lambda f, x: (
               f(x), f(x, 1), f(x, offset=-1), f(x, 0, 1, 0), f(x, axis1=-1, axis2=0), f(x, 7),

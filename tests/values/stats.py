@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats as oracle
 
+from tests.oracle import holds
 from tests.values.row import rows
 
 ALL = "logpdf pdf cdf logcdf sf logsf"
@@ -51,7 +52,9 @@ OF_LOCATION = [
     *distribution("norm", "logcdf logsf", *INNER, grad=GRAD, differs="JAX's asymptotic series has three terms"),
     *distribution("laplace uniform", "logpdf pdf cdf", *INNER, grad=GRAD),
     *distribution("logistic", "logpdf pdf cdf sf", *INNER, grad=GRAD),
-    *distribution("cauchy logistic", "ppf isf", *SHARES, grad=GRAD_OF_SHARES),
+    *distribution("logistic", "ppf isf", *SHARES, grad=GRAD_OF_SHARES),
+    *distribution("cauchy", "ppf isf", *SHARES, grad=GRAD_OF_SHARES,
+                  differs="the derivative at the median is 0 in JAX 0.12" if holds(since="0.12") else ""),
     # Results are float64, as in JAX; those of float32 have its precision.
     *distribution("norm", "ppf isf", SHARES[1], grad=GRAD_OF_SHARES),
     *distribution("norm", "ppf isf", SHARES[0], id="single", call=lambda f, q, *args: f(q, *args).astype(q.dtype)),

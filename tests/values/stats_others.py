@@ -79,7 +79,7 @@ OF_VECTORS = [
               grad=("f8[2,3] f8[3] f8[3,3]:definite",)),
     )] + [
     *distribution("multinomial", MASS, "i4[3]:0..4 f4[3]:simplex", "i4[3]:0..4 f8[3]:simplex",
-                  call=lambda f, x, p: (f(x, x.sum(), p), f(x, 5, p))),
+                  call=lambda f, x, p: (f(x, x.sum(), p / p.sum()), f(x, 5, p / p.sum()))),
 ]
 METHODS = ("average", "min", "max", "dense", "ordinal")
 SAMPLES = [

@@ -94,6 +94,7 @@ JAX_TRIPS = set(
     [
         "lax.index_take",
         "numpy.cov-weights",
+        "numpy.cross-in the plane",
         "numpy.trapezoid",
         "numpy.geomspace",
         "numpy.kaiser-single",
@@ -112,6 +113,8 @@ JAX_TRIPS = set(
         "random.truncated_normal",
         "random.weibull_min",
         "random.rademacher",
+        "scipy.integrate.trapezoid",
+        "scipy.signal.csd",
         "scipy.special.hyp1f1",
         "scipy.special.log_softmax",
         "scipy.special.sph_harm_y",

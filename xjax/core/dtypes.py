@@ -304,8 +304,14 @@ _SPELLED: dict[Any, np.dtype] = {t: d for d in ALL for t in (d, d.type, d.name)}
 _READY = {True: _SPELLED, False: {t: _TO_32.get(d, d) for t, d in _SPELLED.items()}}
 
 
+def explicit_dtype(dtype: Any) -> Any:
+    """A dtype that was named, or is that of a NumPy scalar in a rule: as it is with `explicit_x64_dtypes="allow"`, else
+    canonical."""
+    return dtype if config.explicit_x64_dtypes == "allow" else canonicalize_dtype(dtype, allow_extended=True)
+
+
 def user_dtype(dtype: Any, where: str) -> Any:
-    """Check and canonicalize a dtype that a user asked for; warns if 64 bits become 32.
+    """Check and canonicalize a dtype that a user asked for; `explicit_x64_dtypes` says what becomes of 64 bits.
 
     Raises: TypeError for a dtype that arrays cannot have (object, str, structured ...).
     """
@@ -318,6 +324,8 @@ def user_dtype(dtype: Any, where: str) -> Any:
         raise bad(where, f"arrays cannot have dtype {plain}", fix=_fix_for(plain))
     canonical = canonicalize_dtype(plain)
     if canonical != plain:
+        if config.explicit_x64_dtypes == "allow":
+            return plain
         if config.explicit_x64_dtypes == "error":
             raise bad(where, f"dtype {plain} was asked for, but 64-bit types are off",
                       fix="config.update('jax_enable_x64', True) at start-up keeps 64 bits.", exc=ValueError)

@@ -156,7 +156,10 @@ DIFFERENCES: dict[str, str] = {
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
     "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
         "counts where the derivative is below 1e-6.",
-    "the gradients of `numpy.hypot` and of norms at the origin": "0; JAX 0.12 has NaN for `hypot`.",
+    "the gradients of norms at the origin": "0; JAX has NaN.",
+    "the gradient of `numpy.hypot` at the origin": "0.5, as in JAX 0.10; JAX 0.12 has NaN.",
+    "the gradient of `scipy.stats.cauchy.ppf` and `isf` at the median": "pi times the scale; JAX 0.12 has 0.",
+    "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
     "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
     "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "

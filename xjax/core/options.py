@@ -107,8 +107,9 @@ _DIRECTIONS = ("transfer_guard_host_to_device", "transfer_guard_device_to_device
 _TABLE = (
     # Numbers and types
     Option("enable_x64", "bool", False, "keep 64-bit types; off: they become 32-bit", block=True, traced=True),
-    Option("explicit_x64_dtypes", "choice", "warn", "a 64-bit dtype is asked for by name while enable_x64 is off",
-           choices=("warn", "error"), traced=True),
+    Option("explicit_x64_dtypes", "choice", "warn", "a 64-bit dtype is asked for by name while enable_x64 is off: 32 "
+           "bits and a warning, an error, or 64 bits",
+           choices=("warn", "error", "allow"), traced=True),
     Option("numpy_rank_promotion", "choice", "allow", "broadcasting of arrays of different rank",
            choices=("allow", "warn", "raise"), block=True, traced=True),
     Option("numpy_dtype_promotion", "choice", "standard", "'strict': arrays of different dtype do not mix",

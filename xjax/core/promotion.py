@@ -151,7 +151,9 @@ def _join(x64: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[A
     # Weak values alone: their dtypes decide, so that weak i16 with weak i32 is a weak i32.
     as_strong = all_weak and mode == "standard"
     node = _meet(mode, x64, tuple(_node(d, w and not as_strong) for d, w in inputs))
-    dtype = dtypes.canonicalize_dtype(node)
+    # With 64 bits off, only what meets an array of 64 bits has them.
+    kept = isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
+    dtype = node if kept else dtypes.canonicalize_dtype(node)
     return dtype, dtype != bool_ and (as_strong or isinstance(node, type))
 
 

@@ -159,7 +159,9 @@ def typeof(x: Any) -> ShapedArray:
     rule = _aval_of_type.get(type(x))
     if rule is not None:
         return rule(x)
-    if isinstance(x, (np.ndarray, np.generic)) and dtypes.is_supported(x.dtype):
+    if isinstance(x, np.generic) and dtypes.is_supported(x.dtype):
+        return ShapedArray((), dtypes.explicit_dtype(x.dtype))
+    if isinstance(x, np.ndarray) and dtypes.is_supported(x.dtype):
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     for kind in _PYTHON_SCALARS:                    # subclasses: IntEnum and friends
         if isinstance(x, kind):

@@ -94,7 +94,7 @@ def _from_number(where: str, x: Any, dtype: Any) -> Any:
     value = cast(where, x, target)
     if _is_staging():                   # a literal in the program instead of a constant beside it
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
-    return to_array(x) if dtype is None else from_numpy(np.asarray(value), weak_type=weak)
+    return to_array(x) if dtype is None else from_numpy(np.asarray(value), weak_type=weak, keep_dtype=True)
 
 
 def _whole(where: str, x: float) -> int:
@@ -111,7 +111,7 @@ def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
             return _from_number(where, x, dtype)
         target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
-        return from_numpy(np.asarray(cast(where, x, target)))
+        return from_numpy(np.asarray(cast(where, x, target)), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
     return copy_array(out) if copy and out is x else out
 
@@ -126,7 +126,7 @@ def _from_nested(where: str, values: Any, dtype: Any) -> Any:
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
         leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
-        return from_numpy(_host_nested(where, values, leaves, dtype))
+        return from_numpy(_host_nested(where, values, leaves, dtype), keep_dtype=dtype is not None)
     parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]
     if len({p.shape for p in parts}) > 1:
         raise _ragged(where, [p.shape for p in parts])
@@ -192,7 +192,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """A vector from the bytes of a buffer."""
-    return from_numpy(np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset))
+    return from_numpy(np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset), keep_dtype=True)
 
 
 def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
@@ -334,7 +334,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
-        return from_numpy((start + step * np.arange(size)).astype(dtype))
+        return from_numpy((start + step * np.arange(size)).astype(dtype), keep_dtype=True)
     steps = mul(cast(where, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(where, start, dtype), steps)
 
@@ -366,7 +366,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     start, stop = array_like(where, start), array_like(where, stop)
     common = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, start), aval_of(where, stop))])[0]
     dtype = dtypes.to_inexact_dtype(common) if dtype is None else as_dtype(dtype, where)
-    computed = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtype))
+    computed = dtypes.to_inexact_dtype(dtype)
     start, stop = _together(where, *(asarray(cast(where, v, computed)) for v in (start, stop)))
     n_steps = num - 1 if endpoint else num
     out = _interpolate(start, stop, num, n_steps, endpoint)

@@ -102,18 +102,18 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """The arguments with at least 1 axis; a list of them if there are several."""
+    """The arguments with at least 1 axis; a tuple of them if there are several."""
     return _at_least("numpy.atleast_1d", arys, lambda x: axes_ops.reshape(x, (1,)) if not x.ndim else x)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """The arguments with at least 2 axes, new ones in front; a list of them if there are several."""
+    """The arguments with at least 2 axes, new ones in front; a tuple of them if there are several."""
     return _at_least("numpy.atleast_2d", arys,
                      lambda x: axes_ops.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x)
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """The arguments with at least 3 axes (a vector stands along the middle one); a list if there are several."""
+    """The arguments with at least 3 axes (a vector stands along the middle one); a tuple if there are several."""
     new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
@@ -121,7 +121,7 @@ def atleast_3d(*arys: Any) -> Any:
 def _at_least(where: str, arys: Sequence[Any], f: Any) -> Any:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
         raise bad(where, "requires arrays or numbers, got a list", fix="pass the arrays as arguments of their own.")
-    out = [f(to_array_like(where, x)) for x in arys]
+    out = tuple([f(to_array_like(where, x)) for x in arys])
     return out[0] if len(out) == 1 else out
 
 

@@ -189,7 +189,7 @@ def _ramp(x: Any, widths: list, end_values: Any = 0) -> Any:
 
 def _ramp_side(x: Any, axis: int, n: int, end: Any, at_end: bool) -> Any:
     edge = _edge_slice(x, axis, at_end)
-    wide = convert_element_type(edge, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(x.dtype)))
+    wide = convert_element_type(edge, dtypes.to_inexact_dtype(x.dtype))
     part = wide.dtype
     steps = iota(part, n)                    # 0 at the outer end
     steps = reshape(div(rev(steps, (0,)) if at_end else steps, part.type(n)),

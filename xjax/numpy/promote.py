@@ -20,6 +20,7 @@ from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, t
 from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
+from xjax.runtime.array import from_numpy
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
@@ -79,7 +80,15 @@ def aval_of(where: str, x: Any) -> ShapedArray:
     try:
         return x.aval
     except AttributeError:
-        return typeof(array_like(where, x))
+        return argument_type(array_like(where, x))
+
+
+def argument_type(x: Any) -> ShapedArray:
+    """Type of a user's array, number or NumPy value: 64 bits of NumPy's are not meant, unless they are on."""
+    aval = typeof(x)
+    if isinstance(x, np.generic) and aval.dtype.itemsize >= 8:
+        return aval.update(dtype=dtypes.canonicalize_dtype(aval.dtype))
+    return aval
 
 
 # -- dtypes that users ask for -------------------------------------------------------------------------------------
@@ -118,7 +127,8 @@ def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
             return _literal(where, x.item(), dtype, weak_type)
         return x if x.dtype == dtype else convert_number(x, dtype)
     if kind is np.ndarray:
-        return x if x.dtype == dtype else _cast_host(x, dtype, where)
+        found = x if x.dtype == dtype else _cast_host(x, dtype, where)
+        return found if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(found, keep_dtype=True)
     aval = x.aval if hasattr(x, "aval") else typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
@@ -152,7 +162,7 @@ def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> lis
     Raises: TypeError for what is no array; TypePromotionError if no dtype stands for all.
     """
     xs = array_likes(where, xs)
-    avals = [x.aval if hasattr(x, "aval") else typeof(x) for x in xs]
+    avals = [x.aval if hasattr(x, "aval") else argument_type(x) for x in xs]
     dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     if to is not None:
         dtype = to(dtype)

@@ -227,7 +227,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
     where_ = "numpy.mean"
     refuse_out(where_, out)
     a = to_array_like(where_, a)
-    result = as_dtype(dtype, where_) if dtype is not None else dtypes.canonicalize_dtype(to_inexact(a.dtype))
+    result = as_dtype(dtype, where_) if dtype is not None else to_inexact(a.dtype)
     axes = _axes(where_, axis, a.ndim)
     computed = _wide(result)
     total = sum(a, axes, dtype=computed, keepdims=keepdims, where=where)
@@ -257,16 +257,21 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     a = to_array_like(where_, a)
     ddof = ddof if correction is None else correction
     asked = None if dtype is None else as_dtype(dtype, where_)
-    computed = dtypes.canonicalize_dtype(to_inexact(a.dtype if asked is None else
-                                                    np.promote_types(a.dtype, asked) if asked.kind in "fc" and
-                                                    a.dtype.kind in "fciub" else asked))
+    computed = _variance_dtype(a.dtype, asked)
     if asked is not None and dtypes.is_complex(a.dtype) and not dtypes.is_complex(asked):
         raise bad(where_, "a complex array has no variance of a real `dtype`", given={"a": a.aval, "dtype": asked},
                   fix="leave `dtype` out: the result is real.", exc=ValueError)
-    out_ = _variance(convert_element_type(a, _wide(dtypes.canonicalize_dtype(computed))), where, mean,
+    out_ = _variance(convert_element_type(a, _wide(computed)), where, mean,
                      _axes(where_, axis, a.ndim), float(ddof), keepdims)
     result = asked if asked is not None else computed
     return convert_element_type(out_, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result)
+
+
+def _variance_dtype(dtype: Any, asked: Any) -> Any:
+    if asked is None or asked.kind not in "fc" or dtype.kind not in "fciub":
+        return to_inexact(dtype if asked is None else asked)
+    joint = np.promote_types(dtype, asked)
+    return joint if joint in (dtype, asked) else to_inexact(dtypes.canonicalize_dtype(joint))
 
 
 def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float, keepdims: bool) -> Any:

@@ -369,7 +369,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise bad(where, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
                   exc=NotImplementedError)
     a = ravel(to_array_like(where, a))
-    dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    dtype = dtypes.to_inexact_dtype(a.dtype)
     if np.ndim(bins):
         return asarray(bins, dtype)
     low, high = (amin(a), amax(a)) if range is None and a.size else ((0, 1) if range is None else range)

@@ -18,6 +18,7 @@ from xjax.ops.checks import check_kinds, static_int
 from xjax.ops.complex_numbers import complex_dtype, conj, part_dtype
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import mul
+from xjax.ops.makers import filled_like
 from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
 
 
@@ -95,17 +96,17 @@ def _fft_transpose(ct, x, *, fft_type, fft_lengths):
         return [fft(ct, fft_type, fft_lengths)]
     count = math.prod(fft_lengths)
     if fft_type is FftType.RFFT:
-        weights = _weights(fft_lengths[-1], x.aval.dtype)
-        spectrum = mul(conj(ct), _along_last(1 / weights, conj(ct)))
+        spectrum = mul(conj(ct), _along_last(1 / _weights(fft_lengths[-1]), conj(ct)))
         out = fft(spectrum, FftType.IRFFT, fft_lengths)
         return [mul(out, typeof(out).dtype.type(count))]
     spectrum = conj(fft(ct, FftType.RFFT, fft_lengths))
-    return [mul(spectrum, _along_last(_weights(fft_lengths[-1], part_dtype(x.aval.dtype)) / count, spectrum))]
+    scaled = mul(spectrum, filled_like(spectrum, 1 / count))
+    return [mul(scaled, _along_last(_weights(fft_lengths[-1]), scaled))]
 
 
-def _weights(n: int, dtype: np.dtype) -> np.ndarray:
+def _weights(n: int) -> np.ndarray:
     """How often each element of half a spectrum occurs in the whole one of n elements."""
-    weights = np.full(n // 2 + 1, 2, dtype)
+    weights = np.full(n // 2 + 1, 2, np.float32)
     weights[0] = 1
     if n % 2 == 0:
         weights[-1] = 1
@@ -114,7 +115,7 @@ def _weights(n: int, dtype: np.dtype) -> np.ndarray:
 
 def _along_last(values: np.ndarray, like: Any) -> Any:
     aval = typeof(like)
-    return broadcast_in_dim(values.astype(aval.dtype), aval.shape, (aval.ndim - 1,))
+    return broadcast_in_dim(convert_element_type(values, aval.dtype), aval.shape, (aval.ndim - 1,))
 
 
 def _fft_batch(axis, args, bdims, **params):

@@ -276,4 +276,4 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
 
 def _arg(p: Primitive, operand: Any, axis: int, index_dtype: Any) -> Any:
     axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
-    return p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
+    return p.bind(operand, axes=(axis,), index_dtype=dtypes.explicit_dtype(np.dtype(index_dtype)))

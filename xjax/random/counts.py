@@ -11,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
 from xjax.random.arguments import check_dtype, check_key, check_method, check_shape, common_shape, compiled
@@ -193,13 +194,18 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None,
     """How often each of several outcomes occurs in n trials.
 
     Args:
-      n: number or array that broadcasts to ``shape[:-1]``; p: float[..., outcomes], probabilities along the last axis.
-      shape: of the result (None: that of p); dtype: of the result, default float; unroll: as in `scan`.
-    Returns: whole numbers, with sum n along the last axis.
+      n: number or array that broadcasts to `shape`; p: float[..., outcomes], probabilities along the last axis, whose
+        other axes broadcast to `shape`.
+      shape: of the samples without the axis of outcomes (None: that of p); dtype: of the result, default float;
+      unroll: as in `scan`.
+    Returns: whole numbers [*shape, outcomes], with sum n along the last axis.
     """
     key = check_key("multinomial", key)
     n, p = promote_inexact("random.multinomial", n, p)
-    shape = typeof(p).shape if shape is None else check_shape("multinomial", shape)
+    outcomes = typeof(p).shape
+    if not outcomes:
+        raise bad("random.multinomial", "`p` is a number", fix="pass the probability of each outcome.", exc=ValueError)
+    shape = outcomes if shape is None else (*check_shape("multinomial", shape), outcomes[-1])
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "random.multinomial")
     return compiled(_multinomial, shape, dtype, unroll)(key, n, p)
 

@@ -331,12 +331,13 @@ def default_sharding() -> SingleDeviceSharding:
 
 # -- from the host ------------------------------------------------------------------------------------------------
 
-def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False) -> Array:
-    """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled.
+def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False, *,
+               keep_dtype: bool = False) -> Array:
+    """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled, or their dtype is to be kept.
 
     Raises: OverflowError if an integer does not fit.
     """
-    dtype = dtypes.canonicalize_dtype(value.dtype)
+    dtype = value.dtype if keep_dtype else dtypes.canonicalize_dtype(value.dtype)
     if dtype != value.dtype:
         if dtypes.is_int(dtype):
             dtypes.check_int_range(value, dtype, "array")
@@ -379,12 +380,13 @@ def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = Non
 def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:
     """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
     sharding = default_sharding() if sharding is None else sharding
-    key = (x.dtype, x.tobytes(), config.enable_x64, id(sharding))
+    dtype = typeof(x).dtype
+    key = (x.dtype, x.tobytes(), dtype, id(sharding))
     found = _scalars.get(key)
     if found is None or found._buf.is_deleted():
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = from_numpy(np.asarray(x), sharding)
+        found = _scalars[key] = from_numpy(np.asarray(x), sharding, keep_dtype=dtype == x.dtype)
     return found
 
 
@@ -405,7 +407,7 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(x)
-        return from_numpy(np.asarray(x), sharding)
+        return from_numpy(np.asarray(x), sharding, keep_dtype=typeof(x).dtype == x.dtype)
     if isinstance(x, (bool, int, float, complex)):
         aval = typeof(x)
         return from_numpy(np.asarray(x, aval.dtype), sharding, aval.weak_type)
@@ -437,7 +439,7 @@ def _move(x: Array, sharding: Sharding) -> Array:
         return Array(xla.copy_to_device(x._buf, target[0]), x.aval, sharding)
     if is_key(x.aval):
         return retyped(_move(words_of(x), sharding), x.aval)
-    return from_numpy(x.numpy(), sharding, x.aval.weak_type)
+    return from_numpy(x.numpy(), sharding, x.aval.weak_type, keep_dtype=True)
 
 
 def device_put(x: Any, device: Any = None) -> Any:

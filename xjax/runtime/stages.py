@@ -41,7 +41,7 @@ class ShapeDtypeStruct:
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None):
         check_sequence("ShapeDtypeStruct", "shape", shape)
-        self._type = ShapedArray(tuple(shape), dtypes.canonicalize_dtype(dtype, allow_extended=True), weak_type)
+        self._type = ShapedArray(tuple(shape), dtypes.explicit_dtype(dtype), weak_type)
         self.sharding = sharding
 
     @classmethod
@@ -82,6 +82,8 @@ class ShapeDtypeStruct:
 
 def abstract(x: Any) -> ShapedArray:
     """Aval of an array, a number, or anything with `shape` and `dtype`."""
+    if type(x) is ShapedArray:
+        return x
     if isinstance(x, ShapeDtypeStruct):
         return x._type
     try:

@@ -74,11 +74,9 @@ i0e = _function("i0e", lax.bessel_i0e, "Modified Bessel function of order 0 time
 i1e = _function("i1e", lax.bessel_i1e, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")
 
 
-@one_launch
 def i0(x: Any) -> Any:
     """Modified Bessel function of order 0, element-wise; `i0e` does not overflow."""
-    x, = promote_inexact("scipy.special.i0", x)
-    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+    return jnp.i0(x)
 
 
 @one_launch
@@ -173,7 +171,7 @@ def rel_entr(p: Any, q: Any) -> Any:
 def kl_div(p: Any, q: Any) -> Any:
     """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
     entropy, p, q = _relative_entropy("kl_div", p, q)
-    return entropy - p + q
+    return jnp.where((p >= 0) & (q >= 0) & ((q > 0) | (p == 0)), entropy - p + q, entropy)
 
 
 def _relative_entropy(name: str, p: Any, q: Any) -> tuple[Any, Any, Any]:

@@ -109,7 +109,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
         rows = np.zeros((total, a.size), a.dtype)
         rows[np.arange(a.size) + start, np.arange(a.size)] = 1
         rows = rows.reshape(total, *a.shape)
-        out.append(convert_element_type(rows, a.dtype, weak_type=True) if a.weak_type else rows)
+        is_host = not a.weak_type and typeof(rows).dtype == a.dtype
+        out.append(rows if is_host else convert_element_type(rows, a.dtype, weak_type=a.weak_type))
         start += a.size
     return out
 

@@ -144,7 +144,7 @@ def take_rows(x: Any, order: Any) -> Any:
     """The rows of each matrix in another order.  x: any[..., m, n]; order: int[..., k] -> any[..., k, n]."""
     aval, rows = typeof(x), typeof(order)
     if not aval.size:
-        return broadcast_in_dim(np.zeros((), aval.dtype), (*rows.shape, aval.shape[-1]), ())
+        return broadcast_in_dim(aval.dtype.type(0), (*rows.shape, aval.shape[-1]), ())
     outer, axis = tuple(range(aval.ndim - 2)), aval.ndim - 2
     numbers = GatherDimensionNumbers((axis + 1,), (axis,), (axis,), outer, outer)
     return gather(x, reshape(order, (*rows.shape, 1)), numbers, (1,) * (axis + 1) + aval.shape[-1:])
