@@ -137,11 +137,11 @@ def lattice_join(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
     >>> lattice_join((int32, True), (bool_, False))
     (dtype('int32'), True)
     """
-    return _join(config.enable_x64, config.numpy_dtype_promotion, inputs)
+    return _join(config.enable_x64, config.explicit_x64_dtypes == "allow", config.numpy_dtype_promotion, inputs)
 
 
 @functools.lru_cache(4096)
-def _join(x64: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
+def _join(x64: bool, allowed: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     first, weak = inputs[0]
     all_weak = all(w for _, w in inputs)
     if len(inputs) == 1:
@@ -151,8 +151,8 @@ def _join(x64: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[A
     # Weak values alone: their dtypes decide, so that weak i16 with weak i32 is a weak i32.
     as_strong = all_weak and mode == "standard"
     node = _meet(mode, x64, tuple(_node(d, w and not as_strong) for d, w in inputs))
-    # With 64 bits off, only what meets an array of 64 bits has them.
-    kept = isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
+    # 64 bits that are off, but allowed where they are named: only what meets an array of 64 bits has them.
+    kept = allowed and isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
     dtype = node if kept else dtypes.canonicalize_dtype(node)
     return dtype, dtype != bool_ and (as_strong or isinstance(node, type))
 
