@@ -7,10 +7,11 @@ have the API of JAX's example libraries, `optim` is optax.
 import importlib
 
 from xnn import graph, layers, rng, sparse
-from xnn.combinators import named, parallel, repeat, residual, serial
+from xnn.combinators import named, parallel, renamed, repeat, residual, serial
+from xnn.compose import composite
 from xnn.describe import describe
 from xnn.graph import GCN, GraphConvolution, normalized_adjacency
-from xnn.layer import Layer
+from xnn.layer import CacheFns, Layer, StateFns
 from xnn.layers import (
     Dense,
     Dropout,
@@ -33,7 +34,10 @@ from xnn.layers import (
     Tanh,
     elementwise,
 )
+from xnn.precision import Policy, with_precision
+from xnn.remat import with_remat
 from xnn.rng import RowKey
+from xnn.sharing import shared, with_shared
 from xnn.sparse import CSR
 
 # Loaded when they are asked for: optax takes longer to import than all of xnn, and few programs use the others.
@@ -49,6 +53,7 @@ def __getattr__(name: str):
 __all__ = [
     "CSR",
     "GCN",
+    "CacheFns",
     "Dense",
     "Dropout",
     "Elu",
@@ -63,6 +68,7 @@ __all__ = [
     "Layer",
     "LeakyRelu",
     "LogSoftmax",
+    "Policy",
     "Relu",
     "Reshape",
     "RowKey",
@@ -70,7 +76,9 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Softplus",
+    "StateFns",
     "Tanh",
+    "composite",
     "describe",
     "elementwise",
     "graph",
@@ -78,9 +86,14 @@ __all__ = [
     "named",
     "normalized_adjacency",
     "parallel",
+    "renamed",
     "repeat",
     "residual",
     "rng",
     "serial",
+    "shared",
     "sparse",
+    "with_precision",
+    "with_remat",
+    "with_shared",
 ]

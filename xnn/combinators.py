@@ -1,16 +1,19 @@
-"""Layers made of layers: serial, parallel, named, residual, repeat.
+"""Layers made of layers: serial, named, parallel, residual, repeat.
 
 Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes no earlier stream.
 An error that leaves a child says where it comes from: "in serial[3] -> Dropout".
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
-from xnn.layer import Layer, OutlineFn, as_layer, bind_extras, check_params, note_path, out_shape
+from xnn.composites import check_kept, combine, extra_values, init_child
+from xnn.inputs import bind
+from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path
 from xnn.rng import fold_in
 
 
@@ -21,10 +24,11 @@ def serial(*layers: Layer) -> Layer:
     Extra inputs: the names that the children declare, in order of first appearance; a child gets
     those that it declares: ``serial(GraphConvolution(16), Relu, GraphConvolution(7))`` is called
     as ``apply(params, x, adj)``.
-    Raises: TypeError if an argument is no layer.
+    Raises: TypeError if an argument is no layer; ValueError if two layers mean different things by
+    the name of an input (see `renamed`).
     """
-    children = [as_layer(layer, f"serial[{i}]") for i, layer in enumerate(layers)]
-    return _chain("serial", children, range(len(children)), tuple)
+    children = {i: as_layer(layer, f"serial[{i}]") for i, layer in enumerate(layers)}
+    return _chain("serial", children, tuple, lambda some: serial(*some.values()))
 
 
 def named(**layers: Layer) -> Layer:
@@ -32,195 +36,205 @@ def named(**layers: Layer) -> Layer:
 
     Params: ``{"body": ..., "head": ...}``. The layers run in the order in which they are written.
     """
-    children = [as_layer(layer, f"named[{key!r}]") for key, layer in layers.items()]
-
-    def pack(entries):
-        return dict(zip(layers, entries, strict=True))
-
-    return _chain("named", children, tuple(layers), pack)
+    children = {key: as_layer(layer, f"named[{key!r}]") for key, layer in layers.items()}
+    return _chain("named", children, _dict_of(layers), lambda some: named(**some))
 
 
-def _chain(kind: str, children: Sequence[Layer], keys: Sequence[Any], pack: Any) -> Layer:
-    """Children one after another; `pack` makes the container of their parameters."""
-    extra_names = _extra_names(children)
-    paths = [f"{kind}[{key!r}]" for key in keys]
+def _dict_of(keys: Any) -> Any:
+    keys = tuple(keys)
+    return lambda entries: dict(zip(keys, entries, strict=True))
 
-    def init(rng, in_shape):
-        shape, entries = in_shape, []
-        for i, (path, child) in enumerate(zip(paths, children, strict=True)):
-            shape, params = init_child(path, child, fold_in(rng, i), shape)
-            entries.append(params)
-        return shape, pack(entries)
 
-    def apply(params, x, *extras, rng=None, train=False):
-        given = bind_extras(kind, extra_names, extras)
-        check_params(kind, params, keys)
-        for i, (path, child) in enumerate(zip(paths, children, strict=True)):
-            x = apply_child(path, child, params[keys[i]], x, given, rng=fold_in(rng, i), train=train)
+def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Any) -> Layer:
+    """Children one after another."""
+
+    def walk(visit, shape, shapes):
+        for key in children:
+            shape = visit(key, shape)
+        return shape
+
+    def forward(call, x, values):
+        for key in children:
+            x = call(key, x)
         return x
 
-    return Layer(init, apply, kind, extra_names, chain_outline(keys, children))
+    return combine(name, children, walk, forward, pack, rebuild=rebuild)
 
 
-def chain_outline(keys: Sequence[Any], children: Sequence[Layer]) -> OutlineFn:
-    """The outline of children that run one after another."""
-
-    def outline(in_shape):
-        steps = []
-        for key, child in zip(keys, children, strict=True):
-            steps.append((f"[{key!r}]", child, in_shape))
-            in_shape = out_shape(child, in_shape)
-        return steps
-
-    return outline
-
-
-def branch_outline(where: str, children: Sequence[Layer]) -> OutlineFn:
-    """The outline of children that run side by side, each with its own shape."""
-
-    def outline(in_shapes):
-        check_count(where, len(children), in_shapes, "shapes")
-        return [
-            (f"[{i}]", child, shape)
-            for i, (child, shape) in enumerate(zip(children, in_shapes, strict=True))
-        ]
-
-    return outline
-
-
-def parallel(*layers: Layer) -> Layer:
+def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     """Layer i works on input i: a sequence of inputs in, a tuple of outputs out.
 
-    Params: tuple, one entry for each layer. `init` takes a sequence of shapes and returns a tuple
-    of shapes. With `FanOut` before it and `FanInSum` or `FanInConcat` after it makes branches.
-    Raises: TypeError if the number of inputs or shapes is not that of the layers.
+    Params: tuple, one entry for each layer; a dict for ``parallel(image=..., text=...)``, whose inputs
+    and outputs may be dicts with these names. `init` takes a sequence (or a dict) of shapes and
+    returns a tuple (or a dict) of shapes. With `FanOut` before it and `FanInSum` or `FanInConcat`
+    after it makes branches.
+    Raises: TypeError if the number of inputs or shapes is not that of the layers, or only some of
+    them have names.
     """
-    children = [as_layer(layer, f"parallel[{i}]") for i, layer in enumerate(layers)]
-    extra_names = _extra_names(children)
-    outline = branch_outline("parallel", children)
+    if layers and by_name:
+        raise bad("parallel", "some layers have names and others have not", {"names": ", ".join(by_name)},
+                  fix="give all of them a name, or none.")
+    given = by_name or dict(enumerate(layers))
+    children = {key: as_layer(layer, f"parallel[{key!r}]") for key, layer in given.items()}
+    keys = tuple(children)
 
-    def init(rng, in_shapes):
-        pairs = [
-            init_child(f"parallel{key}", child, fold_in(rng, i), shape)
-            for i, (key, child, shape) in enumerate(outline(in_shapes))
-        ]
-        return tuple(shape for shape, _ in pairs), tuple(params for _, params in pairs)
+    def walk(visit, in_shapes, shapes):
+        by_key = _by_key("parallel", keys, in_shapes, "shapes")
+        outs = {key: visit(key, shape) for key, shape in by_key.items()}
+        return outs if isinstance(in_shapes, Mapping) else tuple(outs.values())
 
-    def apply(params, xs, *extras, rng=None, train=False):
-        given = bind_extras("parallel", extra_names, extras)
-        check_params("parallel", params, range(len(children)))
-        check_count("parallel", len(children), xs, "inputs")
-        return tuple(
-            apply_child(
-                f"parallel[{i}]", child, params[i], x, given, rng=fold_in(rng, i), train=train
-            )
-            for i, (child, x) in enumerate(zip(children, xs, strict=True))
-        )
+    def forward(call, xs, values):
+        outs = {key: call(key, x) for key, x in _by_key("parallel", keys, xs, "inputs").items()}
+        return outs if isinstance(xs, Mapping) else tuple(outs.values())
 
-    return Layer(init, apply, "parallel", extra_names, outline)
+    def rebuild(some):
+        return parallel(**some) if by_name else parallel(*some.values())
+
+    return combine("parallel", children, walk, forward, _dict_of(keys) if by_name else tuple, rebuild=rebuild)
 
 
-def residual(*layers: Layer) -> Layer:
+def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
+    if isinstance(values, Mapping):
+        if set(values) != set(keys):
+            raise bad(caller, f"the {what} have other names than the layers", {what: ", ".join(map(repr, values))},
+                      fix=f"pass one for each of {', '.join(map(repr, keys))}.")
+        return {key: values[key] for key in keys}
+    check_count(caller, len(keys), values, what)
+    return dict(zip(keys, values, strict=True))
+
+
+def residual(*layers: Layer, **by_name: Layer) -> Layer:
     """``y = x + f(x)`` with f the layers one after another, which must keep the shape.
 
-    Params: those of the one layer, or of ``serial(*layers)`` if there are several.
-    Raises: TypeError from `init` if f changes the shape.
+    Params: those of the one layer, of ``serial(*layers)`` if there are several, or of ``named(**by_name)``.
+    Raises: TypeError from `init` if f changes the shape, or if some layers have names and others have not.
     """
-    body = as_layer(layers[0], "residual") if len(layers) == 1 else serial(*layers)
+    if layers and by_name:
+        raise bad("residual", "some layers have names and others have not", {"names": ", ".join(by_name)},
+                  fix="give all of them a name, or none.")
+    body = named(**by_name) if by_name else as_layer(layers[0], "residual") if len(layers) == 1 else serial(*layers)
 
-    def init(rng, in_shape):
-        shape, params = init_child("residual", body, rng, in_shape)
-        _check_kept("residual", body, in_shape, shape)
-        return shape, params
+    def walk(visit, in_shape, shapes):
+        check_kept("residual", body, in_shape, shape := visit(None, in_shape))
+        return shape
 
-    def apply(params, x, *extras, rng=None, train=False):
-        given = bind_extras("residual", body.extra_inputs, extras)
-        return x + apply_child("residual", body, params, x, given, rng=rng, train=train)
+    return combine("residual", {None: body}, walk, lambda call, x, values: x + call(None, x), only,
+                   rebuild=lambda some: residual(some[None]))
 
-    return Layer(init, apply, "residual", body.extra_inputs, lambda shape: [("", body, shape)])
+
+def only(entries: list) -> Any:
+    """The parameters of a wrapper are those of its one child."""
+    return entries[0]
 
 
 def repeat(layer: Layer, n: int) -> Layer:
-    """The same kind of layer n times, each with its own parameters, as one loop.
+    """The same kind of layer n times, each with its own parameters and state, as one loop.
 
     The loop body is compiled once, so compile time does not grow with n. Values and gradients
     are those of ``serial(*[layer] * n)`` with the parameters of the layers stacked.
-    Params: those of `layer` with a new first axis of size n.
+    Params, state, cache: those of `layer` with a new first axis of size n.
     Raises: ValueError for n < 1; TypeError from `init` if the layer changes the shape.
     """
     child = as_layer(layer, "repeat")
     if n < 1:
         raise bad("repeat", "n must be at least 1", {"n": repr(n)}, "repeat(layer, 3).", ValueError)
 
-    def init(rng, in_shape):
-        shapes, entries = zip(
-            *(init_child("repeat", child, fold_in(rng, i), in_shape) for i in range(n)),
-            strict=True,
-        )
-        _check_kept("repeat", child, in_shape, shapes[0])
-        return shapes[0], tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *entries)
+    def init(rng, in_shape, **shapes):
+        pairs = [init_child("repeat", child, fold_in(rng, i), in_shape, shapes) for i in range(n)]
+        check_kept("repeat", child, in_shape, pairs[0][0])
+        return in_shape, _stacked([params for _, params in pairs])
 
-    def apply(params, x, *extras, rng=None, train=False):
-        given = bind_extras("repeat", child.extra_inputs, extras)
+    def loop(x, step, *trees):
+        """``step(x, i, entry of each tree) -> (y, what is kept)`` for each layer."""
+        return lax.scan(lambda x, each: _noting(child, x, lambda: step(x, *each)), x, (jnp.arange(n), *trees))
 
-        def body(carry, step):
-            i, layer_params = step
-            layer_rng = fold_in(rng, i)
-            return apply_child(
-                "repeat", child, layer_params, carry, given, rng=layer_rng, train=train
-            ), None
+    def apply(params, x, *extra, rng=None, train=False, **named_values):
+        values = bind("repeat", child.inputs, extra, named_values)
 
-        y, _ = lax.scan(body, x, (jnp.arange(n), params))
-        return y
+        def step(x, i, layer_params):
+            return child.apply(layer_params, x, *extra_values(child, values), rng=fold_in(rng, i), train=train), None
+
+        return loop(x, step, params)[0]
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named_values):
+        extra = extra_values(child, bind("repeat", child.inputs, extra, named_values))
+
+        def step(x, i, layer_params, layer_state):
+            return child.apply_with_state(layer_params, layer_state, x, *extra, rng=fold_in(rng, i), train=train)
+
+        return loop(x, step, params, state)
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named_values):
+        extra = extra_values(child, bind("repeat", child.inputs, extra, named_values))
+
+        def step(x, i, layer_params, layer_cache, layer_state):
+            return child.apply_with_cache(layer_params, layer_cache, x, *extra, state=layer_state)
+
+        return loop(x, step, params, cache, state)
+
+    def init_state(in_shape, rng=None):
+        return _stacked([child.init_state(in_shape, fold_in(rng, i)) for i in range(n)])
+
+    def init_cache(batch, length):
+        return _stacked([child.init_cache(batch, length)] * n)
 
     return Layer(
-        init, apply, "repeat", child.extra_inputs, lambda shape: [(f" x {n}", child, shape)]
+        init, None if child.state else apply, "repeat", child.inputs, {"n": n},
+        StateFns(init_state, apply_with_state) if child.state else None,
+        CacheFns(init_cache, apply_with_cache) if child.cache else None,
+        Parts({None: child}, lambda visit, shape, shapes: visit(None, shape), lambda some: repeat(some[None], n)),
+        sized_by=child.sized_by)
+
+
+def _stacked(trees: list) -> Any:
+    return tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _noting(child: Layer, x: Any, step: Any) -> Any:
+    try:
+        return step()
+    except Exception as err:
+        note_path(err, "repeat", child, x)
+        raise
+
+
+def renamed(layer: Layer, **names: str) -> Layer:
+    """The layer with other names for its inputs: ``renamed(attention, mask="source_mask")``.
+
+    Composites pass inputs on by name; where two of their layers mean different things by one name, one is renamed.
+    Raises: ValueError for a name that the layer's inputs have not, or that another of them has.
+    """
+    child = as_layer(layer, "renamed")
+    wrong = [old for old in names if old not in child.extra_inputs]
+    new = {one.name: names.get(one.name, one.name) for one in child.inputs}
+    if wrong or len(set(new.values())) < len(new):
+        raise bad("renamed", f"{child.name} has no input {wrong[0]!r}" if wrong else "two inputs would have one name",
+                  {"inputs": ", ".join(child.extra_inputs) or "none", "names": repr(names)},
+                  fix="name an input of the layer, and give it a name of its own.", exc=ValueError)
+    old_names = {outer: inner for inner, outer in new.items()}
+
+    def translated(fun):
+        return lambda *args, **values: fun(*args, **{old_names.get(k, k): value for k, value in values.items()})
+
+    return dataclasses.replace(
+        child,
+        init=translated(child.init),
+        apply=translated(child.apply),
+        inputs=tuple(one._replace(name=new[one.name]) for one in child.inputs),
+        state=child.state and child.state._replace(apply_with_state=translated(child.state.apply_with_state)),
+        cache=child.cache and child.cache._replace(apply_with_cache=translated(child.cache.apply_with_cache)),
+        parts=child.parts and child.parts._replace(rebuild=lambda some: renamed(child.parts.rebuild(some), **names)),
+        sized_by=tuple(new[name] for name in child.sized_by),
     )
 
 
-def _extra_names(children: Sequence[Layer]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for child in children for name in child.extra_inputs))
-
-
-def init_child(path: str, child: Layer, rng: Any, shape: Any) -> tuple[Any, Any]:
-    """``child.init``; an error on its way up is told where the child is."""
-    try:
-        return child.init(rng, shape)
-    except Exception as err:
-        err.add_note(f"in {path} -> {child.name} (init for shape {shape})")
-        raise
-
-
-def apply_child(path: str, child: Layer, params: Any, x: Any, given: Mapping[str, Any], **settings: Any) -> Any:
-    """``child.apply`` with its extra inputs out of `given`; an error is told where the child is.
-
-    Args: settings: keywords for the child: rng, train, and with stax what the caller passed.
-    """
-    try:
-        extras = (given[name] for name in child.extra_inputs)
-        return child.apply(params, x, *extras, **settings)
-    except Exception as err:
-        note_path(err, path, child, x)
-        raise
-
-
-def check_count(where: str, n: int, values: Any, what: str) -> None:
+def check_count(caller: str, n: int, values: Any, what: str) -> None:
     """Raises: TypeError if `values` is not a sequence with one entry for each of n layers."""
     if not isinstance(values, tuple | list) or len(values) != n:
         count = len(values) if isinstance(values, tuple | list) else type(values).__name__
         raise bad(
-            where,
+            caller,
             f"{n} layers need a sequence of {n} {what}",
             {what: str(count)},
             fix=f"pass one of the {what} for each layer, in a tuple; FanOut({n}) makes copies.",
-        )
-
-
-def _check_kept(where: str, body: Layer, in_shape: Any, shape: Any) -> None:
-    if tuple(in_shape) != tuple(shape):
-        raise bad(
-            where,
-            f"{body.name} changes the shape",
-            {"in_shape": repr(in_shape), "out_shape": repr(shape)},
-            fix="choose layers whose output has the shape of their input.",
         )

@@ -1,48 +1,117 @@
-"""`Layer`: a pair of pure functions, and what a combinator needs to know about it.
+"""`Layer`: a pair of pure functions, and what combinators need to know about it.
 
-A layer keeps nothing. `init` makes its parameters from a key and the shape of the input, `apply`
-maps parameters and input to the output; a model is a layer made of layers (`xnn.combinators`).
+A layer keeps nothing. `init` makes its parameters from a key and the shape of the input, `apply` maps parameters and
+input to the output; a model is a layer made of layers (`xnn.combinators`). A layer with running statistics has a second
+tree, the state, with two functions of its own; one that generates step by step has a cache.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import xjax
 from xjax import random
-from xjax.errors import bad
+from xjax.errors import bad, did_you_mean
+from xnn.checks import type_text
+from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
 
 Shape = tuple[int, ...]
 Params = Any  # a pytree of arrays: a dict for one layer, a tuple or a dict for a composite
-InitFn = Callable[[Any, Any], tuple[Any, Params]]
+InitFn = Callable[..., tuple[Any, Params]]
 ApplyFn = Callable[..., Any]
-OutlineFn = Callable[[Any], "list[tuple[str, Layer, Any]]"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+class StateFns(NamedTuple):
+    """The functions of a layer's state, a pytree beside its parameters that gets no gradient.
+
+    Attributes:
+      init_state: ``(in_shape, rng=None) -> state``.
+      apply_with_state: ``(params, state, x, *extra, rng=None, train=False) -> (y, state)``.
+    """
+
+    init_state: Callable[..., Any]
+    apply_with_state: Callable[..., tuple[Any, Any]]
+
+
+class CacheFns(NamedTuple):
+    """The functions of a cache, which a model keeps while it generates: the keys and values of earlier positions.
+
+    Attributes:
+      init_cache: ``(batch, length) -> cache``, for that many rows and positions.
+      apply_with_cache: ``(params, cache, x, *extra) -> (y, cache)``: x has the next positions only.
+    """
+
+    init_cache: Callable[..., Any]
+    apply_with_cache: Callable[..., tuple[Any, Any]]
+
+
+class Parts(NamedTuple):
+    """What a composite is made of.
+
+    Attributes:
+      children: key -> layer. A wrapper has one child, with the key None: it has the child's params, state and cache.
+      walk: ``(visit, in_shape, shapes) -> out_shape`` calls ``visit(key, in_shape)``, which returns the out_shape, for
+        each child in the order of `children`.
+      rebuild: ``{key: layer} -> Layer``: the same composite of other children, or of some of them.
+    """
+
+    children: Mapping[Any, "Layer"]
+    walk: Callable[..., Any]
+    rebuild: Callable[[Mapping[Any, "Layer"]], "Layer"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Layer:
     """A pure pair; ``init_fun, apply_fun = Dense(10)`` works as in stax.
 
     Attributes:
-      init: ``(rng, in_shape) -> (out_shape, params)``. A size that does not matter to the
-        parameters (batch, nodes) may be -1. rng is a key; only a layer without random
-        parameters takes None.
-      apply: ``(params, x, *extra, rng=None, train=False) -> y``. `train` is static: under `jit`
-        name it in `static_argnames`. rng is a key, an `xnn.RowKey`, or None.
+      init: ``(rng, in_shape, *shapes) -> (out_shape, params)``. Shapes are tuples, `ShapeDtypeStruct`s or example
+        arrays; a size that does not matter to the parameters (batch, nodes) may be -1. Shapes of further inputs may
+        follow, by position or name; they are needed where parameters depend on them. rng is a key; only a layer without
+        random parameters takes None.
+      apply: ``(params, x, *extra, rng=None, train=False) -> y``. `train` is static: under `jit` name it in
+        `static_argnames`. rng is a key, an `xnn.RowKey`, or None. None for a layer with state: then it is made of
+        `state`, evaluates, and takes the state by name.
       name: how messages and `xnn.describe` call it.
-      extra_inputs: names of the positional inputs after x, such as ``("adj",)``. A combinator
-        takes each name once and hands it to every child that declares it.
-      outline: for a composite, ``in_shape -> [(key, child, child_in_shape), ...]`` in the order
-        in which the children run; None for a layer without children.
+      inputs: the inputs after x, names or `xnn.inputs.Input`s; None takes them from the signature of `apply`. A
+        combinator takes each name once and passes its value to every child that declares it.
+      settings: the arguments of the constructor, for `repr` and `describe`.
+      state, cache: the functions of running statistics and of generation; None without.
+      parts: children of a composite; None for a layer without.
+      computes_in: dtype that the layer computes in whatever the precision of the model, such as "float32" for a norm.
+      sized_by: names of the inputs whose shapes `init` takes; None takes them from its signature.
+      has_own_precision: whether `with_precision` made the layer.
     """
 
     init: InitFn
-    apply: ApplyFn
+    apply: ApplyFn | None
     name: str = "Layer"
-    extra_inputs: tuple[str, ...] = ()
-    outline: OutlineFn | None = None
+    inputs: Sequence[Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    state: StateFns | None = None
+    cache: CacheFns | None = None
+    parts: Parts | None = None
+    computes_in: Any = None
+    sized_by: tuple[str, ...] | None = None
+    has_own_precision: bool = False
+    _shapes: dict = field(default_factory=dict, init=False)
+
+    def __post_init__(self):
+        apply = self.apply
+        if apply is None:
+            if self.state is None:
+                raise bad(self.name, "a layer without state needs `apply`", fix="Layer(init, apply).")
+            object.__setattr__(self, "apply", _evaluate(self.name, self.state))
+            apply = functools.partial(self.state.apply_with_state, None)     # its inputs start after the state
+        if self.inputs is None:
+            object.__setattr__(self, "inputs", inputs_of(apply))
+        elif not all(isinstance(one, Input) for one in self.inputs):
+            object.__setattr__(self, "inputs", named_inputs(apply, self.inputs))
+        if self.sized_by is None:
+            object.__setattr__(self, "sized_by", tuple(one.name for one in inputs_of(self.init)))
+        object.__setattr__(self, "init", _init_of_shapes(self.init, self.name, self.inputs, self.sized_by))
 
     def __iter__(self) -> Iterator[Callable]:
         """Exactly two: the classic pair."""
@@ -53,11 +122,149 @@ class Layer:
         return (self.init, self.apply)[i]
 
     def __repr__(self) -> str:
-        extra = "".join(f", {name}" for name in self.extra_inputs)
-        return f"<Layer {self.name}(x{extra})>"
+        """The constructor's call; a composite shows its children, one a line."""
+        visible = [one.name for one in self.inputs if not is_slot(one.name)]
+        head = call_text(self) + (f" of ({', '.join(('x', *visible))})" if visible else "")
+        if self.parts is None:
+            return head
+        lines = []
+        for key, child in self.parts.children.items():
+            first, *rest = repr(child).splitlines()
+            lines += [f"  {'' if key is None else f'[{key!r}] '}{first}", *(f"  {line}" for line in rest)]
+        return "\n".join([head, *lines])
+
+    @property
+    def extra_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs after x."""
+        return tuple(one.name for one in self.inputs)
+
+    @property
+    def layers(self) -> "Layers":
+        """The children by position, slice or path: ``model.layers[2]``, ``model.layers["encoder/0"]``."""
+        return Layers(self)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def init_state(self, in_shape: Any, rng: Any = None) -> Any:
+        """The state before the first step, for inputs of this shape; ``()`` of a layer without state."""
+        return self.state.init_state(shape_of(in_shape), rng) if self.state else ()
+
+    def apply_with_state(self, params: Params, state: Any, x: Any, *extra: Any, rng: Any = None, train: bool = False,
+                         **named: Any) -> tuple[Any, Any]:
+        """``(y, new state)``; in training the statistics move, in evaluation the state stays as it is."""
+        if self.state:
+            return self.state.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
+        return self.apply(params, x, *extra, rng=rng, train=train, **named), state
+
+    # -- cache ----------------------------------------------------------------------------------------------------
+
+    def init_cache(self, batch: int, length: int) -> Any:
+        """An empty cache for `batch` sequences of at most `length` positions; ``()`` of a layer without."""
+        return self.cache.init_cache(batch, length) if self.cache else ()
+
+    def apply_with_cache(self, params: Params, cache: Any, x: Any, *extra: Any, state: Any = (),
+                         **named: Any) -> tuple[Any, Any]:
+        """``(y, new cache)`` for the next positions x of sequences whose earlier ones the cache has; in evaluation."""
+        if self.cache:
+            return self.cache.apply_with_cache(params, cache, x, *extra, **({"state": state} if self.state else {}),
+                                               **named)
+        return self.apply_with_state(params, state, x, *extra, **named)[0], cache
 
 
-def as_layer(value: Any, where: str) -> Layer:
+def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
+    """The `apply` of a layer with state."""
+
+    def apply(params, x, *extra, rng=None, train=False, state=None, **named):
+        if train:
+            raise bad(name, "training changes the state, and `apply` returns the output only", {"train": "True"},
+                      fix="call y, state = model.apply_with_state(params, state, x, ..., train=True).")
+        if state is None:
+            raise bad(name, "evaluation needs the running statistics, and no state is given", {"state": "None"},
+                      fix="pass apply(..., state=state), with the state of init_state or of training.")
+        return state_fns.apply_with_state(params, state, x, *extra, rng=rng, train=False, **named)[0]
+
+    return apply
+
+
+def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: Sequence[str]) -> InitFn:
+    """`init` that takes shapes, types or arrays, of x and of all further inputs, and passes on those that it needs."""
+    required = [one.name for one in inputs_of(init) if one.is_required]
+
+    @functools.wraps(init)
+    def init_of_shapes(rng, in_shape, *shapes, **named):
+        slots = {key: named.pop(key) for key in list(named) if is_slot(key)}
+        unknown = [one._replace(default=None) for one in inputs if not is_slot(one.name)]
+        bound = bind(f"{name}.init", unknown, shapes, named)
+        needed = {key: shape_of(bound[key]) for key in sized_by if bound.get(key) is not None}
+        missing = [key for key in required if key not in needed]
+        if missing:
+            raise bad(f"{name}.init", f"the weights depend on the shape of `{missing[0]}`, which is not given",
+                      fix=f"call init(rng, in_shape, {', '.join(f'{key}=shape' for key in missing)}).")
+        return init(rng, shape_of(in_shape), **needed, **slots)
+
+    return init_of_shapes
+
+
+class Layers(Sequence):
+    """The children of a composite, through wrappers such as `residual`; an empty sequence for other layers."""
+
+    def __init__(self, layer: Layer):
+        while layer.parts and None in layer.parts.children:
+            layer = layer.parts.children[None]
+        self._layer = layer
+        self._children = dict(layer.parts.children) if layer.parts else {}
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def keys(self) -> tuple[Any, ...]:
+        """The children's keys, as in the parameters."""
+        return tuple(self._children)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            if not self._children:
+                raise bad(f"{self._layer.name}.layers", "it has no children to take a slice of", {"slice": repr(place)},
+                          "slice a composite: serial(...).layers[:2].", IndexError)
+            return self._layer.parts.rebuild(dict(list(self._children.items())[place]))
+        if isinstance(place, str):
+            first, _, rest = place.partition("/")
+            child = self._child(int(first) if first.lstrip("-").isdigit() and first not in self._children else first)
+            return child.layers[rest] if rest else child
+        return self._child(place)
+
+    def _child(self, key: Any) -> Layer:
+        if key in self._children:
+            return self._children[key]
+        if isinstance(key, int) and -len(self) <= key < len(self):
+            return list(self._children.values())[key]
+        hint = did_you_mean(key, [k for k in self._children if isinstance(k, str)]) if isinstance(key, str) else None
+        raise bad(f"{self._layer.name}.layers", f"no child {key!r}",
+                  {"children": ", ".join(map(repr, self._children)) or "none"}, fix=hint or "pass one of them.",
+                  exc=LookupError)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"[{key!r}] {child!r}" for key, child in self._children.items())
+
+
+def arguments(constructor: Callable, **values: Any) -> dict[str, Any]:
+    """The `settings` of a layer: the arguments of its constructor that differ from their defaults."""
+    defaults = {name: p.default for name, p in inspect.signature(constructor).parameters.items()}
+    return {name: value for name, value in values.items() if value is not defaults[name] and value != defaults[name]}
+
+
+def call_text(layer: Layer) -> str:
+    """The call that makes a layer: ``Dense(10, bias=False)``, with what `settings` tells."""
+    if not layer.settings:
+        return layer.name
+    return f"{layer.name}({', '.join(f'{name}={_setting(value)}' for name, value in layer.settings.items())})"
+
+
+def _setting(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value) if callable(value) else repr(value)
+
+
+def as_layer(value: Any, caller: str) -> Layer:
     """`value` itself, or a Layer made of a stax-style pair ``(init_fun, apply_fun)``.
 
     Raises: TypeError for anything else, a layer constructor that was not called included.
@@ -65,10 +272,10 @@ def as_layer(value: Any, where: str) -> Layer:
     if isinstance(value, Layer):
         return value
     if isinstance(value, tuple) and len(value) == 2 and all(callable(fun) for fun in value):
-        return Layer(*value, name=getattr(value[1], "__name__", "pair"))
+        return Layer(*value, name=getattr(value[1], "__name__", "pair"), inputs=())
     called = callable(value) and hasattr(value, "__name__")
     raise bad(
-        where,
+        caller,
         "a child is not a layer",
         {"given": getattr(value, "__qualname__", None) or repr(value)},
         fix=f"call it: {value.__name__}(...)."
@@ -77,102 +284,34 @@ def as_layer(value: Any, where: str) -> Layer:
     )
 
 
-def bind_extras(where: str, names: Sequence[str], values: Sequence[Any]) -> Mapping[str, Any]:
-    """Extra positional inputs by name. Raises: TypeError if their number is wrong."""
-    if len(names) == len(values):
-        return dict(zip(names, values, strict=True))
-    signature = ", ".join(("params", "x", *names, "rng=None", "train=False"))
-    raise bad(
-        where,
-        f"takes {len(names)} extra inputs, {len(values)} given",
-        {"extra inputs": ", ".join(names) or "none"},
-        fix=f"call apply({signature}).",
-    )
-
-
-def check_params(where: str, params: Any, keys: Sequence[Any]) -> None:
-    """Raises: TypeError if a composite's parameters do not have one entry for each child."""
-    if isinstance(params, Mapping):
-        found, text = set(params), f"dict with keys {sorted(params, key=str)}"
-    elif isinstance(params, tuple | list):
-        found, text = set(range(len(params))), f"{type(params).__name__} of {len(params)}"
-    else:
-        found, text = None, type_text(params)
-    if found != set(keys):
-        raise bad(
-            where,
-            f"needs parameters for {len(keys)} layers",
-            {"params": text, "keys": ", ".join(map(repr, keys))},
-            fix="pass the params that this layer's own init returned.",
-        )
-
-
-def check_features(where: str, x: Any, n_in: int) -> None:
-    """Raises: TypeError if the last axis of x does not have n_in features."""
-    shape = np.shape(x) if not hasattr(x, "shape") else x.shape
-    if not shape or shape[-1] != n_in:
-        raise bad(
-            where,
-            f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axis'}",
-            {"x": type_text(x), "w": f"for {n_in} features"},
-            fix="pass params made by init for this input shape, or an input of that many features.",
-        )
-
-
-def check_shape(where: str, shape: Any, min_rank: int = 1) -> Shape:
-    """An input shape as a tuple of ints, the last one (features) at least 0.
-
-    Raises: TypeError if it is not one, is too short, or leaves the features open.
-    """
-    ints = isinstance(shape, tuple | list) and all(isinstance(n, int | np.integer) for n in shape)
-    if not ints or len(shape) < min_rank or shape[-1] < 0:
-        raise bad(
-            where,
-            "init needs the shape of the input, with the number of features last",
-            {"in_shape": repr(shape)},
-            fix="pass a tuple such as (-1, 1433); only the leading sizes may be -1.",
-        )
-    return tuple(int(n) for n in shape)
-
-
-def out_shape(layer: Layer, in_shape: Any) -> Any:
+def out_shape(layer: Layer, in_shape: Any, **shapes: Any) -> Any:
     """Shape of the layer's output; the parameters are not made, only their types."""
-    return init_types(layer, in_shape)[0]
+    return init_types(layer, in_shape, **shapes)[0]
 
 
-def init_types(layer: Layer, in_shape: Any) -> tuple[Any, Params]:
-    """What ``layer.init`` returns, with parameters as types (`.shape`, `.dtype`) without values."""
-    shapes = []
+def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]:
+    """What ``layer.init`` returns, with parameters as types (`.shape`, `.dtype`) without values.
 
-    def traced_init(key):
-        shape, params = layer.init(key, in_shape)
-        shapes.append(shape)  # a shape is static: it leaves the trace by the side door
+    The answer is remembered for each shape: composites ask again and again for that of equal blocks.
+    """
+    in_shape = shape_of(in_shape)
+    key = (str(in_shape), str(sorted(shapes.items())), xjax.config.jax_enable_x64)
+    remembers = not any(map(is_slot, shapes))           # a slot records its uses: it has to see each of them
+    if remembers and key in layer._shapes:
+        return layer._shapes[key]
+    outcome = []
+
+    def traced_init(rng):
+        shape, params = layer.init(rng, in_shape, **shapes)
+        outcome.append(shape)  # a shape is static: it leaves the trace by the side door
         return params
 
     params = xjax.eval_shape(traced_init, random.PRNGKey(0))
-    return shapes[-1], params
+    if remembers:
+        layer._shapes[key] = outcome[-1], params
+    return outcome[-1], params
 
 
 def note_path(err: Exception, path: str, layer: Layer, x: Any) -> None:
     """Add the place in the model to an error on its way up: "in serial[3] -> Dropout"."""
     err.add_note(f"in {path} -> {layer.name} (input {type_text(x)})")
-
-
-_KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
-
-
-def type_text(x: Any) -> str:
-    """Type of a value as messages show it: ``f32[8,16]``; a sequence is shown by its parts.
-
-    >>> type_text(np.zeros((2, 3), np.float32))
-    'f32[2,3]'
-    """
-    if isinstance(x, tuple | list):
-        return f"({', '.join(type_text(part) for part in x)})"
-    if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-        return type(x).__name__
-    dtype, dims = x.dtype, ",".join(str(n) for n in x.shape)
-    kind = _KINDS.get(getattr(dtype, "kind", ""))
-    text = f"{kind}{dtype.itemsize * 8}" if kind else str(dtype)
-    nnz = getattr(x, "nnz", None)
-    return f"{text}[{dims}]" if nnz is None else f"sparse {text}[{dims}] with {nnz} stored"

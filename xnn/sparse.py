@@ -21,7 +21,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.errors import TracerArrayConversionError, bad
-from xnn.layer import type_text
+from xnn.checks import type_text
 
 _MAX_INDEX = np.iinfo(np.int32).max
 

@@ -27,7 +27,7 @@ def test_nested_models():
     )
     text = describe(model, (2, 4))
     assert "      [0] Dense" in text  # serial > residual > serial > Dense
-    assert " x 3 Dense" in text and "((2, 4), (2, 4))" in text
+    assert "repeat(n=3)" in text and "((2, 4), (2, 4))" in text
     assert text.splitlines()[-1].split() == ["total", "80"]
 
 

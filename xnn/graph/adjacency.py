@@ -13,7 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops
 from xjax.errors import TracerArrayConversionError, bad
-from xnn.layer import type_text
+from xnn.checks import type_text
 from xnn.sparse import CSR, is_scipy_sparse
 
 

@@ -1,16 +1,17 @@
 """Graph convolutions of Kipf and Welling (2017): the layer and the network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn, random
 from xjax.errors import bad
 from xjax.nn import initializers
-from xnn.combinators import apply_child, init_child
+from xnn.checks import check_features, check_params, check_shape, type_text
+from xnn.composites import apply_child, init_child
 from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array
 from xnn.graph.normalize import Norm
-from xnn.layer import Layer, check_features, check_params, check_shape, type_text
+from xnn.layer import Layer, Parts, arguments
 from xnn.layers.dropout import Dropout
 from xnn.rng import fold_in
 from xnn.sparse import CSR, is_scipy_sparse
@@ -62,7 +63,8 @@ def GraphConvolution(
         y = adj @ h if norm is None else _normalized_product(adj, h, norm, self_loops)
         return y if b is None else y + jnp.broadcast_to(b, y.shape)
 
-    return Layer(init, apply, "GraphConvolution", ("adj",))
+    settings = arguments(GraphConvolution, n_out=n_out, bias=bias, norm=norm, self_loops=self_loops)
+    return Layer(init, apply, "GraphConvolution", settings=settings)
 
 
 def GCN(
@@ -102,14 +104,17 @@ def GCN(
         GraphConvolution(n_out, bias=bias, norm=norm)
         for n_out in (*_hidden_sizes(nhid, n_layers), nclass)
     ]
-    drop = Dropout(dropout)
+    settings = arguments(GCN, nhid=nhid, nclass=nclass, dropout=dropout, sparse=sparse, bias=bias, norm=norm)
+    return _network(convolve, Dropout(dropout), sparse, settings)
 
-    def outline(in_shape):
-        shapes = [in_shape, *((*in_shape[:-1], n) for n in _hidden_sizes(nhid, n_layers))]
-        return [
-            (f"[{i}]", layer, shape)
-            for i, (layer, shape) in enumerate(zip(convolve, shapes, strict=True))
-        ]
+
+def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settings: Mapping[str, Any]) -> Layer:
+    """Convolutions one after another, with dropout before each, ReLU between them and log-softmax at the end."""
+
+    def walk(visit, shape, shapes):
+        for i in range(len(convolve)):
+            shape = visit(i, shape)
+        return shape
 
     def init(rng, in_shape):
         params = []
@@ -129,7 +134,10 @@ def GCN(
             x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, rng=None, train=train)
         return nn.log_softmax(x, axis=-1)
 
-    return Layer(init, apply, "GCN", ("adj",), outline)
+    def rebuild(layers):
+        return _network(list(layers.values()), drop, sparse, settings)
+
+    return Layer(init, apply, "GCN", ("adj",), settings, parts=Parts(dict(enumerate(convolve)), walk, rebuild))
 
 
 def as_features(x: Any) -> Any:

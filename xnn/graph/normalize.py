@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from xjax.errors import bad
+from xnn.checks import type_text
 from xnn.graph.adjacency import edge_form
-from xnn.layer import type_text
 from xnn.sparse import CSR, is_scipy_sparse
 
 Norm = Literal["symmetric", "row"]

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import xjax.numpy as jnp
 from xjax import random
 from xjax.nn import initializers
-from xnn.layer import Layer, check_features, check_shape
+from xnn.checks import check_features, check_shape
+from xnn.layer import Layer, arguments
 from xnn.sparse import CSR
 
 
@@ -42,4 +43,4 @@ def Dense(
         y = x @ params["w"]
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "Dense")
+    return Layer(init, apply, "Dense", settings=arguments(Dense, n_out=n_out, bias=bias))

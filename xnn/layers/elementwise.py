@@ -5,7 +5,7 @@ a function make your own: ``Steep = elementwise(nn.leaky_relu, negative_slope=0.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
@@ -14,7 +14,7 @@ from xjax.errors import bad
 from xnn.layer import Layer
 
 
-def stateless(fun: Callable, out_shape: Callable, name: str) -> Layer:
+def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[str, Any] | None = None) -> Layer:
     """Layer without parameters from ``fun(x)`` and the map of shapes ``out_shape(in_shape)``."""
 
     def init(rng, in_shape):
@@ -23,22 +23,21 @@ def stateless(fun: Callable, out_shape: Callable, name: str) -> Layer:
     def apply(params, x, *, rng=None, train=False):
         return fun(x)
 
-    return Layer(init, apply, name)
+    return Layer(init, apply, name, settings=settings or {})
 
 
 def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Layer:
     """Layer that applies ``fun(x, **settings)``, which keeps the shape.  Params: ``()``.
 
     >>> elementwise(nn.softmax, axis=0)
-    <Layer softmax(x)>
+    softmax(axis=0)
     """
 
     def apply_fun(x):
         return fun(jnp.asarray(x), **settings)
 
-    return stateless(
-        apply_fun, lambda shape: shape, name or getattr(fun, "__name__", "elementwise")
-    )
+    name = name or getattr(fun, "__name__", "elementwise")
+    return stateless(apply_fun, lambda shape: shape, name, settings)
 
 
 Relu = elementwise(nn.relu, "Relu")
@@ -77,7 +76,7 @@ def Reshape(*sizes: int) -> Layer:
             )
         return (in_shape[0], *out)
 
-    return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape")
+    return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes})
 
 
 def _flat(shape):

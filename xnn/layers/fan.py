@@ -13,7 +13,7 @@ from xnn.layers.elementwise import stateless
 
 def FanOut(n: int) -> Layer:
     """n copies of the input, for the n layers of a `parallel`.  Shape: s -> (s, ..., s)."""
-    return stateless(lambda x: (x,) * n, lambda shape: (shape,) * n, "FanOut")
+    return stateless(lambda x: (x,) * n, lambda shape: (shape,) * n, "FanOut", {"n": n})
 
 
 def FanInConcat(axis: int = -1) -> Layer:
@@ -28,7 +28,7 @@ def FanInConcat(axis: int = -1) -> Layer:
         joined = sum(shape[at] for shape in in_shapes)
         return (*first[:at], joined, *first[at + 1 :])
 
-    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat")
+    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis})
 
 
 def _sum_shape(in_shapes):

@@ -7,8 +7,10 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
-from xnn.combinators import apply_child, branch_outline, chain_outline, check_count, init_child
-from xnn.layer import Layer, as_layer, check_params
+from xnn.checks import check_params
+from xnn.combinators import check_count
+from xnn.composites import apply_child, init_child
+from xnn.layer import Layer, Parts, as_layer
 from xnn.rng import split
 
 
@@ -27,6 +29,11 @@ def serial(*layers: Any) -> Layer:
     children = _children("stax.serial", layers)
     n = len(children)
 
+    def walk(visit, shape, shapes):
+        for i in range(n):
+            shape = visit(i, shape)
+        return shape
+
     def init(rng, in_shape):
         params = []
         for i, child in enumerate(children):
@@ -41,7 +48,8 @@ def serial(*layers: Any) -> Layer:
             x = apply_child(f"stax.serial[{i}]", child, layer_params, x, {}, rng=layer_rng, **kwargs)
         return x
 
-    return Layer(init, apply, "serial", outline=chain_outline(range(n), children))
+    return Layer(init, apply, "serial", (),
+                 parts=Parts(dict(enumerate(children)), walk, lambda some: serial(*some.values())))
 
 
 def parallel(*layers: Any) -> Layer:
@@ -53,11 +61,16 @@ def parallel(*layers: Any) -> Layer:
     """
     children = _children("stax.parallel", layers)
     n = len(children)
-    outline = branch_outline("stax.parallel", children)
+
+    def walk(visit, in_shapes, shapes):
+        check_count("stax.parallel", n, in_shapes, "shapes")
+        return tuple(visit(i, shape) for i, shape in enumerate(in_shapes))
 
     def init(rng, in_shapes):
-        pairs = [init_child(f"stax.parallel{key}", child, layer_rng, shape)
-                 for layer_rng, (key, child, shape) in zip(split(rng, n), outline(in_shapes), strict=True)]
+        check_count("stax.parallel", n, in_shapes, "shapes")
+        rows = zip(children, split(rng, n), in_shapes, strict=True)
+        pairs = [init_child(f"stax.parallel[{i}]", child, layer_rng, shape)
+                 for i, (child, layer_rng, shape) in enumerate(rows)]
         return tuple(shape for shape, _ in pairs), tuple(params for _, params in pairs)
 
     def apply(params, xs, *, rng=None, **kwargs):
@@ -68,7 +81,8 @@ def parallel(*layers: Any) -> Layer:
         return [apply_child(f"stax.parallel[{i}]", child, layer_params, x, {}, rng=layer_rng, **kwargs)
                 for i, (child, layer_params, x, layer_rng) in enumerate(rows)]
 
-    return Layer(init, apply, "parallel", outline=outline)
+    return Layer(init, apply, "parallel", (),
+                 parts=Parts(dict(enumerate(children)), walk, lambda some: parallel(*some.values())))
 
 
 def shape_dependent(make_layer: Callable[[Any], Any]) -> Layer:
@@ -88,7 +102,7 @@ def shape_dependent(make_layer: Callable[[Any], Any]) -> Layer:
     def apply(params, x, **kwargs):
         return layer_for(jnp.shape(x)).apply(params, x, **kwargs)
 
-    return Layer(init, apply, "shape_dependent", outline=lambda shape: [("", layer_for(shape), shape)])
+    return Layer(init, apply, "shape_dependent", ())
 
 
 def _children(where: str, layers: Sequence[Any]) -> list[Layer]:

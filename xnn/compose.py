@@ -1,0 +1,180 @@
+"""`composite`: a layer written as a function that calls other layers."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import tree_util
+from xjax.errors import bad, did_you_mean
+from xnn.composites import combine
+from xnn.inputs import Input, is_shape, is_slot, joined
+from xnn.layer import Layer, as_layer, out_shape
+
+
+def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any] | None = None,
+              **layers: Layer) -> Layer:
+    """A layer from a function that calls its children: for models that are no chain.
+
+    ``fun(layers, x, *extra)`` gets the children bound to their parameters, state and random keys; ``layers.norm(x)``
+    applies one, with its further inputs by name. Its own parameters after x are the composite's further inputs::
+
+        def block(layers, x, mask=None):
+            x = x + layers.attention(layers.norm(x), mask=mask)
+            return x + layers.mlp(x)
+
+        Block = composite(block, norm=LayerNorm(), attention=SelfAttention(8), mlp=mlp)
+
+    `layers.rng` and `layers.train` are those of the call. A child that is called twice has one set of parameters; its
+    state goes from call to call.
+
+    Args:
+      fun: the function; it calls every child at least once.
+      name: for messages; that of the function if None.
+      settings: as in `Layer`.
+      layers: the children by name.
+    Params: dict with the names of the children.
+    Shape: `init` runs `fun` with values that have shapes only, to see which shapes reach each child. The results of
+      children count as float32 there, or have the dtype of their input if that is a float.
+    Raises: TypeError from `init` for a child that `fun` does not call.
+
+    >>> from xnn import Dense, Tanh, composite
+    >>> gated = composite(lambda layers, x: layers.gate(x) * layers.value(x), "gated", gate=Dense(3), value=Dense(3))
+    >>> shape, params = gated.init(random.PRNGKey(0), (-1, 2))
+    >>> shape, sorted(params)
+    ((-1, 3), ['gate', 'value'])
+    """
+    name = name or getattr(fun, "__name__", "composite").strip("<>")
+    children = {key: as_layer(layer, f"{name}[{key!r}]") for key, layer in layers.items()}
+    own = _inputs(fun)
+    slots = [one for one in joined(name, [child.inputs for child in children.values()]) if is_slot(one.name)]
+
+    def walk(visit, in_shape, shapes):
+        calls, shape = _find_shapes(name, fun, children, own, in_shape, shapes)
+        for key in children:
+            if key not in calls:
+                raise bad(name, f"the function does not call its layer {key!r}", {"calls": ", ".join(calls) or "none"},
+                          fix=f"call layers.{key}(...), or leave the layer out.")
+            visit(key, calls[key])
+        return shape
+
+    def forward(call, x, values):
+        call.values = {key: value for key, value in values.items() if is_slot(key)}
+        return fun(_Bound(name, call, call.rng, call.train), x, **{one.name: values[one.name] for one in own})
+
+    def pack(entries):
+        return dict(zip(children, entries, strict=True))
+
+    def rebuild(some):
+        return composite(fun, name, settings, **some)
+
+    return combine(name, children, walk, forward, pack, rebuild=rebuild, inputs=(*own, *slots), settings=settings,
+                   sized_by=[one.name for one in own])
+
+
+def _inputs(fun: Callable) -> tuple[Input, ...]:
+    parameters = list(inspect.signature(fun).parameters.values())[2:]
+    return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "") for p in parameters)
+
+
+class _Bound:
+    """What the function of a composite gets: its children as functions, by name."""
+
+    def __init__(self, name: str, call: Callable, rng: Any, train: bool):
+        self._name, self._call, self.rng, self.train = name, call, rng, train
+
+    def __getattr__(self, key: str) -> Callable:
+        return self[key]
+
+    def __getitem__(self, key: str) -> Callable:
+        if key not in self._call.children:
+            hint = did_you_mean(key, self._call.children)
+            raise bad(self._name, f"there is no layer {key!r}", {"layers": ", ".join(self._call.children)},
+                      fix=hint or "call one of them, or pass it to composite by this name.", exc=AttributeError)
+        return lambda x, **inputs: self._call(key, x, **inputs)
+
+
+# -- shapes -------------------------------------------------------------------------------------------------------
+
+
+class _ShapeCalls:
+    """Stands for `Calls` while shapes are found: notes the shape that each child gets, and returns zeros."""
+
+    def __init__(self, name: str, children: Mapping[str, Layer]):
+        self.name, self.children, self.found = name, children, {}
+
+    def __call__(self, key: str, x: Any, **inputs: Any) -> Any:
+        shape = tree_util.tree_map(jnp.shape, x)
+        self.found.setdefault(key, shape)
+        child = self.children[key]
+        sizes = {name: tree_util.tree_map(jnp.shape, inputs[name]) for name in child.sized_by if name in inputs}
+        leaves = tree_util.tree_leaves(x)
+        dtype = next((leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, np.inexact)), np.float32)
+        return _map_shapes(lambda s: jnp.zeros(s, dtype), out_shape(child, shape, **sizes))
+
+
+class InputOfUnknownShape:
+    """An input whose shape `init` was not given: it may be passed to children, and no more."""
+
+    def __init__(self, caller: str, name: str):
+        self._caller, self._name = caller, name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise self._unknown()
+
+    def _unknown(self, *_: Any) -> Exception:
+        raise bad(self._caller, f"init needs the shape of `{self._name}`, with which the function computes",
+                  fix=f"call init(rng, in_shape, {self._name}=shape).")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = _unknown
+    __rmatmul__ = __getitem__ = __neg__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __array__ = _unknown
+
+
+def _find_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: Any,
+                 shapes: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """(The shape that each child gets, the shape of the result); open are sizes that change with those of the input."""
+
+    def probe(size: int) -> tuple[dict[str, Any], Any]:
+        def closed(shape):
+            return _map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s]), shape)
+
+        def run():
+            values = {one.name: closed(shapes[one.name]) if one.name in shapes else
+                      InputOfUnknownShape(name, one.name) if one.is_required else one.default for one in inputs}
+            calls = _ShapeCalls(name, children)
+            y = fun(_Bound(name, calls, None, False), closed(in_shape), **values)
+            found.append((calls.found, tree_util.tree_map(jnp.shape, y)))
+            return y
+
+        found: list = []
+        xjax.eval_shape(run)
+        return found[-1]
+
+    is_open = "-1" in str((in_shape, dict(shapes)))
+    if not is_open:
+        return probe(1)
+    (calls, shape), (other_calls, other_shape) = probe(2), probe(3)
+    return {key: _opened(calls[key], other_calls[key]) for key in calls}, _opened(shape, other_shape)
+
+
+def _opened(one: Any, other: Any) -> Any:
+    """A shape found with two sizes for what is open: where they differ, -1."""
+    if is_shape(one):
+        return tuple(n if n == m else -1 for n, m in zip(one, other, strict=True))
+    if isinstance(one, dict):
+        return {key: _opened(one[key], other[key]) for key in one}
+    return tuple(_opened(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _map_shapes(f: Callable, shape: Any) -> Any:
+    """`f` of each shape in a tree whose leaves are shapes."""
+    if is_shape(shape):
+        return f(shape)
+    if isinstance(shape, dict):
+        return {key: _map_shapes(f, part) for key, part in shape.items()}
+    return tuple(_map_shapes(f, part) for part in shape)

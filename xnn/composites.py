@@ -1,0 +1,209 @@
+"""What all composites have in common: parameters, state, cache and keys of the children.
+
+A composite is described once, by two functions of the same form: `walk` goes through the shapes of its children, and
+`forward` through their values. `combine` makes of them `init` and `apply`, and the functions of state and cache if a
+child has these.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xjax.errors import bad
+from xnn.checks import check_params
+from xnn.inputs import Input, bind, is_slot, joined
+from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
+from xnn.rng import fold_in
+
+Pack = Callable[[list], Any]
+
+
+def combine(
+    name: str,
+    children: Mapping[Any, Layer],
+    walk: Callable,
+    forward: Callable,
+    pack: Pack,
+    *,
+    rebuild: Callable,
+    inputs: Sequence[Input] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    sized_by: Sequence[str] = (),
+) -> Layer:
+    """The Layer of a composite.
+
+    Args:
+      name: how messages call it; each child is ``name[key]`` there.
+      children: key -> layer; the one child of a wrapper has the key None.
+      walk: ``(visit, in_shape, shapes) -> out_shape``, as `Parts.walk`.
+      forward: ``(call, x, values) -> y``, where ``call(key, x)`` applies a child and `values` has the inputs by name.
+      pack: makes the container of parameters, of states and of caches from a list with one entry for each child.
+      rebuild: as `Parts.rebuild`.
+      inputs: the inputs after x; None: those of the children.
+      settings: as in `Layer`.
+      sized_by: further inputs whose shapes `walk` takes, beside those that a child takes.
+    """
+    inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
+    keys = tuple(children)
+
+    def init(rng, in_shape, **shapes):
+        entries = {}
+
+        def visit(key, shape):
+            key_rng = rng if key is None else fold_in(rng, keys.index(key))
+            shape, entries[key] = init_child(place(name, key), children[key], key_rng, shape, shapes)
+            return shape
+
+        shape = walk(visit, in_shape, shapes)
+        return shape, pack([entries[key] for key in keys])
+
+    def run(params, memory, x, values, how):
+        calls = Calls(name, children, entries_of(name, params, keys), values, memory, **how)
+        return forward(calls, x, values), calls
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        values = bind(name, inputs, extra, named)
+        return run(params, None, x, values, {"rng": rng, "train": train})[0]
+
+    def init_state(in_shape, rng=None):
+        states = {}
+
+        def visit(key, shape):
+            states[key] = children[key].init_state(shape, rng if key is None else fold_in(rng, keys.index(key)))
+            return init_types(children[key], shape)[0]
+
+        walk(visit, in_shape, {})
+        return pack([states[key] for key in keys])
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
+        values = bind(name, inputs, extra, named)
+        memory = State(entries_of(f"{name} (state)", state, keys))
+        y, _ = run(params, memory, x, values, {"rng": rng, "train": train})
+        return y, pack([memory.entries[key] for key in keys])
+
+    def init_cache(batch, length):
+        return pack([child.init_cache(batch, length) for child in children.values()])
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named):
+        values = bind(name, inputs, extra, named)
+        states = entries_of(f"{name} (state)", state, keys) if has_state else dict.fromkeys(keys, ())
+        memory = Cache(entries_of(f"{name} (cache)", cache, keys), states)
+        y, _ = run(params, memory, x, values, {"rng": None, "train": False})
+        return y, pack([memory.entries[key] for key in keys])
+
+    has_state = any(child.state for child in children.values())
+    has_cache = any(child.cache for child in children.values())
+    sized_by = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
+    return Layer(init, None if has_state else apply, name, inputs, settings or {},
+                 StateFns(init_state, apply_with_state) if has_state else None,
+                 CacheFns(init_cache, apply_with_cache) if has_cache else None,
+                 Parts(children, walk, rebuild), sized_by=tuple(sized_by))
+
+
+class State:
+    """The states of a composite's children in one call; `call` applies a child and keeps its new state."""
+
+    def __init__(self, entries: dict):
+        self.entries = entries
+
+    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], how: dict) -> Any:
+        y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **how)
+        return y
+
+
+class Cache:
+    """The caches of a composite's children in one call, and their states, which stay as they are."""
+
+    def __init__(self, entries: dict, states: dict):
+        self.entries, self.states = entries, states
+
+    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], how: dict) -> Any:
+        y, self.entries[key] = child.apply_with_cache(params, self.entries[key], x, *extra, state=self.states[key])
+        return y
+
+
+class Calls:
+    """The children of a composite in one call of it: ``calls(key, x)`` applies one.
+
+    Inputs that the child declares come from those of the composite, unless the call names them. Child i draws from
+    ``fold_in(rng, i)``; where it is called again, from ``fold_in(fold_in(rng, i), number of calls before)``.
+    """
+
+    def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
+                 memory: State | Cache | None, rng: Any, train: bool):
+        self.name, self.children, self.params, self.values = name, children, params, values
+        self.memory, self.rng, self.train = memory, rng, train
+        self.counts = dict.fromkeys(children, 0)
+
+    def __call__(self, key: Any, x: Any, **named: Any) -> Any:
+        child = self.children[key]
+        how = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
+        path = place(self.name, key)
+        if self.memory is None:
+            return apply_child(path, child, self.params[key], x, {**self.values, **named}, **how)
+        try:
+            extra = extra_values(child, {**self.values, **named})
+            return self.memory.call(key, child, self.params[key], x, extra, how)
+        except Exception as err:
+            note_path(err, path, child, x)
+            raise
+
+    def _rng_of(self, key: Any) -> Any:
+        rng = fold_in(self.rng, list(self.children).index(key))
+        count, self.counts[key] = self.counts[key], self.counts[key] + 1
+        return fold_in(rng, count) if count else rng
+
+
+def place(name: str, key: Any) -> str:
+    """Where a child is, as messages say it: ``serial[2]``."""
+    return name if key is None else f"{name}[{key!r}]"
+
+
+def entries_of(caller: str, tree: Any, keys: Sequence[Any]) -> dict:
+    """The children's entries in parameters, a state or a cache. Raises: TypeError if there is not one for each."""
+    if keys == (None,):
+        return {None: tree}
+    check_params(caller, tree, keys)
+    return {key: tree[key] for key in keys}
+
+
+def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
+    """What a child gets after x: values by name, its own defaults for those that are not there."""
+    for one in child.inputs:
+        if one.is_required and one.name not in values:
+            return bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
+    return [values.get(one.name, one.default) for one in child.inputs]
+
+
+def init_child(path: str, child: Layer, rng: Any, shape: Any,
+               shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+    """``child.init``, with those of the further `shapes` that it takes; an error is told where the child is."""
+    try:
+        slots = [name for name in child.extra_inputs if is_slot(name)]
+        taken = {name: shape for name, shape in (shapes or {}).items() if name in child.sized_by or name in slots}
+        return child.init(rng, shape, **taken)
+    except Exception as err:
+        err.add_note(f"in {path} -> {child.name} (init for shape {shape})")
+        raise
+
+
+def apply_child(path: str, child: Layer, params: Any, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
+    """``child.apply`` with its further inputs out of `values`; an error is told where the child is.
+
+    Args: settings: keywords for the child: rng, train, and with stax what the caller passed.
+    """
+    try:
+        return child.apply(params, x, *extra_values(child, values), **settings)
+    except Exception as err:
+        note_path(err, path, child, x)
+        raise
+
+
+def check_kept(caller: str, body: Layer, in_shape: Any, shape: Any) -> None:
+    """Raises: TypeError if a layer changes the shape."""
+    if in_shape != shape:
+        raise bad(
+            caller,
+            f"{body.name} changes the shape",
+            {"layer": call_text(body), "in_shape": repr(in_shape), "out_shape": repr(shape)},
+            fix="choose layers whose output has the shape of their input.",
+        )

@@ -1,0 +1,144 @@
+"""Inputs of a layer after x, such as a mask or an adjacency: names, defaults, and how calls give them values.
+
+They are the parameters of `apply` after ``(params, x)``, but for `rng`, `train` and `state`::
+
+    def apply(params, x, mask: "bool[batch, keys]" = None, *, rng=None, train=False): ...
+
+has the one optional input ``mask``. An annotation that is text is the input's meaning: two layers that share a name
+within a composite must agree on it.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xjax.errors import bad, did_you_mean
+
+REQUIRED = inspect.Parameter.empty
+_SETTINGS = frozenset({"rng", "train", "state"})
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Input(NamedTuple):
+    """An input after x: `default` is its value where a call leaves it out, `meaning` text for messages."""
+
+    name: str
+    default: Any = REQUIRED
+    meaning: str = ""
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
+
+    def __str__(self) -> str:
+        return self.name if self.is_required else f"{self.name}={self.default!r}"
+
+
+def inputs_of(apply: Callable) -> tuple[Input, ...]:
+    """The further inputs that the signature of `apply` declares; none for a function without a signature."""
+    try:
+        parameters = list(inspect.signature(apply).parameters.values())[2:]
+    except (TypeError, ValueError):
+        return ()
+    return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "")
+                 for p in parameters if p.kind in _NAMED and p.name not in _SETTINGS)
+
+
+def named_inputs(apply: Callable, names: Sequence[str]) -> tuple[Input, ...]:
+    """Inputs under other names than those of the parameters of `apply`, whose defaults they have."""
+    declared = inputs_of(apply)
+    return tuple(declared[i]._replace(name=name) if i < len(declared) else Input(name) for i, name in enumerate(names))
+
+
+def joined(caller: str, groups: Iterable[Sequence[Input]]) -> tuple[Input, ...]:
+    """The inputs of a composite: each name of its children once, in order of first appearance.
+
+    Raises: ValueError if two children mean different things by one name.
+    """
+    union: dict[str, Input] = {}
+    for one in (one for group in groups for one in group):
+        union[one.name] = _agreed(caller, union[one.name], one) if one.name in union else one
+    return tuple(union.values())
+
+
+def _agreed(caller: str, one: Input, other: Input) -> Input:
+    same_default = one.is_required or other.is_required or one.default is other.default or one.default == other.default
+    if not same_default or (one.meaning and other.meaning and one.meaning != other.meaning):
+        raise bad(caller, f"two layers mean different things by the input `{one.name}`",
+                  {"one": f"{one} {one.meaning}".strip(), "other": f"{other} {other.meaning}".strip()},
+                  f'give one of them another name: renamed(layer, {one.name}="other_{one.name}").', ValueError)
+    return one if one.is_required else other
+
+
+def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of inputs by name, from a call that gave some by position and some by name; defaults for the others.
+
+    Raises: TypeError for too many, unknown, repeated or missing inputs.
+    """
+    names = [one.name for one in inputs]
+    if len(values) > len(names):
+        raise _wrong_call(caller, inputs, f"takes {len(names)} extra inputs, {len(values)} given")
+    bound = dict(zip(names, values, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            raise _wrong_call(caller, inputs, f"has no input `{name}`", did_you_mean(name, names))
+        if name in bound:
+            raise _wrong_call(caller, inputs, f"got the input `{name}` twice, by position and by name")
+        bound[name] = value
+    missing = [one.name for one in inputs if one.is_required and one.name not in bound]
+    if missing:
+        raise _missing(caller, inputs, missing, len(values) + len(named))
+    return {one.name: bound.get(one.name, one.default) for one in inputs}
+
+
+def _missing(caller: str, inputs: Sequence[Input], missing: Sequence[str], n_given: int) -> Exception:
+    slots = [name for name in missing if is_slot(name)]
+    if slots:
+        return bad(caller, f"the model uses shared weights that it does not own: {', '.join(map(slot_name, slots))}",
+                   fix="wrap the model, so that init makes these weights once: with_shared(model).")
+    required = sum(one.is_required for one in inputs)
+    return _wrong_call(caller, inputs, f"takes {required} extra inputs, {n_given} given")
+
+
+def _wrong_call(caller: str, inputs: Sequence[Input], what: str, hint: str | None = None) -> Exception:
+    visible = [str(one) for one in inputs if not is_slot(one.name)]
+    call = f"call apply({', '.join(('params', 'x', *visible, 'rng=None', 'train=False'))})."
+    return bad(caller, what, {"extra inputs": ", ".join(visible) or "none"}, fix=f"{hint} {call}" if hint else call)
+
+
+# -- shapes of inputs, for init -----------------------------------------------------------------------------------
+
+
+def shape_of(spec: Any) -> Any:
+    """Shape of an input: of an array, a `ShapeDtypeStruct` or a tuple of ints; for several inputs a tuple of shapes."""
+    if hasattr(spec, "shape"):
+        return tuple(spec.shape)
+    if isinstance(spec, Mapping):
+        return {name: shape_of(part) for name, part in spec.items()}
+    if not isinstance(spec, list | tuple):
+        return spec
+    has_parts = any(hasattr(part, "shape") or isinstance(part, list | tuple | Mapping) for part in spec)
+    return tuple(shape_of(part) for part in spec) if has_parts else tuple(spec)
+
+
+def is_shape(spec: Any) -> bool:
+    """Whether this is the shape of one array: the leaves of the input shapes of several."""
+    return isinstance(spec, tuple) and not any(isinstance(part, tuple | dict) for part in spec)
+
+
+# -- shared weights are handed on as inputs ------------------------------------------------------------------------
+
+_SLOT = "shared:"
+
+
+def slot_input(name: str) -> Input:
+    """The input through which a layer gets the parameters of the slot `name`."""
+    return Input(_SLOT + name)
+
+
+def is_slot(name: str) -> bool:
+    return name.startswith(_SLOT)
+
+
+def slot_name(name: str) -> str:
+    return name.removeprefix(_SLOT)

@@ -1,0 +1,102 @@
+"""`with_precision`: the dtypes of parameters, of computation and of results, for a whole model."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import tree_util
+from xnn.layer import CacheFns, Layer, StateFns, as_layer
+
+
+class Policy(NamedTuple):
+    """Dtypes of floating-point numbers in a model; integers, bools and random keys keep theirs.
+
+    Attributes:
+      compute: of activations, and of parameters while they are used.
+      params: in which parameters are kept and updated.
+      output: of the model's result.
+    """
+
+    compute: Any = "bfloat16"
+    params: Any = "float32"
+    output: Any = "float32"
+
+
+def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
+    """The layer, or the whole model, in the precision of `policy`.
+
+    Each layer without children converts its parameters and inputs to ``policy.compute``, sparse ones included, and
+    computes in that. One that says `computes_in`, such as a norm, computes in that dtype, and converts its result. The
+    state of running statistics is not converted. A policy inside of another one wins.
+
+    Args:
+      policy: a `Policy`, or its `compute` dtype alone.
+    Params, state: those of the layer, with params of dtype ``policy.params``.
+
+    >>> from xnn import Dense
+    >>> layer = with_precision(Dense(2), "bfloat16")
+    >>> _, params = layer.init(random.PRNGKey(0), (-1, 3))
+    >>> params["w"].dtype, layer.apply(params, jnp.ones((1, 3))).dtype
+    (dtype('float32'), dtype('float32'))
+    """
+    policy = policy if isinstance(policy, Policy) else Policy(compute=policy)
+    model = _at_leaves(as_layer(layer, "with_precision"), policy)
+    return _wrapped(model, model.init, _inputs_to(policy.compute), policy.output)
+
+
+def _at_leaves(layer: Layer, policy: Policy) -> Layer:
+    if layer.has_own_precision:
+        return _wrapped(layer, layer.init, lambda *args: args, policy.compute)
+    if layer.parts:
+        return layer.parts.rebuild({key: _at_leaves(child, policy) for key, child in layer.parts.children.items()})
+
+    def init(rng, in_shape, *shapes, **named):
+        shape, params = layer.init(rng, in_shape, *shapes, **named)
+        return shape, cast_floats(params, policy.params)
+
+    compute = layer.computes_in or policy.compute
+    return _wrapped(layer, init, lambda *args: cast_floats(args, compute), policy.compute)
+
+
+def _inputs_to(dtype: Any) -> Callable:
+    return lambda params, *inputs: (params, *cast_floats(inputs, dtype))
+
+
+def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) -> Layer:
+    """The layer with `before` applied to parameters and inputs, and results of a dtype; state and cache left alone."""
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        params, x, extra, named = before(params, x, extra, named)
+        return cast_floats(layer.apply(params, x, *extra, rng=rng, train=train, **named), result_dtype)
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
+        params, x, extra, named = before(params, x, extra, named)
+        y, state = layer.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
+        return cast_floats(y, result_dtype), state
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named):
+        params, x, extra, named = before(params, x, extra, named)
+        y, cache = layer.apply_with_cache(params, cache, x, *extra, state=state, **named)
+        return cast_floats(y, result_dtype), cache
+
+    return dataclasses.replace(
+        layer, init=init, apply=None if layer.state else apply,
+        state=layer.state and StateFns(layer.init_state, apply_with_state),
+        cache=layer.cache and CacheFns(layer.init_cache, apply_with_cache), has_own_precision=True)
+
+
+def cast_floats(tree: Any, dtype: Any) -> Any:
+    """A tree with its floats, real and complex, in the precision of `dtype`; other leaves stay as they are.
+
+    >>> cast_floats({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["n"].dtype
+    dtype('int32')
+    """
+    def cast(x):
+        if not hasattr(x, "dtype") or not jnp.issubdtype(x.dtype, np.floating):
+            return x
+        return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
+
+    return tree_util.tree_map(cast, tree)

@@ -1,0 +1,116 @@
+"""`shared`: layers at several places of a model that have one set of weights."""
+
+from typing import Any
+
+from xjax import tree_util
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.composites import extra_values, init_child
+from xnn.inputs import bind, is_slot, slot_input, slot_name
+from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, call_text, init_types
+from xnn.rng import fold_in
+
+
+def shared(slot: str, layer: Layer) -> Layer:
+    """The layer, with the parameters of the slot `slot`, which the model has once: see `with_shared`.
+
+    Layers of the same slot need not be equal, but their parameters must have the same names, shapes and dtypes: an
+    embedding and the output layer that multiplies by its transpose share a table::
+
+        language_model = with_shared(serial(
+            shared("words", Embedding(50_257, 768)), repeat(block, 12), LayerNorm(), shared("words", Attend(50_257))))
+
+    Params: ``()``; those of the slot stand at the model's top.
+    Raises: ValueError for a layer with state: each place would have statistics of its own.
+    """
+    child = as_layer(layer, f"shared[{slot!r}]")
+    if child.state or child.cache:
+        raise bad("shared", f"{child.name} keeps {'running statistics' if child.state else 'a cache'}, and the places "
+                  "that share it would each change them", {"layer": call_text(child)},
+                  fix="apply the layer to all inputs at once, concatenated along the batch axis.", exc=ValueError)
+    own = slot_input(slot)
+
+    def init(rng, in_shape, **shapes):
+        uses = shapes.pop(own.name, None)
+        out_shape, params = init_types(child, in_shape, **shapes)
+        if uses is not None:                # None: only shapes are asked for
+            uses.add(child, in_shape, shapes, params)
+        return out_shape, ()
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        *extra, weights = (*extra, *([named.pop(own.name)] if own.name in named else []))
+        return child.apply(weights, x, *extra, rng=rng, train=train, **named)
+
+    def walk(visit, in_shape, shapes):
+        return visit(None, in_shape)
+
+    return Layer(init, apply, f"shared {slot!r}", (*child.inputs, own), sized_by=child.sized_by,
+                 parts=Parts({None: child}, walk, lambda some: shared(slot, some[None])))
+
+
+def with_shared(layer: Layer) -> Layer:
+    """The model, with the weights that its `shared` layers use.
+
+    Params: ``{"shared": {slot: params}, "body": params of the layer}``. A slot gets its weights from the `init` of the
+      first layer that uses it; slot i draws from ``fold_in(rng, i + 1)``, in the order of use.
+    Raises: TypeError from `init` if the layers of a slot have other parameters; ValueError if no layer is shared.
+    """
+    body = as_layer(layer, "with_shared")
+    slots = [one for one in body.inputs if is_slot(one.name)]
+    inputs = [one for one in body.inputs if one not in slots]
+    if not slots:
+        raise bad("with_shared", "no layer of the model is shared", {"layer": body.name},
+                  fix='mark the places that share weights: shared("words", layer).', exc=ValueError)
+
+    def init(rng, in_shape, **shapes):
+        uses = {one.name: _Uses(slot_name(one.name)) for one in slots}
+        shape, params = init_child("with_shared", body, fold_in(rng, 0), in_shape, {**shapes, **uses})
+        weights = {use.slot: use.init(fold_in(rng, i + 1)) for i, use in enumerate(uses.values())}
+        return shape, {"shared": weights, "body": params}
+
+    def inputs_of_body(params, extra, named):
+        values = bind("with_shared", inputs, extra, named)
+        weights = {one.name: params["shared"][slot_name(one.name)] for one in slots}
+        return extra_values(body, {**values, **weights})
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        return body.apply(params["body"], x, *inputs_of_body(params, extra, named), rng=rng, train=train)
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
+        extra = inputs_of_body(params, extra, named)
+        return body.apply_with_state(params["body"], state, x, *extra, rng=rng, train=train)
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named):
+        extra = inputs_of_body(params, extra, named)
+        return body.apply_with_cache(params["body"], cache, x, *extra, state=state)
+
+    return Layer(
+        init, None if body.state else apply, "with_shared", inputs,
+        state=body.state and StateFns(body.init_state, apply_with_state),
+        cache=body.cache and CacheFns(body.init_cache, apply_with_cache),
+        parts=Parts({"body": body}, lambda visit, shape, shapes: visit("body", shape),
+                    lambda some: with_shared(some["body"])),
+        sized_by=body.sized_by)
+
+
+class _Uses:
+    """Where a slot is used, while a model is initialised: its first layer, and the types of its parameters."""
+
+    def __init__(self, slot: str):
+        self.slot, self.first = slot, None
+
+    def add(self, layer: Layer, in_shape: Any, shapes: dict, params: Any) -> None:
+        if self.first is None:
+            self.first = layer, in_shape, shapes, params
+        elif _types(params) != _types(self.first[3]):
+            raise bad("shared", f"layers of the slot {self.slot!r} have different parameters",
+                      {self.first[0].name: _types(self.first[3]), layer.name: _types(params)},
+                      fix="give the layers the same sizes, or slots of their own.")
+
+    def init(self, rng: Any) -> Any:
+        layer, in_shape, shapes, _ = self.first
+        return init_child(f"shared {self.slot!r}", layer, rng, in_shape, shapes)[1]
+
+
+def _types(params: Any) -> str:
+    return str(tree_util.tree_map(type_text, params))
