@@ -6,7 +6,7 @@ have the API of JAX's example libraries, `optim` is optax.
 
 import importlib
 
-from xnn import graph, layers, rng, sparse
+from xnn import graph, layers, params, rng, sparse
 from xnn.combinators import named, parallel, renamed, repeat, residual, serial
 from xnn.compose import composite
 from xnn.describe import describe
@@ -86,6 +86,7 @@ __all__ = [
     "named",
     "normalized_adjacency",
     "parallel",
+    "params",
     "renamed",
     "repeat",
     "residual",

@@ -89,14 +89,21 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) 
 
 
 def cast_floats(tree: Any, dtype: Any) -> Any:
-    """A tree with its floats, real and complex, in the precision of `dtype`; other leaves stay as they are.
+    """A tree, sparse matrices included, with its arrays of floats and complex numbers in the precision of `dtype`.
 
     >>> cast_floats({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["n"].dtype
     dtype('int32')
     """
-    def cast(x):
-        if not hasattr(x, "dtype") or not jnp.issubdtype(x.dtype, np.floating):
-            return x
-        return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
+    return tree_util.tree_map(lambda x: in_precision(x, dtype), tree)
 
-    return tree_util.tree_map(cast, tree)
+
+def in_precision(x: Any, dtype: Any) -> Any:
+    """An array of floats in `dtype`, one of complex numbers in the complex dtype of it; anything else as it is.
+
+    The complex dtype is complex128 for float64, and else complex64.
+    """
+    if not (hasattr(x, "dtype") and jnp.issubdtype(x.dtype, np.inexact)):
+        return x
+    if jnp.issubdtype(x.dtype, np.complexfloating):
+        dtype = np.complex128 if jnp.dtype(dtype).itemsize == 8 else np.complex64
+    return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
