@@ -1,16 +1,18 @@
-"""`describe`: a model as a table of layers, shapes and parameters."""
+"""`describe`: a model as a table of layers, shapes, parameters and costs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xjax import tree_util
+import xjax
+from xjax import random, tree_util
 from xnn.checks import type_text
+from xnn.cost import Cost, closed, cost_of
 from xnn.layer import Layer, call_text, init_types
 
 
 class Row(NamedTuple):
-    """One line of the table: a layer, where it is, what goes in and out, how many numbers."""
+    """One line of the table: a layer, where it is, what goes in and out, what it keeps, what it costs."""
 
     path: str
     depth: int
@@ -19,6 +21,8 @@ class Row(NamedTuple):
     out_shape: Any
     params: str
     count: int
+    state_count: int
+    cost: Cost | None
 
 
 def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
@@ -26,31 +30,33 @@ def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
 
     Args:
       layer: a Layer.
-      in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`).
-      shapes: those of further inputs by name, where parameters depend on them.
-    Returns: text; print it. No parameters are made, only their types.
+      in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`). Open sizes cost as much as 1.
+      shapes: those of further inputs by name, where parameters or costs depend on them.
+    Returns: text; print it. Columns: shapes; parameters with their types; how many numbers they have; the same of the
+      state, if there is one; FLOPs of products and convolutions (`xnn.cost.Cost`); bytes of the output, of a composite
+      the sum over its children. "?" is the cost of a layer that requires an input whose shape is not given. No
+      parameters are made, only their types.
 
     >>> from xnn import Dense, Relu, serial
     >>> print(describe(serial(Dense(32), Relu), (-1, 8)))
-    layer                  in        out       parameters              count
-    serial                 (-1, 8)   (-1, 32)                            288
-      [0] Dense(n_out=32)  (-1, 8)   (-1, 32)  b f32[32], w f32[8,32]    288
-      [1] Relu             (-1, 32)  (-1, 32)                              0
-    total                                                                288
+    layer                  in        out       parameters              count  FLOPs  bytes
+    serial                 (-1, 8)   (-1, 32)                            288    512    256
+      [0] Dense(n_out=32)  (-1, 8)   (-1, 32)  b f32[32], w f32[8,32]    288    512    128
+      [1] Relu             (-1, 32)  (-1, 32)                              0      0    128
+    total                                                                288    512    256
     """
     rows = table(layer, in_shape, **shapes)
-    lines = [("layer", "in", "out", "parameters", "count")]
-    lines += [
-        (
-            "  " * row.depth + f"{row.path} {row.layer}".strip(),
-            str(row.in_shape),
-            str(row.out_shape),
-            row.params,
-            f"{row.count:,}",
-        )
-        for row in rows
-    ]
-    return _aligned([*lines, ("total", "", "", "", f"{rows[0].count:,}")])
+    has_state = rows[0].state_count > 0
+
+    def numbers(row):
+        cost = ("?", "?") if row.cost is None else (f"{row.cost.flops:,}", f"{row.cost.out_bytes:,}")
+        return (f"{row.count:,}", *([f"{row.state_count:,}"] if has_state else []), *cost)
+
+    lines = [("layer", "in", "out", "parameters", "count", *(["state"] if has_state else []), "FLOPs", "bytes")]
+    for row in rows:
+        name = "  " * row.depth + f"{row.path} {row.layer}".strip()
+        lines.append((name, str(row.in_shape), str(row.out_shape), row.params, *numbers(row)))
+    return _aligned([*lines, ("total", "", "", "", *numbers(rows[0]))], left=4)
 
 
 def table(layer: Layer, in_shape: Any, **shapes: Any) -> list[Row]:
@@ -60,18 +66,34 @@ def table(layer: Layer, in_shape: Any, **shapes: Any) -> list[Row]:
     return rows
 
 
-def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, shapes: Mapping[str, Any]) -> Any:
-    """Append the rows of a layer and its children. Returns: the shape of its output."""
+def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, shapes: Mapping[str, Any]) -> Row:
+    """Append the rows of a layer and its children."""
     taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
     out_shape, params = init_types(layer, in_shape, **taken)
-    count = sum(math.prod(leaf.shape) for leaf in tree_util.tree_leaves(params))
+    state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0)))
     own = "" if layer.parts else _params_text(params)
-    rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, count))
+    at = len(rows)
+    rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, _count(params), _count(state), None))
+    children: list[Row] = []
     if layer.parts:
         def visit(key, shape):
-            return _add(rows, "" if key is None else f"[{key!r}]", depth + 1, layer.parts.children[key], shape, shapes)
+            place = "" if key is None else f"[{key!r}]"
+            children.append(_add(rows, place, depth + 1, layer.parts.children[key], shape, shapes))
+            return children[-1].out_shape
         layer.parts.walk(visit, in_shape, shapes)
-    return out_shape
+    rows[at] = rows[at]._replace(cost=_total(layer, cost_of(layer, in_shape, **shapes), children))
+    return rows[at]
+
+
+def _total(layer: Layer, cost: Cost | None, children: Sequence[Row]) -> Cost | None:
+    """The cost of a composite, with the bytes that all of its children write."""
+    if cost is None or not children or any(child.cost is None for child in children):
+        return cost
+    return cost._replace(out_bytes=layer.parts.times * sum(child.cost.out_bytes for child in children))
+
+
+def _count(tree: Any) -> int:
+    return sum(math.prod(leaf.shape) for leaf in tree_util.tree_leaves(tree))
 
 
 def _params_text(params: Any) -> str:
@@ -80,13 +102,12 @@ def _params_text(params: Any) -> str:
     return ", ".join(type_text(leaf) for leaf in tree_util.tree_leaves(params))
 
 
-def _aligned(lines: list[tuple[str, ...]]) -> str:
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    texts = []
-    for line in lines:
-        *left, count = (
-            cell.ljust(width) if i < len(widths) - 1 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        texts.append("  ".join([*left, count]).rstrip())
-    return "\n".join(texts)
+def _aligned(lines: Sequence[tuple[str, ...]], left: int) -> str:
+    """Columns of equal width; the first `left` ones flush left, the numbers flush right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def text(line):
+        cells = zip(line, widths, strict=True)
+        return "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(cells)).rstrip()
+
+    return "\n".join(map(text, lines))

@@ -55,11 +55,13 @@ class Parts(NamedTuple):
       walk: ``(visit, in_shape, shapes) -> out_shape`` calls ``visit(key, in_shape)``, which returns the out_shape, for
         each child in the order of `children`.
       rebuild: ``{key: layer} -> Layer``: the same composite of other children, or of some of them.
+      times: how often each child runs in one call.
     """
 
     children: Mapping[Any, "Layer"]
     walk: Callable[..., Any]
     rebuild: Callable[[Mapping[Any, "Layer"]], "Layer"]
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -3,8 +3,14 @@
 import subprocess
 import sys
 
+import xjax
+import xjax.numpy as jnp
 import xnn
+from tests.xnn.protocol_layers import Centered
+from xjax import lax
 from xnn import GCN, Dense, Relu, describe, parallel, repeat, residual, serial
+from xnn.cost import Cost, flops
+from xnn.describe import table
 
 
 def cells(text):
@@ -15,9 +21,9 @@ def test_one_line_for_each_layer_and_the_total():
     text = describe(serial(Dense(32), Relu, Dense(10)), (-1, 784))
     lines = text.splitlines()
     assert [line.split()[0] for line in lines] == ["layer", "serial", "[0]", "[1]", "[2]", "total"]
-    assert "b f32[32], w f32[784,32]" in lines[2] and lines[2].endswith("25,120")
-    assert "(-1, 32)" in lines[3] and lines[3].endswith(" 0")
-    assert lines[-1].endswith("25,450")
+    assert "b f32[32], w f32[784,32]" in lines[2] and "  25,120  " in lines[2]
+    assert "(-1, 32)" in lines[3] and lines[3].split()[-3:] == ["0", "0", "128"]
+    assert lines[-1].split() == ["total", "25,450", "50,816", "296"]
     assert len({line.index("(-1") for line in lines[1:5]}) == 1  # columns are aligned
 
 
@@ -28,13 +34,13 @@ def test_nested_models():
     text = describe(model, (2, 4))
     assert "      [0] Dense" in text  # serial > residual > serial > Dense
     assert "repeat(n=3)" in text and "((2, 4), (2, 4))" in text
-    assert text.splitlines()[-1].split() == ["total", "80"]
+    assert text.splitlines()[-1].split() == ["total", "80", "256", "288"]
 
 
 def test_gcn():
     lines = describe(GCN(16, 7), (-1, 1433)).splitlines()
     assert lines[1].startswith("GCN") and "[1] GraphConvolution" in lines[3]
-    assert lines[-1].split() == ["total", "23,063"]
+    assert lines[-1].split()[:2] == ["total", "23,063"]
 
 
 def test_all_names_exist():
@@ -51,3 +57,46 @@ def test_import_brings_no_scipy_and_no_optax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_costs_are_those_of_the_program():
+    """By hand: 2 operations for each product of two numbers, times the iterations of loops."""
+    dense = 2 * 6 * 4 * 5
+    model = serial(Dense(5), Relu, residual(Dense(5)), repeat(Dense(5), 3))
+    rows = {row.layer: row for row in table(model, (6, 4))}
+    assert rows["Dense(n_out=5)"].cost is not None
+    assert rows["serial"].cost.flops == dense + 4 * (2 * 6 * 5 * 5)
+    assert rows["serial"].cost.out_bytes == 4 * 6 * 5 * 6                 # six outputs of 30 numbers
+    assert table(Dense(5), (-1, 4))[0].cost == Cost(2 * 4 * 5, 20)
+
+
+def test_flops_of_convolutions_branches_and_loops():
+    x, weights = jnp.ones((2, 8, 8, 6)), jnp.ones((3, 3, 3, 4))
+
+    def convolve(x):
+        return lax.conv_general_dilated(x, weights, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                                        feature_group_count=2)
+
+    assert flops(xjax.make_jaxpr(convolve)(x)) == 2 * (2 * 4 * 4 * 4) * (3 * 3 * 3)
+    m = jnp.ones((4, 4))
+    loop = xjax.make_jaxpr(lambda m: lax.fori_loop(0, 5, lambda i, c: xjax.jit(jnp.matmul)(c, m), m))(m)
+    assert flops(loop) == 5 * 2 * 64
+    either = xjax.make_jaxpr(lambda p, m: lax.cond(p, lambda m: m @ m @ m, lambda m: m @ m, m))(True, m)
+    assert flops(either) == 2 * 2 * 64
+    batched = xjax.make_jaxpr(lambda m: jnp.einsum("bij,bjk->bik", m, m))(jnp.ones((3, 4, 4)))
+    assert flops(batched) == 3 * 2 * 64
+
+
+def test_costs_need_the_shapes_of_required_inputs():
+    text = describe(GCN(16, 7), (-1, 1433))
+    assert text.splitlines()[-1].split()[-2:] == ["?", "?"]
+    rows = table(GCN(16, 7), (10, 30), adj=(10, 10))
+    assert rows[0].cost.flops == 2 * 10 * (30 * 16 + 10 * 16 + 16 * 7 + 10 * 7)
+
+
+def test_state_has_a_column_where_there_is_one():
+    model = repeat(serial(Dense(4), Centered()), 3)
+    lines = describe(model, (-1, 4)).splitlines()
+    assert lines[0].split()[-3:] == ["state", "FLOPs", "bytes"]
+    assert lines[-1].split() == ["total", "60", "15", str(3 * 2 * 16), str(3 * 32)]
+    assert "state" not in describe(Dense(4), (-1, 4))

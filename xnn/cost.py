@@ -1,0 +1,94 @@
+"""What a layer costs: floating-point operations of its products and convolutions, and bytes of its output."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import random, tree_util
+from xnn.inputs import is_shape
+from xnn.layer import Layer, init_types
+
+
+class Cost(NamedTuple):
+    """Cost of one call of a layer in evaluation.
+
+    Attributes:
+      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers; a
+        `scan` counts as often as it runs, a `cond` as its most expensive branch, a `while_loop` once.
+      out_bytes: size of the output.
+    """
+
+    flops: int
+    out_bytes: int
+
+
+def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
+    """The cost of `layer` for inputs of float32, or of int32 where it does not take floats; open sizes count as 1.
+
+    None if it cannot be applied to such inputs, as where the shape of a further input that it requires is not given.
+    """
+    for dtype in (np.float32, np.int32):
+        try:
+            program = xjax.make_jaxpr(_call(layer, in_shape, shapes, dtype))()
+        except Exception:                               # the layer says what is wrong when it is applied
+            continue
+        out = [v.aval for v in program.jaxpr.outvars]
+        return Cost(flops(program), sum(aval.size * aval.dtype.itemsize for aval in out))
+    return None
+
+
+def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) -> Any:
+    taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
+    params = init_types(layer, in_shape, **taken)[1]
+    extra = {name: _zeros(shape, np.float32) for name, shape in shapes.items() if name in layer.extra_inputs}
+
+    def call():
+        values = tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), params)
+        state = layer.init_state(closed(in_shape), random.PRNGKey(0))
+        return layer.apply_with_state(values, state, _zeros(in_shape, dtype), **extra)[0]
+
+    return call
+
+
+def closed(shape: Any) -> Any:
+    """The shape with 1 for each open size."""
+    if is_shape(shape):
+        return tuple(1 if n < 0 else n for n in shape)
+    if isinstance(shape, Mapping):
+        return {key: closed(part) for key, part in shape.items()}
+    return tuple(closed(part) for part in shape)
+
+
+def _zeros(shape: Any, dtype: Any) -> Any:
+    if is_shape(shape):
+        return jnp.zeros(closed(shape), dtype)
+    if isinstance(shape, Mapping):
+        return {key: _zeros(part, dtype) for key, part in shape.items()}
+    return tuple(_zeros(part, dtype) for part in shape)
+
+
+def flops(program: Any) -> int:
+    """Operations of the matrix products and convolutions in a program of `xjax.make_jaxpr`: see `Cost`.
+
+    >>> flops(xjax.make_jaxpr(jnp.matmul)(jnp.ones((2, 3)), jnp.ones((3, 4))))
+    48
+    """
+    return sum(_flops_of(eqn) for eqn in program.eqns)
+
+
+def _flops_of(eqn: Any) -> int:
+    name, params = eqn.primitive.name, eqn.params
+    if name == "dot_general":
+        (contracted, _), _ = params["dimension_numbers"]
+        return 2 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contracted)
+    if name == "conv_general_dilated":
+        weights, out_features = eqn.invars[1].aval, params["dimension_numbers"].rhs_spec[0]
+        return 2 * eqn.outvars[0].aval.size * (weights.size // max(weights.shape[out_features], 1))
+    if name == "cond":
+        return max(flops(branch) for branch in params["branches"])
+    times = params.get("length", 1) if name == "scan" else 1
+    return times * sum(flops(inner) for inner in params.values() if hasattr(inner, "eqns"))
