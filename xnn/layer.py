@@ -84,19 +84,23 @@ class Layer:
       parts: children of a composite; None for a layer without.
       computes_in: dtype that the layer computes in whatever the precision of the model, such as "float32" for a norm.
       sized_by: names of the inputs whose shapes `init` takes; None takes them from its signature.
+      version: of the form of the parameters; a layer whose form changes raises it by 1, and reads the old ones by
+        `upgrade`, ``(params, version) -> params``: see `xnn.params.upgrade`.
       has_own_precision: whether `with_precision` made the layer.
     """
 
     init: InitFn
     apply: ApplyFn | None
     name: str = "Layer"
-    inputs: Sequence[Any] | None = None
+    inputs: Any = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     state: StateFns | None = None
     cache: CacheFns | None = None
     parts: Parts | None = None
     computes_in: Any = None
-    sized_by: tuple[str, ...] | None = None
+    sized_by: Any = None
+    version: int = 1
+    upgrade: Callable[[Params, int], Params] | None = None
     has_own_precision: bool = False
     _shapes: dict = field(default_factory=dict, init=False)
 

@@ -93,6 +93,31 @@ def with_shared(layer: Layer) -> Layer:
         sized_by=body.sized_by)
 
 
+def shared_slot(layer: Layer) -> str | None:
+    """The slot of a layer that `shared` made, None of any other."""
+    if not layer.parts or None not in layer.parts.children:
+        return None
+    inner = layer.parts.children[None].extra_inputs
+    return next((slot_name(name) for name in layer.extra_inputs if is_slot(name) and name not in inner), None)
+
+
+def slots_of(layer: Layer) -> dict[str, Layer]:
+    """The shared weights that a `with_shared` model owns: slot -> the first layer that uses it; {} of any other."""
+    if layer.parts is None or set(layer.parts.children) != {"body"}:
+        return {}
+    wanted = {slot_name(name) for name in layer.parts.children["body"].extra_inputs if is_slot(name)}
+    found: dict[str, Layer] = {}
+    _find_slots(layer.parts.children["body"], found)
+    return {slot: one for slot, one in found.items() if slot in wanted}
+
+
+def _find_slots(layer: Layer, found: dict[str, Layer]) -> None:
+    for child in layer.parts.children.values() if layer.parts else ():
+        if slot := shared_slot(layer):
+            found.setdefault(slot, child)
+        _find_slots(child, found)
+
+
 class _Uses:
     """Where a slot is used, while a model is initialised: its first layer, and the types of its parameters."""
 

@@ -17,6 +17,7 @@ from xnn.params.adapters import adapted, low_rank
 from xnn.params.merging import Report, merge
 from xnn.params.patterns import Pattern, count, labels, mask, paths, select, size_in_bytes
 from xnn.params.values import cast, ema, freeze, reinitialize, update
+from xnn.params.versions import upgrade, versions
 
 __all__ = ["Pattern", "Report", "adapted", "cast", "count", "ema", "freeze", "labels", "low_rank", "mask", "merge",
-           "paths", "reinitialize", "select", "size_in_bytes", "update"]
+           "paths", "reinitialize", "select", "size_in_bytes", "update", "upgrade", "versions"]

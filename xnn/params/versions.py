@@ -1,0 +1,78 @@
+"""Versions of layers, saved beside parameters, so that a layer whose parameters have changed can read the old ones."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xjax.errors import bad
+from xnn.layer import Layer, Params
+from xnn.sharing import shared_slot, slots_of
+
+
+def versions(layer: Layer) -> dict[str, int]:
+    """The version of each layer of a model, by path; only those above 1, so ``{}`` for most models.
+
+    Save it beside the parameters, as JSON for example.
+
+    >>> from xnn import Dense, Relu, serial
+    >>> versions(serial(Dense(3), Relu))
+    {}
+    """
+    return {path: one.version for path, one in _leaves("", layer) if one.version > 1}
+
+
+def upgrade(layer: Layer, params: Params, saved: Mapping[str, int]) -> Params:
+    """Parameters that were saved with the `versions` of then, in the form that the layers have now.
+
+    Args: saved: what `versions` gave when the parameters were saved.
+    Raises: ValueError if a layer is older than the parameters, or cannot read theirs.
+    """
+    unknown = [path for path in saved if path not in dict(_leaves("", layer))]
+    if unknown:
+        raise bad("params.upgrade", "the parameters are of another model", {"no such layer": ", ".join(unknown)},
+                  fix="pass the model with which they were saved; merge() reads a part of them.", exc=ValueError)
+    return _upgraded("", layer, params, saved)
+
+
+def _leaves(path: str, layer: Layer) -> Iterator[tuple[str, Layer]]:
+    """The layers without children that have parameters of their own, by the path of these."""
+    if layer.parts is None:
+        yield path, layer
+    elif shared_slot(layer) is None:
+        for slot, child in slots_of(layer).items():
+            yield from _leaves(_joined(path, f"shared/{slot}"), child)
+        for key, child in layer.parts.children.items():
+            yield from _leaves(_joined(path, key), child)
+
+
+def _joined(path: str, key: Any) -> str:
+    return path if key is None else f"{path}/{key}" if path else str(key)
+
+
+def _upgraded(path: str, layer: Layer, params: Params, saved: Mapping[str, int]) -> Params:
+    if layer.parts is None:
+        return _of_leaf(path, layer, params, saved.get(path, 1))
+    if shared_slot(layer) is not None:
+        return params
+    children = layer.parts.children
+    if None in children:
+        return _upgraded(path, children[None], params, saved)
+    entries = {key: _upgraded(_joined(path, key), child, params[key], saved) for key, child in children.items()}
+    slots = slots_of(layer)
+    if slots:
+        weights = {slot: _upgraded(_joined(path, f"shared/{slot}"), child, params["shared"][slot], saved)
+                   for slot, child in slots.items()}
+        return {"shared": weights, **entries}
+    return entries if isinstance(params, Mapping) else type(params)(entries.values())
+
+
+def _of_leaf(path: str, layer: Layer, params: Params, version: int) -> Params:
+    if version == layer.version:
+        return params
+    given = {"layer": f"{path or 'the model'}: {layer.name}", "saved version": version, "its version": layer.version}
+    if version > layer.version:
+        raise bad("params.upgrade", "the parameters are newer than the layer", given,
+                  fix="update the package that has the layer.", exc=ValueError)
+    if layer.upgrade is None:
+        raise bad("params.upgrade", "the layer does not read older parameters", given,
+                  fix="give it upgrade=, a function (params, version) -> params.", exc=ValueError)
+    return layer.upgrade(params, version)
