@@ -1,4 +1,4 @@
-"""Checks of what layers are given, and how messages name it: shapes, parameters, types, places in a model."""
+"""Checks of inputs, shapes and parameters, and the text of types in messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,36 +8,36 @@ import numpy as np
 from xjax.errors import bad
 
 
-def check_params(where: str, params: Any, keys: Sequence[Any]) -> None:
+def check_params(caller: str, params: Any, keys: Sequence[Any]) -> None:
     """Raises: TypeError if a composite's parameters do not have one entry for each child."""
     if isinstance(params, Mapping):
-        found, text = set(params), f"dict with keys {sorted(params, key=str)}"
+        keys_of_params, text = set(params), f"dict with keys {sorted(params, key=str)}"
     elif isinstance(params, tuple | list):
-        found, text = set(range(len(params))), f"{type(params).__name__} of {len(params)}"
+        keys_of_params, text = set(range(len(params))), f"{type(params).__name__} of {len(params)}"
     else:
-        found, text = None, type_text(params)
-    if found != set(keys):
+        keys_of_params, text = None, type_text(params)
+    if keys_of_params != set(keys):
         raise bad(
-            where,
+            caller,
             f"needs parameters for {len(keys)} layers",
             {"params": text, "keys": ", ".join(map(repr, keys))},
             fix="pass the params that this layer's own init returned.",
         )
 
 
-def check_features(where: str, x: Any, n_in: int) -> None:
+def check_features(caller: str, x: Any, n_in: int) -> None:
     """Raises: TypeError if the last axis of x does not have n_in features."""
     shape = np.shape(x) if not hasattr(x, "shape") else x.shape
     if not shape or shape[-1] != n_in:
         raise bad(
-            where,
+            caller,
             f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axis'}",
             {"x": type_text(x), "w": f"for {n_in} features"},
             fix="pass params made by init for this input shape, or an input of that many features.",
         )
 
 
-def check_shape(where: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
+def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
     """An input shape as a tuple of ints, the last one (features) at least 0.
 
     Raises: TypeError if it is not one, is too short, or leaves the features open.
@@ -45,7 +45,7 @@ def check_shape(where: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
     ints = isinstance(shape, tuple | list) and all(isinstance(n, int | np.integer) for n in shape)
     if not ints or len(shape) < min_rank or shape[-1] < 0:
         raise bad(
-            where,
+            caller,
             "init needs the shape of the input, with the number of features last",
             {"in_shape": repr(shape)},
             fix="pass a tuple such as (-1, 1433); only the leading sizes may be -1.",

@@ -74,13 +74,12 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     if layers and by_name:
         raise bad("parallel", "some layers have names and others have not", {"names": ", ".join(by_name)},
                   fix="give all of them a name, or none.")
-    given = by_name or dict(enumerate(layers))
-    children = {key: as_layer(layer, f"parallel[{key!r}]") for key, layer in given.items()}
+    by_key = by_name or dict(enumerate(layers))
+    children = {key: as_layer(layer, f"parallel[{key!r}]") for key, layer in by_key.items()}
     keys = tuple(children)
 
     def walk(visit, in_shapes, shapes):
-        by_key = _by_key("parallel", keys, in_shapes, "shapes")
-        outs = {key: visit(key, shape) for key, shape in by_key.items()}
+        outs = {key: visit(key, shape) for key, shape in _by_key("parallel", keys, in_shapes, "shapes").items()}
         return outs if isinstance(in_shapes, Mapping) else tuple(outs.values())
 
     def forward(call, xs, values):
@@ -172,8 +171,8 @@ def repeat(layer: Layer, n: int) -> Layer:
 
         return loop(x, step, params, cache, state)
 
-    def init_state(in_shape, rng=None):
-        return _stacked([child.init_state(in_shape, fold_in(rng, i)) for i in range(n)])
+    def init_state(in_shape, rng=None, **shapes):
+        return _stacked([child.init_state(in_shape, fold_in(rng, i), **shapes) for i in range(n)])
 
     def init_cache(batch, length):
         return _stacked([child.init_cache(batch, length)] * n)

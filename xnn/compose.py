@@ -28,8 +28,8 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
 
         Block = composite(block, norm=LayerNorm(), attention=SelfAttention(8), mlp=mlp)
 
-    `layers.rng` and `layers.train` are those of the call. A child that is called twice has one set of parameters; its
-    state goes from call to call.
+    `layers.rng` and `layers.train` are those of the call. A child that is called twice has one set of parameters;
+    its second call starts from the state that the first returned.
 
     Args:
       fun: the function; it calls every child at least once.
@@ -53,12 +53,13 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
     slots = [one for one in joined(name, [child.inputs for child in children.values()]) if is_slot(one.name)]
 
     def walk(visit, in_shape, shapes):
-        calls, shape = _find_shapes(name, fun, children, own, in_shape, shapes)
+        calls, shape = _infer_shapes(name, fun, children, own, in_shape, shapes)
         for key in children:
             if key not in calls:
                 raise bad(name, f"the function does not call its layer {key!r}", {"calls": ", ".join(calls) or "none"},
                           fix=f"call layers.{key}(...), or leave the layer out.")
-            visit(key, calls[key])
+            child_shape, sizes = calls[key]
+            visit(key, child_shape, **sizes)
         return shape
 
     def forward(call, x, values):
@@ -101,23 +102,26 @@ class _Bound:
 
 
 class _ShapeCalls:
-    """Stands for `Calls` while shapes are found: notes the shape that each child gets, and returns zeros."""
+    """Replaces `Calls` in shape inference: records the shapes of each child's inputs, and returns zeros.
+
+    The shapes are those of x, and of the further inputs that the child's parameters depend on.
+    """
 
     def __init__(self, name: str, children: Mapping[str, Layer]):
-        self.name, self.children, self.found = name, children, {}
+        self.name, self.children, self.in_shapes = name, children, {}
 
     def __call__(self, key: str, x: Any, **inputs: Any) -> Any:
-        shape = tree_util.tree_map(jnp.shape, x)
-        self.found.setdefault(key, shape)
-        child = self.children[key]
-        sizes = {name: tree_util.tree_map(jnp.shape, inputs[name]) for name in child.sized_by if name in inputs}
+        child, shape = self.children[key], tree_util.tree_map(jnp.shape, x)
+        sizes = {name: tree_util.tree_map(jnp.shape, inputs[name]) for name in child.sized_by
+                 if inputs.get(name) is not None}
+        self.in_shapes.setdefault(key, (shape, sizes))
         leaves = tree_util.tree_leaves(x)
         dtype = next((leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, np.inexact)), np.float32)
         return _map_shapes(lambda s: jnp.zeros(s, dtype), out_shape(child, shape, **sizes))
 
 
 class InputOfUnknownShape:
-    """An input whose shape `init` was not given: it may be passed to children, and no more."""
+    """An input whose shape `init` does not know: it can be passed to children, but not computed with."""
 
     def __init__(self, caller: str, name: str):
         self._caller, self._name = caller, name
@@ -135,9 +139,9 @@ class InputOfUnknownShape:
     __rmatmul__ = __getitem__ = __neg__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __array__ = _unknown
 
 
-def _find_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: Any,
+def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: Any,
                  shapes: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """(The shape that each child gets, the shape of the result); open are sizes that change with those of the input."""
+    """(Shapes of each child's inputs, output shape); a size is open if it changes with the open sizes of the input."""
 
     def probe(size: int) -> tuple[dict[str, Any], Any]:
         def closed(shape):
@@ -148,12 +152,12 @@ def _find_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs
                       InputOfUnknownShape(name, one.name) if one.is_required else one.default for one in inputs}
             calls = _ShapeCalls(name, children)
             y = fun(_Bound(name, calls, None, False), closed(in_shape), **values)
-            found.append((calls.found, tree_util.tree_map(jnp.shape, y)))
+            results.append((calls.in_shapes, tree_util.tree_map(jnp.shape, y)))
             return y
 
-        found: list = []
+        results: list = []
         xjax.eval_shape(run)
-        return found[-1]
+        return results[-1]
 
     is_open = "-1" in str((in_shape, dict(shapes)))
     if not is_open:
@@ -163,7 +167,7 @@ def _find_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs
 
 
 def _opened(one: Any, other: Any) -> Any:
-    """A shape found with two sizes for what is open: where they differ, -1."""
+    """One shape from those inferred with two values for the open sizes: -1 where they differ."""
     if is_shape(one):
         return tuple(n if n == m else -1 for n, m in zip(one, other, strict=True))
     if isinstance(one, dict):

@@ -1,7 +1,7 @@
 """What all composites have in common: parameters, state, cache and keys of the children.
 
-A composite is described once, by two functions of the same form: `walk` goes through the shapes of its children, and
-`forward` through their values. `combine` makes of them `init` and `apply`, and the functions of state and cache if a
+A composite is described once, by two functions of the same form: `walk` calls its children on shapes, and `forward` on
+values. `combine` makes of them `init` and `apply`, and the functions of state and cache if a
 child has these.
 """
 
@@ -40,7 +40,7 @@ def combine(
       rebuild: as `Parts.rebuild`.
       inputs: the inputs after x; None: those of the children.
       settings: as in `Layer`.
-      sized_by: further inputs whose shapes `walk` takes, beside those that a child takes.
+      sized_by: further inputs whose shapes `walk` takes, in addition to those of the children.
     """
     inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
     keys = tuple(children)
@@ -48,9 +48,9 @@ def combine(
     def init(rng, in_shape, **shapes):
         entries = {}
 
-        def visit(key, shape):
+        def visit(key, shape, **sizes):
             key_rng = rng if key is None else fold_in(rng, keys.index(key))
-            shape, entries[key] = init_child(place(name, key), children[key], key_rng, shape, shapes)
+            shape, entries[key] = init_child(place(name, key), children[key], key_rng, shape, {**shapes, **sizes})
             return shape
 
         shape = walk(visit, in_shape, shapes)
@@ -64,14 +64,15 @@ def combine(
         values = bind(name, inputs, extra, named)
         return run(params, None, x, values, {"rng": rng, "train": train})[0]
 
-    def init_state(in_shape, rng=None):
+    def init_state(in_shape, rng=None, **shapes):
         states = {}
 
-        def visit(key, shape):
-            states[key] = children[key].init_state(shape, rng if key is None else fold_in(rng, keys.index(key)))
-            return init_types(children[key], shape)[0]
+        def visit(key, shape, **sizes):
+            child, known = children[key], taken_by(children[key], {**shapes, **sizes})
+            states[key] = child.init_state(shape, rng if key is None else fold_in(rng, keys.index(key)), **known)
+            return init_types(child, shape, **known)[0]
 
-        walk(visit, in_shape, {})
+        walk(visit, in_shape, shapes)
         return pack([states[key] for key in keys])
 
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
@@ -174,20 +175,24 @@ def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
     return [values.get(one.name, one.default) for one in child.inputs]
 
 
+def taken_by(child: Layer, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes, of those by name, that the `init` of a layer takes; and the records of shared weights."""
+    slots = [name for name in child.extra_inputs if is_slot(name)]
+    return {name: shape for name, shape in shapes.items() if name in child.sized_by or name in slots}
+
+
 def init_child(path: str, child: Layer, rng: Any, shape: Any,
                shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
-    """``child.init``, with those of the further `shapes` that it takes; an error is told where the child is."""
+    """``child.init``, with those of the further `shapes` that it takes; an error gets a note that names the child."""
     try:
-        slots = [name for name in child.extra_inputs if is_slot(name)]
-        taken = {name: shape for name, shape in (shapes or {}).items() if name in child.sized_by or name in slots}
-        return child.init(rng, shape, **taken)
+        return child.init(rng, shape, **taken_by(child, shapes or {}))
     except Exception as err:
         err.add_note(f"in {path} -> {child.name} (init for shape {shape})")
         raise
 
 
 def apply_child(path: str, child: Layer, params: Any, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
-    """``child.apply`` with its further inputs out of `values`; an error is told where the child is.
+    """``child.apply`` with its further inputs out of `values`; an error gets a note that names the child.
 
     Args: settings: keywords for the child: rng, train, and with stax what the caller passed.
     """

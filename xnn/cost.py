@@ -17,8 +17,9 @@ class Cost(NamedTuple):
     """Cost of one call of a layer in evaluation.
 
     Attributes:
-      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers; a
-        `scan` counts as often as it runs, a `cond` as its most expensive branch, a `while_loop` once.
+      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers.
+        The body of a `scan` counts once for each step, that of a `while_loop` once; a `cond` counts as its most
+        expensive branch.
       out_bytes: size of the output.
     """
 
@@ -29,7 +30,7 @@ class Cost(NamedTuple):
 def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
     """The cost of `layer` for inputs of float32, or of int32 where it does not take floats; open sizes count as 1.
 
-    None if it cannot be applied to such inputs, as where the shape of a further input that it requires is not given.
+    Returns: None if it cannot be applied to such inputs, for example if `shapes` lacks an input that it requires.
     """
     for dtype in (np.float32, np.int32):
         try:
@@ -48,7 +49,7 @@ def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) ->
 
     def call():
         values = tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), params)
-        state = layer.init_state(closed(in_shape), random.PRNGKey(0))
+        state = layer.init_state(closed(in_shape), random.PRNGKey(0), **taken)
         return layer.apply_with_state(values, state, _zeros(in_shape, dtype), **extra)[0]
 
     return call

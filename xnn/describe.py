@@ -12,7 +12,7 @@ from xnn.layer import Layer, call_text, init_types
 
 
 class Row(NamedTuple):
-    """One line of the table: a layer, where it is, what goes in and out, what it keeps, what it costs."""
+    """One line of the table: a layer, its place in the model, its shapes, parameters, state and cost."""
 
     path: str
     depth: int
@@ -70,15 +70,15 @@ def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, sh
     """Append the rows of a layer and its children."""
     taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
     out_shape, params = init_types(layer, in_shape, **taken)
-    state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0)))
+    state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0), **taken))
     own = "" if layer.parts else _params_text(params)
     at = len(rows)
     rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, _count(params), _count(state), None))
     children: list[Row] = []
     if layer.parts:
-        def visit(key, shape):
-            place = "" if key is None else f"[{key!r}]"
-            children.append(_add(rows, place, depth + 1, layer.parts.children[key], shape, shapes))
+        def visit(key, shape, **sizes):
+            place, child = "" if key is None else f"[{key!r}]", layer.parts.children[key]
+            children.append(_add(rows, place, depth + 1, child, shape, {**shapes, **sizes}))
             return children[-1].out_shape
         layer.parts.walk(visit, in_shape, shapes)
     rows[at] = rows[at]._replace(cost=_total(layer, cost_of(layer, in_shape, **shapes), children))

@@ -126,7 +126,7 @@ def is_shape(spec: Any) -> bool:
     return isinstance(spec, tuple) and not any(isinstance(part, tuple | dict) for part in spec)
 
 
-# -- shared weights are handed on as inputs ------------------------------------------------------------------------
+# -- shared weights are passed as inputs -----------------------------------------------------------------------------
 
 _SLOT = "shared:"
 

@@ -24,7 +24,7 @@ ApplyFn = Callable[..., Any]
 
 
 class StateFns(NamedTuple):
-    """The functions of a layer's state, a pytree beside its parameters that gets no gradient.
+    """The functions of a layer's state: a pytree apart from its parameters, which gets no gradient.
 
     Attributes:
       init_state: ``(in_shape, rng=None) -> state``.
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     Attributes:
       children: key -> layer. A wrapper has one child, with the key None: it has the child's params, state and cache.
       walk: ``(visit, in_shape, shapes) -> out_shape`` calls ``visit(key, in_shape)``, which returns the out_shape, for
-        each child in the order of `children`.
+        each child; shapes of the child's further inputs, where they are not among `shapes`, follow by name.
       rebuild: ``{key: layer} -> Layer``: the same composite of other children, or of some of them.
       times: how often each child runs in one call.
     """
@@ -151,9 +151,15 @@ class Layer:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def init_state(self, in_shape: Any, rng: Any = None) -> Any:
-        """The state before the first step, for inputs of this shape; ``()`` of a layer without state."""
-        return self.state.init_state(shape_of(in_shape), rng) if self.state else ()
+    def init_state(self, in_shape: Any, rng: Any = None, **shapes: Any) -> Any:
+        """The state before the first step, for inputs of this shape; ``()`` of a layer without state.
+
+        Args: shapes: of further inputs by name, for a composite with layers that `init` sizes by them.
+        """
+        if self.state is None:
+            return ()
+        sizes = {name: shape_of(shape) for name, shape in shapes.items()} if self.parts else {}
+        return self.state.init_state(shape_of(in_shape), rng, **sizes)
 
     def apply_with_state(self, params: Params, state: Any, x: Any, *extra: Any, rng: Any = None, train: bool = False,
                          **named: Any) -> tuple[Any, Any]:
@@ -260,7 +266,7 @@ def arguments(constructor: Callable, **values: Any) -> dict[str, Any]:
 
 
 def call_text(layer: Layer) -> str:
-    """The call that makes a layer: ``Dense(10, bias=False)``, with what `settings` tells."""
+    """The call that makes a layer, from its `settings`: ``Dense(n_out=10, bias=False)``."""
     if not layer.settings:
         return layer.name
     return f"{layer.name}({', '.join(f'{name}={_setting(value)}' for name, value in layer.settings.items())})"

@@ -20,7 +20,7 @@ def shared(slot: str, layer: Layer) -> Layer:
         language_model = with_shared(serial(
             shared("words", Embedding(50_257, 768)), repeat(block, 12), LayerNorm(), shared("words", Attend(50_257))))
 
-    Params: ``()``; those of the slot stand at the model's top.
+    Params: ``()``; those of the slot are in the params of `with_shared`.
     Raises: ValueError for a layer with state: each place would have statistics of its own.
     """
     child = as_layer(layer, f"shared[{slot!r}]")
@@ -106,16 +106,16 @@ def slots_of(layer: Layer) -> dict[str, Layer]:
     if layer.parts is None or set(layer.parts.children) != {"body"}:
         return {}
     wanted = {slot_name(name) for name in layer.parts.children["body"].extra_inputs if is_slot(name)}
-    found: dict[str, Layer] = {}
-    _find_slots(layer.parts.children["body"], found)
-    return {slot: one for slot, one in found.items() if slot in wanted}
+    layers: dict[str, Layer] = {}
+    _collect_slots(layer.parts.children["body"], layers)
+    return {slot: one for slot, one in layers.items() if slot in wanted}
 
 
-def _find_slots(layer: Layer, found: dict[str, Layer]) -> None:
+def _collect_slots(layer: Layer, layers: dict[str, Layer]) -> None:
     for child in layer.parts.children.values() if layer.parts else ():
         if slot := shared_slot(layer):
-            found.setdefault(slot, child)
-        _find_slots(child, found)
+            layers.setdefault(slot, child)
+        _collect_slots(child, layers)
 
 
 class _Uses:

@@ -235,6 +235,23 @@ def test_a_child_that_is_called_twice_draws_twice(key, x):
     assert not np.array_equal(one, other)
 
 
+def test_children_are_sized_by_what_they_are_given(key):
+    """The context of the child is computed by the function: its shape is that of no input of the composite."""
+
+    def read(layers, x, memory):
+        return layers.read(x, context=layers.write(memory))
+
+    model = serial(Centered(), composite(read, read=bias_like(), write=Dense(7)))
+    shape, params = model.init(key, (-1, 3), memory=(-1, 5))
+    assert shape == (-1, 3) and params[1]["write"]["w"].shape == (5, 7) and params[1]["read"]["w"].shape == (7, 3)
+    state = model.init_state((-1, 3), memory=(-1, 5))
+    y, _ = model.apply_with_state(params, state, jnp.ones((2, 3)), jnp.ones((2, 5)), train=True)
+    assert y.shape == (2, 3)
+    assert "w f32[7,3]" in xnn.describe(model, (2, 3), memory=(2, 5))
+    with pytest.raises(TypeError, match="init needs the shape of `memory`"):
+        model.init(key, (-1, 3))
+
+
 def test_open_sizes_of_a_composite(key):
     def outer(layers, x):
         left, right = x

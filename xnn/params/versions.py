@@ -1,4 +1,4 @@
-"""Versions of layers, saved beside parameters, so that a layer whose parameters have changed can read the old ones."""
+"""Versions of layers, saved with parameters, so that a layer whose parameters have changed can read the old ones."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from xnn.sharing import shared_slot, slots_of
 def versions(layer: Layer) -> dict[str, int]:
     """The version of each layer of a model, by path; only those above 1, so ``{}`` for most models.
 
-    Save it beside the parameters, as JSON for example.
+    Save it with the parameters, for example as JSON.
 
     >>> from xnn import Dense, Relu, serial
     >>> versions(serial(Dense(3), Relu))
@@ -21,7 +21,7 @@ def versions(layer: Layer) -> dict[str, int]:
 
 
 def upgrade(layer: Layer, params: Params, saved: Mapping[str, int]) -> Params:
-    """Parameters that were saved with the `versions` of then, in the form that the layers have now.
+    """Saved parameters in the form that the layers have now.
 
     Args: saved: what `versions` gave when the parameters were saved.
     Raises: ValueError if a layer is older than the parameters, or cannot read theirs.
@@ -68,11 +68,11 @@ def _upgraded(path: str, layer: Layer, params: Params, saved: Mapping[str, int])
 def _of_leaf(path: str, layer: Layer, params: Params, version: int) -> Params:
     if version == layer.version:
         return params
-    given = {"layer": f"{path or 'the model'}: {layer.name}", "saved version": version, "its version": layer.version}
+    context = {"layer": f"{path or 'the model'}: {layer.name}", "saved version": version, "its version": layer.version}
     if version > layer.version:
-        raise bad("params.upgrade", "the parameters are newer than the layer", given,
+        raise bad("params.upgrade", "the parameters are newer than the layer", context,
                   fix="update the package that has the layer.", exc=ValueError)
     if layer.upgrade is None:
-        raise bad("params.upgrade", "the layer does not read older parameters", given,
+        raise bad("params.upgrade", "the layer does not read older parameters", context,
                   fix="give it upgrade=, a function (params, version) -> params.", exc=ValueError)
     return layer.upgrade(params, version)
