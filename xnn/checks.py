@@ -5,24 +5,31 @@ from typing import Any
 
 import numpy as np
 
+import xjax.numpy as jnp
 from xjax.errors import bad
 
 
-def check_params(caller: str, params: Any, keys: Sequence[Any]) -> None:
-    """Raises: TypeError if a composite's parameters do not have one entry for each child."""
-    if isinstance(params, Mapping):
-        keys_of_params, text = set(params), f"dict with keys {sorted(params, key=str)}"
-    elif isinstance(params, tuple | list):
-        keys_of_params, text = set(range(len(params))), f"{type(params).__name__} of {len(params)}"
+def check_entries(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> None:
+    """Raises: TypeError if a composite's parameters (or state, or cache) do not have one entry for each child."""
+    if isinstance(tree, Mapping):
+        entries, text = set(tree), f"dict with keys {sorted(tree, key=str)}"
+    elif isinstance(tree, tuple | list):
+        entries, text = set(range(len(tree))), f"{type(tree).__name__} of {len(tree)}"
     else:
-        keys_of_params, text = None, type_text(params)
-    if keys_of_params != set(keys):
+        entries, text = None, type_text(tree)
+    if entries != set(keys):
+        maker = {"params": "init", "state": "init_state", "cache": "init_cache"}[what]
         raise bad(
             caller,
-            f"needs parameters for {len(keys)} layers",
-            {"params": text, "keys": ", ".join(map(repr, keys))},
-            fix="pass the params that this layer's own init returned.",
+            f"needs {what} for {counted(len(keys), 'layer')}",
+            {what: text, "keys": ", ".join(map(repr, keys))},
+            fix=f"pass the {what} that this layer's own {maker} returned.",
         )
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: "1 layer", "2 layers"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def check_features(caller: str, x: Any, n_in: int) -> None:
@@ -35,6 +42,15 @@ def check_features(caller: str, x: Any, n_in: int) -> None:
             {"x": type_text(x), "w": f"for {n_in} features"},
             fix="pass params made by init for this input shape, or an input of that many features.",
         )
+
+
+def check_float(caller: str, x: Any) -> Any:
+    """x as an array of floats. Raises: TypeError for integers, bools and complex numbers."""
+    x = jnp.asarray(x)
+    if not jnp.issubdtype(x.dtype, np.floating):
+        raise bad(caller, "the input must be floating-point numbers", {"x": type_text(x)},
+                  fix="convert it: x.astype('float32'); token ids go through an Embedding.")
+    return x
 
 
 def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
+from xnn.checks import counted
 from xnn.composites import check_kept, combine, extra_values, init_child
 from xnn.inputs import bind
 from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path
@@ -215,6 +216,10 @@ def renamed(layer: Layer, **names: str) -> Layer:
     def translated(fun):
         return lambda *args, **values: fun(*args, **{old_names.get(k, k): value for k, value in values.items()})
 
+    def rebuild(some):
+        part = child.parts.rebuild(some)
+        return renamed(part, **{old: name for old, name in names.items() if old in part.extra_inputs})
+
     return dataclasses.replace(
         child,
         init=translated(child.init),
@@ -222,7 +227,7 @@ def renamed(layer: Layer, **names: str) -> Layer:
         inputs=tuple(one._replace(name=new[one.name]) for one in child.inputs),
         state=child.state and child.state._replace(apply_with_state=translated(child.state.apply_with_state)),
         cache=child.cache and child.cache._replace(apply_with_cache=translated(child.cache.apply_with_cache)),
-        parts=child.parts and child.parts._replace(rebuild=lambda some: renamed(child.parts.rebuild(some), **names)),
+        parts=child.parts and child.parts._replace(rebuild=rebuild),
         sized_by=tuple(new[name] for name in child.sized_by),
     )
 
@@ -233,7 +238,7 @@ def check_count(caller: str, n: int, values: Any, what: str) -> None:
         count = len(values) if isinstance(values, tuple | list) else type(values).__name__
         raise bad(
             caller,
-            f"{n} layers need a sequence of {n} {what}",
+            f"{counted(n, 'layer')} need a sequence of {n} {what}",
             {what: str(count)},
-            fix=f"pass one of the {what} for each layer, in a tuple; FanOut({n}) makes copies.",
+            fix=f"pass one of the {what} for each layer, in a tuple, or by name in a dict; FanOut({n}) makes copies.",
         )

@@ -11,7 +11,7 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
 from xnn.composites import combine
-from xnn.inputs import Input, is_shape, is_slot, joined
+from xnn.inputs import Input, IntegerShape, is_shape, is_slot, joined
 from xnn.layer import Layer, as_layer, out_shape
 
 
@@ -37,8 +37,9 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
       settings: as in `Layer`.
       layers: the children by name.
     Params: dict with the names of the children.
-    Shape: `init` runs `fun` with values that have shapes only, to see which shapes reach each child. The results of
-      children count as float32 there, or have the dtype of their input if that is a float.
+    Shape: `init` evaluates `fun` on shapes, to infer those of each child's input. The input is float32 there, or int32
+      if `init` gets a `ShapeDtypeStruct` or an array of integers; a child's result has the dtype of its input if that
+      is a float, else float32.
     Raises: TypeError from `init` for a child that `fun` does not call.
 
     >>> from xnn import Dense, Tanh, composite
@@ -48,6 +49,10 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
     ((-1, 3), ['gate', 'value'])
     """
     name = name or getattr(fun, "__name__", "composite").strip("<>")
+    reserved = [key for key in layers if key in ("rng", "train") or key.startswith("_")]
+    if reserved:
+        raise bad(name, f"a layer cannot have the name {reserved[0]!r}: layers.{reserved[0]} is something else",
+                  fix="choose another name.", exc=ValueError)
     children = {key: as_layer(layer, f"{name}[{key!r}]") for key, layer in layers.items()}
     own = _inputs(fun)
     slots = [one for one in joined(name, [child.inputs for child in children.values()]) if is_slot(one.name)]
@@ -95,7 +100,13 @@ class _Bound:
             hint = did_you_mean(key, self._call.children)
             raise bad(self._name, f"there is no layer {key!r}", {"layers": ", ".join(self._call.children)},
                       fix=hint or "call one of them, or pass it to composite by this name.", exc=AttributeError)
-        return lambda x, **inputs: self._call(key, x, **inputs)
+        def apply_layer(x: Any, *extra: Any, **inputs: Any) -> Any:
+            if extra:
+                raise bad(f"{self._name}[{key!r}]", "further inputs are passed by name",
+                          {"by position": len(extra), "inputs": ", ".join(self._call.children[key].extra_inputs)},
+                          fix=f"layers.{key}(x, name=value).")
+            return self._call(key, x, **inputs)
+        return apply_layer
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------
@@ -145,7 +156,7 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
 
     def probe(size: int) -> tuple[dict[str, Any], Any]:
         def closed(shape):
-            return _map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s]), shape)
+            return _map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s], _dtype(s)), shape)
 
         def run():
             values = {one.name: closed(shapes[one.name]) if one.name in shapes else
@@ -156,7 +167,12 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
             return y
 
         results: list = []
-        xjax.eval_shape(run)
+        try:
+            xjax.eval_shape(run)
+        except Exception as err:
+            tried = f", with {size} for open sizes" if is_open else ""
+            err.add_note(f"in the function of {name} (init for shape {in_shape}{tried})")
+            raise
         return results[-1]
 
     is_open = "-1" in str((in_shape, dict(shapes)))
@@ -164,6 +180,10 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
         return probe(1)
     (calls, shape), (other_calls, other_shape) = probe(2), probe(3)
     return {key: _opened(calls[key], other_calls[key]) for key in calls}, _opened(shape, other_shape)
+
+
+def _dtype(shape: Any) -> Any:
+    return np.int32 if isinstance(shape, IntegerShape) else np.float32
 
 
 def _opened(one: Any, other: Any) -> Any:

@@ -8,8 +8,8 @@ child has these.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xjax.errors import bad
-from xnn.checks import check_params
+from xjax.errors import bad, did_you_mean
+from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
 from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
 from xnn.rng import fold_in
@@ -57,7 +57,7 @@ def combine(
         return shape, pack([entries[key] for key in keys])
 
     def run(params, memory, x, values, how):
-        calls = Calls(name, children, entries_of(name, params, keys), values, memory, **how)
+        calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **how)
         return forward(calls, x, values), calls
 
     def apply(params, x, *extra, rng=None, train=False, **named):
@@ -77,7 +77,7 @@ def combine(
 
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
         values = bind(name, inputs, extra, named)
-        memory = State(entries_of(f"{name} (state)", state, keys))
+        memory = State(entries_of(name, "state", state, keys))
         y, _ = run(params, memory, x, values, {"rng": rng, "train": train})
         return y, pack([memory.entries[key] for key in keys])
 
@@ -86,8 +86,8 @@ def combine(
 
     def apply_with_cache(params, cache, x, *extra, state=(), **named):
         values = bind(name, inputs, extra, named)
-        states = entries_of(f"{name} (state)", state, keys) if has_state else dict.fromkeys(keys, ())
-        memory = Cache(entries_of(f"{name} (cache)", cache, keys), states)
+        states = entries_of(name, "state", state, keys) if has_state else dict.fromkeys(keys, ())
+        memory = Cache(entries_of(name, "cache", cache, keys), states)
         y, _ = run(params, memory, x, values, {"rng": None, "train": False})
         return y, pack([memory.entries[key] for key in keys])
 
@@ -125,8 +125,8 @@ class Cache:
 class Calls:
     """The children of a composite in one call of it: ``calls(key, x)`` applies one.
 
-    Inputs that the child declares come from those of the composite, unless the call names them. Child i draws from
-    ``fold_in(rng, i)``; where it is called again, from ``fold_in(fold_in(rng, i), number of calls before)``.
+    Inputs that the child declares come from the `values` of the composite, unless the call names them. Child i draws
+    from ``fold_in(rng, i)``, in its second call from ``fold_in(fold_in(rng, i), 1)``, and so on.
     """
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
@@ -139,6 +139,11 @@ class Calls:
         child = self.children[key]
         how = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
         path = place(self.name, key)
+        for one in named:
+            if one not in child.extra_inputs:
+                raise bad(path, f"{child.name} has no input `{one}`",
+                          {"inputs": ", ".join(("x", *child.extra_inputs))},
+                          fix=did_you_mean(one, child.extra_inputs) or "leave it out.")
         if self.memory is None:
             return apply_child(path, child, self.params[key], x, {**self.values, **named}, **how)
         try:
@@ -159,11 +164,11 @@ def place(name: str, key: Any) -> str:
     return name if key is None else f"{name}[{key!r}]"
 
 
-def entries_of(caller: str, tree: Any, keys: Sequence[Any]) -> dict:
-    """The children's entries in parameters, a state or a cache. Raises: TypeError if there is not one for each."""
+def entries_of(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> dict:
+    """The children's entries in params, a state or a cache. Raises: TypeError if there is not one for each."""
     if keys == (None,):
         return {None: tree}
-    check_params(caller, tree, keys)
+    check_entries(caller, what, tree, keys)
     return {key: tree[key] for key in keys}
 
 

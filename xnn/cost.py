@@ -9,8 +9,9 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
-from xnn.inputs import is_shape
+from xnn.inputs import is_shape, is_slot
 from xnn.layer import Layer, init_types
+from xnn.sharing import SlotUses
 
 
 class Cost(NamedTuple):
@@ -44,15 +45,21 @@ def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
 
 def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) -> Any:
     taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
-    params = init_types(layer, in_shape, **taken)[1]
+    uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
+    params = init_types(layer, in_shape, **taken, **uses)[1]
     extra = {name: _zeros(shape, np.float32) for name, shape in shapes.items() if name in layer.extra_inputs}
 
     def call():
-        values = tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), params)
+        values = _values(params)
+        extra.update({name: _values(use.types) for name, use in uses.items()})
         state = layer.init_state(closed(in_shape), random.PRNGKey(0), **taken)
         return layer.apply_with_state(values, state, _zeros(in_shape, dtype), **extra)[0]
 
     return call
+
+
+def _values(types: Any) -> Any:
+    return tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), types)
 
 
 def closed(shape: Any) -> Any:

@@ -9,6 +9,7 @@ from xjax import random, tree_util
 from xnn.checks import type_text
 from xnn.cost import Cost, closed, cost_of
 from xnn.layer import Layer, call_text, init_types
+from xnn.sharing import shared_slot, slots_of
 
 
 class Row(NamedTuple):
@@ -71,18 +72,25 @@ def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, sh
     taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
     out_shape, params = init_types(layer, in_shape, **taken)
     state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0), **taken))
-    own = "" if layer.parts else _params_text(params)
+    slot = shared_slot(layer)
+    own = f"those of {slot!r}" if slot else "" if layer.parts else _params_text(params)
     at = len(rows)
     rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, _count(params), _count(state), None))
     children: list[Row] = []
-    if layer.parts:
+    if layer.parts and not slot:
         def visit(key, shape, **sizes):
             place, child = "" if key is None else f"[{key!r}]", layer.parts.children[key]
             children.append(_add(rows, place, depth + 1, child, shape, {**shapes, **sizes}))
             return children[-1].out_shape
+        for name, child in slots_of(layer).items():
+            rows.append(Row(f"[{name!r}]", depth + 1, call_text(child), "", "", *_of_slot(params["shared"][name])))
         layer.parts.walk(visit, in_shape, shapes)
     rows[at] = rows[at]._replace(cost=_total(layer, cost_of(layer, in_shape, **shapes), children))
     return rows[at]
+
+
+def _of_slot(params: Any) -> tuple[str, int, int, Cost]:
+    return _params_text(params), _count(params), 0, Cost(0, 0)
 
 
 def _total(layer: Layer, cost: Cost | None, children: Sequence[Row]) -> Cost | None:

@@ -12,7 +12,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xjax.errors import bad, did_you_mean
+from xnn.checks import counted
 
 REQUIRED = inspect.Parameter.empty
 _SETTINGS = frozenset({"rng", "train", "state"})
@@ -77,7 +80,7 @@ def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Map
     """
     names = [one.name for one in inputs]
     if len(values) > len(names):
-        raise _wrong_call(caller, inputs, f"takes {len(names)} extra inputs, {len(values)} given")
+        raise _wrong_call(caller, inputs, f"takes {counted(len(names), 'extra input')}, {len(values)} given")
     bound = dict(zip(names, values, strict=False))
     for name, value in named.items():
         if name not in names:
@@ -97,7 +100,7 @@ def _missing(caller: str, inputs: Sequence[Input], missing: Sequence[str], n_giv
         return bad(caller, f"the model uses shared weights that it does not own: {', '.join(map(slot_name, slots))}",
                    fix="wrap the model, so that init makes these weights once: with_shared(model).")
     required = sum(one.is_required for one in inputs)
-    return _wrong_call(caller, inputs, f"takes {required} extra inputs, {n_given} given")
+    return _wrong_call(caller, inputs, f"takes {counted(required, 'extra input')}, {n_given} given")
 
 
 def _wrong_call(caller: str, inputs: Sequence[Input], what: str, hint: str | None = None) -> Exception:
@@ -112,13 +115,24 @@ def _wrong_call(caller: str, inputs: Sequence[Input], what: str, hint: str | Non
 def shape_of(spec: Any) -> Any:
     """Shape of an input: of an array, a `ShapeDtypeStruct` or a tuple of ints; for several inputs a tuple of shapes."""
     if hasattr(spec, "shape"):
-        return tuple(spec.shape)
+        return IntegerShape(spec.shape) if _is_integer(spec) else tuple(spec.shape)
     if isinstance(spec, Mapping):
         return {name: shape_of(part) for name, part in spec.items()}
     if not isinstance(spec, list | tuple):
         return spec
     has_parts = any(hasattr(part, "shape") or isinstance(part, list | tuple | Mapping) for part in spec)
-    return tuple(shape_of(part) for part in spec) if has_parts else tuple(spec)
+    if has_parts:
+        return tuple(shape_of(part) for part in spec)
+    return spec if isinstance(spec, IntegerShape) else tuple(spec)
+
+
+class IntegerShape(tuple):
+    """The shape of an input of integers, where `init` was told by an array or a type."""
+
+
+def _is_integer(spec: Any) -> bool:
+    dtype = getattr(spec, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
 def is_shape(spec: Any) -> bool:

@@ -112,6 +112,7 @@ class Layer:
             object.__setattr__(self, "apply", _evaluate(self.name, self.state))
             apply = functools.partial(self.state.apply_with_state, None)     # its inputs start after the state
         if self.inputs is None:
+            _check_settings(self.name, apply)
             object.__setattr__(self, "inputs", inputs_of(apply))
         elif not all(isinstance(one, Input) for one in self.inputs):
             object.__setattr__(self, "inputs", named_inputs(apply, self.inputs))
@@ -183,6 +184,17 @@ class Layer:
         return self.apply_with_state(params, state, x, *extra, **named)[0], cache
 
 
+def _check_settings(name: str, apply: ApplyFn) -> None:
+    parameters = inspect.signature(apply).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    missing = [setting for setting in ("rng", "train") if setting not in parameters]
+    if missing:
+        raise bad(name, f"apply does not take `{missing[0]}`, which composites pass to every layer",
+                  {"apply": f"{getattr(apply, '__name__', 'apply')}({', '.join(parameters)})"},
+                  fix="def apply(params, x, *, rng=None, train=False): ...")
+
+
 def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
     """The `apply` of a layer with state."""
 
@@ -212,7 +224,11 @@ def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: 
         if missing:
             raise bad(f"{name}.init", f"the weights depend on the shape of `{missing[0]}`, which is not given",
                       fix=f"call init(rng, in_shape, {', '.join(f'{key}=shape' for key in missing)}).")
-        return init(rng, shape_of(in_shape), **needed, **slots)
+        result = init(rng, shape_of(in_shape), **needed, **slots)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise bad(f"{name}.init", "init must return (out_shape, params)", {"returned": type_text(result)},
+                      fix="return in_shape, () from a layer that keeps the shape and has no parameters.")
+        return result
 
     return init_of_shapes
 
@@ -221,6 +237,7 @@ class Layers(Sequence):
     """The children of a composite, through wrappers such as `residual`; an empty sequence for other layers."""
 
     def __init__(self, layer: Layer):
+        self._wrapper = layer if layer.parts and None in layer.parts.children else None
         while layer.parts and None in layer.parts.children:
             layer = layer.parts.children[None]
         self._layer = layer
@@ -238,6 +255,10 @@ class Layers(Sequence):
             if not self._children:
                 raise bad(f"{self._layer.name}.layers", "it has no children to take a slice of", {"slice": repr(place)},
                           "slice a composite: serial(...).layers[:2].", IndexError)
+            if self._wrapper:
+                raise bad(f"{self._wrapper.name}.layers", "a slice would not be the same computation",
+                          {"slice": repr(place), "layer": call_text(self._wrapper)},
+                          f"take single layers, or slice before {self._wrapper.name}(...) is applied.", IndexError)
             return self._layer.parts.rebuild(dict(list(self._children.items())[place]))
         if isinstance(place, str):
             first, _, rest = place.partition("/")

@@ -8,6 +8,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import tree_util
+from xjax.errors import bad
 from xnn.layer import CacheFns, Layer, StateFns, as_layer
 
 
@@ -43,8 +44,18 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
     (dtype('float32'), dtype('float32'))
     """
     policy = policy if isinstance(policy, Policy) else Policy(compute=policy)
-    model = _at_leaves(as_layer(layer, "with_precision"), policy)
-    return _wrapped(model, model.init, _inputs_to(policy.compute), policy.output)
+    for name, dtype in policy._asdict().items():
+        if not jnp.issubdtype(jnp.dtype(dtype), np.floating):
+            raise bad("with_precision", f"`{name}` is no dtype of floats", {name: repr(dtype)},
+                      fix="use bfloat16, float16, float32 or float64.", exc=ValueError)
+    return _of_model(_at_leaves(as_layer(layer, "with_precision"), policy), policy)
+
+
+def _of_model(model: Layer, policy: Policy) -> Layer:
+    made = _wrapped(model, model.init, _inputs_to(policy.compute), policy.output)
+    parts = model.parts and model.parts._replace(rebuild=lambda some: _of_model(model.parts.rebuild(some), policy))
+    precision = "/".join(str(jnp.dtype(dtype)) for dtype in policy)
+    return dataclasses.replace(made, parts=parts, settings={**model.settings, "precision": precision})
 
 
 def _at_leaves(layer: Layer, policy: Policy) -> Layer:
@@ -82,10 +93,13 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) 
         y, cache = layer.apply_with_cache(params, cache, x, *extra, state=state, **named)
         return cast_floats(y, result_dtype), cache
 
+    def init_cache(batch, length):
+        return cast_floats(layer.init_cache(batch, length), result_dtype)
+
     return dataclasses.replace(
         layer, init=init, apply=None if layer.state else apply,
         state=layer.state and StateFns(layer.init_state, apply_with_state),
-        cache=layer.cache and CacheFns(layer.init_cache, apply_with_cache), has_own_precision=True)
+        cache=layer.cache and CacheFns(init_cache, apply_with_cache), has_own_precision=True)
 
 
 def cast_floats(tree: Any, dtype: Any) -> Any:

@@ -29,6 +29,6 @@ def with_remat(layer: Layer, policy: Callable | None = None) -> Layer:
     def rebuild(some):
         return with_remat(child.parts.rebuild(some), policy)
 
-    return dataclasses.replace(child, apply=None if child.state else apply,
+    return dataclasses.replace(child, apply=None if child.state else apply, settings={**child.settings, "remat": True},
                                state=child.state and StateFns(child.init_state, apply_with_state),
                                parts=child.parts and child.parts._replace(rebuild=rebuild))

@@ -63,7 +63,7 @@ def with_shared(layer: Layer) -> Layer:
                   fix='mark the places that share weights: shared("words", layer).', exc=ValueError)
 
     def init(rng, in_shape, **shapes):
-        uses = {one.name: _Uses(slot_name(one.name)) for one in slots}
+        uses = {one.name: SlotUses(slot_name(one.name)) for one in slots}
         shape, params = init_child("with_shared", body, fold_in(rng, 0), in_shape, {**shapes, **uses})
         weights = {use.slot: use.init(fold_in(rng, i + 1)) for i, use in enumerate(uses.values())}
         return shape, {"shared": weights, "body": params}
@@ -118,7 +118,7 @@ def _collect_slots(layer: Layer, layers: dict[str, Layer]) -> None:
         _collect_slots(child, layers)
 
 
-class _Uses:
+class SlotUses:
     """Where a slot is used, while a model is initialised: its first layer, and the types of its parameters."""
 
     def __init__(self, slot: str):
@@ -131,6 +131,11 @@ class _Uses:
             raise bad("shared", f"layers of the slot {self.slot!r} have different parameters",
                       {self.first[0].name: _types(self.first[3]), layer.name: _types(params)},
                       fix="give the layers the same sizes, or slots of their own.")
+
+    @property
+    def types(self) -> Any:
+        """The types of the slot's parameters."""
+        return self.first[3]
 
     def init(self, rng: Any) -> Any:
         layer, in_shape, shapes, _ = self.first

@@ -177,22 +177,22 @@ WRONG = {
     "params": (
         lambda key: serial(Relu, Relu).apply(((),), X),
         TypeError,
-        ["serial: needs parameters for 2 layers", "tuple of 1"],
+        ["serial: needs params for 2 layers", "tuple of 1"],
     ),
     "params of another kind": (
         lambda key: named(a=Relu, b=Relu).apply({"a": (), "c": ()}, X),
         TypeError,
-        ["named: needs parameters for 2 layers", "keys ['a', 'c']", "'a', 'b'"],
+        ["named: needs params for 2 layers", "keys ['a', 'c']", "'a', 'b'"],
     ),
     "params not a container": (
         lambda key: serial(Relu).apply(X, X),
         TypeError,
-        ["serial: needs parameters for 1 layers", "f32[2,3]"],
+        ["serial: needs params for 1 layer", "f32[2,3]"],
     ),
     "missing extra": (
         lambda key: serial(scaled("adj")).apply(((),), X),
         TypeError,
-        ["serial: takes 1 extra inputs, 0 given", "adj", "apply(params, x, adj, rng=None"],
+        ["serial: takes 1 extra input, 0 given", "adj", "apply(params, x, adj, rng=None"],
     ),
     "too many extras": (
         lambda key: serial(Relu).apply(((),), X, X),

@@ -340,7 +340,7 @@ WRONG = {
     "params": (
         lambda: GCN(8, 3).apply(gcn()[1][:1], X, EYE),
         TypeError,
-        ["GCN: needs parameters for 2 layers", "tuple of 1"],
+        ["GCN: needs params for 2 layers", "tuple of 1"],
     ),
     "shape": (
         lambda: GCN(8, 3).init(random.PRNGKey(0), (F,)),

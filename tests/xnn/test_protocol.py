@@ -383,7 +383,7 @@ WRONG = {
     "evaluation without state": (lambda key: serial(Centered()).apply(((),), X), TypeError,
                                  ["serial: evaluation needs the running statistics", "state=state"]),
     "state of another model": (lambda key: serial(Centered(), Relu).apply_with_state(((), ()), ((),), X), TypeError,
-                               ["serial (state): needs parameters for 2 layers", "tuple of 1"]),
+                               ["serial: needs state for 2 layers", "tuple of 1"]),
     "unknown input": (lambda key: serial(masked()).apply(((),), X, musk=1), TypeError,
                       ["serial: has no input `musk`", "did you mean 'mask'", "mask=None"]),
     "twice": (lambda key: serial(masked()).apply(((),), X, None, mask=1), TypeError,

@@ -259,7 +259,7 @@ WRONG = {
                     ["stax.parallel[0]: GraphConvolution takes more than one input", "xnn.parallel"]),
     "number of parameters": (
         lambda key: stax.serial(stax.Relu, stax.Tanh).apply([()], jnp.ones(3)), TypeError,
-        ["stax.serial: needs parameters for 2 layers", "list of 1"]),
+        ["stax.serial: needs params for 2 layers", "list of 1"]),
     "number of inputs": (
         lambda key: stax.parallel(stax.Relu, stax.Tanh).apply(((), ()), [jnp.ones(3)]), TypeError,
         ["stax.parallel: 2 layers need a sequence of 2 inputs"]),

@@ -7,7 +7,7 @@ import xjax.numpy as jnp
 from xjax import nn, random
 from xjax.errors import bad
 from xjax.nn import initializers
-from xnn.checks import check_features, check_params, check_shape, type_text
+from xnn.checks import check_entries, check_features, check_shape, type_text
 from xnn.composites import apply_child, init_child
 from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array
 from xnn.graph.normalize import Norm
@@ -125,7 +125,7 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settin
 
     def apply(params, x, adj, *, rng=None, train=None, is_training=None):
         train = _resolve_train(rng, train, is_training)
-        check_params("GCN", params, range(len(convolve)))
+        check_entries("GCN", "params", params, range(len(convolve)))
         _check_kind(adj, sparse)
         x, given = as_features(x), {"adj": as_adjacency(adj, "GCN")}
         for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):

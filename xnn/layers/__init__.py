@@ -19,21 +19,30 @@ from xnn.layers.elementwise import (
     Tanh,
     elementwise,
 )
+from xnn.layers.embed import Attend, Embedding
 from xnn.layers.fan import FanInConcat, FanInSum, FanOut
+from xnn.layers.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 
 __all__ = [
+    "Attend",
+    "BatchNorm",
     "Dense",
     "Dropout",
     "Elu",
+    "Embedding",
     "Exp",
     "FanInConcat",
     "FanInSum",
     "FanOut",
     "Flatten",
     "Gelu",
+    "GroupNorm",
     "Identity",
+    "InstanceNorm",
+    "LayerNorm",
     "LeakyRelu",
     "LogSoftmax",
+    "RMSNorm",
     "Relu",
     "Reshape",
     "Selu",

@@ -7,7 +7,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
-from xnn.checks import check_params
+from xnn.checks import check_entries
 from xnn.combinators import check_count
 from xnn.composites import apply_child, init_child
 from xnn.layer import Layer, Parts, as_layer
@@ -43,7 +43,7 @@ def serial(*layers: Any) -> Layer:
         return in_shape, params
 
     def apply(params, x, *, rng=None, **kwargs):
-        check_params("stax.serial", params, range(n))
+        check_entries("stax.serial", "params", params, range(n))
         for i, (child, layer_params, layer_rng) in enumerate(zip(children, params, split(rng, n), strict=True)):
             x = apply_child(f"stax.serial[{i}]", child, layer_params, x, {}, rng=layer_rng, **kwargs)
         return x
@@ -74,7 +74,7 @@ def parallel(*layers: Any) -> Layer:
         return tuple(shape for shape, _ in pairs), tuple(params for _, params in pairs)
 
     def apply(params, xs, *, rng=None, **kwargs):
-        check_params("stax.parallel", params, range(n))
+        check_entries("stax.parallel", "params", params, range(n))
         xs = list(xs)
         check_count("stax.parallel", n, xs, "inputs")
         rows = zip(children, params, xs, split(rng, n), strict=True)

@@ -1,0 +1,57 @@
+"""Embedding, a row of a table for each integer, and Attend, its transpose."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_features, check_float, check_shape, type_text
+from xnn.layer import Layer, arguments
+
+
+def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
+    """Row x of a table for each integer x.  Shape: integers [...] -> [..., features].
+
+    Integers outside [0, n) give NaN, as they have no row.
+    Args:
+      n: number of rows, the size of the vocabulary.
+      features: length of a row.
+      init: initializer ``(key, shape) -> array``; if None the normal distribution, PyTorch's default.
+    Params: ``{"table": [n, features]}``, those of `Attend`: share them for a tied output layer.
+    """
+    make_table = init or initializers.normal(1.0)
+
+    def init_params(rng, in_shape):
+        return (*in_shape, features), {"table": make_table(rng, (n, features))}
+
+    def apply(params, x, *, rng=None, train=False):
+        x = jnp.asarray(x)
+        if not jnp.issubdtype(x.dtype, np.integer):
+            raise bad("Embedding", "the input must be integers", {"x": type_text(x)},
+                      fix="pass token ids, or x.astype('int32').")
+        return jnp.take(params["table"], x, axis=0, mode="fill", fill_value=np.nan)
+
+    return Layer(init_params, apply, "Embedding", settings=arguments(Embedding, n=n, features=features, init=init))
+
+
+def Attend(n: int, *, init: Callable | None = None) -> Layer:
+    """Products with the rows of a table: the logits of a model whose `Embedding` shares it.
+
+    Shape: [..., features] -> [..., n].
+    Args: n: number of rows; init: as in `Embedding`.
+    Params: ``{"table": [n, features]}``.
+    """
+    make_table = init or initializers.normal(1.0)
+
+    def init_params(rng, in_shape):
+        in_shape = check_shape("Attend", in_shape)
+        return (*in_shape[:-1], n), {"table": make_table(rng, (n, in_shape[-1]))}
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("Attend", x)
+        check_features("Attend", x, params["table"].shape[1])
+        return x @ params["table"].T
+
+    return Layer(init_params, apply, "Attend", settings=arguments(Attend, n=n, init=init))

@@ -1,0 +1,177 @@
+"""Normalisation layers. The features are the last axis; all of them compute in float32 under `with_precision`."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.errors import bad
+from xnn.checks import check_float, check_shape
+from xnn.layer import Layer, StateFns, arguments
+
+
+def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
+    """Zero mean and unit variance over `axis` of each example (Ba et al., 2016).  Shape: any -> the same.
+
+    Args: axis: the axes to normalise over, which have the parameters; scale, bias: False leaves the parameter out.
+    Params: ``{"scale": ones, "bias": zeros}`` of the sizes of `axis`. Defaults are PyTorch's.
+    """
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+
+    def init(rng, in_shape):
+        in_shape = check_shape("LayerNorm", in_shape)
+        sizes = tuple(in_shape[a] for a in sorted(a % len(in_shape) for a in axes))
+        return in_shape, _affine(sizes, scale, bias)
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("LayerNorm", x)
+        centered = x - jnp.mean(x, axes, keepdims=True)
+        variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
+        kept = [a % x.ndim for a in axes]
+        return _scaled(params, centered * lax.rsqrt(variance + epsilon), kept)
+
+    settings = arguments(LayerNorm, axis=axis, epsilon=epsilon, scale=scale, bias=bias)
+    return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32")
+
+
+def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
+    """Each example divided by the root of its mean square over the features (Zhang and Sennrich, 2019).
+
+    Params: ``{"scale": ones [features]}``. epsilon is that of Llama.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("RMSNorm", in_shape)
+        return in_shape, _affine(in_shape[-1:], scale, False)
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("RMSNorm", x)
+        mean_square = jnp.mean(jnp.square(x), -1, keepdims=True)
+        return _scaled(params, x * lax.rsqrt(mean_square + epsilon), [x.ndim - 1])
+
+    settings = arguments(RMSNorm, epsilon=epsilon, scale=scale)
+    return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32")
+
+
+def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
+    """Zero mean and unit variance over the positions and the features of each group (Wu and He, 2018).
+
+    Shape: [n, ..., features] -> the same.
+    Args: groups: number of groups of neighbouring features, a divisor of their number.
+    Params: ``{"scale": ones [features], "bias": zeros [features]}``.
+    Raises: ValueError from `init` if the features do not divide into groups.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("GroupNorm", in_shape, min_rank=2)
+        if in_shape[-1] % groups:
+            raise bad("GroupNorm", "the features do not divide into groups of equal size",
+                      {"in_shape": str(in_shape), "groups": groups}, f"a divisor of {in_shape[-1]}: "
+                      f"GroupNorm({math.gcd(in_shape[-1], groups)}).", ValueError)
+        return in_shape, _affine(in_shape[-1:], scale, bias)
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("GroupNorm", x)
+        return _scaled(params, _by_group(x, groups, epsilon), [x.ndim - 1])
+
+    settings = arguments(GroupNorm, groups=groups, epsilon=epsilon, scale=scale, bias=bias)
+    return Layer(init, apply, "GroupNorm", settings=settings, computes_in="float32")
+
+
+def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = False) -> Layer:
+    """Zero mean and unit variance of each feature over the positions of each example (Ulyanov et al., 2016).
+
+    Shape: [n, ..., features] -> the same, with at least one axis of positions.
+    Params: ``{}`` by default, as in PyTorch; ``{"scale", "bias"}`` [features] on request.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("InstanceNorm", in_shape, min_rank=3)
+        return in_shape, _affine(in_shape[-1:], scale, bias)
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("InstanceNorm", x)
+        return _scaled(params, _by_group(x, x.shape[-1], epsilon), [x.ndim - 1])
+
+    settings = arguments(InstanceNorm, epsilon=epsilon, scale=scale, bias=bias)
+    return Layer(init, apply, "InstanceNorm", settings=settings, computes_in="float32")
+
+
+def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = True, axis_name: str | None = None,
+              scale: bool = True, bias: bool = True) -> Layer:
+    """Zero mean and unit variance of each feature over the batch and its positions (Ioffe and Szegedy, 2015).
+
+    In evaluation the running statistics take the place of the batch's. Shape: [..., features] -> the same.
+
+    Args:
+      momentum: weight of the new batch in the running statistics, PyTorch's convention. Flax's and Keras's ``0.99`` is
+        ``momentum=0.01``.
+      unbiased: whether the running variance has Bessel's correction n / (n - 1), as in PyTorch; the batch itself is
+        normalised without. Flax has none: ``unbiased=False``.
+      axis_name: of a `pmap`, whose devices have one batch together.
+    Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
+    Raises: ValueError in training for one value of each feature, whose variance is unknown.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("BatchNorm", in_shape, min_rank=2)
+        return in_shape, _affine(in_shape[-1:], scale, bias)
+
+    def init_state(in_shape, rng=None):
+        return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
+
+    def apply_with_state(params, state, x, *, rng=None, train=False):
+        x = check_float("BatchNorm", x)
+        mean, var = state["mean"], state["var"]
+        if train:
+            mean, var, n = _batch_moments(x, axis_name)
+            running = var * (n / (n - 1)) if unbiased else var
+            state = {"mean": _moved(state["mean"], mean, momentum), "var": _moved(state["var"], running, momentum)}
+        y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
+        return _scaled(params, y, [x.ndim - 1]), state
+
+    settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
+                         scale=scale, bias=bias)
+    return Layer(init, None, "BatchNorm", settings=settings, state=StateFns(init_state, apply_with_state),
+                 computes_in="float32")
+
+
+def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
+    """(Mean, biased variance, number of values) of each feature; in two passes, since E[x²] - E[x]² cancels."""
+    axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.pmean(v, axis_name)
+    n = math.prod(x.shape[:-1]) * (1 if axis_name is None else lax.axis_size(axis_name))
+    if n < 2:
+        raise bad("BatchNorm", "training needs more than one value of each feature", {"x": str(x.shape)},
+                  fix="train on a larger batch, or use LayerNorm or GroupNorm.", exc=ValueError)
+    mean = over_devices(jnp.mean(x, axes))
+    return mean, over_devices(jnp.mean(jnp.square(x - _along_features(mean, x)), axes)), n
+
+
+def _moved(running: Any, new: Any, momentum: float) -> Any:
+    return (1 - momentum) * running + momentum * new
+
+
+def _by_group(x: Any, groups: int, epsilon: float) -> Any:
+    split = jnp.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
+    axes = (*range(1, x.ndim - 1), x.ndim)                             # positions, and the features of a group
+    centered = split - jnp.mean(split, axes, keepdims=True)
+    variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
+    return jnp.reshape(centered * lax.rsqrt(variance + epsilon), x.shape)
+
+
+def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:
+    return {**({"scale": jnp.ones(sizes)} if scale else {}), **({"bias": jnp.zeros(sizes)} if bias else {})}
+
+
+def _along_features(v: Any, x: Any) -> Any:
+    return jnp.broadcast_to(v, x.shape)
+
+
+def _scaled(params: dict[str, Any], x: Any, axes: Sequence[int]) -> Any:
+    """``scale * x + bias``, with parameters along `axes` of x."""
+    others = [a for a in range(x.ndim) if a not in axes]
+    for name, combine in (("scale", jnp.multiply), ("bias", jnp.add)):
+        if name in params:
+            x = combine(x, jnp.broadcast_to(jnp.expand_dims(params[name], others), x.shape))
+    return x
