@@ -30,8 +30,8 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
     """The layer, or the whole model, in the precision of `policy`.
 
     Each layer without children converts its parameters and inputs to ``policy.compute``, sparse ones included, and
-    computes in that. One that says `computes_in`, such as a norm, computes in that dtype, and converts its result. The
-    state of running statistics is not converted. A policy inside of another one wins.
+    computes in that. One that says `computes_in`, such as a norm, computes in that dtype, and converts its result.
+    Caches are in ``policy.compute``; the state of running statistics is not converted. A policy inside another one wins.
 
     Args:
       policy: a `Policy`, or its `compute` dtype alone.
@@ -69,7 +69,14 @@ def _at_leaves(layer: Layer, policy: Policy) -> Layer:
         return shape, cast_floats(params, policy.params)
 
     compute = layer.computes_in or policy.compute
-    return _wrapped(layer, init, lambda *args: cast_floats(args, compute), policy.compute)
+    made = _wrapped(layer, init, lambda *args: cast_floats(args, compute), policy.compute)
+    if layer.cache is None:
+        return made
+
+    def init_cache(batch, length):
+        return cast_floats(layer.init_cache(batch, length), policy.compute)
+
+    return dataclasses.replace(made, cache=made.cache._replace(init_cache=init_cache))
 
 
 def _inputs_to(dtype: Any) -> Callable:
@@ -93,13 +100,10 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) 
         y, cache = layer.apply_with_cache(params, cache, x, *extra, state=state, **named)
         return cast_floats(y, result_dtype), cache
 
-    def init_cache(batch, length):
-        return cast_floats(layer.init_cache(batch, length), result_dtype)
-
     return dataclasses.replace(
         layer, init=init, apply=None if layer.state else apply,
         state=layer.state and StateFns(layer.init_state, apply_with_state),
-        cache=layer.cache and CacheFns(init_cache, apply_with_cache), has_own_precision=True)
+        cache=layer.cache and CacheFns(layer.init_cache, apply_with_cache), has_own_precision=True)
 
 
 def cast_floats(tree: Any, dtype: Any) -> Any:

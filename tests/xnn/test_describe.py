@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 import xnn
 from tests.xnn.protocol_layers import Centered
 from xjax import lax
-from xnn import GCN, Dense, Relu, describe, parallel, repeat, residual, serial
+from xnn import GCN, Dense, Relu, describe, parallel, repeat, residual, serial, shared, with_shared
 from xnn.cost import Cost, flops
 from xnn.describe import table
 
@@ -92,6 +92,14 @@ def test_costs_need_the_shapes_of_required_inputs():
     assert text.splitlines()[-1].split()[-2:] == ["?", "?"]
     rows = table(GCN(16, 7), (10, 30), adj=(10, 10))
     assert rows[0].cost.flops == 2 * 10 * (30 * 16 + 10 * 16 + 16 * 7 + 10 * 7)
+
+
+def test_shared_weights_count_once():
+    model = with_shared(serial(shared("w", Dense(3)), shared("w", Dense(3))))
+    lines = describe(model, (2, 3)).splitlines()
+    assert [line.split()[-3] for line in lines[1:]] == ["12", "12", "0", "0", "0", "12"]
+    assert lines[2].split()[:2] == ["['w']", "Dense(n_out=3)"] and "those of 'w'" in lines[4]
+    assert lines[-1].split()[-2:] == [str(2 * 2 * 2 * 9), str(2 * 24)]
 
 
 def test_state_has_a_column_where_there_is_one():

@@ -11,6 +11,7 @@ from xjax import random, tree_util
 from xnn import (
     Dense,
     Dropout,
+    Layer,
     Relu,
     Tanh,
     composite,
@@ -252,6 +253,18 @@ def test_children_are_sized_by_what_they_are_given(key):
         model.init(key, (-1, 3))
 
 
+def test_composites_of_integers(key):
+    """A table, indexed by the function itself: `init` takes the dtype of an array or a type."""
+    table = jnp.arange(12.0).reshape(4, 3)
+    model = composite(lambda layers, tokens: layers.head(table[tokens]), "net", head=Dense(2))
+    for spec in (xjax.ShapeDtypeStruct((-1,), "int32"), np.array([1, 2])):
+        shape, params = model.init(key, spec)
+        assert shape[-1] == 2 and model.apply(params, jnp.array([0, 3])).shape == (2, 2)
+    with pytest.raises(TypeError) as caught:
+        model.init(key, (-1,))
+    assert caught.value.__notes__ == ["in the function of net (init for shape (-1,), with 2 for open sizes)"]
+
+
 def test_open_sizes_of_a_composite(key):
     def outer(layers, x):
         left, right = x
@@ -296,6 +309,14 @@ def test_precision_of_a_model(key, x):
     assert "f32[8,4] = sub" in text                                        # Centered computes in float32
     full = model.apply_with_state(params, model.init_state(x.shape), x, train=True)[0]
     np.testing.assert_allclose(y, full, rtol=0.05, atol=0.05)              # of 8 bits, after three roundings
+
+
+def test_precision_of_caches_and_parts(key, x):
+    model = with_precision(serial(Dense(3), Total(3)), "bfloat16")
+    assert tree_util.tree_leaves(model.init_cache(2, 4))[0].dtype == jnp.bfloat16
+    _, params = model.init(key, x.shape)
+    part = model.layers[:1]
+    assert part.apply(params[:1], x).dtype == np.float32 and "bfloat16" in repr(part)
 
 
 def test_an_inner_policy_wins(key, x):
@@ -415,6 +436,23 @@ WRONG = {
     "mixed names": (lambda key: parallel(Relu, a=Relu), TypeError, ["some layers have names and others have not"]),
     "names of inputs": (lambda key: parallel(a=Relu).apply({"a": ()}, {"b": X}), TypeError,
                         ["the inputs have other names than the layers", "'b'"]),
+    "misspelt input of a child": (
+        lambda key: composite(lambda layers, x: layers.a(x, musk=x), "net", a=masked()).apply({"a": ()}, X), TypeError,
+        ["net['a']: masked has no input `musk`", "did you mean 'mask'"]),
+    "input of a child by position": (
+        lambda key: composite(lambda layers, x: layers.a(x, x), "net", a=masked()).apply({"a": ()}, X), TypeError,
+        ["net['a']: further inputs are passed by name", "layers.a(x, name=value)"]),
+    "reserved name": (lambda key: composite(lambda layers, x: x, "net", train=Relu), ValueError,
+                      ["net: a layer cannot have the name 'train'"]),
+    "apply without rng": (lambda key: Layer(Relu.init, lambda params, x: x, "mine"), TypeError,
+                          ["mine: apply does not take `rng`", "rng=None, train=False"]),
+    "init without params": (
+        lambda key: serial(Layer(lambda rng, shape: shape, Relu.apply, "mine")).init(key, (2, 3, 4)), TypeError,
+        ["mine.init: init must return (out_shape, params)"]),
+    "slice of a loop": (lambda key: repeat(serial(Relu, Tanh), 2).layers[:1], IndexError,
+                        ["repeat.layers: a slice would not be the same computation", "repeat(n=2)"]),
+    "dtype of a policy": (lambda key: with_precision(Relu, "int8"), ValueError,
+                          ["with_precision: `compute` is no dtype of floats"]),
     "no such layer": (lambda key: named(body=Relu).layers["bdoy"], LookupError,
                       ["named.layers: no child 'bdoy'", "did you mean 'body'"]),
     "slice of a leaf": (lambda key: Relu.layers[:1], IndexError, ["Relu.layers: it has no children"]),
