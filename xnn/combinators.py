@@ -183,7 +183,7 @@ def repeat(layer: Layer, n: int) -> Layer:
         StateFns(init_state, apply_with_state) if child.state else None,
         CacheFns(init_cache, apply_with_cache) if child.cache else None,
         Parts({None: child}, lambda visit, shape, shapes: visit(None, shape), lambda some: repeat(some[None], n), n),
-        sized_by=child.sized_by)
+        sized_by=child.sized_by, positionwise=child.positionwise)
 
 
 def _stacked(trees: list) -> Any:

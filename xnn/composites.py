@@ -97,7 +97,8 @@ def combine(
     return Layer(init, None if has_state else apply, name, inputs, settings or {},
                  StateFns(init_state, apply_with_state) if has_state else None,
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
-                 Parts(children, walk, rebuild), sized_by=tuple(sized_by))
+                 Parts(children, walk, rebuild), sized_by=tuple(sized_by),
+                 positionwise=all(child.positionwise for child in children.values()))
 
 
 class State:

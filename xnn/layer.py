@@ -83,6 +83,8 @@ class Layer:
       state, cache: the functions of running statistics and of generation; None without.
       parts: children of a composite; None for a layer without.
       computes_in: dtype that the layer computes in whatever the precision of the model, such as "float32" for a norm.
+      positionwise: whether the output at a position of a sequence depends on the input at that position only, so that a
+        layer without a cache can generate; a composite is if all of its children are.
       sized_by: names of the inputs whose shapes `init` takes; None takes them from its signature.
       version: of the form of the parameters; a layer whose form changes raises it by 1, and reads the old ones by
         `upgrade`, ``(params, version) -> params``: see `xnn.params.upgrade`.
@@ -98,6 +100,7 @@ class Layer:
     cache: CacheFns | None = None
     parts: Parts | None = None
     computes_in: Any = None
+    positionwise: bool = False
     sized_by: Any = None
     version: int = 1
     upgrade: Callable[[Params, int], Params] | None = None
@@ -177,7 +180,14 @@ class Layer:
 
     def apply_with_cache(self, params: Params, cache: Any, x: Any, *extra: Any, state: Any = (),
                          **named: Any) -> tuple[Any, Any]:
-        """``(y, new cache)`` for the next positions x of sequences whose earlier ones the cache has; in evaluation."""
+        """``(y, new cache)`` for the next positions x of sequences whose earlier ones the cache has; in evaluation.
+
+        Raises: TypeError for a layer without a cache that combines positions.
+        """
+        if self.cache is None and not self.positionwise:
+            raise bad(self.name, "it has no cache of earlier positions", {"layer": call_text(self)},
+                      fix="use a layer with a cache, or Layer(..., positionwise=True) if the output at each position "
+                          "depends on its own input only.")
         if self.cache:
             return self.cache.apply_with_cache(params, cache, x, *extra, **({"state": state} if self.state else {}),
                                                **named)

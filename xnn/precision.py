@@ -31,7 +31,7 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
 
     Each layer without children converts its parameters and inputs to ``policy.compute``, sparse ones included, and
     computes in that. One that says `computes_in`, such as a norm, computes in that dtype, and converts its result.
-    Caches are in ``policy.compute``; the state of running statistics is not converted. A policy inside another one wins.
+    Caches are in ``policy.compute``; running statistics are not converted. A policy inside another one wins.
 
     Args:
       policy: a `Policy`, or its `compute` dtype alone.

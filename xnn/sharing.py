@@ -45,6 +45,7 @@ def shared(slot: str, layer: Layer) -> Layer:
         return visit(None, in_shape)
 
     return Layer(init, apply, f"shared {slot!r}", (*child.inputs, own), sized_by=child.sized_by,
+                 positionwise=child.positionwise,
                  parts=Parts({None: child}, walk, lambda some: shared(slot, some[None])))
 
 
@@ -90,7 +91,7 @@ def with_shared(layer: Layer) -> Layer:
         cache=body.cache and CacheFns(body.init_cache, apply_with_cache),
         parts=Parts({"body": body}, lambda visit, shape, shapes: visit("body", shape),
                     lambda some: with_shared(some["body"])),
-        sized_by=body.sized_by)
+        sized_by=body.sized_by, positionwise=body.positionwise)
 
 
 def shared_slot(layer: Layer) -> str | None:

@@ -21,7 +21,7 @@ def Centered(momentum=0.25, axis_name=None):
         return x - jnp.broadcast_to(mean, x.shape), {"mean": moved, "steps": state["steps"] + 1}
 
     return Layer(lambda rng, in_shape: (in_shape, ()), None, "Centered", state=StateFns(init_state, apply_with_state),
-                 computes_in="float32")
+                 computes_in="float32", positionwise=True)
 
 
 def Total(n):

@@ -27,7 +27,38 @@ def _softmax(x):
 
 _erf_gelu = np.vectorize(lambda v: 0.5 * v * (1 + math.tanh(0.7978845608 * (v + 0.044715 * v**3))))
 
+def _standard(x, axes, epsilon=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def _group_norm(groups):
+    def value(p, x):
+        split = x.reshape(*x.shape[:-1], groups, -1)
+        y = _standard(split, (*range(1, x.ndim - 1), x.ndim)).reshape(x.shape)
+        return y * p.get("scale", 1) + p.get("bias", 0)
+    return value
+
+
+def _affine_of(layer):
+    """The layer with parameters that are neither 1 nor 0."""
+    def init(rng, in_shape):
+        shape, params = layer.init(rng, in_shape)
+        return shape, tree_util.tree_map(lambda leaf: leaf + random.uniform(rng, leaf.shape), params)
+    return Layer(init, layer.apply, layer.name)
+
+
 LAYERS = {
+    "LayerNorm": Row(_affine_of(xnn.LayerNorm()), (4, 5), lambda p, x: _standard(x, -1) * p["scale"] + p["bias"]),
+    "LayerNorm axes": Row(_affine_of(xnn.LayerNorm((-1, 1), epsilon=0.1)), (2, 3, 2, 5), lambda p, x: (
+        _standard(x, (1, 3), 0.1) * p["scale"][:, None] + p["bias"][:, None])),
+    "LayerNorm plain": Row(xnn.LayerNorm(scale=False, bias=False), (4, 5), lambda p, x: _standard(x, -1)),
+    "RMSNorm": Row(_affine_of(xnn.RMSNorm()), (2, 3, 5), lambda p, x: (
+        x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * p["scale"])),
+    "GroupNorm": Row(_affine_of(xnn.GroupNorm(2)), (3, 4, 2, 6), _group_norm(2)),
+    "GroupNorm rank 2": Row(_affine_of(xnn.GroupNorm(3)), (4, 6), _group_norm(3)),
+    "InstanceNorm": Row(xnn.InstanceNorm(), (3, 4, 2), _group_norm(2)),
+    "InstanceNorm affine": Row(_affine_of(xnn.InstanceNorm(scale=True, bias=True)), (3, 4, 2), _group_norm(2)),
+    "Attend": Row(xnn.Attend(7), (2, 4, 3), lambda p, x: x @ p["table"].T),
     "Dense": Row(Dense(3), (4, 5), lambda p, x: x @ p["w"] + p["b"]),
     "Dense no bias": Row(Dense(3, bias=False), (4, 5), lambda p, x: x @ p["w"]),
     "Dense rank 3": Row(Dense(2), (2, 4, 5), lambda p, x: x @ p["w"] + p["b"]),

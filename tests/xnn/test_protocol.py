@@ -449,6 +449,9 @@ WRONG = {
     "init without params": (
         lambda key: serial(Layer(lambda rng, shape: shape, Relu.apply, "mine")).init(key, (2, 3, 4)), TypeError,
         ["mine.init: init must return (out_shape, params)"]),
+    "no cache": (
+        lambda key: serial(Total(3), xnn.InstanceNorm()).apply_with_cache(((), {}), (jnp.zeros((1, 3)), ()), X[None]),
+        TypeError, ["InstanceNorm: it has no cache of earlier positions", "positionwise=True"]),
     "slice of a loop": (lambda key: repeat(serial(Relu, Tanh), 2).layers[:1], IndexError,
                         ["repeat.layers: a slice would not be the same computation", "repeat(n=2)"]),
     "dtype of a policy": (lambda key: with_precision(Relu, "int8"), ValueError,

@@ -43,4 +43,4 @@ def Dense(
         y = x @ params["w"]
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "Dense", settings=arguments(Dense, n_out=n_out, bias=bias))
+    return Layer(init, apply, "Dense", settings=arguments(Dense, n_out=n_out, bias=bias), positionwise=True)

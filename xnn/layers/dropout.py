@@ -47,7 +47,7 @@ def Dropout(rate: float) -> Layer:
             )
         return keep_some(rng, x, 1.0 - rate)
 
-    return Layer(init, apply, "Dropout", settings={"rate": rate})
+    return Layer(init, apply, "Dropout", settings={"rate": rate}, positionwise=True)
 
 
 def keep_some(rng: Any, x: Any, keep: float) -> Any:

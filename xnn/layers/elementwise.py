@@ -14,7 +14,8 @@ from xjax.errors import bad
 from xnn.layer import Layer
 
 
-def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[str, Any] | None = None) -> Layer:
+def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[str, Any] | None = None,
+              positionwise: bool = True) -> Layer:
     """Layer without parameters from ``fun(x)`` and the map of shapes ``out_shape(in_shape)``."""
 
     def init(rng, in_shape):
@@ -23,7 +24,7 @@ def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[s
     def apply(params, x, *, rng=None, train=False):
         return fun(x)
 
-    return Layer(init, apply, name, settings=settings or {})
+    return Layer(init, apply, name, settings=settings or {}, positionwise=positionwise)
 
 
 def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Layer:
@@ -37,7 +38,7 @@ def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Laye
         return fun(jnp.asarray(x), **settings)
 
     name = name or getattr(fun, "__name__", "elementwise")
-    return stateless(apply_fun, lambda shape: shape, name, settings)
+    return stateless(apply_fun, lambda shape: shape, name, settings, settings.get("axis", -1) == -1)
 
 
 Relu = elementwise(nn.relu, "Relu")
@@ -76,7 +77,7 @@ def Reshape(*sizes: int) -> Layer:
             )
         return (in_shape[0], *out)
 
-    return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes})
+    return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes}, False)
 
 
 def _flat(shape):
@@ -85,4 +86,4 @@ def _flat(shape):
     return (shape[0], math.prod(shape[1:]))
 
 
-Flatten = stateless(lambda x: jnp.reshape(x, _flat(jnp.shape(x))), _flat, "Flatten")
+Flatten = stateless(lambda x: jnp.reshape(x, _flat(jnp.shape(x))), _flat, "Flatten", positionwise=False)

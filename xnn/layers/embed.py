@@ -31,9 +31,11 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
         if not jnp.issubdtype(x.dtype, np.integer):
             raise bad("Embedding", "the input must be integers", {"x": type_text(x)},
                       fix="pass token ids, or x.astype('int32').")
-        return jnp.take(params["table"], x, axis=0, mode="fill", fill_value=np.nan)
+        row = jnp.where(x < 0, n, x)                # outside: a negative one would count from the end
+        return jnp.take(params["table"], row, axis=0, mode="fill", fill_value=np.nan)
 
-    return Layer(init_params, apply, "Embedding", settings=arguments(Embedding, n=n, features=features, init=init))
+    return Layer(init_params, apply, "Embedding", settings=arguments(Embedding, n=n, features=features, init=init),
+                 positionwise=True)
 
 
 def Attend(n: int, *, init: Callable | None = None) -> Layer:
@@ -54,4 +56,4 @@ def Attend(n: int, *, init: Callable | None = None) -> Layer:
         check_features("Attend", x, params["table"].shape[1])
         return x @ params["table"].T
 
-    return Layer(init_params, apply, "Attend", settings=arguments(Attend, n=n, init=init))
+    return Layer(init_params, apply, "Attend", settings=arguments(Attend, n=n, init=init), positionwise=True)

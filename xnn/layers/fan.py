@@ -28,7 +28,7 @@ def FanInConcat(axis: int = -1) -> Layer:
         joined = sum(shape[at] for shape in in_shapes)
         return (*first[:at], joined, *first[at + 1 :])
 
-    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis})
+    return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis}, axis == -1)
 
 
 def _sum_shape(in_shapes):

@@ -32,7 +32,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
         return _scaled(params, centered * lax.rsqrt(variance + epsilon), kept)
 
     settings = arguments(LayerNorm, axis=axis, epsilon=epsilon, scale=scale, bias=bias)
-    return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32")
+    return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32", positionwise=axes == (-1,))
 
 
 def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
@@ -51,7 +51,7 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
         return _scaled(params, x * lax.rsqrt(mean_square + epsilon), [x.ndim - 1])
 
     settings = arguments(RMSNorm, epsilon=epsilon, scale=scale)
-    return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32")
+    return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32", positionwise=True)
 
 
 def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
@@ -134,7 +134,7 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
                          scale=scale, bias=bias)
     return Layer(init, None, "BatchNorm", settings=settings, state=StateFns(init_state, apply_with_state),
-                 computes_in="float32")
+                 computes_in="float32", positionwise=True)
 
 
 def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:

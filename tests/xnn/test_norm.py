@@ -1,0 +1,159 @@
+"""Batch normalisation against a transcription in NumPy, norms under precision policies, embeddings, wrong inputs."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn
+from xjax import tree_util
+from xnn import Attend, BatchNorm, Dense, Embedding, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, serial
+
+
+class NumPyBatchNorm:
+    """What PyTorch documents: biased variance in the batch, unbiased in the running statistics, momentum of the new."""
+
+    def __init__(self, n, momentum=0.1, unbiased=True):
+        self.mean, self.var, self.momentum, self.unbiased = np.zeros(n), np.ones(n), momentum, unbiased
+
+    def train(self, x):
+        axes, n = tuple(range(x.ndim - 1)), x.size // x.shape[-1]
+        mean, var = x.mean(axes), x.var(axes)
+        running = var * n / (n - 1) if self.unbiased else var
+        self.mean += self.momentum * (mean - self.mean)
+        self.var += self.momentum * (running - self.var)
+        return (x - mean) / np.sqrt(var + 1e-5)
+
+    def evaluate(self, x):
+        return (x - self.mean) / np.sqrt(self.var + 1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.01, "unbiased": False}], ids=["PyTorch", "Flax"])
+def test_batch_norm_over_100_steps(options, key, npr):
+    layer, oracle = BatchNorm(**options), NumPyBatchNorm(3, **options)
+    _, params = layer.init(key, (-1, 2, 3))
+    state = layer.init_state((-1, 2, 3))
+    step = xjax.jit(lambda state, x: layer.apply_with_state(params, state, x, train=True))
+    for i in range(100):
+        x = npr.normal(loc=i % 7, scale=1 + i % 3, size=(8, 2, 3))
+        y, state = step(state, x.astype(np.float32))
+        np.testing.assert_allclose(y, oracle.train(x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state["mean"], oracle.mean, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(state["var"], oracle.var, rtol=1e-5)
+    np.testing.assert_allclose(layer.apply(params, jnp.asarray(x, "float32"), state=state), oracle.evaluate(x),
+                               rtol=1e-4, atol=1e-4)
+
+
+def test_batch_norm_does_not_cancel(key, npr):
+    """Two passes: the variance of numbers near 1e4 is exact, where E[x²] - E[x]² has no digit left."""
+    x = (1e4 + npr.normal(size=(64, 2))).astype(np.float32)
+    layer = BatchNorm()
+    y, _ = layer.apply_with_state(layer.init(key, x.shape)[1], layer.init_state(x.shape), x, train=True)
+    np.testing.assert_allclose(y, (x - x.mean(0, dtype=float)) / x.std(0, dtype=float), atol=2e-3)
+
+
+def test_batch_norm_of_all_devices(key, npr):
+    x = jnp.asarray(npr.normal(size=(8, 5, 3)), jnp.float32)
+    _, params = BatchNorm().init(key, x.shape)
+    state = BatchNorm().init_state(x.shape)
+    expected = BatchNorm().apply_with_state(params, state, x, train=True)
+    layer = BatchNorm(axis_name="batch")
+
+    def loss(layer, x):
+        y, moved = layer.apply_with_state(params, state, x, train=True)
+        return jnp.sum(jnp.sin(y) * x), (y, moved)
+
+    gradient = xjax.grad(loss, 1, has_aux=True)(BatchNorm(), x)[0]
+    for n in (1, 2, 4):
+        step = xjax.pmap(xjax.grad(lambda x: loss(layer, x), has_aux=True), axis_name="batch",
+                         devices=xjax.devices()[:n])
+        own, (y, moved) = step(x.reshape(n, 8 // n, 5, 3))
+        np.testing.assert_allclose(y.reshape(x.shape), expected[0], rtol=1e-5, atol=1e-5)
+        for leaf, want in zip(tree_util.tree_leaves(moved), tree_util.tree_leaves(expected[1]), strict=True):
+            np.testing.assert_allclose(leaf, np.broadcast_to(want, leaf.shape), rtol=1e-5)
+        np.testing.assert_allclose(own.reshape(x.shape), gradient, rtol=1e-4, atol=1e-4)
+
+
+NORMS = {"LayerNorm": LayerNorm(), "RMSNorm": RMSNorm(), "GroupNorm": GroupNorm(2), "InstanceNorm": InstanceNorm(),
+         "BatchNorm": BatchNorm()}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_compute_in_float32(name, key, npr):
+    """In half precision only the rounding of input and output is seen: squares of 300 do not overflow float16."""
+    x = jnp.asarray(300 * npr.normal(size=(6, 5, 4)), jnp.float16).astype("float32")
+    _, params = NORMS[name].init(key, x.shape)
+    state = NORMS[name].init_state(x.shape)
+    half = xnn.with_precision(NORMS[name], "float16")
+    for train in (False, True):
+        want = NORMS[name].apply_with_state(params, state, x, train=train)[0]
+        got = half.apply_with_state(params, state, x, train=train)[0]
+        np.testing.assert_allclose(got, want, rtol=2 ** -10, atol=2 ** -10)
+    assert got.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_in_double_precision(name, key, npr):
+    with xjax.enable_x64():
+        x = jnp.asarray(npr.normal(size=(6, 5, 4)))
+        _, params = NORMS[name].init(key, x.shape)
+        y, _ = NORMS[name].apply_with_state(params, NORMS[name].init_state(x.shape), x, train=True)
+    axes = {"LayerNorm": 2, "RMSNorm": 2, "GroupNorm": None, "InstanceNorm": 1, "BatchNorm": (0, 1)}[name]
+    assert y.dtype == np.float64
+    if axes is not None:
+        np.testing.assert_allclose(np.mean(np.square(y), axes), 1, rtol=1e-3)
+
+
+# -- embeddings ---------------------------------------------------------------------------------------------------
+
+
+def test_embedding_takes_rows(key):
+    layer = Embedding(5, 3)
+    ids = jnp.array([[0, 4, 1], [2, 2, 3]])
+    shape, params = layer.init(key, xjax.ShapeDtypeStruct((-1, 3), "int32"))
+    assert shape == (-1, 3, 3) and params["table"].shape == (5, 3)
+    np.testing.assert_array_equal(layer.apply(params, ids), np.asarray(params["table"])[np.asarray(ids)])
+    gradient = xjax.grad(lambda params: layer.apply(params, ids).sum())(params)["table"]
+    np.testing.assert_array_equal(gradient, np.repeat([[1], [1], [2], [1], [1]], 3, 1))
+    outside = layer.apply(params, jnp.array([5, -1, 2]))
+    assert np.isnan(outside[:2]).all() and not np.isnan(outside[2]).any()
+
+
+def test_tied_language_model(key):
+    """Six lines: the output layer multiplies by the embedding's table."""
+    model = xnn.with_shared(serial(
+        xnn.shared("words", Embedding(11, 4)),
+        LayerNorm(),
+        xnn.repeat(xnn.residual(LayerNorm(), Dense(4)), 2),
+        xnn.shared("words", Attend(11))))
+    shape, params = model.init(key, xjax.ShapeDtypeStruct((2, -1), "int32"))
+    assert shape == (2, -1, 11) and list(params["shared"]["words"]) == ["table"]
+    logits = model.apply(params, jnp.array([[1, 2, 3], [4, 5, 6]]))
+    assert logits.shape == (2, 3, 11)
+    gradient = xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum())(params)
+    assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row is in the output
+
+
+X = np.ones((2, 3), np.float32)
+WRONG = {
+    "one value": (lambda key: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
+                  ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
+    "groups": (lambda key: GroupNorm(4).init(key, (2, 6)), ValueError,
+               ["GroupNorm: the features do not divide", "(2, 6)", "GroupNorm(2)"]),
+    "positions": (lambda key: InstanceNorm().init(key, (2, 6)), TypeError, ["InstanceNorm: init needs the shape"]),
+    "integers": (lambda key: LayerNorm().apply({}, np.ones((2, 3), int)), TypeError,
+                 ["LayerNorm: the input must be floating-point", "i32[2,3]", "Embedding"]),
+    "float ids": (lambda key: Embedding(3, 2).apply({"table": X}, X), TypeError,
+                  ["Embedding: the input must be integers", "f32[2,3]"]),
+    "features": (lambda key: Attend(3).apply({"table": X}, X[:, :2]), TypeError,
+                 ["Attend: the weights take 3 features, the input has 2"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_and_how_to_fix_it(name, key):
+    call, exc, fragments = WRONG[name]
+    with pytest.raises(exc) as caught:
+        call(key)
+    for fragment in [*fragments, "fix:"]:
+        assert fragment in str(caught.value)
