@@ -123,7 +123,8 @@ class SlotUses:
     """Where a slot is used, while a model is initialised: its first layer, and the types of its parameters."""
 
     def __init__(self, slot: str):
-        self.slot, self.first = slot, None
+        self.slot = slot
+        self.first: tuple[Layer, Any, dict, Any] | None = None
 
     def add(self, layer: Layer, in_shape: Any, shapes: dict, params: Any) -> None:
         if self.first is None:
@@ -133,13 +134,19 @@ class SlotUses:
                       {self.first[0].name: _types(self.first[3]), layer.name: _types(params)},
                       fix="give the layers the same sizes, or slots of their own.")
 
+    def _use(self) -> tuple[Layer, Any, dict, Any]:
+        if self.first is None:
+            raise bad("shared", f"init applies no layer of the slot {self.slot!r}",
+                      fix="let the walk of the composite visit all of its children.")
+        return self.first
+
     @property
     def types(self) -> Any:
         """The types of the slot's parameters."""
-        return self.first[3]
+        return self._use()[3]
 
     def init(self, rng: Any) -> Any:
-        layer, in_shape, shapes, _ = self.first
+        layer, in_shape, shapes, _ = self._use()
         return init_child(f"shared {self.slot!r}", layer, rng, in_shape, shapes)[1]
 
 
