@@ -130,6 +130,46 @@ def test_policy_sees_into_jitted_functions():
     assert len(forward.outvars) == 3
 
 
+def with_jvp(lib):
+    np_ = lib.numpy
+    f = lib.custom_jvp(lambda w, x: np_.tanh(w @ x))
+    f.defjvp(lambda xs, dxs: (f(*xs), (1 - f(*xs) ** 2) * (dxs[0] @ xs[1] + xs[0] @ dxs[1])))
+    return f
+
+
+def with_vjp(lib):
+    np_ = lib.numpy
+    f = lib.custom_vjp(lambda w, x: np_.tanh(w @ x))
+
+    def forward(w, x):
+        y = np_.tanh(w @ x)
+        return y, (w, x, y)
+
+    def backward(kept, ct):
+        w, x, y = kept
+        return np_.outer(ct * (1 - y ** 2), x), w.T @ (ct * (1 - y ** 2))
+
+    f.defvjp(forward, backward)
+    return f
+
+
+def built_in(lib):
+    return lambda w, x: lib.nn.softplus(lib.nn.relu(w @ x))
+
+
+@pytest.mark.parametrize("rule", [with_jvp, with_vjp, built_in])
+@pytest.mark.parametrize("policy", ["everything_saveable", "nothing_saveable", "dots_saveable"])
+def test_policies_see_through_custom_rules_as_in_jax(policy, rule):
+    """Products, tanh and sin in the program of the gradient: as many are computed again as in JAX."""
+    def operations(lib):
+        f, np_ = rule(lib), lib.numpy
+        chosen = getattr(lib.checkpoint_policies, policy)
+        g = lib.checkpoint(lambda w, x: np_.sin(f(w, np_.sin(f(w, x)))), policy=chosen)
+        text = str(lib.make_jaxpr(lib.grad(lambda w: g(w, X).sum()))(W))
+        return [text.count(operation) for operation in ("dot_general[", "tanh", "sin ")]
+    assert operations(xjax) == operations(jax)
+
+
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def test_static_arguments_trees_and_keywords():
