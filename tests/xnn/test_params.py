@@ -52,7 +52,7 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=[f"{i} {type(p).__name__}" for i, p in enumerate(PATTERNS)])
 def test_what_a_pattern_selects(pattern):
     weights = tree()
     expected = PATTERNS[pattern]
