@@ -12,7 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
 from xnn.checks import counted
-from xnn.composites import check_kept, combine, extra_values, init_child
+from xnn.composites import check_kept, combine, dict_of, extra_values, init_child
 from xnn.inputs import bind
 from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path
 from xnn.rng import fold_in
@@ -38,12 +38,7 @@ def named(**layers: Layer) -> Layer:
     Params: ``{"body": ..., "head": ...}``. The layers run in the order in which they are written.
     """
     children = {key: as_layer(layer, f"named[{key!r}]") for key, layer in layers.items()}
-    return _chain("named", children, _dict_of(layers), lambda some: named(**some))
-
-
-def _dict_of(keys: Any) -> Any:
-    keys = tuple(keys)
-    return lambda entries: dict(zip(keys, entries, strict=True))
+    return _chain("named", children, dict_of(layers), lambda some: named(**some))
 
 
 def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Any) -> Layer:
@@ -72,9 +67,7 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     Raises: TypeError if the number of inputs or shapes is not that of the layers, or only some of
     them have names.
     """
-    if layers and by_name:
-        raise bad("parallel", "some layers have names and others have not", {"names": ", ".join(by_name)},
-                  fix="give all of them a name, or none.")
+    _check_names("parallel", layers, by_name)
     by_key = by_name or dict(enumerate(layers))
     children = {key: as_layer(layer, f"parallel[{key!r}]") for key, layer in by_key.items()}
     keys = tuple(children)
@@ -90,7 +83,7 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     def rebuild(some):
         return parallel(**some) if by_name else parallel(*some.values())
 
-    return combine("parallel", children, walk, forward, _dict_of(keys) if by_name else tuple, rebuild=rebuild)
+    return combine("parallel", children, walk, forward, dict_of(keys) if by_name else tuple, rebuild=rebuild)
 
 
 def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
@@ -109,9 +102,7 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
     Params: those of the one layer, of ``serial(*layers)`` if there are several, or of ``named(**by_name)``.
     Raises: TypeError from `init` if f changes the shape, or if some layers have names and others have not.
     """
-    if layers and by_name:
-        raise bad("residual", "some layers have names and others have not", {"names": ", ".join(by_name)},
-                  fix="give all of them a name, or none.")
+    _check_names("residual", layers, by_name)
     body = named(**by_name) if by_name else as_layer(layers[0], "residual") if len(layers) == 1 else serial(*layers)
 
     def walk(visit, in_shape, shapes):
@@ -120,6 +111,12 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
 
     return combine("residual", {None: body}, walk, lambda call, x, values: x + call(None, x), only,
                    rebuild=lambda some: residual(some[None]))
+
+
+def _check_names(caller: str, layers: Sequence[Layer], by_name: Mapping[str, Layer]) -> None:
+    if layers and by_name:
+        raise bad(caller, "some layers have names and others have not", {"names": ", ".join(by_name)},
+                  fix="give all of them a name, or none.")
 
 
 def only(entries: list) -> Any:

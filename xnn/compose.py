@@ -1,6 +1,5 @@
 """`composite`: a layer written as a function that calls other layers."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +9,8 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
-from xnn.composites import combine
-from xnn.inputs import Input, IntegerShape, is_shape, is_slot, joined
+from xnn.composites import combine, dict_of
+from xnn.inputs import Input, IntegerShape, inputs_of, is_shape, is_slot, joined, map_shapes
 from xnn.layer import Layer, as_layer, out_shape
 
 
@@ -54,7 +53,7 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
         raise bad(name, f"a layer cannot have the name {reserved[0]!r}: layers.{reserved[0]} is something else",
                   fix="choose another name.", exc=ValueError)
     children = {key: as_layer(layer, f"{name}[{key!r}]") for key, layer in layers.items()}
-    own = _inputs(fun)
+    own = inputs_of(fun)
     slots = [one for one in joined(name, [child.inputs for child in children.values()]) if is_slot(one.name)]
 
     def walk(visit, in_shape, shapes):
@@ -71,19 +70,11 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
         call.values = {key: value for key, value in values.items() if is_slot(key)}
         return fun(_Bound(name, call, call.rng, call.train), x, **{one.name: values[one.name] for one in own})
 
-    def pack(entries):
-        return dict(zip(children, entries, strict=True))
-
     def rebuild(some):
         return composite(fun, name, settings, **some)
 
-    return combine(name, children, walk, forward, pack, rebuild=rebuild, inputs=(*own, *slots), settings=settings,
-                   sized_by=[one.name for one in own])
-
-
-def _inputs(fun: Callable) -> tuple[Input, ...]:
-    parameters = list(inspect.signature(fun).parameters.values())[2:]
-    return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "") for p in parameters)
+    return combine(name, children, walk, forward, dict_of(children), rebuild=rebuild, inputs=(*own, *slots),
+                   settings=settings, sized_by=[one.name for one in own])
 
 
 class _Bound:
@@ -100,12 +91,14 @@ class _Bound:
             hint = did_you_mean(key, self._call.children)
             raise bad(self._name, f"there is no layer {key!r}", {"layers": ", ".join(self._call.children)},
                       fix=hint or "call one of them, or pass it to composite by this name.", exc=AttributeError)
+
         def apply_layer(x: Any, *extra: Any, **inputs: Any) -> Any:
             if extra:
                 raise bad(f"{self._name}[{key!r}]", "further inputs are passed by name",
                           {"by position": len(extra), "inputs": ", ".join(self._call.children[key].extra_inputs)},
                           fix=f"layers.{key}(x, name=value).")
             return self._call(key, x, **inputs)
+
         return apply_layer
 
 
@@ -128,7 +121,7 @@ class _ShapeCalls:
         self.in_shapes.setdefault(key, (shape, sizes))
         leaves = tree_util.tree_leaves(x)
         dtype = next((leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, np.inexact)), np.float32)
-        return _map_shapes(lambda s: jnp.zeros(s, dtype), out_shape(child, shape, **sizes))
+        return map_shapes(lambda s: jnp.zeros(s, dtype), out_shape(child, shape, **sizes))
 
 
 class InputOfUnknownShape:
@@ -156,7 +149,7 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
 
     def probe(size: int) -> tuple[dict[str, Any], Any]:
         def closed(shape):
-            return _map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s], _dtype(s)), shape)
+            return map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s], _dtype(s)), shape)
 
         def run():
             values = {one.name: closed(shapes[one.name]) if one.name in shapes else
@@ -193,12 +186,3 @@ def _opened(one: Any, other: Any) -> Any:
     if isinstance(one, dict):
         return {key: _opened(one[key], other[key]) for key in one}
     return tuple(_opened(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _map_shapes(f: Callable, shape: Any) -> Any:
-    """`f` of each shape in a tree whose leaves are shapes."""
-    if is_shape(shape):
-        return f(shape)
-    if isinstance(shape, dict):
-        return {key: _map_shapes(f, part) for key, part in shape.items()}
-    return tuple(_map_shapes(f, part) for part in shape)

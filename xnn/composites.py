@@ -5,7 +5,7 @@ values. `combine` makes of them `init` and `apply`, and the functions of state a
 child has these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xjax.errors import bad, did_you_mean
@@ -158,6 +158,12 @@ class Calls:
         rng = fold_in(self.rng, list(self.children).index(key))
         count, self.counts[key] = self.counts[key], self.counts[key] + 1
         return fold_in(rng, count) if count else rng
+
+
+def dict_of(keys: Iterable[Any]) -> Pack:
+    """The `pack` of a composite whose parameters are a dict."""
+    keys = tuple(keys)
+    return lambda entries: dict(zip(keys, entries, strict=True))
 
 
 def place(name: str, key: Any) -> str:

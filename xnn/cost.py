@@ -9,7 +9,8 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
-from xnn.inputs import is_shape, is_slot
+from xnn.composites import taken_by
+from xnn.inputs import is_slot, map_shapes
 from xnn.layer import Layer, init_types
 from xnn.sharing import SlotUses
 
@@ -44,7 +45,7 @@ def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
 
 
 def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) -> Any:
-    taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
+    taken = taken_by(layer, shapes)
     uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
     params = init_types(layer, in_shape, **taken, **uses)[1]
     extra = {name: _zeros(shape, np.float32) for name, shape in shapes.items() if name in layer.extra_inputs}
@@ -63,20 +64,12 @@ def _values(types: Any) -> Any:
 
 
 def closed(shape: Any) -> Any:
-    """The shape with 1 for each open size."""
-    if is_shape(shape):
-        return tuple(1 if n < 0 else n for n in shape)
-    if isinstance(shape, Mapping):
-        return {key: closed(part) for key, part in shape.items()}
-    return tuple(closed(part) for part in shape)
+    """The shape, or tree of shapes, with 1 for each open size."""
+    return map_shapes(lambda one: tuple(1 if n < 0 else n for n in one), shape)
 
 
 def _zeros(shape: Any, dtype: Any) -> Any:
-    if is_shape(shape):
-        return jnp.zeros(closed(shape), dtype)
-    if isinstance(shape, Mapping):
-        return {key: _zeros(part, dtype) for key, part in shape.items()}
-    return tuple(_zeros(part, dtype) for part in shape)
+    return map_shapes(lambda one: jnp.zeros(one, dtype), closed(shape))
 
 
 def flops(program: Any) -> int:

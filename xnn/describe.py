@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import xjax
 from xjax import random, tree_util
 from xnn.checks import type_text
+from xnn.composites import taken_by
 from xnn.cost import Cost, closed, cost_of
 from xnn.layer import Layer, call_text, init_types
 from xnn.sharing import shared_slot, slots_of
@@ -69,7 +70,7 @@ def table(layer: Layer, in_shape: Any, **shapes: Any) -> list[Row]:
 
 def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, shapes: Mapping[str, Any]) -> Row:
     """Append the rows of a layer and its children."""
-    taken = {name: shape for name, shape in shapes.items() if name in layer.sized_by}
+    taken = taken_by(layer, shapes)
     out_shape, params = init_types(layer, in_shape, **taken)
     state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0), **taken))
     slot = shared_slot(layer)

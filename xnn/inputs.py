@@ -140,6 +140,15 @@ def is_shape(spec: Any) -> bool:
     return isinstance(spec, tuple) and not any(isinstance(part, tuple | dict) for part in spec)
 
 
+def map_shapes(f: Callable, shape: Any) -> Any:
+    """`f` of each shape in a tree whose leaves are shapes."""
+    if is_shape(shape):
+        return f(shape)
+    if isinstance(shape, Mapping):
+        return {key: map_shapes(f, part) for key, part in shape.items()}
+    return tuple(map_shapes(f, part) for part in shape)
+
+
 # -- shared weights are passed as inputs -----------------------------------------------------------------------------
 
 _SLOT = "shared:"

@@ -26,10 +26,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("LayerNorm", x)
-        centered = x - jnp.mean(x, axes, keepdims=True)
-        variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
-        kept = [a % x.ndim for a in axes]
-        return _scaled(params, centered * lax.rsqrt(variance + epsilon), kept)
+        return _scaled(params, _standardized(x, axes, epsilon), [a % x.ndim for a in axes])
 
     settings = arguments(LayerNorm, axis=axis, epsilon=epsilon, scale=scale, bias=bias)
     return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32", positionwise=axes == (-1,))
@@ -155,9 +152,14 @@ def _moved(running: Any, new: Any, momentum: float) -> Any:
 def _by_group(x: Any, groups: int, epsilon: float) -> Any:
     split = jnp.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)                             # positions, and the features of a group
-    centered = split - jnp.mean(split, axes, keepdims=True)
+    return jnp.reshape(_standardized(split, axes, epsilon), x.shape)
+
+
+def _standardized(x: Any, axes: Sequence[int], epsilon: float) -> Any:
+    """Zero mean and unit variance over `axes`, in two passes."""
+    centered = x - jnp.mean(x, axes, keepdims=True)
     variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
-    return jnp.reshape(centered * lax.rsqrt(variance + epsilon), x.shape)
+    return centered * lax.rsqrt(variance + epsilon)
 
 
 def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:

@@ -74,6 +74,7 @@ def cast(params: Params, dtype: Any, pattern: Pattern = "**") -> Params:
     if not jnp.issubdtype(dtype, jnp.floating):
         raise bad("params.cast", "dtype is not a floating-point dtype", {"dtype": repr(dtype)},
                   "pass jnp.bfloat16, jnp.float32, ...; complex leaves take the complex dtype of that precision.")
+
     def converted(leaf):
         return in_precision(jnp.asarray(leaf) if jnp.issubdtype(dtype_of(leaf), jnp.inexact) else leaf, dtype)
 
