@@ -27,9 +27,9 @@ def check_entries(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> Non
         )
 
 
-def counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: "1 layer", "2 layers"."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"
 
 
 def check_features(caller: str, x: Any, n_in: int) -> None:
@@ -44,13 +44,53 @@ def check_features(caller: str, x: Any, n_in: int) -> None:
         )
 
 
-def check_float(caller: str, x: Any) -> Any:
-    """x as an array of floats. Raises: TypeError for integers, bools and complex numbers."""
+def check_float(caller: str, x: Any, min_rank: int = 1) -> Any:
+    """x as an array of floats. Raises: TypeError for integers, bools, complex numbers, and too few axes."""
     x = jnp.asarray(x)
     if not jnp.issubdtype(x.dtype, np.floating):
         raise bad(caller, "the input must be floating-point numbers", {"x": type_text(x)},
                   fix="convert it: x.astype('float32'); token ids go through an Embedding.")
+    if x.ndim < min_rank:
+        raise bad(caller, f"the input must have at least {counted(min_rank, 'axis', 'axes')}, the last one of features",
+                  {"x": type_text(x)}, fix="pass a batch: x[None] is one of one example.")
     return x
+
+
+def check_params(caller: str, params: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
+    """Raises: TypeError unless params is a dict of arrays of these names and shapes, which the input x needs.
+
+    A shape of None stands for a parameter that the layer does not have.
+    """
+    _check_arrays(caller, "params", params, x, shapes)
+
+
+def check_state(caller: str, state: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
+    """As `check_params`, of the state."""
+    _check_arrays(caller, "state", state, x, shapes)
+
+
+def _check_arrays(caller: str, what: str, tree: Any, x: Any, shapes: Mapping[str, tuple[int, ...] | None]) -> None:
+    expected = {name: shape for name, shape in shapes.items() if shape is not None}
+    maker = {"params": "init", "state": "init_state"}[what]
+    if not isinstance(tree, Mapping) or set(tree) != set(expected):
+        raise bad(caller, f"the {what} {'are not those' if what == 'params' else 'is not that'} of this layer",
+                  {what: _arrays_text(tree), "expected": _shapes_text(expected)},
+                  fix=f"pass the {what} that this layer's own {maker} returned.")
+    for name, shape in expected.items():
+        if np.shape(tree[name]) != shape:
+            raise bad(caller, f"{what}[{name!r}] has another shape than the input needs",
+                      {"x": type_text(x), name: type_text(tree[name]), "expected": _shapes_text({name: shape})},
+                      fix=f"pass {what} that {maker} made for this input shape, or an input of the shape they are for.")
+
+
+def _arrays_text(tree: Any) -> str:
+    if isinstance(tree, Mapping):
+        return ", ".join(f"{name} {type_text(value)}" for name, value in tree.items()) or "an empty dict"
+    return type_text(tree)
+
+
+def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} [{','.join(map(str, shape))}]" for name, shape in shapes.items()) or "an empty dict"
 
 
 def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:

@@ -284,7 +284,7 @@ class Layers(Sequence):
         hint = did_you_mean(key, [k for k in self._children if isinstance(k, str)]) if isinstance(key, str) else None
         raise bad(f"{self._layer.name}.layers", f"no child {key!r}",
                   {"children": ", ".join(map(repr, self._children)) or "none"}, fix=hint or "pass one of them.",
-                  exc=LookupError)
+                  exc=IndexError if isinstance(key, int) else LookupError)
 
     def __repr__(self) -> str:
         return "\n".join(f"[{key!r}] {child!r}" for key, child in self._children.items())

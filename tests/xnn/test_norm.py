@@ -6,7 +6,6 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.wrong import assert_refused
 from xjax import tree_util
 from xnn import Attend, BatchNorm, Dense, Embedding, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, serial
 
@@ -133,24 +132,3 @@ def test_tied_language_model(key):
     assert logits.shape == (2, 3, 11)
     gradient = xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum())(params)
     assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row is in the output
-
-
-X = np.ones((2, 3), np.float32)
-WRONG = {
-    "one value": (lambda key: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
-                  ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
-    "groups": (lambda key: GroupNorm(4).init(key, (2, 6)), ValueError,
-               ["GroupNorm: the features do not divide", "(2, 6)", "GroupNorm(2)"]),
-    "positions": (lambda key: InstanceNorm().init(key, (2, 6)), TypeError, ["InstanceNorm: init needs the shape"]),
-    "integers": (lambda key: LayerNorm().apply({}, np.ones((2, 3), int)), TypeError,
-                 ["LayerNorm: the input must be floating-point", "i32[2,3]", "Embedding"]),
-    "float ids": (lambda key: Embedding(3, 2).apply({"table": X}, X), TypeError,
-                  ["Embedding: the input must be integers", "f32[2,3]"]),
-    "features": (lambda key: Attend(3).apply({"table": X}, X[:, :2]), TypeError,
-                 ["Attend: the weights take 3 features, the input has 2"]),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_errors_say_what_and_how_to_fix_it(name, key):
-    assert_refused(WRONG[name], key)

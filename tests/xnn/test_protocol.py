@@ -365,6 +365,7 @@ def test_remat_keeps_inputs_only(key, x):
 def test_parts_by_position_slice_and_path(key, x):
     model = serial(named(encoder=serial(Dense(4), Relu), head=Dense(2)), residual(Dense(2), Tanh))
     assert model.layers[0] is model.layers["0"] and len(model.layers) == 2
+    assert list(model.layers) == [model.layers[0], model.layers[1]]
     assert model.layers["0/encoder/1"] is Relu and model.layers[-1] is model.layers[1]
     assert model.layers["1/1"] is Tanh                                     # through residual
     assert model.layers[0].layers.keys() == ("encoder", "head")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import xjax.numpy as jnp
 from xjax import random
 from xjax.nn import initializers
-from xnn.checks import check_features, check_shape
+from xnn.checks import check_float, check_params, check_shape
 from xnn.layer import Layer, arguments
 from xnn.sparse import CSR
 
@@ -38,8 +38,8 @@ def Dense(
         return (*in_shape[:-1], n_out), params
 
     def apply(params, x, *, rng=None, train=False):
-        x = x if isinstance(x, CSR) else jnp.asarray(x)
-        check_features("Dense", x, params["w"].shape[0])
+        x = x if isinstance(x, CSR) else check_float("Dense", x)
+        check_params("Dense", params, x, w=(x.shape[-1], n_out), b=(n_out,) if bias else None)
         y = x @ params["w"]
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 

@@ -7,7 +7,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
-from xnn.checks import check_features, check_float, check_shape, type_text
+from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import Layer, arguments
 
 
@@ -31,6 +31,7 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
         if not jnp.issubdtype(x.dtype, np.integer):
             raise bad("Embedding", "the input must be integers", {"x": type_text(x)},
                       fix="pass token ids, or x.astype('int32').")
+        check_params("Embedding", params, x, table=(n, features))
         row = jnp.where(x < 0, n, x)                # outside: a negative one would count from the end
         return jnp.take(params["table"], row, axis=0, mode="fill", fill_value=np.nan)
 
@@ -53,7 +54,7 @@ def Attend(n: int, *, init: Callable | None = None) -> Layer:
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("Attend", x)
-        check_features("Attend", x, params["table"].shape[1])
+        check_params("Attend", params, x, table=(n, x.shape[-1]))
         return x @ params["table"].T
 
     return Layer(init_params, apply, "Attend", settings=arguments(Attend, n=n, init=init), positionwise=True)

@@ -7,7 +7,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
-from xnn.checks import check_float, check_shape
+from xnn.checks import check_float, check_params, check_shape, check_state
 from xnn.layer import Layer, StateFns, arguments
 
 
@@ -26,7 +26,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("LayerNorm", x)
-        return _scaled(params, _standardized(x, axes, epsilon), [a % x.ndim for a in axes])
+        return _scaled("LayerNorm", params, _standardized(x, axes, epsilon), axes, scale, bias)
 
     settings = arguments(LayerNorm, axis=axis, epsilon=epsilon, scale=scale, bias=bias)
     return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32", positionwise=axes == (-1,))
@@ -43,9 +43,9 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
         return in_shape, _affine(in_shape[-1:], scale, False)
 
     def apply(params, x, *, rng=None, train=False):
-        x = check_float("RMSNorm", x)
+        x = check_float("RMSNorm", x, 1)
         mean_square = jnp.mean(jnp.square(x), -1, keepdims=True)
-        return _scaled(params, x * lax.rsqrt(mean_square + epsilon), [x.ndim - 1])
+        return _scaled("RMSNorm", params, x * lax.rsqrt(mean_square + epsilon), (-1,), scale, False)
 
     settings = arguments(RMSNorm, epsilon=epsilon, scale=scale)
     return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32", positionwise=True)
@@ -69,8 +69,8 @@ def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bi
         return in_shape, _affine(in_shape[-1:], scale, bias)
 
     def apply(params, x, *, rng=None, train=False):
-        x = check_float("GroupNorm", x)
-        return _scaled(params, _by_group(x, groups, epsilon), [x.ndim - 1])
+        x = check_float("GroupNorm", x, 2)
+        return _scaled("GroupNorm", params, _by_group(x, groups, epsilon), (-1,), scale, bias)
 
     settings = arguments(GroupNorm, groups=groups, epsilon=epsilon, scale=scale, bias=bias)
     return Layer(init, apply, "GroupNorm", settings=settings, computes_in="float32")
@@ -88,8 +88,8 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
         return in_shape, _affine(in_shape[-1:], scale, bias)
 
     def apply(params, x, *, rng=None, train=False):
-        x = check_float("InstanceNorm", x)
-        return _scaled(params, _by_group(x, x.shape[-1], epsilon), [x.ndim - 1])
+        x = check_float("InstanceNorm", x, 3)
+        return _scaled("InstanceNorm", params, _by_group(x, x.shape[-1], epsilon), (-1,), scale, bias)
 
     settings = arguments(InstanceNorm, epsilon=epsilon, scale=scale, bias=bias)
     return Layer(init, apply, "InstanceNorm", settings=settings, computes_in="float32")
@@ -119,14 +119,15 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
 
     def apply_with_state(params, state, x, *, rng=None, train=False):
-        x = check_float("BatchNorm", x)
+        x = check_float("BatchNorm", x, 2)
+        check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
         mean, var = state["mean"], state["var"]
         if train:
             mean, var, n = _batch_moments(x, axis_name)
             running = var * (n / (n - 1)) if unbiased else var
             state = {"mean": _moved(state["mean"], mean, momentum), "var": _moved(state["var"], running, momentum)}
         y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
-        return _scaled(params, y, [x.ndim - 1]), state
+        return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
                          scale=scale, bias=bias)
@@ -170,9 +171,11 @@ def _along_features(v: Any, x: Any) -> Any:
     return jnp.broadcast_to(v, x.shape)
 
 
-def _scaled(params: dict[str, Any], x: Any, axes: Sequence[int]) -> Any:
+def _scaled(caller: str, params: Any, x: Any, axes: Sequence[int], scale: bool, bias: bool) -> Any:
     """``scale * x + bias``, with parameters along `axes` of x."""
-    others = [a for a in range(x.ndim) if a not in axes]
+    axes = sorted(a % x.ndim for a in axes)
+    sizes, others = tuple(x.shape[a] for a in axes), [a for a in range(x.ndim) if a not in axes]
+    check_params(caller, params, x, scale=sizes if scale else None, bias=sizes if bias else None)
     for name, combine in (("scale", jnp.multiply), ("bias", jnp.add)):
         if name in params:
             x = combine(x, jnp.broadcast_to(jnp.expand_dims(params[name], others), x.shape))

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.initializers import glorot_normal, normal
 from xnn import layers
@@ -30,6 +31,8 @@ def Dense(out_dim: int, W_init: Callable | None = None, b_init: Callable | None 
 
     def apply(params, x, **kwargs):
         W, b = params
+        if jnp.result_type(x).kind in "iub":
+            x = jnp.asarray(x, W.dtype)                        # stax takes masks and counts too
         return affine.apply({"w": W, "b": b}, x)
 
     return Layer(init, apply, "Dense")

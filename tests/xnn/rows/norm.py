@@ -1,0 +1,65 @@
+"""Rows of normalisation layers."""
+
+import numpy as np
+
+from tests.xnn.rows.row import Row
+from xnn import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+
+X = np.ones((2, 3), np.float32)
+
+
+def standard(x, axes, epsilon=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def _affine(p, y):
+    return y * p.get("scale", 1) + p.get("bias", 0)
+
+
+def _layer_norm(p, x):
+    return _affine(p, standard(x, -1))
+
+
+def _group_norm(groups):
+    def value(p, x):
+        split = x.reshape(*x.shape[:-1], groups, -1)
+        return _affine(p, standard(split, (*range(1, x.ndim - 1), x.ndim)).reshape(x.shape))
+    return value
+
+
+def _batch_norm(p, x):
+    return _affine(p, standard(x, tuple(range(x.ndim - 1))))
+
+
+ROWS = {
+    "LayerNorm": Row(LayerNorm(), (4, 5), _layer_norm),
+    "LayerNorm, axes": Row(LayerNorm((-1, 1), epsilon=0.1), (2, 3, 2, 5), lambda p, x: (
+        standard(x, (1, 3), 0.1) * p["scale"][:, None] + p["bias"][:, None])),
+    "LayerNorm, plain": Row(LayerNorm(scale=False, bias=False), (4, 5), _layer_norm),
+    "RMSNorm": Row(RMSNorm(), (2, 3, 5), lambda p, x: (
+        x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * p["scale"])),
+    "GroupNorm": Row(GroupNorm(2), (2, 4, 2, 6), _group_norm(2)),
+    "GroupNorm, rank 2": Row(GroupNorm(3), (4, 6), _group_norm(3)),
+    "InstanceNorm": Row(InstanceNorm(), (2, 4, 2), _group_norm(2)),
+    "InstanceNorm, affine": Row(InstanceNorm(scale=True, bias=True), (2, 4, 2), _group_norm(2)),
+    "BatchNorm": Row(BatchNorm(), (4, 3), _batch_norm, by_example=False),
+    "BatchNorm, images": Row(BatchNorm(scale=False), (2, 3, 4, 2), _batch_norm, by_example=False),
+}
+WRONG = {
+    "BatchNorm, one value": (
+        lambda key: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
+        ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
+    "BatchNorm, state": (
+        lambda key: BatchNorm().apply({}, X, state=BatchNorm().init_state((1, 4))), TypeError,
+        ["BatchNorm: state['mean'] has another shape", "f32[2,3]", "f32[4]", "mean [3]", "init_state"]),
+    "BatchNorm, no state": (lambda key: BatchNorm().apply({}, X), TypeError, ["BatchNorm", "running statistics"]),
+    "GroupNorm, groups": (lambda key: GroupNorm(4).init(key, (2, 6)), ValueError,
+                          ["GroupNorm: the features do not divide", "(2, 6)", "GroupNorm(2)"]),
+    "InstanceNorm, positions": (lambda key: InstanceNorm().init(key, (2, 6)), TypeError,
+                                ["InstanceNorm: init needs the shape"]),
+    "InstanceNorm, rank": (lambda key: InstanceNorm().apply({}, X), TypeError, ["InstanceNorm", "3 axes", "f32[2,3]"]),
+    "LayerNorm, integers": (lambda key: LayerNorm().apply({}, np.ones((2, 3), int)), TypeError,
+                            ["LayerNorm: the input must be floating-point", "i32[2,3]", "Embedding"]),
+    "RMSNorm, features": (lambda key: RMSNorm().apply({"scale": X[0, :2]}, X), TypeError,
+                          ["RMSNorm: params['scale'] has another shape", "f32[2]", "scale [3]"]),
+}

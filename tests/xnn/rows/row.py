@@ -1,0 +1,79 @@
+"""`Row`: a layer with an input and its value in NumPy."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import random, tree_util
+from xnn import Layer
+
+
+class Row(NamedTuple):
+    """
+    Attributes:
+      layer: the layer.
+      shape: of its input x, the batch first; sizes small, and 2 for the batch or a multiple, for two devices.
+      value: ``(params, x, **extra) -> y`` of NumPy arrays: the output in evaluation. With state: in training, from the
+        state that `init_state` gives.
+      extra: further inputs by name, `Generator -> array`. Each has the batch first.
+      below: x has integers in [0, below) in place of floats.
+      by_example: whether each example of the batch is computed by itself.
+      random: whether training draws random numbers.
+      grows: multiplies the tolerances, for long sums and recurrences.
+    """
+
+    layer: Layer
+    shape: tuple[int, ...]
+    value: Callable[..., Any]
+    extra: Mapping[str, Callable[[np.random.Generator], Any]] = {}
+    below: int | None = None
+    by_example: bool = True
+    random: bool = False
+    grows: float = 1.0
+
+
+def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[str, Any]]:
+    """(x, further inputs): normal numbers away from 0, where activations have corners; `batch` times as many rows."""
+    npr = np.random.default_rng(3)
+    shape = (batch * row.shape[0], *row.shape[1:])
+    if row.below is not None:
+        x = npr.integers(0, row.below, shape).astype(np.int32)
+    else:
+        x = npr.normal(size=shape)
+        x = (x + 0.1 * np.sign(x)).astype(dtype)
+    parts = [{name: make(npr) for name, make in row.extra.items()} for _ in range(batch)]
+    extra = {name: np.concatenate([part[name] for part in parts]) for name in row.extra}
+    return x, {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in extra.items()}
+
+
+def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
+    """Parameters with something added: none is 0 or 1, as scales and biases are at first."""
+    x, extra = draw(row)
+    _, params = row.layer.init(random.key(seed), x, **{name: value for name, value in extra.items()})
+    leaves, tree = tree_util.tree_flatten(params)
+    keys = random.split(random.key(seed + 1), max(len(leaves), 1))
+    moved = [leaf + 0.3 * random.uniform(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=False)]
+    return tree_util.tree_unflatten(tree, [jnp.asarray(leaf, dtype) for leaf in moved])
+
+
+def make_state(row: Row, dtype: Any = np.float32) -> Any:
+    """The first state, its floats of this dtype."""
+    x, extra = draw(row)
+    return tree_util.tree_map(lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, np.floating) else leaf,
+                              row.layer.init_state(x.shape))
+
+
+def run(row: Row, params: Any, x: Any, extra: Mapping[str, Any], *, rng: Any = None, train: bool = False) -> Any:
+    """The output; of a layer with state that of a step of training."""
+    if row.layer.state:
+        dtype = next((leaf.dtype for leaf in tree_util.tree_leaves(params)), x.dtype)
+        return row.layer.apply_with_state(params, make_state(row, dtype), x, **extra, rng=rng, train=True)[0]
+    return row.layer.apply(params, x, **extra, rng=rng, train=train)
+
+
+def wide() -> Any:
+    """A context in which 64-bit floats are on."""
+    return xjax.enable_x64(True)

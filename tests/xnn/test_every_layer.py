@@ -1,0 +1,213 @@
+"""Every layer by table (`tests/xnn/rows`): shapes, values, gradients, transforms, devices, dtypes, training, errors."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn
+from tests.xnn.rows import FAMILIES, ROWS, WRONG
+from tests.xnn.rows.row import draw, make_params, make_state, run, wide
+from tests.xnn.wrong import assert_refused
+from xjax import random, tree_util
+
+VARIANTS = [name for name in ROWS if "," in name]
+
+
+def rows(slow_variants=True):
+    mark = [pytest.mark.slow] if slow_variants else []
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=mark * (name in VARIANTS)) for name in ROWS])
+
+
+def assert_near(got, want, dtype, grows=1.0):
+    """Within some 100 units in the last place of numbers of size 1, each layer being a short sum of such."""
+    tol = grows * 100 * float(jnp.finfo(dtype).eps)
+    got, want = tree_util.tree_leaves(got), tree_util.tree_leaves(want)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
+
+
+@rows(slow_variants=False)
+def test_shapes_and_values(name):
+    row = ROWS[name]
+    x, extra = draw(row)
+    params = make_params(row)
+    out_shape, _ = row.layer.init(random.key(0), x, **extra)
+    y = run(row, params, jnp.asarray(x), extra)
+    assert tree_util.tree_map(jnp.shape, y) == out_shape
+    assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
+    with np.errstate(all="ignore"):
+        exact = [np.asarray(leaf, np.float64) for leaf in tree_util.tree_leaves(params)]
+        want = row.value(tree_util.tree_unflatten(tree_util.tree_structure(params), exact), x.astype(
+            x.dtype if row.below else np.float64), **extra)
+    assert_near(y, want, np.float32, row.grows)
+    assert_near(xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra), y, np.float32,
+                row.grows)
+
+
+@rows(slow_variants=False)
+def test_gradients_are_those_of_differences_in_double_precision(name):
+    row = ROWS[name]
+    with wide():
+        x, extra = draw(row, np.float64)
+        params = make_params(row, np.float64)
+        floats = params if row.below else (params, jnp.asarray(x))
+
+        def total(floats):
+            params, at = (floats, x) if row.below else floats
+            y = run(row, params, at, extra)
+            assert all(leaf.dtype == np.float64 for leaf in tree_util.tree_leaves(y))
+            return sum(jnp.sum(jnp.sin(leaf)) for leaf in tree_util.tree_leaves(y))
+
+        npr = np.random.default_rng(5)
+        step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), floats)
+        total = xjax.jit(total)
+        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, floats, step))
+        difference = (along(1) - along(-1)) / 2e-6
+        grads = xjax.grad(total)(floats)
+        slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
+        # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
+        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
+
+
+@rows()
+def test_an_open_batch_has_the_same_parameters(name):
+    row = ROWS[name]
+    x, extra = draw(row)
+    shapes = {name: value.shape for name, value in extra.items()}
+    out_shape, params = row.layer.init(random.key(0), row.shape, **shapes)
+    open_shape, open_params = row.layer.init(random.key(0), (-1, *row.shape[1:]), **shapes)
+    tree_util.tree_map(np.testing.assert_array_equal, params, open_params)
+    is_shape = lambda shape: all(isinstance(n, int) for n in shape)
+    flat, open_flat = (tree_util.tree_leaves(shape, is_leaf=is_shape) for shape in (out_shape, open_shape))
+    assert [shape[1:] for shape in flat] == [shape[1:] for shape in open_flat]
+    if row.by_example:
+        assert all(shape[0] == -1 for shape in open_flat)
+
+
+@rows()
+def test_vmap_over_batches_and_over_ensembles(name):
+    row = ROWS[name]
+    x, extra = draw(row, batch=2)
+    twice = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
+    x, extra = twice(x), {name: twice(value) for name, value in extra.items()}
+    ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), make_params(row), make_params(row, seed=7))
+    got = xjax.jit(xjax.vmap(lambda params, x, extra: run(row, params, x, extra)))(ensemble, x, extra)
+    for i in range(2):
+        member, part = tree_util.tree_map(lambda leaf: leaf[i], (ensemble, got))
+        assert_near(part, run(row, member, x[i], {name: value[i] for name, value in extra.items()}), np.float32,
+                    row.grows)
+
+
+@rows()
+def test_two_devices_compute_their_examples(name):
+    row = ROWS[name]
+    if not row.by_example:
+        return
+    x, extra = draw(row)
+    params = make_params(row)
+    cut = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
+    f = xjax.pmap(lambda x, extra: row.layer.apply(params, x, **extra))
+    got = f(cut(x), {name: cut(value) for name, value in extra.items()})
+    whole = row.layer.apply(params, x, **extra)
+    assert_near(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, np.float32, row.grows)
+
+
+@rows()
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_stays_half_precision(name, dtype):
+    row = ROWS[name]
+    x, extra = draw(row)
+    params = make_params(row)
+    half = lambda tree: tree_util.tree_map(lambda v: jnp.asarray(v, dtype) if v.dtype.kind == "f" else v, tree)
+    y = run(row, half(params), half(x), half(extra))
+    assert all(leaf.dtype == jnp.dtype(dtype) for leaf in tree_util.tree_leaves(y))
+    # Each layer rounds some ten times: 10 * eps / 2, of numbers of the size of the largest.
+    want = run(row, params, x, extra)
+    for one, other in zip(tree_util.tree_leaves(y), tree_util.tree_leaves(want), strict=True):
+        scale = max(1.0, float(np.max(np.abs(other))))
+        np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=row.grows * 10 * scale * float(
+            jnp.finfo(dtype).eps))
+
+
+@rows()
+def test_training(name):
+    row = ROWS[name]
+    x, extra = draw(row)
+    params, x = make_params(row), jnp.asarray(x)
+    step = lambda params, x, extra, rng: run(row, params, x, extra, rng=rng, train=True)
+    trained = step(params, x, extra, random.key(4))
+    assert_near(xjax.jit(step)(params, x, extra, random.key(4)), trained, np.float32, row.grows)
+    other = step(params, x, extra, random.key(5))
+    same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
+    assert same != row.random
+    if not row.random and not row.layer.state:
+        assert_near(trained, run(row, params, x, extra), np.float32, row.grows)
+    grads = xjax.grad(lambda params: sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(
+        step(params, x, extra, random.key(4)))))(params)
+    assert all(np.all(np.isfinite(leaf)) for leaf in tree_util.tree_leaves(grads))
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.layer.state])
+def test_state_of_two_steps(name):
+    row = ROWS[name]
+    x, extra = draw(row)
+    params, state = make_params(row), make_state(row)
+    step = lambda state, x: row.layer.apply_with_state(params, state, x, **extra, rng=random.key(1), train=True)[1]
+    first = step(state, x)
+    second = step(first, x)
+    assert tree_util.tree_structure(first) == tree_util.tree_structure(state)
+    assert_near(xjax.jit(step)(xjax.jit(step)(state, x), x), second, np.float32)
+    moved = zip(*map(tree_util.tree_leaves, (state, first, second)), strict=True)
+    assert any(not np.array_equal(a, b) and not np.array_equal(b, c) for a, b, c in moved)
+    y = row.layer.apply(params, x, **extra, state=second)
+    kept = row.layer.apply_with_state(params, second, x, **extra)
+    assert_near(kept[0], y, np.float32)
+    tree_util.tree_map(np.testing.assert_array_equal, kept[1], second)
+
+
+@rows(slow_variants=False)
+def test_repr_is_the_call(name):
+    text = repr(ROWS[name].layer)
+    assert text.startswith(ROWS[name].layer.name) and " at 0x" not in text
+    assert name.partition(",")[0] in _names(ROWS[name].layer), "a row is named after its layer"
+
+
+@rows()
+def test_what_is_no_input_or_parameter_of_the_layer_is_refused(name):
+    row = ROWS[name]
+    layer, (x, extra), params = row.layer, draw(row), make_params(row)
+    state = {"state": make_state(row)} if layer.state else {}
+    wrong = {}
+    if tree_util.tree_leaves(params):
+        wrong |= {"no params": (None, x), "params of nothing": ((), x), "extra": ({**params, "more": x}, x),
+                  "missing": (dict(list(params.items())[1:]), x) if isinstance(params, dict) else ((), x)}
+    if row.below is None and wrong:
+        wrong |= {"integers": (params, np.ones(x.shape, np.int32))}
+    for what, (given, at) in wrong.items():
+        with pytest.raises((TypeError, ValueError)) as caught:
+            layer.apply(given, at, **extra, **state)
+        text = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+        assert layer.name in text and "fix:" in text, f"{what}: {text}"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_and_how_to_fix_it(name):
+    assert_refused(WRONG[name], random.key(0))
+
+
+def _names(layer):
+    """The names of a layer and of all layers in it."""
+    return {layer.name}.union(*map(_names, layer.layers))
+
+
+def test_every_public_layer_has_a_row():
+    made = set().union(*(_names(row.layer) for row in ROWS.values()))
+    missing = set(xnn.layers.__all__) - made - {"elementwise"}        # which makes layers of other names
+    assert not missing, f"without a row in tests/xnn/rows: {sorted(missing)}"
+
+
+def test_no_row_hides_another():
+    for table in ("ROWS", "WRONG"):
+        names = [name for family in FAMILIES for name in getattr(family, table)]
+        assert len(names) == len(set(names))
