@@ -159,3 +159,25 @@ def test_refusals(name):
     call, exc = REFUSED[name]
     with pytest.raises(exc, match="fix:"):
         call()
+
+
+def test_lgamma_in_single_precision_keeps_its_digits_near_its_zeros():
+    x = np.concatenate([np.geomspace(1e-30, 0.5, 5000), np.linspace(0.5, 12, 100_001), np.geomspace(12, 1e36, 5000),
+                        np.linspace(-0.499, -1e-3, 5000)]).astype(np.float32)
+    want = oracle.gammaln(x.astype(np.float64))
+    unit = np.spacing(np.maximum(np.abs(want), 1e-30).astype(np.float32)).astype(np.float64)
+    assert np.max(np.abs(np.asarray(lax.lgamma(x), np.float64) - want) / unit) < 4
+
+
+def test_lgamma_in_single_precision_of_negative_numbers():
+    # The reflection has terms of the size of lgamma(-x), whose rounding is left where they cancel.
+    x = np.linspace(-30, -0.5, 50001).astype(np.float32)
+    want = oracle.gammaln(x.astype(np.float64))
+    finite = np.isfinite(want)
+    size = np.maximum(1, np.abs(oracle.gammaln(-x.astype(np.float64))))
+    error = np.abs(np.asarray(lax.lgamma(x), np.float64) - want) / size
+    assert np.max(error[finite]) < 8 * np.finfo(np.float32).eps
+    whole = np.array([-1, -2, -7, -(2.0 ** 23), -(2.0 ** 30), -3e38, -np.inf, 0, np.inf], np.float32)
+    assert np.all(np.asarray(lax.lgamma(whole)) == np.inf)
+    assert np.isnan(lax.lgamma(np.float32(np.nan)))
+    assert lax.lgamma(np.float32(1)) == 0 and lax.lgamma(np.float32(2)) == 0

@@ -197,6 +197,22 @@ class Builder:
         """An operation of two operands and a result of one type."""
         return self.op(f"{name} {x.name}, {y.name} : {tensor_type(x.aval)}", x.aval)
 
+    def add(self, x: Value, y: Value | float) -> Value:
+        return self.binary("stablehlo.add", x, self._like(y, x))
+
+    def sub(self, x: Value, y: Value | float) -> Value:
+        return self.binary("stablehlo.subtract", x, self._like(y, x))
+
+    def mul(self, x: Value, y: Value | float) -> Value:
+        return self.binary("stablehlo.multiply", x, self._like(y, x))
+
+    def div(self, x: Value, y: Value | float) -> Value:
+        return self.binary("stablehlo.divide", x, self._like(y, x))
+
+    def _like(self, y: Value | float, x: Value) -> Value:
+        """A number as a constant of the type of x."""
+        return y if isinstance(y, Value) else self.constant(y, x.aval)
+
     def constant(self, value: Any, aval: ShapedArray) -> Value:
         """A constant; a scalar `value` fills the shape of `aval`. Equal constants of a region are written once."""
         if isinstance(value, np.ndarray) and value.ndim:

@@ -70,7 +70,7 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
 
     def step(inner: Builder, i: Value, consts: Sequence[Value], xs: Sequence[Value], state: list[Value]) -> list[Value]:
         if reverse:
-            i = inner.binary("stablehlo.subtract", inner.constant(length - 1, _INDEX), i)
+            i = inner.sub(inner.constant(length - 1, _INDEX), i)
         results = lower_closed(inner, jaxpr, [*consts, *state[:num_carry], *(_row(inner, x, i) for x in xs)])
         rows = zip(state[num_carry:], results[num_carry:], strict=True)
         return [*results[:num_carry], *(_set_row(inner, y, row, i) for y, row in rows)]
@@ -95,9 +95,9 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
         values = [i, *rest]
         state = values[m:]
         for k in range(unroll):
-            at = i if k == 0 else inner.binary("stablehlo.add", i, inner.constant(k, _INDEX))
+            at = i if k == 0 else inner.add(i, k)
             state = step(inner, at, values[1:n], values[n:m], state)
-        return [inner.binary("stablehlo.add", i, inner.constant(unroll, _INDEX)), *values[1:m], *state]
+        return [inner.add(i, unroll), *values[1:m], *state]
 
     return b.while_loop(start, go_on, turn)[m:]
 

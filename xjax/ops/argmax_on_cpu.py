@@ -35,7 +35,7 @@ def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: 
         better = comes_before(b, piece, best, maximum)
         best, first = b.select(better, piece, best), b.select(better, b.constant(start, first.aval), first)
     position = b.op(f"stablehlo.iota dim = {axis} : {first.type}", first.aval)
-    pairs = _pairs(b, best, b.binary("stablehlo.add", position, first), maximum)
+    pairs = _pairs(b, best, b.add(position, first), maximum)
     pairs = functools.reduce(lambda p, q: b.binary("stablehlo.maximum", p, q),
                              [piece for _, piece in equal_slices(b, pairs, axis, _SLICES)])
     found = b.convert(reduce_text(b, pairs, "stablehlo.maximum", np.iinfo(_I64).min, [axis]), _U32)
@@ -54,7 +54,7 @@ def _pairs(b: Builder, x: Value, position: Value, maximum: bool) -> Value:
     else:
         order = b.convert(x, _I64)
         if x.aval.dtype == _U32:                                # into the range of an int32
-            order = b.binary("stablehlo.subtract", order, b.constant(2**31, order.aval))
+            order = b.sub(order, 2**31)
         order = order if maximum else b.unary("stablehlo.not", order)
     return b.binary("stablehlo.or", b.binary("stablehlo.shift_left", order, b.constant(32, order.aval)),
                     b.convert(b.unary("stablehlo.not", position), _I64))

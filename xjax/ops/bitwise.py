@@ -44,19 +44,19 @@ def _mulhi_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
     wide = ShapedArray(out.shape, np.uint64 if unsigned else np.int64)
     down = f"stablehlo.shift_right_{'logical' if unsigned else 'arithmetic'}"
     if width <= 32:
-        product = b.binary("stablehlo.multiply", b.convert(x, wide.dtype), b.convert(y, wide.dtype))
+        product = b.mul(b.convert(x, wide.dtype), b.convert(y, wide.dtype))
         return b.convert(b.binary(down, product, b.constant(width, wide)), out.dtype)
 
     # Products of 32-bit halves; only the upper ones carry the sign (Warren, Hacker's Delight, 8-2).
     half, mask = b.constant(32, wide), b.constant(2**32 - 1, wide)
     x_low, y_low = (b.binary("stablehlo.and", v, mask) for v in (x, y))
     x_high, y_high = (b.binary(down, v, half) for v in (x, y))
-    carry = b.binary("stablehlo.shift_right_logical", b.binary("stablehlo.multiply", x_low, y_low), half)
-    cross = b.binary("stablehlo.add", b.binary("stablehlo.multiply", x_high, y_low), carry)
-    other = b.binary("stablehlo.add", b.binary("stablehlo.multiply", x_low, y_high),
+    carry = b.binary("stablehlo.shift_right_logical", b.mul(x_low, y_low), half)
+    cross = b.add(b.mul(x_high, y_low), carry)
+    other = b.add(b.mul(x_low, y_high),
                      b.binary("stablehlo.and", cross, mask))
-    high = b.binary("stablehlo.add", b.binary("stablehlo.multiply", x_high, y_high), b.binary(down, cross, half))
-    return b.binary("stablehlo.add", high, b.binary(down, other, half))
+    high = b.add(b.mul(x_high, y_high), b.binary(down, cross, half))
+    return b.add(high, b.binary(down, other, half))
 
 
 mulhi_p = nary("mulhi", INT, _mulhi_lower, ZERO)

@@ -229,7 +229,7 @@ def _axis_index_lower(b, out, *, axis_name):
     stride, size = mesh_of(b, "axis_index").stride(axis_name)
     unsigned = ShapedArray((), np.dtype(np.uint32))
     position = b.op("stablehlo.partition_id : tensor<ui32>", unsigned)
-    position = b.binary("stablehlo.divide", position, b.constant(stride, unsigned))
+    position = b.div(position, stride)
     return b.convert(b.binary("stablehlo.remainder", position, b.constant(size, unsigned)), INT32)
 
 
@@ -348,7 +348,7 @@ def _scatter_lower(b, out, x, *, scatter_dimension, axis_name, axis_index_groups
     d = scatter_dimension
     groups = i64_matrix(mesh_of(b, "psum_scatter").groups(axis_name, axis_index_groups))
     scalar = ShapedArray((), out.dtype)
-    region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary("stablehlo.add", p, q)])
+    region = b.region([scalar, scalar], lambda inner, p, q: [inner.add(p, q)])
     part = out if tiled else ShapedArray((*out.shape[:d], 1, *out.shape[d:]), out.dtype)
     y, = b.generic("stablehlo.reduce_scatter", [x], [part],
                    f"scatter_dimension = {d} : i64, replica_groups = {groups}, {channel(b)}, use_global_device_ids",

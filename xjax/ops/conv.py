@@ -157,10 +157,10 @@ def _complex_convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *
         return _convolution(b, real_out, x, y, **params)
 
     (x_re, x_im), (y_re, y_im) = parts(lhs), parts(rhs)
-    common = conv(b.binary("stablehlo.add", x_re, x_im), y_re)
-    first = conv(x_re, b.binary("stablehlo.subtract", y_im, y_re))
-    second = conv(x_im, b.binary("stablehlo.add", y_re, y_im))
-    re, im = b.binary("stablehlo.subtract", common, second), b.binary("stablehlo.add", common, first)
+    common = conv(b.add(x_re, x_im), y_re)
+    first = conv(x_re, b.sub(y_im, y_re))
+    second = conv(x_im, b.add(y_re, y_im))
+    re, im = b.sub(common, second), b.add(common, first)
     wide = ShapedArray(out.shape, np.dtype(np.complex64 if part == np.float32 else np.complex128))
     return b.op(f"stablehlo.complex {re}, {im} : {tensor_type(wide)}", wide)
 

@@ -68,7 +68,7 @@ def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
         shares = []
         for at, element in _elements(b, lhs, space, p):
             x = _repeated(b, transpose_text(b, element, placed(lhs_spec, out_spec)), out.shape, out_spec[1])
-            shares.append(b.binary("stablehlo.multiply", x, _weights(b, out, rhs, 0, at, p)))
+            shares.append(b.mul(x, _weights(b, out, rhs, 0, at, p)))
         return _sum(b, shares)
     return lower_apart(b, sums, [lhs, rhs])
 
@@ -94,7 +94,7 @@ def _weights(b: Builder, out: ShapedArray, rhs: Value, feature: int, at: Axes, p
 
 
 def _sum(b: Builder, xs: Sequence[Value]) -> Value:
-    return functools.reduce(lambda x, y: b.binary("stablehlo.add", x, y), xs)
+    return functools.reduce(lambda x, y: b.add(x, y), xs)
 
 
 def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
@@ -129,7 +129,7 @@ def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
         for at, element in _elements(b, lhs, tuple(space), p):
             for i in range(features):
                 x = _feature(b, element, lhs_spec[1], i)
-                shares.append(b.binary("stablehlo.multiply", b.broadcast(x, out, places),
+                shares.append(b.mul(b.broadcast(x, out, places),
                                        _weights(b, out, rhs, i, at, p)))
         return _sum(b, shares)
     return lower_apart(b, sums, [lhs, rhs])
@@ -173,7 +173,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
             x, x_space = _as_matrix(inner, _part(inner, image, x_axes, tap, window, p), x_axes)
             share = inner.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [{x_space}] x [{y_space}] : "
                              f"({x.type}, {y.type}) -> {tensor_type(product)}", product)
-            new.append(inner.binary("stablehlo.add", total, share))
+            new.append(inner.add(total, share))
         return new
 
     sums = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])
@@ -198,16 +198,16 @@ def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Va
 
     def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
         per_image = inner.constant(window[0], _I32)
-        image, row = inner.binary("stablehlo.divide", i, per_image), inner.binary("stablehlo.remainder", i, per_image)
+        image, row = inner.div(i, per_image), inner.binary("stablehlo.remainder", i, per_image)
         y = _at(inner, y, {rhs_spec[1]: image, rhs_spec[2]: row})
-        top = inner.binary("stablehlo.multiply", row, inner.constant(p.rhs_dilation[0], _I32))
+        top = inner.mul(row, p.rhs_dilation[0])
         rows = [_at(inner, x, {lhs_spec[1]: image, lhs_spec[2]: inner.binary(
             "stablehlo.add", top, inner.constant(k * p.window_strides[0], _I32))}) for k in range(space[0])]
         inside = p._replace(window_strides=p.window_strides[1:], rhs_dilation=p.rhs_dilation[1:])
         new = []
         for total, tap in zip(sums, taps, strict=True):
             part = _part(inner, rows[tap[0]], x_axes, tap[1:], window[1:], inside)
-            new.append(inner.binary("stablehlo.add", total, inner.binary("stablehlo.multiply", part, y)))
+            new.append(inner.add(total, inner.mul(part, y)))
         return new
 
     count = rhs.aval.shape[rhs_spec[1]] * window[0]
@@ -293,7 +293,7 @@ def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequ
 
     def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         sums, others = rest[:len(starts)], rest[len(starts):]
-        after = inner.binary("stablehlo.add", i, inner.constant(1, _I32))
+        after = inner.add(i, 1)
         return [after, *turn(inner, i, sums, *others), *others]
 
     return b.generic("stablehlo.while", operands, avals, regions=[b.region(avals, go_on), b.region(avals, body)])[

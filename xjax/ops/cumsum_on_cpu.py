@@ -54,10 +54,10 @@ def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
         return [b.compare("LT", i, stop)]
 
     def add_one(b: Builder, i: Value, stop: Value, x: Value, piece: Value, total: Value, sums: Value) -> list[Value]:
-        at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
+        at = b.sub(b.constant(n - 1, i.aval), i) if reverse else i
         zero = b.constant(0, i.aval)
-        piece = b.binary("stablehlo.add", piece, dynamic_slice_text(b, x, (zero, at, zero), row.shape))
-        found = piece if length == n else b.binary("stablehlo.add", total, piece)
+        piece = b.add(piece, dynamic_slice_text(b, x, (zero, at, zero), row.shape))
+        found = piece if length == n else b.add(total, piece)
         return [_after(b, i, 1), stop, x, piece, total, dynamic_update_slice_text(b, sums, found, (zero, at, zero))]
 
     def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
@@ -66,7 +66,7 @@ def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
     def add_piece(b: Builder, i: Value, x: Value, total: Value, sums: Value) -> list[Value]:
         stop = b.binary("stablehlo.minimum", _after(b, i, length), b.constant(n, i.aval))
         i, _, x, piece, total, sums = b.while_loop([i, stop, x, b.constant(0, row), total, sums], in_piece, add_one)
-        return [i, x, b.binary("stablehlo.add", total, piece), sums]
+        return [i, x, b.add(total, piece), sums]
 
     return b.while_loop([start, x, nothing, b.constant(0, x.aval)], not_done, add_piece)[3]
 
@@ -98,7 +98,7 @@ def _along_rows(b: Builder, x: Value, reverse: bool) -> Value:
         return [b.compare("LT", done, b.constant(n - last, done.aval))]
 
     def next_piece(b: Builder, done: Value, row: Value, x: Value, sums: Value, total: Value) -> list[Value]:
-        at = b.binary("stablehlo.subtract", b.constant(n - last - length, done.aval), done) if reverse else done
+        at = b.sub(b.constant(n - last - length, done.aval), done) if reverse else done
         sums, total = _piece(b, x, sums, total, (row, at), length, reverse)
         return [_after(b, done, length), row, x, sums, total]
 
@@ -116,8 +116,8 @@ def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Val
     piece = dynamic_slice_text(b, x, at, (rows, length))
     if rows > 1:
         found, ends = _in_streams(b, piece, reverse)
-        found = b.binary("stablehlo.add", found, b.broadcast(total, found.aval, (0, 1)))
-        return dynamic_update_slice_text(b, sums, found, at), b.binary("stablehlo.add", total, ends)
+        found = b.add(found, b.broadcast(total, found.aval, (0, 1)))
+        return dynamic_update_slice_text(b, sums, found, at), b.add(total, ends)
     missing = -length % _STREAMS                # zeros at the end, or in front of a sum in reverse
     low, high = (missing, 0) if reverse else (0, missing)
     zero = b.constant(0, ShapedArray((), x.aval.dtype))
@@ -126,9 +126,9 @@ def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Val
     before: list[Value] = [total] * _STREAMS
     for s in range(_STREAMS)[::-1 if reverse else 1]:
         before[s] = total
-        total = b.binary("stablehlo.add", total, slice_text(b, ends, [s, 0], [s + 1, 1]))
+        total = b.add(total, slice_text(b, ends, [s, 0], [s + 1, 1]))
     starts = concatenate_text(b, before, ends.aval, 0)
-    found = b.binary("stablehlo.add", found, b.broadcast(starts, found.aval, (0, 1)))
+    found = b.add(found, b.broadcast(starts, found.aval, (0, 1)))
     found = reshape_text(b, found, padded.aval.shape)
     found = slice_text(b, found, [0, low], [1, low + length])
     return dynamic_update_slice_text(b, sums, found, at), total
@@ -142,9 +142,9 @@ def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
         return [b.compare("LT", i, b.constant(n, i.aval))]
 
     def add_one(b: Builder, i: Value, total: Value, x: Value) -> list[Value]:
-        at = b.binary("stablehlo.subtract", b.constant(n - 1, i.aval), i) if reverse else i
+        at = b.sub(b.constant(n - 1, i.aval), i) if reverse else i
         place = (b.constant(0, i.aval), at)
-        total = b.binary("stablehlo.add", total, dynamic_slice_text(b, x, place, (streams, 1)))
+        total = b.add(total, dynamic_slice_text(b, x, place, (streams, 1)))
         return [_after(b, i, 1), total, dynamic_update_slice_text(b, x, total, place)]
 
     nothing = b.constant(0, ShapedArray((streams, 1), x.aval.dtype))
@@ -155,4 +155,4 @@ def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
 # -- the parts of loops -------------------------------------------------------------------------------------------
 
 def _after(b: Builder, i: Value, step: int) -> Value:
-    return b.binary("stablehlo.add", i, b.constant(step, i.aval))
+    return b.add(i, step)

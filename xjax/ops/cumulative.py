@@ -174,10 +174,10 @@ cummin = _function(cummin_p, "Running minimum along an axis; NaN from the first 
 
 def _logaddexp_lower(b: Builder, x: Value, y: Value) -> Value:
     """log(exp(x) + exp(y)) of two scalars. Equal infinities have no difference: their sum is the right result."""
-    top, gap = b.binary("stablehlo.maximum", x, y), b.binary("stablehlo.subtract", x, y)
+    top, gap = b.binary("stablehlo.maximum", x, y), b.sub(x, y)
     rest = b.unary("stablehlo.negate", b.unary("stablehlo.abs", gap))
     small = b.unary("stablehlo.log_plus_one", b.unary("stablehlo.exponential", rest))
-    return b.select(b.compare("NE", gap, gap), b.binary("stablehlo.add", x, y), b.binary("stablehlo.add", top, small))
+    return b.select(b.compare("NE", gap, gap), b.add(x, y), b.add(top, small))
 
 
 def _logaddexp_pairs(a: Pair, b: Pair) -> Pair:

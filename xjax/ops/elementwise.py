@@ -114,14 +114,14 @@ def _integer_pow_lower(b: Builder, out: ShapedArray, x: Value, *, y: int) -> Val
     result, square_, n = None, x, abs(y)
     while n:
         if n & 1:
-            result = square_ if result is None else b.binary("stablehlo.multiply", result, square_)
+            result = square_ if result is None else b.mul(result, square_)
         n >>= 1
         if n:
-            square_ = b.binary("stablehlo.multiply", square_, square_)
+            square_ = b.mul(square_, square_)
     one = b.constant(1, out)
     if result is None:
         return one
-    return b.binary("stablehlo.divide", one, result) if y < 0 else result
+    return b.div(one, result) if y < 0 else result
 
 
 def _integer_pow_jvp(dx, z, x, *, y):
@@ -135,7 +135,7 @@ def _integer_pow_jvp(dx, z, x, *, y):
 integer_pow_p = unary("integer_pow", NUMBER, _integer_pow_lower, _integer_pow_jvp, out_dtype=_integer_pow_dtype)
 
 def _square_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    return b.binary("stablehlo.multiply", x, x) if dtypes.is_int(out.dtype) else chlo("square")(b, out, x)
+    return b.mul(x, x) if dtypes.is_int(out.dtype) else chlo("square")(b, out, x)
 
 
 square_p = unary("square", NUMBER, _square_lower, lambda dx, y, x: mul(dx, mul(scalar_like(x, 2), x)))
@@ -144,7 +144,7 @@ square = unary_function(square_p, "Square, element-wise: ``x * x``.")
 
 def _one_minus_square_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     one = b.constant(1, out.strong())
-    return b.binary("stablehlo.multiply", b.binary("stablehlo.add", one, x), b.binary("stablehlo.subtract", one, x))
+    return b.mul(b.add(one, x), b.sub(one, x))
 
 
 one_minus_square_p = unary("one_minus_square", NUMBER, _one_minus_square_lower,

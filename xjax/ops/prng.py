@@ -48,7 +48,7 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], k1: Value, k2: Value, x1: Va
     shape = outs[0].shape
 
     def plus(x: Value, y: Value) -> Value:
-        return b.binary("stablehlo.add", x, y)
+        return b.add(x, y)
 
     def xor(x: Value, y: Value) -> Value:
         return b.binary("stablehlo.xor", x, y)

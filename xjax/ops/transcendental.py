@@ -48,7 +48,7 @@ exp = unary_function(exp_p, "Exponential, element-wise.")
 
 def _exp2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     if dtypes.is_complex(out.dtype):
-        return b.unary("stablehlo.exponential", b.binary("stablehlo.multiply", b.constant(np.log(2), out.strong()), x))
+        return b.unary("stablehlo.exponential", b.mul(b.constant(np.log(2), out.strong()), x))
     if out.dtype.itemsize < 4:
         wide = b.convert(x, np.dtype(np.float32))
         return b.convert(_exp2_of_parts(b, wide.aval, wide), out.dtype)
@@ -65,14 +65,14 @@ def _exp2_of_parts(b: Builder, out: ShapedArray, x: Value) -> Value:
     x = b.op(f"stablehlo.clamp {low}, {x}, {high} : {tensor_type(aval)}", aval)
     nearest = b.unary("stablehlo.round_nearest_even", x)
     value = b.unary("stablehlo.exponential", b.binary(
-        "stablehlo.multiply", b.constant(np.log(2), aval), b.binary("stablehlo.subtract", x, nearest)))
+        "stablehlo.multiply", b.constant(np.log(2), aval), b.sub(x, nearest)))
     whole = b.convert(nearest, whole_aval.dtype)
     half = b.binary("stablehlo.shift_right_arithmetic", whole, b.constant(1, whole_aval))
-    for exponent in (half, b.binary("stablehlo.subtract", whole, half)):
-        bits = b.binary("stablehlo.shift_left", b.binary("stablehlo.add", exponent, b.constant(bias, whole_aval)),
+    for exponent in (half, b.sub(whole, half)):
+        bits = b.binary("stablehlo.shift_left", b.add(exponent, b.constant(bias, whole_aval)),
                         b.constant(digits, whole_aval))
         power = b.op(f"stablehlo.bitcast_convert {bits} : ({bits.type}) -> {tensor_type(aval)}", aval)
-        value = b.binary("stablehlo.multiply", value, power)
+        value = b.mul(value, power)
     return value
 
 
@@ -87,10 +87,10 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     """log x times 1 / log 2, by parts where x is complex: a complex factor would make nan of an infinite part."""
     logs = b.unary("stablehlo.log", x)
     if not dtypes.is_complex(out.dtype):
-        return b.binary("stablehlo.multiply", logs, b.constant(1 / np.log(2), out.strong()))
+        return b.mul(logs, b.constant(1 / np.log(2), out.strong()))
     part = ShapedArray(out.shape, dtypes.finfo(out.dtype).dtype)
     factor = b.constant(1 / np.log(2), part)
-    re, im = (b.binary("stablehlo.multiply", factor, b.op(
+    re, im = (b.mul(factor, b.op(
         f"stablehlo.{name} {logs} : ({logs.type}) -> {tensor_type(part)}", part)) for name in ("real", "imag"))
     return _complex(b, out, re, im)
 
@@ -108,7 +108,7 @@ log1p = unary_function(log1p_p, "``log(1 + x)``, element-wise, exact for small x
 def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     one = b.constant(1, out.strong())
     growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
-    return b.binary("stablehlo.divide", one, b.binary("stablehlo.add", one, growth))
+    return b.div(one, b.add(one, growth))
 
 
 logistic_p = unary("logistic", INEXACT, _logistic_lower, lambda dx, y, x: mul(dx, mul(y, sub(_one(y), y))))
@@ -188,8 +188,8 @@ def _sine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
     if not dtypes.is_complex(out.dtype):
         return b.unary("stablehlo.sine", z)
     x, sinh_y, cosh_y = _sinh_and_cosh(b, z)
-    re = b.binary("stablehlo.multiply", b.unary("stablehlo.sine", x), cosh_y)
-    im = b.binary("stablehlo.multiply", b.unary("stablehlo.cosine", x), sinh_y)
+    re = b.mul(b.unary("stablehlo.sine", x), cosh_y)
+    im = b.mul(b.unary("stablehlo.cosine", x), sinh_y)
     return _complex(b, out, _zero_if_zero(b, x, re), im)
 
 
@@ -198,9 +198,9 @@ def _cosine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
     if not dtypes.is_complex(out.dtype):
         return b.unary("stablehlo.cosine", z)
     x, sinh_y, cosh_y = _sinh_and_cosh(b, z)
-    re = b.binary("stablehlo.multiply", b.unary("stablehlo.cosine", x), cosh_y)
+    re = b.mul(b.unary("stablehlo.cosine", x), cosh_y)
     minus_sin = b.unary("stablehlo.negate", b.unary("stablehlo.sine", x))
-    im = b.binary("stablehlo.multiply", minus_sin, sinh_y)
+    im = b.mul(minus_sin, sinh_y)
     return _complex(b, out, re, _zero_if_zero(b, x, im))
 
 
@@ -211,8 +211,8 @@ def _sinh_and_cosh(b: Builder, z: Value) -> tuple[Value, Value, Value]:
     up = b.unary("stablehlo.exponential_minus_one", y)
     down = b.unary("stablehlo.exponential_minus_one", b.unary("stablehlo.negate", y))
     two = b.constant(2, part)
-    sinh_y = b.binary("stablehlo.divide", b.binary("stablehlo.subtract", up, down), two)
-    cosh_y = b.binary("stablehlo.divide", b.binary("stablehlo.add", b.binary("stablehlo.add", up, down), two), two)
+    sinh_y = b.div(b.sub(up, down), two)
+    cosh_y = b.div(b.add(b.add(up, down), two), two)
     return x, sinh_y, cosh_y
 
 

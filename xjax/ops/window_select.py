@@ -153,7 +153,7 @@ def _scatter_into_tiles(b: Builder, out: ShapedArray, source: Value, operand: Va
     own, step = b.constant(0, wide), 1              # numbers, since to read them from a constant takes longer
     for axis in reversed(element):
         along = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(wide)}", wide)
-        own = b.binary("stablehlo.add", own, b.binary("stablehlo.multiply", along, b.constant(step, wide)))
+        own = b.add(own, b.mul(along, step))
         step *= tiled[axis]
     won = b.compare("EQ", b.broadcast(chosen, wide, position), own)
     values = b.broadcast(source, source.aval.strong().update(shape=tiled), position)
@@ -174,7 +174,7 @@ def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: V
         high = [n - a - (m - 1) * s - 1
                 for n, a, m, s in zip(out.shape, low, source.aval.shape, window.window_strides, strict=True)]
         share = emit_pad(b, b.select(won, source, none), zero, low, high, [s - 1 for s in window.window_strides])
-        total = share if total is None else b.binary("stablehlo.add", total, share)
+        total = share if total is None else b.add(total, share)
     return total
 
 
@@ -189,7 +189,7 @@ def _scatter_by_windows(b: Builder, out: ShapedArray, source: Value, operand: Va
         return [inner.unary("stablehlo.not", comes_before(inner, element, best, select_prim is ge_p))]
 
     def combine(inner: Builder, total: Value, element: Value) -> list[Value]:
-        return [inner.binary("stablehlo.add", total, element)]
+        return [inner.add(total, element)]
 
     text = (f"window_dimensions = {i64_array(window.window_dimensions)}, "
             f"window_strides = {i64_array(window.window_strides)}")

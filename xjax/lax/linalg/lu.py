@@ -108,7 +108,7 @@ def _lu_lower(b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
     found, exchanges, info = lapack.call(b, "getrf", [x], [factors, pivots, lapack.info_type(factors)],
                                          in_place=[(0, 0)])
     found, = lapack.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
-    exchanges = b.binary("stablehlo.subtract", exchanges, b.constant(1, pivots))
+    exchanges = b.sub(exchanges, 1)
     return [found, exchanges, *lower_by(_order)(b, None, exchanges, permutation_size=order.shape[-1])]
 
 

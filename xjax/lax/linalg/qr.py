@@ -168,7 +168,7 @@ def _qr_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, fu
         free = b.constant(0, order_type[0])             # 0: the column may be moved
         packed, order, taus = lapack.call(b, "geqp3", [x, free], [x.aval, order_type[0], taus_type],
                                           in_place=[(0, 0), (1, 1)])
-        orders = [b.binary("stablehlo.subtract", order, b.constant(1, order_type[0]))]
+        orders = [b.sub(order, 1)]
     else:
         (packed, taus), orders = lapack.call(b, "geqrf", [x], [x.aval, taus_type], in_place=[(0, 0)]), []
     k = q_type.shape[-1]
