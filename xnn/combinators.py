@@ -4,7 +4,6 @@ Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes n
 An error that leaves a child says where it comes from: "in serial[3] -> Dropout".
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from xnn.composites import check_kept, combine, dict_of, extra_values, init_chil
 from xnn.inputs import bind
 from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path
 from xnn.rng import fold_in
+from xnn.wrapping import wrapped
 
 
 def serial(*layers: Layer) -> Layer:
@@ -210,20 +210,18 @@ def renamed(layer: Layer, **names: str) -> Layer:
                   fix="name an input of the layer, and give it a name of its own.", exc=ValueError)
     old_names = {outer: inner for inner, outer in new.items()}
 
-    def translated(fun):
-        return lambda *args, **values: fun(*args, **{old_names.get(k, k): value for k, value in values.items()})
+    def translated(values):
+        return {old_names.get(name, name): value for name, value in values.items()}
 
     def rebuild(some):
         part = child.parts.rebuild(some)
         return renamed(part, **{old: name for old, name in names.items() if old in part.extra_inputs})
 
-    return dataclasses.replace(
+    return wrapped(
         child,
-        init=translated(child.init),
-        apply=translated(child.apply),
+        lambda call, params, x, *extra, **values: call(params, x, *extra, **translated(values)),
+        init=lambda rng, in_shape, *shapes, **values: child.init(rng, in_shape, *shapes, **translated(values)),
         inputs=tuple(one._replace(name=new[one.name]) for one in child.inputs),
-        state=child.state and child.state._replace(apply_with_state=translated(child.state.apply_with_state)),
-        cache=child.cache and child.cache._replace(apply_with_cache=translated(child.cache.apply_with_cache)),
         parts=child.parts and child.parts._replace(rebuild=rebuild),
         sized_by=tuple(new[name] for name in child.sized_by),
     )

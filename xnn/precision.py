@@ -9,7 +9,8 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
-from xnn.layer import CacheFns, Layer, StateFns, as_layer
+from xnn.layer import Layer, as_layer
+from xnn.wrapping import wrapped
 
 
 class Policy(NamedTuple):
@@ -86,24 +87,11 @@ def _inputs_to(dtype: Any) -> Callable:
 def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) -> Layer:
     """The layer with `before` applied to parameters and inputs, and results of a dtype; state and cache left alone."""
 
-    def apply(params, x, *extra, rng=None, train=False, **named):
+    def around(call, params, x, *extra, **named):
         params, x, extra, named = before(params, x, extra, named)
-        return cast_floats(layer.apply(params, x, *extra, rng=rng, train=train, **named), result_dtype)
+        return cast_floats(call(params, x, *extra, **named), result_dtype)
 
-    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
-        params, x, extra, named = before(params, x, extra, named)
-        y, state = layer.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
-        return cast_floats(y, result_dtype), state
-
-    def apply_with_cache(params, cache, x, *extra, state=(), **named):
-        params, x, extra, named = before(params, x, extra, named)
-        y, cache = layer.apply_with_cache(params, cache, x, *extra, state=state, **named)
-        return cast_floats(y, result_dtype), cache
-
-    return dataclasses.replace(
-        layer, init=init, apply=None if layer.state else apply,
-        state=layer.state and StateFns(layer.init_state, apply_with_state),
-        cache=layer.cache and CacheFns(layer.init_cache, apply_with_cache), has_own_precision=True)
+    return wrapped(layer, around, init=init, has_own_precision=True)
 
 
 def cast_floats(tree: Any, dtype: Any) -> Any:

@@ -7,8 +7,9 @@ from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import bind, is_slot, slot_input, slot_name
-from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, call_text, init_types
+from xnn.layer import Layer, Parts, as_layer, call_text, init_types
 from xnn.rng import fold_in
+from xnn.wrapping import wrapped
 
 
 def shared(slot: str, layer: Layer) -> Layer:
@@ -69,29 +70,14 @@ def with_shared(layer: Layer) -> Layer:
         weights = {use.slot: use.init(fold_in(rng, i + 1)) for i, use in enumerate(uses.values())}
         return shape, {"shared": weights, "body": params}
 
-    def inputs_of_body(params, extra, named):
+    def around(call, params, x, *extra, **named):
         values = bind("with_shared", inputs, extra, named)
         weights = {one.name: params["shared"][slot_name(one.name)] for one in slots}
-        return extra_values(body, {**values, **weights})
+        return call(params["body"], x, *extra_values(body, {**values, **weights}))
 
-    def apply(params, x, *extra, rng=None, train=False, **named):
-        return body.apply(params["body"], x, *inputs_of_body(params, extra, named), rng=rng, train=train)
-
-    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
-        extra = inputs_of_body(params, extra, named)
-        return body.apply_with_state(params["body"], state, x, *extra, rng=rng, train=train)
-
-    def apply_with_cache(params, cache, x, *extra, state=(), **named):
-        extra = inputs_of_body(params, extra, named)
-        return body.apply_with_cache(params["body"], cache, x, *extra, state=state)
-
-    return Layer(
-        init, None if body.state else apply, "with_shared", inputs,
-        state=body.state and StateFns(body.init_state, apply_with_state),
-        cache=body.cache and CacheFns(body.init_cache, apply_with_cache),
-        parts=Parts({"body": body}, lambda visit, shape, shapes: visit("body", shape),
-                    lambda some: with_shared(some["body"])),
-        sized_by=body.sized_by, positionwise=body.positionwise)
+    return wrapped(body, around, init=init, name="with_shared", inputs=inputs, settings={},
+                   parts=Parts({"body": body}, lambda visit, shape, shapes: visit("body", shape),
+                               lambda some: with_shared(some["body"])))
 
 
 def shared_slot(layer: Layer) -> str | None:

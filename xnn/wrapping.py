@@ -1,0 +1,44 @@
+"""`wrapped`: a layer with something done before and after it, however it is called."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from xnn.layer import CacheFns, Layer, StateFns
+
+
+def wrapped(layer: Layer, around: Callable, **fields: Any) -> Layer:
+    """The layer with `around` about its computation, in evaluation and training, with state and with a cache.
+
+    Args:
+      around: ``(call, params, x, *extra, **named) -> y``. ``call(params, x, *extra, **named)`` is the layer's own
+        computation; its state, cache and key are passed on behind the scenes.
+      fields: of the result, where they differ from those of the layer; `init` if the parameters differ.
+    """
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        def call(params, x, *extra, **named):
+            return layer.apply(params, x, *extra, rng=rng, train=train, **named)
+
+        return around(call, params, x, *extra, **named)
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
+        def call(params, x, *extra, **named):
+            nonlocal state
+            y, state = layer.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
+            return y
+
+        return around(call, params, x, *extra, **named), state
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named):
+        def call(params, x, *extra, **named):
+            nonlocal cache
+            y, cache = layer.apply_with_cache(params, cache, x, *extra, state=state, **named)
+            return y
+
+        return around(call, params, x, *extra, **named), cache
+
+    return dataclasses.replace(layer, **{
+        "apply": None if layer.state else apply,
+        "state": layer.state and StateFns(layer.init_state, apply_with_state),
+        "cache": layer.cache and CacheFns(layer.init_cache, apply_with_cache), **fields})
