@@ -10,6 +10,7 @@ from xnn import graph, layers, params, rng, sparse
 from xnn.combinators import named, parallel, renamed, repeat, residual, serial
 from xnn.compose import composite
 from xnn.describe import describe
+from xnn.generation import filter_logits, generate, sample
 from xnn.graph import GCN, GraphConvolution, normalized_adjacency
 from xnn.layer import CacheFns, Layer, StateFns
 from xnn.layers import (
@@ -95,6 +96,8 @@ __all__ = [
     "composite",
     "describe",
     "elementwise",
+    "filter_logits",
+    "generate",
     "graph",
     "layers",
     "named",
@@ -105,6 +108,7 @@ __all__ = [
     "repeat",
     "residual",
     "rng",
+    "sample",
     "serial",
     "shared",
     "sparse",

@@ -65,6 +65,12 @@ def split(rng: Any, n: int) -> tuple[Any, ...]:
     return tuple(random.split(rng, n))
 
 
+def row_keys(rng: Any, n_rows: int) -> Any:
+    """A key for each row, which depends on the row's number alone; those of a plain key count from 0."""
+    rows = rng if isinstance(rng, RowKey) else RowKey(rng, 0)
+    return xjax.vmap(lambda row: random.fold_in(rows.key, row))(rows.rows(n_rows))
+
+
 def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
     """bool[shape], true with probability `prob`; a `RowKey` draws axis 0 row by row.
 

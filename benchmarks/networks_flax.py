@@ -1,0 +1,128 @@
+"""The networks of `networks.py` in Flax (linen), as its users write them: ``model, has_state`` by name."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+
+class MLP(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        for width in (512, 512, 512):
+            x = nn.relu(nn.Dense(width)(x))
+        return nn.Dense(10)(x)
+
+
+class LeNet(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.max_pool(nn.tanh(nn.Conv(6, (5, 5))(x)), (2, 2), (2, 2))
+        x = nn.max_pool(nn.tanh(nn.Conv(16, (5, 5), padding="VALID")(x)), (2, 2), (2, 2))
+        x = x.reshape(len(x), -1)
+        x = nn.tanh(nn.Dense(84)(nn.tanh(nn.Dense(120)(x))))
+        return nn.Dense(10)(x)
+
+
+class BasicBlock(nn.Module):
+    features: int
+    strides: int = 1
+
+    @nn.compact
+    def __call__(self, x):
+        norm = lambda y: nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(y)
+        conv = lambda y, strides: nn.Conv(self.features, (3, 3), strides, padding=1, use_bias=False)(y)
+        y = norm(conv(nn.relu(norm(conv(x, self.strides))), 1))
+        if x.shape != y.shape:
+            x = norm(nn.Conv(self.features, (1, 1), self.strides, use_bias=False)(x))
+        return nn.relu(x + y)
+
+
+class ResNet18(nn.Module):
+    """For images of 32 x 32: a stem of 3 x 3 and no pool."""
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Conv(64, (3, 3), padding=1, use_bias=False)(x)
+        x = nn.relu(nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(x))
+        for stage, features in enumerate((64, 128, 256, 512)):
+            for block in range(2):
+                x = BasicBlock(features, 2 if stage and not block else 1)(x)
+        return nn.Dense(10)(x.mean((1, 2)))
+
+
+class Block(nn.Module):
+    """A transformer block; the norms first, or last as in BERT."""
+
+    heads: int
+    causal: bool = False
+    norm_first: bool = True
+
+    @nn.compact
+    def __call__(self, x):
+        width = x.shape[-1]
+        mask = nn.make_causal_mask(jnp.ones(x.shape[:2])) if self.causal else None
+        attention = nn.MultiHeadDotProductAttention(self.heads)
+        mlp = lambda y: nn.Dense(width)(nn.gelu(nn.Dense(4 * width)(y)))
+        if self.norm_first:
+            y = nn.LayerNorm()(x)
+            x = x + attention(y, y, mask=mask)
+            return x + mlp(nn.LayerNorm()(x))
+        x = nn.LayerNorm()(x + attention(x, x, mask=mask))
+        return nn.LayerNorm()(x + mlp(x))
+
+
+class ViT(nn.Module):
+    """Images of 32 x 32 in patches of 4, width 192, 12 layers, 3 heads."""
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Conv(192, (4, 4), (4, 4))(x).reshape(len(x), -1, 192)
+        first = self.param("class", nn.initializers.zeros, (1, 1, 192))
+        x = jnp.concatenate([jnp.broadcast_to(first, (len(x), 1, 192)), x], 1)
+        x = x + self.param("positions", nn.initializers.normal(0.02), x.shape[1:])
+        for _ in range(12):
+            x = Block(3)(x)
+        return nn.Dense(10)(nn.LayerNorm()(x)[:, 0])
+
+
+class LanguageModel(nn.Module):
+    """GPT-2 of 4 layers of 256 features, 8 heads."""
+
+    vocabulary: int
+
+    @nn.compact
+    def __call__(self, tokens):
+        embed = nn.Embed(self.vocabulary, 256)
+        x = embed(tokens) + self.param("positions", nn.initializers.normal(0.02), (tokens.shape[1], 256))
+        for _ in range(4):
+            x = Block(8, causal=True)(x)
+        return embed.attend(nn.LayerNorm()(x))
+
+
+class LSTM(nn.Module):
+    """Two layers of 256 features."""
+
+    vocabulary: int
+
+    @nn.compact
+    def __call__(self, tokens):
+        x = nn.Embed(self.vocabulary, 256)(tokens)
+        for _ in range(2):
+            x = nn.RNN(nn.OptimizedLSTMCell(256))(x)
+        return nn.Dense(self.vocabulary)(x)
+
+
+class BERT(nn.Module):
+    """4 layers of 256 features, 4 heads, without the pooler: logits at every position."""
+
+    vocabulary: int
+
+    @nn.compact
+    def __call__(self, tokens):
+        embed = nn.Embed(self.vocabulary, 256)
+        x = embed(tokens) + self.param("positions", nn.initializers.normal(0.02), (tokens.shape[1], 256))
+        x = nn.LayerNorm()(x)
+        for _ in range(4):
+            x = Block(4, norm_first=False)(x)
+        return embed.attend(x)

@@ -1,0 +1,105 @@
+"""The networks of `networks.py` in PyTorch, as its users write them: modules by name, features before rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def mlp() -> nn.Module:
+    sizes = (784, 512, 512, 512)
+    layers = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(512, 10))
+
+
+def lenet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, n_in: int, n_out: int, stride: int):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(),
+            nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False), nn.BatchNorm2d(n_out))
+        self.skip = nn.Identity() if n_in == n_out else nn.Sequential(
+            nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
+
+    def forward(self, x):
+        return torch.relu(self.skip(x) + self.body(x))
+
+
+def resnet18() -> nn.Module:
+    blocks, n_in = [], 64
+    for stage, n_out in enumerate((64, 128, 256, 512)):
+        blocks += [BasicBlock(n_in, n_out, 2 if stage else 1), BasicBlock(n_out, n_out, 1)]
+        n_in = n_out
+    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+class Block(nn.Module):
+    """A transformer block; the norms first, or last as in BERT."""
+
+    def __init__(self, width: int, heads: int, causal: bool = False, norm_first: bool = True):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+        self.heads, self.causal, self.norm_first = heads, causal, norm_first
+
+    def attention(self, x):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        first, second = self.norms
+        if self.norm_first:
+            x = x + self.attention(first(x))
+            return x + self.mlp(second(x))
+        x = first(x + self.attention(x))
+        return second(x + self.mlp(x))
+
+
+class ViT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 192, 4, 4)
+        self.first = nn.Parameter(torch.zeros(1, 1, 192))
+        self.positions = nn.Parameter(0.02 * torch.randn(65, 192))
+        self.body = nn.Sequential(*[Block(192, 3) for _ in range(12)], nn.LayerNorm(192))
+        self.head = nn.Linear(192, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.first.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.body(x)[:, 0])
+
+
+class Transformer(nn.Module):
+    """GPT-2 (causal, norms first) and BERT (norms last) of 4 layers of 256 features, with tied output."""
+
+    def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, 256)
+        self.positions = nn.Parameter(0.02 * torch.randn(tokens, 256))
+        self.before = nn.Identity() if causal else nn.LayerNorm(256)
+        self.body = nn.Sequential(*[Block(256, heads, causal, norm_first=causal) for _ in range(4)])
+        self.after = nn.LayerNorm(256) if causal else nn.Identity()
+
+    def forward(self, tokens):
+        x = self.body(self.before(self.embed(tokens) + self.positions))
+        return self.after(x) @ self.embed.weight.T
+
+
+class LSTM(nn.Module):
+    def __init__(self, vocabulary: int):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocabulary, 256), nn.Linear(256, vocabulary)
+        self.body = nn.LSTM(256, 256, 2, batch_first=True)
+
+    def forward(self, tokens):
+        return self.head(self.body(self.embed(tokens))[0])

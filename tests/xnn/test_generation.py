@@ -1,0 +1,211 @@
+"""Generation: tokens are those of the whole sequence computed again, whatever the batch, the padding or the way."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn
+from tests.xnn.wrong import assert_refused
+from xjax import nn, random
+from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, sample, serial
+
+N = 11
+
+
+def Past():
+    """The sum of x over the positions so far, each weighted by its number; a mask leaves positions out."""
+
+    def weighted(x, mask, count, total):
+        kept = jnp.ones(x.shape[:2], bool) if mask is None else mask
+        counts = count[:, None] + jnp.cumsum(kept.astype("int32"), 1)
+        weights = jnp.where(kept, jnp.sin(counts.astype(x.dtype)), 0)[..., None]
+        total = total[:, None] + jnp.cumsum(x * jnp.broadcast_to(weights, x.shape), 1)
+        return total, {"count": counts[:, -1], "total": total[:, -1]}
+
+    def apply(params, x, mask=None, *, rng=None, train=False):
+        return weighted(x, mask, jnp.zeros(len(x), "int32"), jnp.zeros((len(x), 8)))[0]
+
+    def init_cache(batch, length):
+        return {"count": jnp.zeros(batch, "int32"), "total": jnp.zeros((batch, 8))}
+
+    def apply_with_cache(params, cache, x, mask=None):
+        return weighted(x, mask, cache["count"], cache["total"])
+
+    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "Past", cache=CacheFns(init_cache, apply_with_cache))
+
+
+MODEL = serial(Embedding(N, 8), Past(), Dense(N))
+PROMPT = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [0, 9, 10, 3]], np.int32)
+
+
+@pytest.fixture(scope="module")
+def params():
+    return MODEL.init(random.key(3), (-1, -1))[1]
+
+
+def by_hand(params, prompt, steps, choose):
+    """Every token from the whole sequence before it."""
+    tokens = jnp.asarray(prompt)
+    for i in range(steps):
+        new = choose(i, MODEL.apply(params, tokens)[:, -1])
+        tokens = jnp.concatenate([tokens, new[:, None].astype(tokens.dtype)], 1)
+    return tokens[:, prompt.shape[1]:]
+
+
+def test_the_most_likely_tokens_are_those_of_the_whole_sequence(params):
+    got = generate(MODEL, params, PROMPT, steps=6, temperature=0)
+    np.testing.assert_array_equal(got.tokens, by_hand(params, PROMPT, 6, lambda i, logits: jnp.argmax(logits, -1)))
+    assert got.tokens.dtype == np.int32
+    np.testing.assert_array_equal(got.lengths, [6, 6, 6])
+
+
+def test_drawn_tokens_are_those_of_the_whole_sequence(params, key):
+    how = {"temperature": 0.8, "top_k": 6, "top_p": 0.9}
+    got = generate(MODEL, params, PROMPT, steps=6, rng=key, **how)
+    want = by_hand(params, PROMPT, 6, lambda i, logits: sample(random.fold_in(key, i), logits, **how))
+    np.testing.assert_array_equal(got.tokens, want)
+    assert len(np.unique(np.asarray(got.tokens), axis=0)) == 3
+    other = generate(MODEL, params, PROMPT, steps=6, rng=random.fold_in(key, 1), **how)
+    assert np.any(other.tokens != got.tokens)
+
+
+def test_a_row_draws_the_same_tokens_alone(params, key):
+    whole = generate(MODEL, params, PROMPT, steps=5, rng=key)
+    for i, prompt in enumerate(PROMPT):
+        alone = generate(MODEL, params, prompt[None], steps=5, rng=RowKey(key, i))
+        np.testing.assert_array_equal(alone.tokens[0], whole.tokens[i])
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_padding_changes_nothing(params, side, key):
+    lengths = [2, 4, 3]
+    padded, mask = np.full((3, 4), 9, np.int32), np.zeros((3, 4), bool)
+    for i, n in enumerate(lengths):
+        place = slice(4 - n, None) if side == "before" else slice(n)
+        padded[i, place], mask[i, place] = PROMPT[i, :n], True
+    got = generate(MODEL, params, padded, steps=5, rng=key, mask=mask)
+    for i, n in enumerate(lengths):
+        alone = generate(MODEL, params, PROMPT[i:i + 1, :n], steps=5, rng=RowKey(key, i))
+        np.testing.assert_array_equal(alone.tokens[0], got.tokens[i])
+
+
+def test_rows_end_at_a_stop_token(params, key):
+    free = np.asarray(generate(MODEL, params, PROMPT, steps=8, rng=key).tokens)
+    stop = (int(free[0, 2]), int(free[1, 0]))
+    got = generate(MODEL, params, PROMPT, steps=8, rng=key, stop=stop)
+    for row, length, whole in zip(np.asarray(got.tokens), np.asarray(got.lengths), free, strict=True):
+        ends = np.flatnonzero(np.isin(whole, stop))
+        assert length == (ends[0] + 1 if len(ends) else 8)
+        np.testing.assert_array_equal(row, np.where(np.arange(8) < length, whole, whole[length - 1]))
+    assert got.lengths[1] == 1
+
+
+def test_tokens_are_reported_as_they_come(params, key):
+    seen = []
+    got = generate(MODEL, params, PROMPT, steps=5, rng=key, on_token=seen.append)
+    np.testing.assert_array_equal(np.stack(seen, 1), got.tokens)
+    np.testing.assert_array_equal(got.tokens, generate(MODEL, params, PROMPT, steps=5, rng=key).tokens)
+    all_tokens, seen = tuple(range(N)), []
+    stopped = generate(MODEL, params, PROMPT, steps=5, rng=key, on_token=seen.append, stop=all_tokens)
+    assert len(seen) == 1 and stopped.tokens.shape == (3, 5) and np.all(stopped.lengths == 1)
+
+
+def test_generation_is_a_function_that_compiles_and_maps(params, key):
+    whole = generate(MODEL, params, PROMPT, steps=4, rng=key)
+    jitted = xjax.jit(lambda params, prompt: generate(MODEL, params, prompt, steps=4, rng=key))(params, PROMPT)
+    np.testing.assert_array_equal(jitted.tokens, whole.tokens)
+    rows = xjax.vmap(lambda i, prompt: generate(MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0])
+    np.testing.assert_array_equal(rows(jnp.arange(3), PROMPT), whole.tokens)
+    devices = xjax.pmap(lambda i, prompt: generate(MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0])
+    np.testing.assert_array_equal(devices(jnp.arange(3), PROMPT), whole.tokens)
+
+
+def test_nothing_to_generate(params):
+    got = generate(MODEL, params, PROMPT, steps=0, temperature=0)
+    assert got.tokens.shape == (3, 0) and np.all(got.lengths == 0)
+    assert generate(MODEL, params, PROMPT[:0], steps=2, temperature=0).tokens.shape == (0, 2)
+
+
+# -- from logits to a token ------------------------------------------------------------------------------------------
+
+
+def kept(logits, top_k=None, top_p=None):
+    """The tokens that are kept, one row at a time."""
+    out = []
+    for row in logits:
+        order = np.argsort(-row, kind="stable")
+        order = order if top_k is None else order[:top_k]
+        odds = np.exp(row[order] - row.max())
+        odds, total, chosen = odds / odds.sum(), 0.0, []
+        for token, p in zip(order, odds, strict=True):
+            if top_p is not None and total >= top_p:
+                break
+            chosen.append(token)
+            total += p
+        out.append(set(chosen))
+    return out
+
+
+@pytest.mark.parametrize("how", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
+                                 {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
+def test_the_odds_that_are_left(how, npr):
+    logits = npr.normal(size=(20, N)).astype(np.float32) * 2
+    got = np.asarray(filter_logits(logits, 0.7, **how))
+    for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **how), strict=True):
+        assert set(np.flatnonzero(np.isfinite(row))) == tokens
+        np.testing.assert_allclose(row[list(tokens)], before[list(tokens)], rtol=1e-6)
+
+
+def test_equal_logits_are_all_kept():
+    assert np.isfinite(filter_logits(jnp.array([1.0, 2.0, 2.0, 0.0]), top_k=1)).tolist() == [False, True, True, False]
+    assert np.all(np.isfinite(filter_logits(jnp.zeros((2, 5)), top_p=0.1)))
+
+
+def test_samples_have_the_odds(key):
+    logits = jnp.log(jnp.array([[0.5, 0.3, 0.2]]))
+    draws = xjax.vmap(lambda key: sample(key, logits)[0])(random.split(key, 20_000))
+    # 20,000 draws: three standard deviations of a share are 0.011.
+    np.testing.assert_allclose(np.bincount(np.asarray(draws)) / 20_000, [0.5, 0.3, 0.2], atol=0.011)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_logits_of_any_float(dtype):
+    got = filter_logits(jnp.array([[1.0, 3.0, 2.0]], dtype), 0.5, top_k=2, top_p=0.9)
+    assert got.dtype == jnp.dtype(dtype)
+
+
+WRONG = {
+    "float prompt": (lambda key: generate(MODEL, (), np.ones((1, 2), np.float32), steps=1, temperature=0), TypeError,
+                     ["generate: the prompt must be tokens", "f32[1,2]"]),
+    "prompt of one axis": (lambda key: generate(MODEL, (), PROMPT[0], steps=1, temperature=0), TypeError,
+                           ["i32[4]", "prompt[None]"]),
+    "no prompt": (lambda key: generate(MODEL, (), PROMPT[:, :0], steps=1, temperature=0), TypeError, ["start token"]),
+    "mask": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT), TypeError,
+             ["generate: the mask", "i32[3,4]"]),
+    "empty row": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT > 8), ValueError,
+                  ["a row of the prompt has no tokens"]),
+    "no rng": (lambda key: generate(MODEL, (), PROMPT, steps=1), TypeError, ["random bits", "temperature=0"]),
+    "steps": (lambda key: generate(MODEL, (), PROMPT, steps=-1, temperature=0), ValueError, ["steps", "-1"]),
+    "short cache": (lambda key: generate(MODEL, (), PROMPT, steps=3, temperature=0, length=5), ValueError,
+                    ["the cache is too short", "length=6"]),
+    "temperature": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=-1.0, rng=key), ValueError,
+                    ["`temperature` must be at least 0"]),
+    "temperature of logits": (lambda key: filter_logits(jnp.ones(3), 0.0), ValueError, ["`temperature` must be above"]),
+    "top_k": (lambda key: generate(MODEL, (), PROMPT, steps=1, top_k=0, rng=key), ValueError,
+              ["`top_k` must be at least 1"]),
+    "top_p": (lambda key: sample(key, jnp.ones((1, 3)), top_p=0.0), ValueError, ["sample: `top_p`", "(0, 1]"]),
+    "greedy top_k": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, top_k=2), ValueError,
+                     ["does not depend on top_k"]),
+    "a token that is not there": (
+        lambda key: generate(MODEL, MODEL.init(key, (-1, -1))[1], PROMPT + 5, steps=2, temperature=0), ValueError,
+        ["generate: the model's logits are NaN", "rows", "embedding"]),
+    "no cache": (lambda key: generate(serial(Embedding(N, 8), xnn.elementwise(nn.softmax, axis=1)),
+                                      Embedding(N, 8).init(key, (1, 1)), PROMPT, steps=1, temperature=0), TypeError,
+                 ["it has no cache of earlier positions"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_and_how_to_fix_it(name, key):
+    assert_refused(WRONG[name], key)
