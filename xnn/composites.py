@@ -8,6 +8,7 @@ child has these.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import xjax
 from xjax.errors import bad, did_you_mean
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
@@ -132,6 +133,9 @@ class Calls:
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
                  memory: State | Cache | None, rng: Any, train: bool):
+        if isinstance(train, xjax.core.Tracer):
+            raise bad(name, "`train` must be a Python bool, as it says what is to be computed", {"train": train},
+                      fix='make it static: xjax.jit(model.apply, static_argnames="train").')
         self.name, self.children, self.params, self.values = name, children, params, values
         self.memory, self.rng, self.train = memory, rng, train
         self.counts = dict.fromkeys(children, 0)

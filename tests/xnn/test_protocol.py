@@ -401,6 +401,9 @@ def test_names_in_params(key):
 
 X = np.ones((2, 3), np.float32)
 WRONG = {
+    "traced train": (lambda key: xjax.jit(serial(Dense(2), Relu).apply)(
+        serial(Dense(2), Relu).init(key, (-1, 3))[1], jnp.ones((2, 3)), train=True), TypeError,
+        ["serial: `train` must be a Python bool", "bool[]", 'static_argnames="train"']),
     "train without state": (lambda key: Centered().apply((), X, train=True), TypeError,
                             ["Centered: training changes the state", "apply_with_state(params, state, x"]),
     "evaluation without state": (lambda key: serial(Centered()).apply(((),), X), TypeError,
