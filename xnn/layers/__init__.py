@@ -1,5 +1,6 @@
 """Layers, one family in each file."""
 
+from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import Dropout
 from xnn.layers.elementwise import (
@@ -22,11 +23,29 @@ from xnn.layers.elementwise import (
 from xnn.layers.embed import Attend, Embedding
 from xnn.layers.fan import FanInConcat, FanInSum, FanOut
 from xnn.layers.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from xnn.layers.pool import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    GlobalSumPool,
+    MaxPool,
+    SumPool,
+)
+from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 
 __all__ = [
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
     "Attend",
+    "AvgPool",
     "BatchNorm",
+    "Conv",
+    "ConvLocal",
+    "ConvTranspose",
     "Dense",
+    "DepthwiseConv",
     "Dropout",
     "Elu",
     "Embedding",
@@ -36,12 +55,19 @@ __all__ = [
     "FanOut",
     "Flatten",
     "Gelu",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "GlobalSumPool",
     "GroupNorm",
     "Identity",
     "InstanceNorm",
     "LayerNorm",
     "LeakyRelu",
     "LogSoftmax",
+    "MaxPool",
+    "Pad",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "RMSNorm",
     "Relu",
     "Reshape",
@@ -49,6 +75,8 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Softplus",
+    "SumPool",
     "Tanh",
+    "Upsample",
     "elementwise",
 ]

@@ -1,0 +1,248 @@
+"""Convolutions over 1 to 3 spatial axes of [batch, ..., features]; any number of batch axes, or none.
+
+The length of `window` is the number of spatial axes; an int is one axis. Weights are not flipped: y is a correlation, as
+in all libraries of neural networks.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import xjax
+import xjax.numpy as jnp
+from xjax import lax, random
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_float, check_params
+from xnn.layer import Layer, arguments
+from xnn.layers.windows import Padding, Sizes, Window, as_one_batch, make_window, sizes_of
+
+_PADDINGS = ("SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT")
+_LAYOUTS = {1: ("NXC", "XIO", "NXC"), 2: ("NXYC", "XYIO", "NXYC"), 3: ("NXYZC", "XYZIO", "NXYZC")}
+
+
+def Conv(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME", dilation: Sizes = 1,
+         groups: int = 1, bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
+    """Convolution plus a bias for each feature.  Shape: [..., *spatial, n_in] -> [..., *out, features].
+
+    Args:
+      features: number of output features.
+      window: sizes of the window.
+      strides: its step along each axis.
+      padding: "SAME": zeros around the input such that the output has ``ceil(size / stride)`` positions, as in Flax;
+        "VALID": none; "CAUSAL": zeros before the first position of one axis, so that no output depends on a later one;
+        "CIRCULAR", "REFLECT": the input continued; or a number, PyTorch's convention, or for each axis one or a pair
+        (before, after).
+      dilation: distance of neighbouring positions in the window.
+      groups: groups of features that do not mix; divides n_in and `features`.
+      bias: False leaves b out.
+      w_init, b_init: initializers ``(key, shape) -> array``; LeCun normal and zeros, Flax's defaults, if None.
+    Params: ``{"w": [*window, n_in / groups, features], "b": [features]}``, without "b" if bias is False.
+    Raises: ValueError if groups do not divide the features, or the window is larger than the padded input.
+
+    >>> layer = Conv(8, (3, 3), strides=2)
+    >>> shape, params = layer.init(random.PRNGKey(0), (-1, 28, 28, 1))
+    >>> shape, params["w"].shape
+    ((-1, 14, 14, 8), (3, 3, 1, 8))
+    """
+    shape = make_window("Conv", window, strides, padding, dilation, _PADDINGS)
+    settings = arguments(Conv, features=features, window=window, strides=strides, padding=padding, dilation=dilation,
+                         groups=groups, bias=bias, w_init=w_init, b_init=b_init)
+    return _convolution(shape, _by_groups("Conv", features, groups), functools.partial(_correlated, shape),
+                        shape.out_sizes, bias, w_init, b_init, settings)
+
+
+def DepthwiseConv(window: Sizes, *, multiplier: int = 1, strides: Sizes = 1, padding: Padding = "SAME",
+                  dilation: Sizes = 1, bias: bool = True, w_init: Callable | None = None,
+                  b_init: Callable | None = None) -> Layer:
+    """Convolution of each feature by itself.  Shape: [..., *spatial, n_in] -> [..., *out, n_in * multiplier].
+
+    Output features ``i * multiplier`` up to ``(i + 1) * multiplier`` are those of input feature i, as in PyTorch's
+    ``Conv2d(n_in, n_in * multiplier, groups=n_in)``.
+
+    Args: multiplier: number of output features for each input feature; others: as `Conv`.
+    Params: ``{"w": [*window, 1, n_in * multiplier], "b": [n_in * multiplier]}``, without "b" if bias is False.
+    """
+    shape = make_window("DepthwiseConv", window, strides, padding, dilation, _PADDINGS)
+    settings = arguments(DepthwiseConv, window=window, multiplier=multiplier, strides=strides, padding=padding,
+                         dilation=dilation, bias=bias, w_init=w_init, b_init=b_init)
+    return _convolution(shape, lambda n_in: (n_in * multiplier, n_in), functools.partial(_correlated, shape),
+                        shape.out_sizes, bias, w_init, b_init, settings)
+
+
+def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME",
+                  output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
+                  w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
+    """Transposed convolution plus a bias for each feature: `strides` enlarge the input.
+
+    A convolution of the input with ``stride - 1`` zeros between its positions (Dumoulin and Visin, 2016).
+    Shape: [..., *spatial, n_in] -> [..., *out, features].
+
+    Args:
+      strides: how much larger the output is along each axis.
+      padding: "SAME": ``size * stride`` positions, "VALID": ``size * stride + max(extent - stride, 0)``, as in Flax,
+        with the extent ``dilation * (window - 1) + 1``; numbers as in PyTorch, those of the convolution that this one
+        transposes: ``(size - 1) * stride + extent - before - after + output_padding``.
+      output_padding: positions added at the end of each axis, with numbers as padding only; less than the stride or the
+        dilation.
+      Others: as `Conv`.
+    Params: those of `Conv`. PyTorch's weights [in, out / groups, *window] become "w" by flipping their spatial axes.
+    """
+    name = "ConvTranspose"
+    shape = make_window(name, window, strides, padding, dilation)
+    more = sizes_of(name, "output_padding", output_padding, shape.n_axes, least=0)
+    if any(m >= max(s, d) for m, s, d in zip(more, shape.strides, shape.dilation, strict=True)):
+        raise bad(name, "output_padding must be less than the stride or the dilation",
+                  {"output_padding": more, "strides": shape.strides, "dilation": shape.dilation},
+                  "choose a smaller one: it resolves which of `stride` input sizes is meant.", ValueError)
+    if any(more) and isinstance(shape.padding, str):
+        raise bad(name, f"padding {shape.padding!r} says the size of the output, and so does output_padding",
+                  {"output_padding": more}, "pass padding as numbers, or no output_padding.", ValueError)
+    pads = _transposed_pads(shape, more)
+
+    def out_sizes(spatial):
+        out = [-1 if n < 0 else max((n - 1) * s + 2 + sum(pad) - e, 0)
+               for n, s, pad, e in zip(spatial, shape.strides, pads, shape.extents, strict=True)]
+        if 0 in out:
+            raise bad(name, "nothing is left of the output within the padding",
+                      {"spatial sizes": spatial, "padding": repr(padding)}, "choose a smaller padding.", ValueError)
+        return tuple(out)
+
+    def linear(x, w, groups):
+        x, leading = as_one_batch(x, shape.n_axes)
+        y = lax.conv_general_dilated(x, w, (1,) * shape.n_axes, pads, shape.strides, shape.dilation,
+                                     _LAYOUTS[shape.n_axes], groups)
+        return jnp.reshape(y, (*leading, *y.shape[1:]))
+
+    settings = arguments(ConvTranspose, features=features, window=window, strides=strides, padding=padding,
+                         output_padding=output_padding, dilation=dilation, groups=groups, bias=bias, w_init=w_init,
+                         b_init=b_init)
+    return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init, settings)
+
+
+def _transposed_pads(window: Window, output_padding: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Padding of the enlarged input."""
+    if window.padding == "SAME":
+        totals = [e + s - 2 for e, s in zip(window.extents, window.strides, strict=True)]
+        before = [e - 1 if s > e - 1 else -(-total // 2)
+                  for e, s, total in zip(window.extents, window.strides, totals, strict=True)]
+        return [(low, total - low) for low, total in zip(before, totals, strict=True)]
+    if window.padding == "VALID":
+        return [(e - 1, s - 1 + max(e - s, 0)) for e, s in zip(window.extents, window.strides, strict=True)]
+    return [(e - 1 - low, e - 1 - high + more)
+            for e, (low, high), more in zip(window.extents, window.padding, output_padding, strict=True)]
+
+
+def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "VALID", dilation: Sizes = 1,
+              bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
+    """Convolution with other weights at each position, a locally connected layer.
+
+    Shape: [..., *spatial, n_in] -> [..., *out, features], where the spatial sizes cannot be open.
+
+    Args: as `Conv`; initializers get the shapes of one position, ``(*window, n_in, features)`` and ``(features,)``.
+    Params: ``{"w": [*out, *window, n_in, features], "b": [*out, features]}``, without "b" if bias is False.
+    """
+    name = "ConvLocal"
+    settings = arguments(ConvLocal, features=features, window=window, strides=strides, padding=padding,
+                         dilation=dilation, bias=bias, w_init=w_init, b_init=b_init)
+    shape = make_window(name, window, strides, padding, dilation, _PADDINGS)
+    n, w_init, b_init = shape.n_axes, w_init or initializers.lecun_normal(), b_init or initializers.zeros
+
+    def init(rng, in_shape):
+        in_shape = shape.check_shape(in_shape)
+        out = shape.out_sizes(shape.spatial(in_shape))
+        if min(out) < 0:
+            raise bad(name, "the weights depend on the spatial sizes", {"in_shape": str(in_shape)},
+                      "pass all of them to init; only batch sizes may be -1.")
+        w_rng, b_rng = random.split(rng)
+        params = {"w": _at_each(out, w_rng, w_init, (*shape.sizes, in_shape[-1], features))}
+        if bias:
+            params["b"] = _at_each(out, b_rng, b_init, (features,))
+        return (*in_shape[:-n - 1], *out, features), params
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float(name, x, n + 1)
+        out = shape.out_sizes(shape.spatial(x.shape))
+        check_params(name, params, x, w=(*out, *shape.sizes, x.shape[-1], features),
+                     b=(*out, features) if bias else None)
+        y = _by_position(shape, x, params["w"])
+        return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
+
+    return Layer(init, apply, name, settings=settings)
+
+
+def _at_each(out: tuple[int, ...], rng: Any, init: Callable, sizes: tuple[int, ...]) -> Any:
+    """Weights of these sizes for each position, each drawn by itself: an initializer sees one window."""
+    keys = random.split(rng, math.prod(out))
+    return jnp.reshape(xjax.vmap(lambda key: init(key, sizes))(keys), (*out, *sizes))
+
+
+def _by_position(window: Window, x: Any, w: Any) -> Any:
+    """What the window sees at each position, times the weights of the position."""
+    n = window.n_axes
+    x, leading = as_one_batch(x, n)
+    x, pads = window.padded(x)
+    seen = lax.conv_general_dilated_patches(x, window.sizes, window.strides, pads, rhs_dilation=window.dilation,
+                                            dimension_numbers=_LAYOUTS[n])
+    out = seen.shape[1:-1]
+    seen = jnp.reshape(seen, (seen.shape[0], *out, x.shape[-1], *window.sizes))       # one feature's are neighbours
+    at, inside = "abc"[:n], "ijk"[:n]
+    y = jnp.einsum(f"n{at}f{inside},{at}{inside}fo->n{at}o", seen, w)
+    return jnp.reshape(y, (*leading, *y.shape[1:]))
+
+
+def _by_groups(name: str, features: int, groups: int) -> Callable[[int], tuple[int, int]]:
+    def channels(n_in):
+        if n_in % groups or features % groups:
+            raise bad(name, "the features do not divide into groups of equal size",
+                      {"input features": n_in, "output features": features, "groups": groups},
+                      f"choose a divisor of both, such as {math.gcd(n_in, features)}.", ValueError)
+        return features, groups
+
+    return channels
+
+
+def _correlated(window: Window, x: Any, w: Any, groups: int) -> Any:
+    x, leading = as_one_batch(x, window.n_axes)
+    x, pads = window.padded(x)
+    y = lax.conv_general_dilated(x, w, window.strides, pads, rhs_dilation=window.dilation,
+                                 dimension_numbers=_LAYOUTS[window.n_axes], feature_group_count=groups)
+    return jnp.reshape(y, (*leading, *y.shape[1:]))
+
+
+def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], linear: Callable, out_sizes: Callable,
+                 bias: bool, w_init: Callable | None, b_init: Callable | None, settings: Mapping[str, Any]) -> Layer:
+    """A layer with one window of weights for all positions.
+
+    Args:
+      channels: number of input features -> (of output features, of groups).
+      linear: ``(x, w, groups) -> y``.
+      out_sizes: spatial sizes of the input -> of the output; raises where the window does not fit.
+    """
+    name, n = window.caller, window.n_axes
+    w_init, b_init = w_init or initializers.lecun_normal(), b_init or initializers.zeros
+
+    def shapes(n_in):
+        features, groups = channels(n_in)
+        return (*window.sizes, n_in // groups, features), (features,), groups
+
+    def init(rng, in_shape):
+        in_shape = window.check_shape(in_shape)
+        w_shape, b_shape, _ = shapes(in_shape[-1])
+        w_rng, b_rng = random.split(rng)
+        params = {"w": w_init(w_rng, w_shape)}
+        if bias:
+            params["b"] = b_init(b_rng, b_shape)
+        return (*in_shape[:-n - 1], *out_sizes(window.spatial(in_shape)), *b_shape), params
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float(name, x, n + 1)
+        w_shape, b_shape, groups = shapes(x.shape[-1])
+        check_params(name, params, x, w=w_shape, b=b_shape if bias else None)
+        out_sizes(window.spatial(x.shape))
+        y = linear(x, params["w"], groups)
+        return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
+
+    pointwise = window.extents == window.strides == (1,) * n and not any(map(sum, window.pads((1,) * n)))
+    return Layer(init, apply, name, settings=settings, positionwise=pointwise)

@@ -1,0 +1,196 @@
+"""Pools: reductions of windows, of bins, or of all positions, of each feature of [batch, ..., features] by itself."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.errors import bad
+from xnn.checks import check_float
+from xnn.layer import Layer, arguments
+from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
+
+# -- windows ------------------------------------------------------------------------------------------------------
+
+
+def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID", dilation: Sizes = 1) -> Layer:
+    """The largest value in each window.  Shape: [..., *spatial, features] -> [..., *out, features].
+
+    Args:
+      window: sizes for the 1 to 3 spatial axes; an int is one axis.
+      strides: step of the window along each axis; if None its size, PyTorch's default.
+      padding: "VALID": none; "SAME": ``ceil(size / stride)`` windows; a number, or for each axis one or a pair
+        (before, after), less than the window. Padding is never the largest value.
+      dilation: distance of neighbouring positions in the window.
+    Params: ``()``.
+    Raises: ValueError if the window is larger than the padded input.
+    """
+    shape = _window("MaxPool", window, strides, padding, dilation)
+    settings = arguments(MaxPool, window=window, strides=strides, padding=padding, dilation=dilation)
+    return _pool(shape, lambda x: _largest(shape, x), settings)
+
+
+def SumPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID") -> Layer:
+    """The sum of each window.  Shape, Args, Params: as `MaxPool`; padding is zeros."""
+    shape = _window("SumPool", window, strides, padding)
+    settings = arguments(SumPool, window=window, strides=strides, padding=padding)
+    return _pool(shape, lambda x: _total(shape, x), settings)
+
+
+def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID",
+            count_include_pad: bool = True) -> Layer:
+    """The mean of each window.  Shape, Args, Params: as `MaxPool`.
+
+    Args: count_include_pad: whether padding counts, as zeros: the default of PyTorch and Flax. Keras and stax count the
+      values of the input only: False.
+    """
+    shape = _window("AvgPool", window, strides, padding)
+
+    def mean(x):
+        if count_include_pad:
+            return _total(shape, x) / int(np.prod(shape.sizes))
+        ones = jnp.ones((*shape.spatial(x.shape), 1), x.dtype)
+        total = _total(shape, x)
+        return total / jnp.broadcast_to(_total(shape, ones), total.shape)
+
+    settings = arguments(AvgPool, window=window, strides=strides, padding=padding, count_include_pad=count_include_pad)
+    return _pool(shape, mean, settings)
+
+
+def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, dilation: Sizes = 1) -> Window:
+    shape = make_window(name, window, window if strides is None else strides, padding, dilation)
+    if not isinstance(shape.padding, str) and any(
+            max(pad) >= extent for pad, extent in zip(shape.padding, shape.extents, strict=True)):
+        raise bad(name, "a window could contain padding only", {"window": shape.extents, "padding": shape.padding},
+                  "choose a padding less than the window.", ValueError)
+    return shape
+
+
+def _largest(window: Window, x: Any) -> Any:
+    return _reduced(window, x, -np.inf, lax.max)
+
+
+def _total(window: Window, x: Any) -> Any:
+    return _reduced(window, x, 0.0, lax.add)
+
+
+def _reduced(window: Window, x: Any, start: float, combine: Callable) -> Any:
+    def of_all_axes(spatial, other):
+        return (*[other] * (x.ndim - window.n_axes - 1), *spatial, other)
+
+    return lax.reduce_window(x, start, combine, of_all_axes(window.sizes, 1), of_all_axes(window.strides, 1),
+                             of_all_axes(window.pads(window.spatial(x.shape)), (0, 0)),
+                             window_dilation=of_all_axes(window.dilation, 1))
+
+
+def _pool(window: Window, reduce: Callable, settings: dict[str, Any]) -> Layer:
+    n = window.n_axes
+
+    def init(rng, in_shape):
+        in_shape = window.check_shape(in_shape)
+        return (*in_shape[:-n - 1], *window.out_sizes(window.spatial(in_shape)), in_shape[-1]), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float(window.caller, x, n + 1)
+        window.out_sizes(window.spatial(x.shape))
+        return reduce(x)
+
+    return Layer(init, apply, window.caller, settings=settings)
+
+
+# -- bins ---------------------------------------------------------------------------------------------------------
+
+
+def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
+    """The mean of each of `out_sizes` bins along the spatial axes.  Shape: [..., *spatial, f] -> [..., *out_sizes, f].
+
+    Bin i of an axis of n positions and m bins has those from ``floor(i n / m)`` up to ``ceil((i + 1) n / m)``, as in
+    PyTorch: where m does not divide n, neighbours overlap.
+
+    Args: out_sizes: numbers of bins for the 1 to 3 spatial axes, None to keep the size; an int is one axis.
+    Params: ``()``.
+    """
+    return _adaptive_pool("AdaptiveAvgPool", AdaptiveAvgPool, out_sizes, _mean_of_bins)
+
+
+def AdaptiveMaxPool(out_sizes: int | Sequence[int | None]) -> Layer:
+    """The largest value in each bin.  Shape, Args, Params: as `AdaptiveAvgPool`."""
+    return _adaptive_pool("AdaptiveMaxPool", AdaptiveMaxPool, out_sizes, _largest_of_bins)
+
+
+def _mean_of_bins(binned: Any, inside: Any, axis: int) -> Any:
+    counts = jnp.sum(inside.astype(binned.dtype), axis)
+    return jnp.sum(jnp.where(inside, binned, 0), axis) / counts
+
+
+def _largest_of_bins(binned: Any, inside: Any, axis: int) -> Any:
+    return jnp.max(jnp.where(inside, binned, -np.inf), axis)
+
+
+def _adaptive_pool(name: str, constructor: Callable, out_sizes: Any, reduce: Callable) -> Layer:
+    given = tuple(out_sizes) if isinstance(out_sizes, tuple | list) else (out_sizes,)
+    sizes_of(name, "out_sizes", tuple(1 if size is None else size for size in given))
+    n = len(given)
+
+    def init(rng, in_shape):
+        in_shape = check_spatial_shape(name, in_shape, n)
+        spatial = in_shape[-n - 1:-1]
+        return (*in_shape[:-n - 1], *(old if m is None else m for old, m in zip(spatial, given, strict=True)),
+                in_shape[-1]), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float(name, x, n + 1)
+        for axis, bins in enumerate(given, x.ndim - n - 1):
+            if bins is not None:
+                index, inside = _bins(x.shape[axis], bins)
+                binned = jnp.take(x, index, axis)
+                mask = jnp.broadcast_to(jnp.expand_dims(inside, [*range(axis), *range(axis + 2, binned.ndim)]),
+                                        binned.shape)
+                x = reduce(binned, mask, axis + 1)
+        return x
+
+    return Layer(init, apply, name, settings=arguments(constructor, out_sizes=out_sizes))
+
+
+def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """(Positions of each bin [bins, largest bin], which of them are in the bin)."""
+    i = np.arange(bins)
+    start, end = i * n // bins, -((i + 1) * -n // bins)
+    index = start[:, None] + np.arange(np.max(end - start))
+    return np.minimum(index, n - 1).astype(np.int32), index < end[:, None]
+
+
+# -- all positions ------------------------------------------------------------------------------------------------
+
+
+def GlobalAvgPool(*, keepdims: bool = False) -> Layer:
+    """The mean over all positions.  Shape: [batch, *spatial, features] -> [batch, features].
+
+    Args: keepdims: True keeps the spatial axes, with size 1.
+    Params: ``()``.
+    """
+    return _global_pool("GlobalAvgPool", GlobalAvgPool, keepdims, jnp.mean)
+
+
+def GlobalMaxPool(*, keepdims: bool = False) -> Layer:
+    """The largest value of all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
+    return _global_pool("GlobalMaxPool", GlobalMaxPool, keepdims, jnp.max)
+
+
+def GlobalSumPool(*, keepdims: bool = False) -> Layer:
+    """The sum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
+    return _global_pool("GlobalSumPool", GlobalSumPool, keepdims, jnp.sum)
+
+
+def _global_pool(name: str, constructor: Callable, keepdims: bool, reduce: Callable) -> Layer:
+    def init(rng, in_shape):
+        in_shape = check_spatial_shape(name, in_shape, 2)
+        return (in_shape[0], *(1,) * (len(in_shape) - 2) * keepdims, in_shape[-1]), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float(name, x, 3)
+        return reduce(x, tuple(range(1, x.ndim - 1)), keepdims=keepdims)
+
+    return Layer(init, apply, name, settings=arguments(constructor, keepdims=keepdims))

@@ -1,0 +1,175 @@
+"""Other sizes of the spatial axes: Upsample, PixelShuffle, PixelUnshuffle, Pad."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import image
+from xjax.errors import bad, did_you_mean
+from xnn.checks import check_float
+from xnn.layer import Layer, arguments
+from xnn.layers.windows import Sizes, check_spatial_shape, pad_spatial, pads_of, sizes_of
+
+_METHODS = {"nearest": "nearest", "linear": "linear", "cubic": "cubic-pytorch", "lanczos3": "lanczos3"}
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None = None,
+             method: str = "nearest") -> Layer:
+    """The spatial axes resampled to other sizes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
+
+    Args:
+      scale: the output has ``floor(size * scale)`` positions along an axis; one number for all spatial axes, or one for
+        each.
+      size: the sizes of the output instead; an int for all axes.
+      method: "nearest", "linear", "cubic" or "lanczos3", by the centres of positions: PyTorch's "nearest" for whole
+        scales, "bilinear" and "bicubic" (Keys, 1981, with a = -0.75), all with ``align_corners=False``. Where an axis
+        shrinks, all but "nearest" smooth it first, as PyTorch with ``antialias=True``.
+    Params: ``()``.
+
+    >>> Upsample(2).apply((), jnp.array([[[1.0], [2.0]]])).ravel()
+    Array([1., 1., 2., 2.], dtype=float32)
+    """
+    if (scale is None) == (size is None):
+        raise bad("Upsample", "takes either `scale` or `size`", {"scale": repr(scale), "size": repr(size)},
+                  "Upsample(2), or Upsample(size=(32, 32)).")
+    if method not in _METHODS:
+        raise bad("Upsample", f"unknown method {method!r}", {"methods": ", ".join(_METHODS)},
+                  did_you_mean(method, list(_METHODS)) or "pass one of them.", ValueError)
+    scales = None if scale is None else _scales(scale)
+
+    def out_shape(shape):
+        n = len(shape) - 2
+        if scales is None:
+            out = sizes_of("Upsample", "size", size, n)
+        elif len(scales) not in (1, n):
+            raise bad("Upsample", "`scale` has another number of axes than the input", {"scale": repr(scale),
+                      "in_shape": str(shape)}, "pass one number, or one for each axis between batch and features.")
+        else:
+            out = [-1 if old < 0 else math.floor(old * s) for old, s in zip(shape[1:-1], scales * (n // len(scales)),
+                                                                            strict=True)]
+        if 0 in out:
+            raise bad("Upsample", "nothing is left of an axis", {"scale": repr(scale), "in_shape": str(shape)},
+                      "choose a larger scale.", ValueError)
+        return (shape[0], *out, shape[-1])
+
+    def init(rng, in_shape):
+        return out_shape(check_spatial_shape("Upsample", in_shape, 2)), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("Upsample", x, 3)
+        return image.resize(x, out_shape(x.shape), _METHODS[method])
+
+    return Layer(init, apply, "Upsample", settings=arguments(Upsample, scale=scale, size=size, method=method))
+
+
+def _scales(scale: Any) -> tuple[float, ...]:
+    scales = tuple(scale) if isinstance(scale, tuple | list) else (scale,)
+    if not scales or not all(isinstance(s, int | float) and s > 0 for s in scales):
+        raise bad("Upsample", "`scale` must be positive numbers", {"scale": repr(scale)}, "Upsample(2).")
+    return scales
+
+
+def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0.0) -> Layer:
+    """Positions added around the spatial axes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
+
+    Args:
+      widths: a number for all spatial axes, or for each axis one or a pair (before, after); negative ones crop.
+      mode: of `xjax.numpy.pad`: "constant", "edge" (PyTorch's "replicate"), "reflect", "symmetric" or "wrap" (PyTorch's
+        "circular").
+      value: of the constant.
+    Params: ``()``.
+    Raises: ValueError if more is cropped than there is.
+
+    >>> Pad(((1, -1),), mode="edge").init(None, (-1, 5, 3))[0], Pad(2).init(None, (-1, 8, 8, 3))[0]
+    ((-1, 5, 3), (-1, 12, 12, 3))
+    """
+    if mode not in _MODES:
+        raise bad("Pad", f"unknown mode {mode!r}", {"modes": ", ".join(_MODES)},
+                  did_you_mean(mode, list(_MODES)) or "pass one of them.", ValueError)
+    if value and mode != "constant":
+        raise bad("Pad", f"mode {mode!r} takes no value", {"value": value}, 'leave it out, or pass mode="constant".')
+    pads_of("Pad", "widths", widths, len(widths) if isinstance(widths, tuple | list) else 1)
+
+    def out_shape(shape):
+        pads = pads_of("Pad", "widths", widths, len(shape) - 2)
+        out = [-1 if n < 0 else n + sum(pad) for n, pad in zip(shape[1:-1], pads, strict=True)]
+        if any(m <= 0 <= n for n, m in zip(shape[1:-1], out, strict=True)):
+            raise bad("Pad", "more is cropped than there is", {"in_shape": str(shape), "widths": repr(widths)},
+                      "crop less.", ValueError)
+        return (shape[0], *out, shape[-1])
+
+    def init(rng, in_shape):
+        return out_shape(check_spatial_shape("Pad", in_shape, 2)), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("Pad", x, 3)
+        out_shape(x.shape)
+        pads = pads_of("Pad", "widths", widths, x.ndim - 2)
+        x = x[(slice(None), *(slice(max(-low, 0), min(n + high, n))
+                              for n, (low, high) in zip(x.shape[1:-1], pads, strict=True)))]
+        return pad_spatial(x, tuple((max(low, 0), max(high, 0)) for low, high in pads), mode, value)
+
+    return Layer(init, apply, "Pad", settings=arguments(Pad, widths=widths, mode=mode, value=value))
+
+
+# -- features and positions ---------------------------------------------------------------------------------------
+
+
+def PixelShuffle(factor: int) -> Layer:
+    """Features moved to positions, `factor` times as many along each axis (Shi et al., 2016).
+
+    Shape: [batch, *spatial, f * factor ** n] -> [batch, *(factor * spatial), f], with n spatial axes. Their
+    order is PyTorch's: input feature ``(i * factor + j) + factor ** 2 * feature`` goes to row i and column j.
+    Params: ``()``.  Raises: ValueError if ``factor ** n`` does not divide the features.
+    """
+    (factor,) = sizes_of("PixelShuffle", "factor", factor)
+
+    def out_shape(shape):
+        blocks = factor ** (len(shape) - 2)
+        if shape[-1] % blocks:
+            raise bad("PixelShuffle", f"{blocks} new positions do not divide the features",
+                      {"in_shape": str(shape), "factor": factor}, f"pass a multiple of {blocks} features.", ValueError)
+        return (shape[0], *(-1 if n < 0 else n * factor for n in shape[1:-1]), shape[-1] // blocks)
+
+    def shuffled(x):
+        n, out = x.ndim - 2, out_shape(x.shape)
+        split = jnp.reshape(x, (*x.shape[:-1], out[-1], *(factor,) * n))
+        pairs = [axis for d in range(1, n + 1) for axis in (d, d + n + 1)]        # each axis, and its place in a block
+        return jnp.reshape(jnp.transpose(split, (0, *pairs, n + 1)), out)
+
+    return _rearrangement("PixelShuffle", factor, out_shape, shuffled)
+
+
+def PixelUnshuffle(factor: int) -> Layer:
+    """Blocks of ``factor ** n`` positions moved to features, the inverse of `PixelShuffle`.
+
+    Shape: [batch, *spatial, f] -> [batch, *(spatial / factor), f * factor ** n], with n spatial axes.
+    Params: ``()``.  Raises: ValueError if `factor` does not divide the spatial sizes.
+    """
+    (factor,) = sizes_of("PixelUnshuffle", "factor", factor)
+
+    def out_shape(shape):
+        if any(n > 0 and n % factor for n in shape[1:-1]):
+            raise bad("PixelUnshuffle", "the factor does not divide the spatial sizes",
+                      {"in_shape": str(shape), "factor": factor}, "pass multiples of it; see Pad.", ValueError)
+        return (shape[0], *(-1 if n < 0 else n // factor for n in shape[1:-1]),
+                shape[-1] * factor ** (len(shape) - 2))
+
+    def unshuffled(x):
+        n, out = x.ndim - 2, out_shape(x.shape)
+        split = jnp.reshape(x, (x.shape[0], *(k for m in out[1:-1] for k in (m, factor)), x.shape[-1]))
+        return jnp.reshape(jnp.transpose(split, (0, *range(1, 2 * n, 2), 2 * n + 1, *range(2, 2 * n + 1, 2))), out)
+
+    return _rearrangement("PixelUnshuffle", factor, out_shape, unshuffled)
+
+
+def _rearrangement(name: str, factor: int, out_shape: Any, fun: Any) -> Layer:
+    def init(rng, in_shape):
+        return out_shape(check_spatial_shape(name, in_shape, 2)), ()
+
+    def apply(params, x, *, rng=None, train=False):
+        return fun(check_float(name, x, 3))
+
+    return Layer(init, apply, name, settings={"factor": factor})
