@@ -1,7 +1,7 @@
 """Convolutions over 1 to 3 spatial axes of [batch, ..., features]; any number of batch axes, or none.
 
-The length of `window` is the number of spatial axes; an int is one axis. Weights are not flipped: y is a correlation, as
-in all libraries of neural networks.
+The length of `window` is the number of spatial axes; an int is one axis. As in all libraries of neural networks, the
+weights are not flipped: the result is a correlation.
 """
 
 import functools

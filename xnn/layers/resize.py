@@ -16,7 +16,7 @@ _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None = None,
-             method: str = "nearest") -> Layer:
+             method: str = "nearest", antialias: bool = False) -> Layer:
     """The spatial axes resampled to other sizes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
 
     Args:
@@ -24,8 +24,9 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         each.
       size: the sizes of the output instead; an int for all axes.
       method: "nearest", "linear", "cubic" or "lanczos3", by the centres of positions: PyTorch's "nearest" for whole
-        scales, "bilinear" and "bicubic" (Keys, 1981, with a = -0.75), all with ``align_corners=False``. Where an axis
-        shrinks, all but "nearest" smooth it first, as PyTorch with ``antialias=True``.
+        scales, its "bilinear" and "bicubic" with ``align_corners=False``. The cubic kernel is Keys' (1981) with
+        a = -0.75, and with a = -0.5 if `antialias` is True, as in PyTorch.
+      antialias: whether an axis that shrinks is smoothed first.
     Params: ``()``.
 
     >>> Upsample(2).apply((), jnp.array([[[1.0], [2.0]]])).ravel()
@@ -37,6 +38,8 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
     if method not in _METHODS:
         raise bad("Upsample", f"unknown method {method!r}", {"methods": ", ".join(_METHODS)},
                   did_you_mean(method, list(_METHODS)) or "pass one of them.", ValueError)
+    if antialias and method == "nearest":
+        raise bad("Upsample", 'the method "nearest" does not smooth', {"antialias": True}, 'method="linear".', ValueError)
     scales = None if scale is None else _scales(scale)
 
     def out_shape(shape):
@@ -59,9 +62,10 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("Upsample", x, 3)
-        return image.resize(x, out_shape(x.shape), _METHODS[method])
+        return image.resize(x, out_shape(x.shape), _METHODS[method], antialias)
 
-    return Layer(init, apply, "Upsample", settings=arguments(Upsample, scale=scale, size=size, method=method))
+    return Layer(init, apply, "Upsample", settings=arguments(
+        Upsample, scale=scale, size=size, method=method, antialias=antialias))
 
 
 def _scales(scale: Any) -> tuple[float, ...]:
