@@ -40,6 +40,7 @@ from xnn.layers import (
     Identity,
     InstanceNorm,
     LayerNorm,
+    LayerScale,
     LeakyRelu,
     LogSoftmax,
     MaxPool,
@@ -65,7 +66,7 @@ from xnn.sharing import shared, with_shared
 from xnn.sparse import CSR
 
 # Loaded when they are asked for: optax takes longer to import than all of xnn, and few programs use the others.
-_LAZY = ("optim", "optimizers", "stax")
+_LAZY = ("models", "optim", "optimizers", "stax")
 
 
 def __getattr__(name: str):
@@ -106,6 +107,7 @@ __all__ = [
     "InstanceNorm",
     "Layer",
     "LayerNorm",
+    "LayerScale",
     "LeakyRelu",
     "LogSoftmax",
     "MaxPool",

@@ -34,6 +34,7 @@ from xnn.layers.pool import (
     SumPool,
 )
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
+from xnn.layers.scale import LayerScale
 
 __all__ = [
     "AdaptiveAvgPool",
@@ -62,6 +63,7 @@ __all__ = [
     "Identity",
     "InstanceNorm",
     "LayerNorm",
+    "LayerScale",
     "LeakyRelu",
     "LogSoftmax",
     "MaxPool",

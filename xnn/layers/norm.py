@@ -1,7 +1,7 @@
 """Normalisation layers. The features are the last axis; all of them compute in float32 under `with_precision`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
@@ -96,7 +96,7 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
 
 
 def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = True, axis_name: str | None = None,
-              scale: bool = True, bias: bool = True) -> Layer:
+              scale: bool = True, bias: bool = True, scale_init: Callable | None = None) -> Layer:
     """Zero mean and unit variance of each feature over the batch and its positions (Ioffe and Szegedy, 2015).
 
     In evaluation the running statistics take the place of the batch's. Shape: [..., features] -> the same.
@@ -107,13 +107,18 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
       unbiased: whether the running variance has Bessel's correction n / (n - 1), as in PyTorch; the batch itself is
         normalised without. Flax has none: ``unbiased=False``.
       axis_name: of a `pmap`, whose devices have one batch together.
+      scale_init: initializer ``(key, shape) -> array`` of the scale; ones if None.
     Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
     Raises: ValueError in training for one value of each feature, whose variance is unknown.
     """
+    if scale_init and not scale:
+        raise bad("BatchNorm", "there is no scale to initialize", {"scale": "False", "scale_init": repr(scale_init)},
+                  "leave out scale_init, or scale=False.")
 
     def init(rng, in_shape):
         in_shape = check_shape("BatchNorm", in_shape, min_rank=2)
-        return in_shape, _affine(in_shape[-1:], scale, bias)
+        params = _affine(in_shape[-1:], scale, bias)
+        return in_shape, {**params, "scale": scale_init(rng, in_shape[-1:])} if scale and scale_init else params
 
     def init_state(in_shape, rng=None):
         return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
@@ -130,7 +135,7 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
-                         scale=scale, bias=bias)
+                         scale=scale, bias=bias, scale_init=scale_init)
     return Layer(init, None, "BatchNorm", settings=settings, state=StateFns(init_state, apply_with_state),
                  computes_in="float32", positionwise=True)
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from tests.xnn.rows.row import Row
-from xnn import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from xjax.nn import initializers
+from xnn import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LayerScale, RMSNorm
 
 X = np.ones((2, 3), np.float32)
 
@@ -42,10 +43,14 @@ ROWS = {
     "GroupNorm, rank 2": Row(GroupNorm(3), (4, 6), _group_norm(3)),
     "InstanceNorm": Row(InstanceNorm(), (2, 4, 2), _group_norm(2)),
     "InstanceNorm, affine": Row(InstanceNorm(scale=True, bias=True), (2, 4, 2), _group_norm(2)),
+    "LayerScale": Row(LayerScale(0.5), (4, 5), lambda p, x: x * p["scale"]),
     "BatchNorm": Row(BatchNorm(), (4, 3), _batch_norm, by_example=False),
+    "BatchNorm, initializer": Row(BatchNorm(scale_init=initializers.zeros), (4, 3), _batch_norm, by_example=False),
     "BatchNorm, images": Row(BatchNorm(scale=False), (2, 3, 4, 2), _batch_norm, by_example=False),
 }
 WRONG = {
+    "BatchNorm, initializer": (lambda key: BatchNorm(scale=False, scale_init=initializers.zeros), TypeError,
+                               ["BatchNorm: there is no scale to initialize"]),
     "BatchNorm, one value": (
         lambda key: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
         ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
