@@ -147,7 +147,7 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
     settings = arguments(ConvLocal, features=features, window=window, strides=strides, padding=padding,
                          dilation=dilation, bias=bias, w_init=w_init, b_init=b_init)
     shape = make_window(name, window, strides, padding, dilation, _PADDINGS)
-    n, w_init, b_init = shape.n_axes, w_init or initializers.lecun_normal(), b_init or initializers.zeros
+    n, (w_init, b_init) = shape.n_axes, _initializers(name, bias, w_init, b_init)
 
     def init(rng, in_shape):
         in_shape = shape.check_shape(in_shape)
@@ -192,6 +192,13 @@ def _by_position(window: Window, x: Any, w: Any) -> Any:
     return jnp.reshape(y, (*leading, *y.shape[1:]))
 
 
+def _initializers(name: str, bias: bool, w_init: Callable | None, b_init: Callable | None) -> tuple[Callable, Callable]:
+    if b_init and not bias:
+        raise bad(name, "there is no bias to initialize", {"bias": "False", "b_init": repr(b_init)},
+                  "leave out b_init, or bias=False.")
+    return w_init or initializers.lecun_normal(), b_init or initializers.zeros
+
+
 def _by_groups(name: str, features: int, groups: int) -> Callable[[int], tuple[int, int]]:
     def channels(n_in):
         if n_in % groups or features % groups:
@@ -221,7 +228,7 @@ def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], lin
       out_sizes: spatial sizes of the input -> of the output; raises where the window does not fit.
     """
     name, n = window.caller, window.n_axes
-    w_init, b_init = w_init or initializers.lecun_normal(), b_init or initializers.zeros
+    w_init, b_init = _initializers(name, bias, w_init, b_init)
 
     def shapes(n_in):
         features, groups = channels(n_in)

@@ -39,7 +39,8 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         raise bad("Upsample", f"unknown method {method!r}", {"methods": ", ".join(_METHODS)},
                   did_you_mean(method, list(_METHODS)) or "pass one of them.", ValueError)
     if antialias and method == "nearest":
-        raise bad("Upsample", 'the method "nearest" does not smooth', {"antialias": True}, 'method="linear".', ValueError)
+        raise bad("Upsample", 'the method "nearest" does not smooth', {"antialias": "True"}, 'method="linear".',
+                  ValueError)
     scales = None if scale is None else _scales(scale)
 
     def out_shape(shape):
