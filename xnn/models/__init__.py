@@ -1,0 +1,24 @@
+"""Models: a function that takes a config, a frozen dataclass, and returns a Layer; one file each.
+
+    model = ResNet(ResNetConfig(stages=((1, 16), (1, 32)), classes=10))
+    model = resnet18(classes=10, small_images=True)
+"""
+
+from xnn.models.convnext import ConvNeXt, ConvNeXtConfig, convnext_tiny
+from xnn.models.lenet import LeNet, LeNetConfig
+from xnn.models.resnet import ResNet, ResNetConfig, resnet18, resnet50
+from xnn.models.unet import UNet, UNetConfig
+
+__all__ = [
+    "ConvNeXt",
+    "ConvNeXtConfig",
+    "LeNet",
+    "LeNetConfig",
+    "ResNet",
+    "ResNetConfig",
+    "UNet",
+    "UNetConfig",
+    "convnext_tiny",
+    "resnet18",
+    "resnet50",
+]

@@ -1,0 +1,56 @@
+"""LeNet-5, a convolutional network for images of digits (LeCun et al., 1998)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xjax.errors import bad
+from xnn.combinators import named
+from xnn.layer import Layer
+from xnn.layers import AvgPool, Conv, Dense, Flatten, MaxPool, Relu, Tanh
+
+_ACTIVATIONS = {"tanh": Tanh, "relu": Relu}
+_POOLS = {"avg": AvgPool, "max": MaxPool}
+
+
+@dataclass(frozen=True, slots=True)
+class LeNetConfig:
+    """What varies among networks of this name.
+
+    Attributes:
+      classes: number of outputs.
+      features: of the two convolutions.
+      hidden: sizes of the two hidden layers.
+      activation: the paper's "tanh", or "relu".
+      pool: the paper's "avg", here without parameters, or "max".
+    """
+
+    classes: int = 10
+    features: tuple[int, int] = (6, 16)
+    hidden: tuple[int, int] = (120, 84)
+    activation: Literal["tanh", "relu"] = "tanh"
+    pool: Literal["avg", "max"] = "avg"
+
+
+def LeNet(config: LeNetConfig = LeNetConfig()) -> Layer:
+    """Two convolutions with pools, and three dense layers.  Shape: [batch, 28, 28, features] -> [batch, classes].
+
+    The first convolution keeps the size of the image, which the paper has enlarged to 32 x 32 by zeros.
+    Params: dict of "conv1", "conv2", "dense1", "dense2" and "dense3": 61,706 numbers for 28 x 28 images of one feature.
+
+    >>> from xjax import random
+    >>> shape, params = LeNet().init(random.PRNGKey(0), (-1, 28, 28, 1))
+    >>> shape, params["conv2"]["w"].shape
+    ((-1, 10), (5, 5, 6, 16))
+    """
+    for name, table in (("activation", _ACTIVATIONS), ("pool", _POOLS)):
+        if getattr(config, name) not in table:
+            raise bad("LeNet", f"unknown {name} {getattr(config, name)!r}", {"known": ", ".join(table)},
+                      "pass one of them.", ValueError)
+    activation, pool = _ACTIVATIONS[config.activation], _POOLS[config.pool]
+    return named(
+        conv1=Conv(config.features[0], (5, 5)), activation1=activation, pool1=pool((2, 2)),
+        conv2=Conv(config.features[1], (5, 5), padding="VALID"), activation2=activation, pool2=pool((2, 2)),
+        flat=Flatten,
+        dense1=Dense(config.hidden[0]), activation3=activation,
+        dense2=Dense(config.hidden[1]), activation4=activation,
+        dense3=Dense(config.classes))
