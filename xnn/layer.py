@@ -304,6 +304,8 @@ def call_text(layer: Layer) -> str:
 
 
 def _setting(value: Any) -> str:
+    if isinstance(value, Layer):
+        return call_text(value)
     return getattr(value, "__name__", None) or repr(value) if callable(value) else repr(value)
 
 
