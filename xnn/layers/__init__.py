@@ -1,5 +1,6 @@
 """Layers, one family in each file."""
 
+from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
 from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import Dropout
@@ -37,12 +38,16 @@ from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scale import LayerScale
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "Attend",
     "AvgPool",
     "BatchNorm",
     "Conv",
+    "ConvLSTMCell",
     "ConvLocal",
     "ConvTranspose",
     "Dense",
@@ -55,6 +60,7 @@ __all__ = [
     "FanInSum",
     "FanOut",
     "Flatten",
+    "GRUCell",
     "Gelu",
     "GlobalAvgPool",
     "GlobalMaxPool",
@@ -62,6 +68,7 @@ __all__ = [
     "GroupNorm",
     "Identity",
     "InstanceNorm",
+    "LSTMCell",
     "LayerNorm",
     "LayerScale",
     "LeakyRelu",
@@ -71,6 +78,7 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "RMSNorm",
+    "RNNCell",
     "Relu",
     "Reshape",
     "Selu",
@@ -80,5 +88,7 @@ __all__ = [
     "SumPool",
     "Tanh",
     "Upsample",
+    "bidirectional",
     "elementwise",
+    "scan_over_time",
 ]

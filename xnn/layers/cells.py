@@ -1,0 +1,264 @@
+"""Recurrent cells: one step of a recurrence, which `scan_over_time` runs over a sequence.
+
+A cell is a layer ``apply(params, x, carry=None) -> (y, carry)`` for the input x of one step. Without a carry it starts
+from zeros; `xnn.init_carry` makes these explicitly. Any layer of this form is a cell, a `composite` of cells too.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import lax, nn, random, tree_util
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.layer import Layer, arguments
+
+Init = Callable | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The `apply` of a cell in two parts: `scan_over_time` calls `project` once, on the inputs of all steps together.
+
+    Attributes:
+      name: of the cell, for messages.
+      carry: number of features of each array of the carry, such as ``(8, 8)`` for the (h, c) of an LSTM.
+      shapes: ``n_in -> shapes of the parameters``; None for one that the cell does not have.
+      project: ``(params, x) -> z``, the part that does not depend on the carry; x may have further leading axes.
+      advance: ``(params, z, carry) -> (y, carry)``.
+      spatial: number of axes between the batch and the features.
+    """
+
+    name: str
+    carry: Any
+    shapes: Callable[[int], Mapping[str, Any]]
+    project: Callable[[Any, Any], Any]
+    advance: Callable[[Any, Any, Any], tuple[Any, Any]]
+    spatial: int = 0
+
+    def __call__(self, params: Any, x: Any, carry: Any = None, *, rng: Any = None, train: bool = False) -> Any:
+        x = self.check(params, x)
+        first = self.first(x)
+        carry = first if carry is None else check_carry(self.name, carry, first)
+        return self.advance(params, self.project(params, x), carry)
+
+    def check(self, params: Any, x: Any, min_rank: int = 1) -> Any:
+        """x as an array of floats.  Raises: TypeError for wrong axes of x or wrong parameters."""
+        x = check_float(self.name, x, min_rank + self.spatial)
+        check_params(self.name, params, x, **self.shapes(x.shape[-1]))
+        return x
+
+    def first(self, x: Any) -> Any:
+        """The carry before the first step, zeros, for inputs with the shape and dtype of x."""
+        return tree_util.tree_map(lambda features: jnp.zeros((*x.shape[:-1], features), x.dtype), self.carry)
+
+
+def check_carry(caller: str, carry: Any, expected: Any) -> Any:
+    """The carry, as arrays.  Raises: TypeError unless it has the form, shapes and dtypes of `expected`."""
+    is_same = tree_util.tree_structure(carry) == tree_util.tree_structure(expected)
+    carry = tree_util.tree_map(jnp.asarray, carry)
+    pairs = zip(*map(tree_util.tree_leaves, (carry, expected)), strict=True) if is_same else ()
+    if not is_same or any(one.shape != other.shape or one.dtype != other.dtype for one, other in pairs):
+        raise bad(caller, "the carry does not have the form that the cell and its input need",
+                  {"carry": type_text(carry), "expected": type_text(expected)},
+                  fix="pass a carry that this layer returned for the same batch, init_carry(...), or None for zeros.")
+    return carry
+
+
+def RNNCell(features: int, *, activation: Callable = jnp.tanh, bias: bool = True, w_init: Init = None,
+            recurrent_init: Init = None, b_init: Init = None) -> Layer:
+    """One step of Elman's network (1990): ``y = h' = activation(x w_in + h w_rec + b)``, with the carry h.
+
+    Shape: [..., n_in] -> ([..., features], h [..., features]).
+    Args:
+      activation: such as ``nn.relu``.
+      bias: False leaves b out.
+      w_init, recurrent_init, b_init: initializers ``(key, shape) -> array``. If None glorot uniform, orthogonal, which
+        keeps the norm of h over many steps (Saxe et al., 2014), and zeros: Keras's defaults. PyTorch draws all from the
+        uniform distribution on ±1/sqrt(features).
+    Params: ``{"w_in": [n_in, features], "w_rec": [features, features], "b": [features]}``.
+    """
+
+    def shapes(n_in):
+        return {"w_in": (n_in, features), "w_rec": (features, features), "b": (features,) if bias else None}
+
+    def advance(params, z, h):
+        h = activation(z + h @ params["w_rec"])
+        return h, h
+
+    settings = arguments(RNNCell, features=features, activation=activation, bias=bias, w_init=w_init,
+                         recurrent_init=recurrent_init, b_init=b_init)
+    return _cell(Recurrence("RNNCell", features, shapes, _affine, advance), features, settings,
+                 _drawn(features, w_init, recurrent_init, b_init))
+
+
+def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True, forget_bias: float = 1.0,
+             w_init: Init = None, recurrent_init: Init = None, b_init: Init = None) -> Layer:
+    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers et al., 2000).
+
+    ``i, f, g, o = x w_in + h w_rec + b``, ``c' = sigmoid(f) c + sigmoid(i) tanh(g)``, ``y = h' = sigmoid(o) tanh(c')``,
+    with the carry (h, c). The gates have PyTorch's order.
+
+    Shape: [..., n_in] -> ([..., features], (h [..., features], c [..., features])).
+    Args:
+      projection: number of features of y and h, which are then multiplied by w_proj (Sak et al., 2014).
+      forget_bias: added to the bias of f when it is made; 1 keeps c in the first steps of training (Jozefowicz et al.,
+        2015), as in Keras. PyTorch and Flax have 0.
+      bias, w_init, recurrent_init, b_init: as in `RNNCell`, for each gate by itself.
+    Params: ``{"w_in": [n_in, 4 features], "w_rec": [features, 4 features], "b": [4 features]}``; with a projection
+      ``w_rec`` is [projection, 4 features], and there is ``"w_proj": [features, projection]``.
+    Raises: ValueError for a forget_bias without a bias.
+    """
+    if not bias and forget_bias != 1.0:
+        raise bad("LSTMCell", "there is no bias to add forget_bias to", {"bias": "False", "forget_bias": forget_bias},
+                  fix="leave one of the two out.", exc=ValueError)
+    n_out = projection or features
+
+    def shapes(n_in):
+        return {"w_in": (n_in, 4 * features), "w_rec": (n_out, 4 * features), "b": (4 * features,) if bias else None,
+                "w_proj": (features, projection) if projection else None}
+
+    def advance(params, z, carry):
+        h, c = carry
+        h, c = _lstm(z + h @ params["w_rec"], c)
+        h = h @ params["w_proj"] if projection else h
+        return h, (h, c)
+
+    settings = arguments(LSTMCell, features=features, projection=projection, bias=bias, forget_bias=forget_bias,
+                         w_init=w_init, recurrent_init=recurrent_init, b_init=b_init)
+    return _cell(Recurrence("LSTMCell", (n_out, features), shapes, _affine, advance), n_out, settings,
+                 _drawn(features, w_init, recurrent_init, b_init, forget_bias))
+
+
+def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_init: Init = None,
+            recurrent_init: Init = None, b_init: Init = None) -> Layer:
+    """One step of a gated recurrent unit (Cho et al., 2014), with the carry h.
+
+    ``r, u, n = x w_in + h w_rec + b``, ``y = h' = (1 - sigmoid(u)) tanh(n) + sigmoid(u) h``, where the reset gate
+    ``sigmoid(r)`` multiplies the part of n that comes from h. The gates have PyTorch's order.
+
+    Shape: [..., n_in] -> ([..., features], h [..., features]).
+    Args:
+      reset_after: whether the reset gate multiplies h w_rec, with a bias b_rec of its own, as in PyTorch and Flax, or h
+        before the product, as in the paper.
+      bias, w_init, recurrent_init, b_init: as in `RNNCell`, for each gate by itself.
+    Params: ``{"w_in": [n_in, 3 features], "w_rec": [features, 3 features], "b": [3 features], "b_rec": [features]}``,
+      the last one with reset_after only.
+    """
+
+    def shapes(n_in):
+        return {"w_in": (n_in, 3 * features), "w_rec": (features, 3 * features),
+                "b": (3 * features,) if bias else None, "b_rec": (features,) if bias and reset_after else None}
+
+    def advance(params, z, h):
+        z_gates, z_new = jnp.split(z, [2 * features], -1)
+        if reset_after:
+            from_gates, from_new = jnp.split(h @ params["w_rec"], [2 * features], -1)
+            r, u = jnp.split(nn.sigmoid(z_gates + from_gates), 2, -1)
+            new = jnp.tanh(z_new + r * _plus(from_new, params, "b_rec"))
+        else:
+            w_gates, w_new = jnp.split(params["w_rec"], [2 * features], -1)
+            r, u = jnp.split(nn.sigmoid(z_gates + h @ w_gates), 2, -1)
+            new = jnp.tanh(z_new + (r * h) @ w_new)
+        h = new + u * (h - new)
+        return h, h
+
+    settings = arguments(GRUCell, features=features, reset_after=reset_after, bias=bias, w_init=w_init,
+                         recurrent_init=recurrent_init, b_init=b_init)
+    return _cell(Recurrence("GRUCell", features, shapes, _affine, advance), features, settings,
+                 _drawn(features, w_init, recurrent_init, b_init))
+
+
+def ConvLSTMCell(features: int, window: int | tuple[int, ...], *, bias: bool = True, forget_bias: float = 1.0,
+                 w_init: Init = None, recurrent_init: Init = None, b_init: Init = None) -> Layer:
+    """One step of a convolutional LSTM (Shi et al., 2015): `LSTMCell` with convolutions in place of the products.
+
+    The convolutions have stride 1 and keep the spatial sizes ("SAME"). As in Keras and Flax there are no peepholes,
+    the paper's products of c with the gates.
+
+    Shape: [batch, *positions, n_in] -> ([batch, *positions, features], (h, c)), both of the shape of the output.
+    Args: window: sizes of the kernels, one for each of 1 to 3 spatial axes; the others as in `LSTMCell`.
+    Params: ``{"w_in": [*window, n_in, 4 features], "w_rec": [*window, features, 4 features], "b": [4 features]}``.
+    """
+    window = (window,) if isinstance(window, int) else tuple(window)
+    if not 1 <= len(window) <= 3:
+        raise bad("ConvLSTMCell", "window has one size for each of 1 to 3 spatial axes", {"window": repr(window)},
+                  fix="pass (3, 3) for images.", exc=ValueError)
+    if not bias and forget_bias != 1.0:
+        raise bad("ConvLSTMCell", "there is no bias to add forget_bias to",
+                  {"bias": "False", "forget_bias": forget_bias}, fix="leave one of the two out.", exc=ValueError)
+
+    def shapes(n_in):
+        return {"w_in": (*window, n_in, 4 * features), "w_rec": (*window, features, 4 * features),
+                "b": (4 * features,) if bias else None}
+
+    def project(params, x):
+        return _plus(_conv(x, params["w_in"]), params, "b")
+
+    def advance(params, z, carry):
+        h, c = carry
+        h, c = _lstm(z + _conv(h, params["w_rec"]), c)
+        return h, (h, c)
+
+    settings = arguments(ConvLSTMCell, features=features, window=window, bias=bias, forget_bias=forget_bias,
+                         w_init=w_init, recurrent_init=recurrent_init, b_init=b_init)
+    return _cell(Recurrence("ConvLSTMCell", (features, features), shapes, project, advance, len(window)), features,
+                 settings, _drawn(features, w_init, recurrent_init, b_init, forget_bias))
+
+
+def _cell(recurrence: Recurrence, n_out: int, settings: Mapping[str, Any], draw: Callable) -> Layer:
+    """The layer of a recurrence; ``draw(rng, shapes) -> params``."""
+
+    def init(rng, in_shape):
+        *lead, n_in = check_shape(recurrence.name, in_shape, 1 + recurrence.spatial)
+        carry = tree_util.tree_map(lambda features: (*lead, features), recurrence.carry)
+        wanted = {name: shape for name, shape in recurrence.shapes(n_in).items() if shape is not None}
+        return ((*lead, n_out), carry), draw(rng, wanted)
+
+    return Layer(init, recurrence, recurrence.name, settings=settings)
+
+
+def _drawn(features: int, w_init: Init, recurrent_init: Init, b_init: Init, forget_bias: float = 0.0) -> Callable:
+    """The `draw` of a cell. Each gate is drawn by itself: initializers depend on the sizes of one, not of all."""
+    inits = {"w_in": w_init or initializers.glorot_uniform(), "w_rec": recurrent_init or initializers.orthogonal(),
+             "w_proj": w_init or initializers.glorot_uniform()}
+
+    def draw(rng, shapes):
+        params = {}
+        for key, (name, shape) in zip(random.split(rng, len(shapes)), shapes.items(), strict=True):
+            gates = 1 if name == "w_proj" else shape[-1] // features
+            init, size = inits.get(name, b_init or initializers.zeros), (*shape[:-1], shape[-1] // gates)
+            params[name] = jnp.concatenate([init(one, size) for one in random.split(key, gates)], -1)
+        if forget_bias and "b" in params:
+            params["b"] = params["b"].at[features:2 * features].add(forget_bias)
+        return params
+
+    return draw
+
+
+def _affine(params: Any, x: Any) -> Any:
+    return _plus(x @ params["w_in"], params, "b")
+
+
+def _plus(x: Any, params: Any, name: str) -> Any:
+    return x + jnp.broadcast_to(params[name], x.shape) if name in params else x
+
+
+def _lstm(gates: Any, c: Any) -> tuple[Any, Any]:
+    i, f, g, o = jnp.split(gates, 4, -1)
+    c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
+    return nn.sigmoid(o) * jnp.tanh(c), c
+
+
+def _conv(x: Any, w: Any) -> Any:
+    """Convolution of the axes before the last one, for any leading axes."""
+    spatial = w.ndim - 2
+    at = x.ndim - spatial - 1
+    axes = "DHW"[-spatial:]
+    flat = jnp.reshape(x, (math.prod(x.shape[:at]), *x.shape[at:]))
+    y = lax.conv_general_dilated(flat, w, (1,) * spatial, "SAME",
+                                 dimension_numbers=(f"N{axes}C", f"{axes}IO", f"N{axes}C"))
+    return jnp.reshape(y, (*x.shape[:-1], w.shape[-1]))

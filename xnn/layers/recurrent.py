@@ -1,0 +1,134 @@
+"""Recurrent layers over [batch, time, features]: both directions, and the stacks `RNN`, `LSTM` and `GRU`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.composites import combine, dict_of
+from xnn.layer import Layer, arguments
+from xnn.layers.cells import GRUCell, LSTMCell, RNNCell
+from xnn.layers.dropout import Dropout
+from xnn.layers.scan import check_cell, scan_over_time
+
+
+def bidirectional(forward: Layer, backward: Layer, *, unroll: int = 1, return_carry: bool = False) -> Layer:
+    """Two cells over a sequence, one from each end; their outputs are concatenated (Schuster and Paliwal, 1997).
+
+    The backward cell starts at the last position that counts, as in PyTorch's packed sequences.
+
+    Shape: [batch, time, n_in] -> [batch, time, features of both]; with return_carry (that, the pair of last carries).
+    Inputs: those of `scan_over_time`; carry is a pair.
+    Params: ``{"forward": ..., "backward": ...}``.
+    """
+    how = {"unroll": unroll, "return_carry": True}
+    scans = {"forward": scan_over_time(check_cell("bidirectional", forward), **how),
+             "backward": scan_over_time(check_cell("bidirectional", backward), reverse=True, **how)}
+    settings = arguments(bidirectional, forward=forward, backward=backward, unroll=unroll, return_carry=return_carry)
+    return _two_ways(scans, return_carry, {key: value for key, value in settings.items() if key not in scans})
+
+
+def _two_ways(scans: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
+    def walk(visit, in_shape, shapes):
+        (y, carry), (other_y, other_carry) = (visit(key, in_shape) for key in scans)
+        y = (*y[:-1], y[-1] + other_y[-1])
+        return (y, (carry, other_carry)) if return_carry else y
+
+    def forward(call, x, values):
+        carries = _one_for_each("bidirectional", values["carry"], 2)
+        runs = [call(key, x, carry=carry) for key, carry in zip(scans, carries, strict=True)]
+        y = jnp.concatenate([y for y, _ in runs], -1)
+        return (y, tuple(carry for _, carry in runs)) if return_carry else y
+
+    return combine("bidirectional", scans, walk, forward, dict_of(scans), settings=settings,
+                   rebuild=lambda some: _two_ways(some, return_carry, settings))
+
+
+def _one_for_each(caller: str, carry: Any, n: int) -> Any:
+    """The carries of n layers out of that of all of them."""
+    if carry is None:
+        return (None,) * n
+    if not isinstance(carry, tuple | list) or len(carry) != n:
+        raise bad(caller, f"the carry needs one entry for each of its {n} scans", {"carry": type_text(carry)},
+                  fix="pass the carry that this layer returned, or None for zeros.")
+    return carry
+
+
+def RNN(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
+        return_carry: bool = False, **cell: Any) -> Layer:
+    """Layers of `RNNCell` over a sequence, as in PyTorch's RNN; see `LSTM`."""
+    settings = arguments(RNN, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
+                         unroll=unroll, return_carry=return_carry)
+    return _stack("RNN", RNNCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
+                  return_carry)
+
+
+def GRU(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
+        return_carry: bool = False, **cell: Any) -> Layer:
+    """Layers of `GRUCell` over a sequence, as in PyTorch's GRU; see `LSTM`."""
+    settings = arguments(GRU, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
+                         unroll=unroll, return_carry=return_carry)
+    return _stack("GRU", GRUCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
+                  return_carry)
+
+
+def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
+         return_carry: bool = False, **cell: Any) -> Layer:
+    """Layers of `LSTMCell` over a sequence, each on the outputs of the one before, as in PyTorch's LSTM.
+
+    Shape: [batch, time, n_in] -> [batch, time, features], twice the features if bidirectional; with return_carry (that,
+    the last carries).
+    Args:
+      features: of each layer and direction.
+      layers: number of layers.
+      bidirectional: whether each layer reads the sequence from both ends.
+      dropout: rate of dropout between layers, in training.
+      unroll: as in `scan_over_time`.
+      return_carry: whether to return the carries: a tuple with one for each layer, a pair for both directions.
+      cell: options of `LSTMCell`.
+    Inputs: those of `scan_over_time`; carry has the form of the carries that are returned.
+    Params: ``{"layer_0": those of the cell, "layer_1": ...}``; if bidirectional each is ``{"forward", "backward"}``.
+    Cache: the carries, unless bidirectional.
+    Raises: ValueError for dropout with one layer, as there is nothing between.
+    """
+    settings = arguments(LSTM, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
+                         unroll=unroll, return_carry=return_carry)
+    return _stack("LSTM", LSTMCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
+                  return_carry)
+
+
+def _stack(name: str, cell: Layer, settings: Mapping[str, Any], layers: int, both_ways: bool, dropout: float,
+           unroll: int, return_carry: bool) -> Layer:
+    if layers < 1 or (dropout and layers == 1):
+        raise bad(name, "dropout is applied between layers" if layers == 1 else "layers must be at least 1",
+                  {"layers": layers, "dropout": dropout}, "pass layers=2, or serial(..., Dropout(rate)).", ValueError)
+    how = {"unroll": unroll, "return_carry": True}
+    one = bidirectional(cell, cell, **how) if both_ways else scan_over_time(cell, **how)
+    children = {f"layer_{i}": one for i in range(layers)}
+    return _chain(name, children | ({"dropout": Dropout(dropout)} if dropout else {}), return_carry, settings)
+
+
+def _chain(name: str, children: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
+    """Scans one after another, with dropout between them if there is a child "dropout"."""
+    scans = [key for key in children if key != "dropout"]
+
+    def walk(visit, shape, shapes):
+        carries = []
+        for key in scans:
+            shape, carry = visit(key, shape)
+            carries.append(carry)
+        if "dropout" in children:
+            visit("dropout", shape)
+        return (shape, tuple(carries)) if return_carry else shape
+
+    def forward(call, x, values):
+        carries = []
+        for key, carry in zip(scans, _one_for_each(name, values["carry"], len(scans)), strict=True):
+            x = call("dropout", x) if carries and "dropout" in children else x
+            x, last = call(key, x, carry=carry)
+            carries.append(last)
+        return (x, tuple(carries)) if return_carry else x
+
+    return combine(name, children, walk, forward, dict_of(children), settings=settings,
+                   rebuild=lambda some: _chain(name, some, return_carry, settings))

@@ -1,0 +1,198 @@
+"""`scan_over_time`: a cell over the positions of a sequence [batch, time, ..., features]."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import lax, tree_util
+from xjax.errors import bad
+from xnn.checks import check_float, check_shape, type_text
+from xnn.composites import extra_values, init_child
+from xnn.inputs import Input, bind, map_shapes
+from xnn.layer import CacheFns, Layer, Parts, arguments, as_layer, note_path
+from xnn.layers.cells import Recurrence, check_carry
+from xnn.rng import fold_in
+
+_LENGTHS = Input("lengths", None, "int[batch], number of positions that count, from the first one")
+_MASK = Input("mask", None, "bool[batch, time], True at positions that count")
+_CARRY = Input("carry", None, "carry before the first step; None: zeros")
+
+
+def init_carry(cell: Layer, params: Any, x: Any, **extra: Any) -> Any:
+    """The carry that a cell starts from if it is given none: zeros, for the input x of one step, or its type.
+
+    Args: extra: further inputs of the cell by name.
+
+    >>> from xnn import LSTMCell
+    >>> cell = LSTMCell(4)
+    >>> _, params = cell.init(xjax.random.key(0), (-1, 3))
+    >>> h, c = init_carry(cell, params, xjax.ShapeDtypeStruct((2, 3), "float32"))
+    >>> y, (h, c) = cell.apply(params, jnp.ones((2, 3)), (h, c))
+    >>> c.shape
+    (2, 4)
+    """
+    types = xjax.eval_shape(lambda params, x, extra: cell.apply(params, x, **extra)[1], params, x, extra)
+    return tree_util.tree_map(lambda one: jnp.zeros(one.shape, one.dtype), types)
+
+
+def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, return_carry: bool = False) -> Layer:
+    """A cell applied at each position of a sequence, as one loop.
+
+    What a cell of xnn computes from its input alone is one product for all positions, before the loop.
+
+    Shape: [batch, time, ..., n_in] -> [batch, time, ..., features]; with return_carry (that, the last carry).
+    Args:
+      cell: a layer ``apply(params, x, carry=None) -> (y, carry)``. Its other inputs are the same at each position.
+      reverse: whether to start from the last position.
+      unroll: number of positions in one iteration of the loop.
+      return_carry: whether to return the carry of each sequence after its last position that counts.
+    Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, that before the first step. At a position that
+      a mask or length leaves out the output is 0 and the carry stays; without either all positions count.
+    Params: those of the cell.  Cache: the carry, of a cell of xnn without spatial axes that is not reversed.
+    Raises: TypeError for a layer that has no input `carry`, or has running statistics.
+    """
+    cell = check_cell("scan_over_time", cell)
+    inputs = (_LENGTHS, _MASK, _CARRY, *(one for one in cell.inputs if one.name != "carry"))
+    settings = arguments(scan_over_time, cell=cell, reverse=reverse, unroll=unroll, return_carry=return_carry)
+
+    def walk(visit, in_shape, shapes):
+        batch, time, *rest = check_shape("scan_over_time", in_shape, min_rank=3)
+        y_shape, carry_shape = visit(None, (batch, *rest))
+        y_shape = map_shapes(lambda shape: (shape[0], time, *shape[1:]), y_shape)
+        return (y_shape, carry_shape) if return_carry else y_shape
+
+    def init(rng, in_shape, **shapes):
+        made = []
+
+        def visit(key, shape):
+            shape, params = init_child("scan_over_time", cell, rng, shape, shapes)
+            made.append(params)
+            return shape
+
+        return walk(visit, in_shape, shapes), made[0]
+
+    def run(params, x, values, rng=None, train=False):
+        x = check_float("scan_over_time", x, 3)
+        try:
+            return _scan(cell, params, x, values, {"rng": rng, "train": train}, reverse, unroll)
+        except Exception as err:
+            note_path(err, "scan_over_time", cell, x)
+            raise
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        y, carry = run(params, x, bind("scan_over_time", inputs, extra, named), rng, train)
+        return (y, carry) if return_carry else y
+
+    if isinstance(cell.apply, Recurrence):
+        # The cell is no child here: `with_precision` then converts its weights once, and not in each step.
+        has_cache = cell.apply.spatial == 0 and not reverse
+        return Layer(init, apply, "scan_over_time", inputs, settings,
+                     cache=_carry_as_cache(cell.apply, run, inputs, return_carry) if has_cache else None)
+
+    def rebuild(some):
+        return scan_over_time(some[None], reverse=reverse, unroll=unroll, return_carry=return_carry)
+
+    return Layer(init, apply, "scan_over_time", inputs, {**settings, "cell": cell.name},
+                 parts=Parts({None: cell}, walk, rebuild), sized_by=cell.sized_by)
+
+
+def check_cell(caller: str, cell: Any) -> Layer:
+    cell = as_layer(cell, caller)
+    if "carry" not in cell.extra_inputs:
+        raise bad(caller, f"{cell.name} is no cell: it has no input `carry`",
+                  {"inputs": ", ".join(("x", *cell.extra_inputs))},
+                  fix="pass a cell such as LSTMCell(8), or a layer apply(params, x, carry=None) -> (y, carry).")
+    if cell.state:
+        raise bad(caller, "running statistics of a cell would change at each position", {"cell": cell.name},
+                  fix="normalise in the cell with LayerNorm, or use BatchNorm before or after the scan.")
+    return cell
+
+
+def _carry_as_cache(recurrence: Recurrence, run: Callable, inputs: Sequence[Input], return_carry: bool) -> CacheFns:
+    def init_cache(batch, length):
+        return recurrence.first(jnp.zeros((batch, 0)))
+
+    def apply_with_cache(params, cache, x, *extra, **named):
+        values = bind("scan_over_time", inputs, extra, named)
+        if values["carry"] is not None:
+            raise bad("scan_over_time", "the cache is the carry, and another one is given",
+                      {"carry": type_text(values["carry"])}, fix="pass the carry in place of the cache.")
+        carry = tree_util.tree_map(lambda leaf: leaf.astype(x.dtype), cache)
+        y, carry = run(params, x, {**values, "carry": carry})
+        cache = tree_util.tree_map(lambda new, old: new.astype(old.dtype), carry, cache)
+        return (y, carry) if return_carry else y, cache
+
+    return CacheFns(init_cache, apply_with_cache)
+
+
+def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], how: Mapping[str, Any], reverse: bool,
+          unroll: int) -> tuple[Any, Any]:
+    """(Outputs, last carry) of a cell over the positions of x."""
+    counts = _positions_that_count(x, values["lengths"], values["mask"])
+    inputs, step, carry = _steps(cell, params, x, values, **how)
+    if values["carry"] is not None:
+        carry = check_carry(cell.name, values["carry"], carry)
+
+    def body(carry, at):
+        one, i, count = at
+        y, new = step(carry, one, i)
+        if count is None:
+            return new, y
+        return _chosen(count, new, carry), _chosen(count, y, tree_util.tree_map(jnp.zeros_like, y))
+
+    carry, y = lax.scan(body, carry, (inputs, jnp.arange(x.shape[1]), counts), reverse=reverse, unroll=unroll)
+    return tree_util.tree_map(_axes_swapped, y), carry
+
+
+def _steps(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], rng: Any, train: bool) -> tuple:
+    """(What the steps take, time first; ``step(carry, one of these, i) -> (y, carry)``; the first carry)."""
+    xs = _axes_swapped(x)
+    of_one_step = xjax.ShapeDtypeStruct(xs.shape[1:], x.dtype)
+    if isinstance(cell.apply, Recurrence):
+        recurrence = cell.apply
+        recurrence.check(params, x, min_rank=3)
+        return (recurrence.project(params, xs), lambda carry, z, i: recurrence.advance(params, z, carry),
+                recurrence.first(of_one_step))
+    others = {one.name: values[one.name] for one in cell.inputs if one.name != "carry"}
+
+    def step(carry, x, i):
+        return cell.apply(params, x, *extra_values(cell, {**others, "carry": carry}), rng=fold_in(rng, i), train=train)
+
+    return xs, step, init_carry(cell, params, of_one_step, **others)
+
+
+def _axes_swapped(x: Any) -> Any:
+    return jnp.swapaxes(x, 0, 1)
+
+
+def _positions_that_count(x: Any, lengths: Any, mask: Any) -> Any:
+    """bool[time, batch], or None if all positions count."""
+    batch, time = x.shape[:2]
+    counts = None
+    if mask is not None:
+        counts = _checked_input("mask", mask, x, (batch, time), np.bool_)
+    if lengths is not None:
+        lengths = _checked_input("lengths", lengths, x, (batch,), np.integer)
+        within = jnp.arange(time, dtype=lengths.dtype)[None] < lengths[:, None]
+        counts = within if counts is None else within & counts
+    return None if counts is None else _axes_swapped(counts)
+
+
+def _checked_input(name: str, value: Any, x: Any, shape: tuple[int, ...], kind: type) -> Any:
+    value = jnp.asarray(value)
+    if value.shape != shape or not jnp.issubdtype(value.dtype, kind):
+        expected = f"{'bools' if kind is np.bool_ else 'integers'} [{','.join(map(str, shape))}]"
+        raise bad("scan_over_time", f"`{name}` does not fit the input",
+                  {"x": type_text(x), name: type_text(value), "expected": expected},
+                  fix="pass one length for each sequence, or one bool for each of its positions.")
+    return value
+
+
+def _chosen(choice: Any, one: Any, other: Any) -> Any:
+    """Leaves of one tree in the rows where `choice`, bool[batch], is true, of the other one elsewhere."""
+    def choose(a, b):
+        return jnp.where(jnp.broadcast_to(jnp.reshape(choice, (-1,) + (1,) * (a.ndim - 1)), a.shape), a, b)
+    return tree_util.tree_map(choose, one, other)
