@@ -6,7 +6,7 @@ have the API of JAX's example libraries, `optim` is optax.
 
 import importlib
 
-from xnn import graph, layers, params, rng, sparse
+from xnn import graph, layers, losses, metrics, params, rng, sparse
 from xnn.combinators import named, parallel, renamed, repeat, residual, serial
 from xnn.compose import composite
 from xnn.describe import describe
@@ -153,6 +153,8 @@ __all__ = [
     "graph",
     "init_carry",
     "layers",
+    "losses",
+    "metrics",
     "named",
     "normalized_adjacency",
     "parallel",

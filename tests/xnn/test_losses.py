@@ -1,0 +1,249 @@
+"""Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from tests.xnn.peers import losses as peer
+from tests.xnn.wrong import assert_refused
+from xjax import nn, random
+from xnn import losses
+
+TORCH = np.load(peer.FILE)
+ARRAYS = {name: jnp.asarray(TORCH[name]) for name in peer.inputs()}
+
+AS_PYTORCH = {
+    "cross_entropy": lambda a: losses.cross_entropy(a["logits"], a["classes"]),
+    "cross_entropy_smooth": lambda a: losses.cross_entropy(a["logits"], a["classes"], label_smoothing=0.1),
+    "cross_entropy_ignored": lambda a: losses.cross_entropy(a["logits"], a["ignoring"], label_smoothing=0.1,
+                                                            ignored_label=-100),
+    "cross_entropy_soft": lambda a: losses.cross_entropy(a["logits"], a["distributions"]),
+    "binary": lambda a: losses.binary_cross_entropy(a["logits"], a["shares"]),
+    "binary_weighted": lambda a: losses.binary_cross_entropy(a["logits"], a["bits"], positive_weight=3.0),
+    "hinge": lambda a: losses.hinge(a["logits"], 2 * a["bits"] - 1),
+    "kl_divergence": lambda a: losses.kl_divergence(nn.log_softmax(a["logits"]), a["distributions"]),
+    "mse": lambda a: losses.mse(a["logits"], a["numbers"]),
+    "mae": lambda a: losses.mae(a["logits"], a["numbers"]),
+    "huber": lambda a: losses.huber(a["logits"], a["numbers"], delta=2.0),
+    "triplet": lambda a: losses.triplet(a["logits"], a["numbers"], a["others"]),
+    "cosine_distance": lambda a: losses.cosine_distance(a["logits"], a["numbers"]),
+    "info_nce": lambda a: losses.info_nce(a["logits"], a["numbers"]),
+    "ctc": lambda a: losses.ctc(a["sequences"], a["words"], lengths=jnp.array(peer.CTC_LENGTHS),
+                                label_lengths=jnp.array(peer.CTC_LABEL_LENGTHS)),
+}
+
+
+@pytest.mark.parametrize("name", AS_PYTORCH)
+def test_values_and_gradients_of_pytorch(name):
+    at = "sequences" if name == "ctc" else "logits"
+    value, gradient = xjax.jit(xjax.value_and_grad(lambda x: AS_PYTORCH[name](ARRAYS | {at: x})))(ARRAYS[at])
+    np.testing.assert_allclose(value, TORCH[f"{name}/value"], rtol=2e-6)
+    np.testing.assert_allclose(gradient, TORCH[f"{name}/gradient"], rtol=1e-5, atol=1e-6)   # differences near 0 cancel
+
+
+# -- against NumPy where PyTorch has no such loss ----------------------------------------------------------------------
+
+
+def _log_sigmoid(x):
+    return -np.logaddexp(0, -x)
+
+
+def test_focal():
+    x, y = (np.float64(ARRAYS[name]) for name in ("logits", "bits"))
+    p = np.where(y == 1, 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(x)))
+    want = -np.where(y == 1, 0.25, 0.75) * (1 - p) ** 2 * np.log(p)
+    np.testing.assert_allclose(losses.focal(ARRAYS["logits"], ARRAYS["bits"], reduction=None), want, rtol=1e-5)
+    plain = losses.focal(ARRAYS["logits"], ARRAYS["bits"], gamma=0.0, alpha=None)
+    np.testing.assert_allclose(plain, losses.binary_cross_entropy(ARRAYS["logits"], ARRAYS["bits"]), rtol=1e-6)
+
+
+def test_log_cosh():
+    x, y = (np.float64(ARRAYS[name]) for name in ("logits", "numbers"))
+    np.testing.assert_allclose(losses.log_cosh(ARRAYS["logits"], ARRAYS["numbers"]), np.mean(np.log(np.cosh(x - y))),
+                               rtol=1e-6)
+
+
+def test_nt_xent_is_the_sum_over_pairs():
+    x, y = (np.float64(ARRAYS[name]) for name in ("logits", "numbers"))
+    views = np.concatenate([x, y])
+    views /= np.linalg.norm(views, axis=1, keepdims=True)
+    total = 0
+    for i in range(12):
+        others = [np.exp(views[i] @ views[j] / 0.5) for j in range(12) if j != i]
+        total -= np.log(np.exp(views[i] @ views[(i + 6) % 12] / 0.5) / sum(others)) / 12
+    np.testing.assert_allclose(losses.nt_xent(ARRAYS["logits"], ARRAYS["numbers"]), total, rtol=1e-5)
+
+
+def test_info_nce_symmetric_is_the_mean_of_both_ways():
+    x, y = ARRAYS["logits"], ARRAYS["numbers"]
+    both = (losses.info_nce(x, y) + losses.info_nce(y, x)) / 2
+    np.testing.assert_allclose(losses.info_nce(x, y, symmetric=True), both, rtol=1e-6)
+
+
+def test_ctc_is_the_sum_over_all_outputs():
+    logits, labels = random.normal(random.key(0), (1, 5, 3)), (1, 1, 2)
+    log_p, total = np.float64(nn.log_softmax(logits))[0], 0
+    for path in itertools.product(range(3), repeat=5):
+        if tuple(k for k, _ in itertools.groupby(path) if k != 0) == labels:
+            total += np.exp(sum(log_p[t, k] for t, k in enumerate(path)))
+    np.testing.assert_allclose(losses.ctc(logits, jnp.array([labels])), -np.log(total), rtol=1e-5)
+
+
+def test_ctc_of_labels_that_do_not_fit():
+    logits = random.normal(random.key(0), (2, 2, 3))
+    f = lambda logits: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), weights=jnp.array([False, True]))
+    each = losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), reduction=None)          # 1 1 needs a blank between
+    assert each[0] == np.inf and np.isfinite(each[1]) and f(logits) == each[1]
+    assert np.all(np.isfinite(xjax.grad(f)(logits)))
+    empty = losses.ctc(logits, jnp.zeros((2, 0), int), reduction=None)
+    np.testing.assert_allclose(empty, -np.sum(nn.log_softmax(logits)[:, :, 0], 1), rtol=1e-6)
+
+
+def test_gaussian_kl_is_the_mean_of_the_difference_of_log_densities():
+    mean, log_variance = jnp.array([[0.5, -1.0]]), jnp.array([[0.3, -2.0]])
+    z = mean + jnp.exp(log_variance / 2) * random.normal(random.key(0), (200_000, 2))
+    log_density = lambda z, mean, log_variance: -(log_variance + (z - mean) ** 2 / np.exp(log_variance)) / 2
+    sampled = np.mean(np.sum(log_density(z, mean, log_variance) + z**2 / 2, -1))
+    # The standard error of 200 000 samples of a number of size 1 is 0.003.
+    np.testing.assert_allclose(losses.gaussian_kl(mean, log_variance), sampled, atol=0.01)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "normal"])
+def test_negative_elbo_is_its_two_terms(likelihood):
+    outputs, x, mean, log_variance = ARRAYS["logits"], ARRAYS["shares"], ARRAYS["numbers"], ARRAYS["others"]
+    first = {"bernoulli": losses.binary_cross_entropy(outputs, x, reduction=None),
+             "normal": losses.mse(outputs, x, reduction=None) / 2 + np.log(2 * np.pi) / 2}[likelihood]
+    want = jnp.sum(first, -1) + 0.5 * losses.gaussian_kl(mean, log_variance, reduction=None)
+    got = losses.negative_elbo(outputs, x, mean, log_variance, likelihood=likelihood, beta=0.5, reduction=None)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+# -- weights and reductions --------------------------------------------------------------------------------------------
+
+X = random.normal(random.key(0), (4, 3))
+Y = random.normal(random.key(1), (4, 3))
+LABELS = jnp.array([0, 2, 1, 1])
+ALL = {
+    "binary_cross_entropy": lambda x, **how: losses.binary_cross_entropy(x, nn.sigmoid(Y), **how),
+    "cosine_distance": lambda x, **how: losses.cosine_distance(x, Y.astype(x.dtype), **how),
+    "cross_entropy": lambda x, **how: losses.cross_entropy(x, LABELS, **how),
+    "ctc": lambda x, **how: losses.ctc(jnp.stack([x, 2 * x], 1), LABELS[:, None], **how),
+    "focal": lambda x, **how: losses.focal(x, nn.sigmoid(Y), **how),
+    "gaussian_kl": lambda x, **how: losses.gaussian_kl(x, Y, **how),
+    "hinge": lambda x, **how: losses.hinge(x, jnp.sign(Y), **how),
+    "huber": lambda x, **how: losses.huber(x, Y, **how),
+    "info_nce": lambda x, **how: losses.info_nce(x, Y, **how),
+    "kl_divergence": lambda x, **how: losses.kl_divergence(nn.log_softmax(x), nn.softmax(Y), **how),
+    "log_cosh": lambda x, **how: losses.log_cosh(x, Y, **how),
+    "mae": lambda x, **how: losses.mae(x, Y, **how),
+    "mse": lambda x, **how: losses.mse(x, Y, **how),
+    "negative_elbo": lambda x, **how: losses.negative_elbo(x, nn.sigmoid(Y), x, Y, **how),
+    "nt_xent": lambda x, **how: losses.nt_xent(x, Y, **how),
+    "triplet": lambda x, **how: losses.triplet(x, Y, -Y, **how),
+}
+
+
+def test_all_losses_are_in_the_table():
+    assert set(ALL) == set(losses.__all__)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_weights_and_reductions(name):
+    loss, weights = ALL[name], jnp.array([1.0, 0.0, 2.0, 0.5])
+    each = loss(X, reduction=None)
+    along = jnp.broadcast_to(jnp.reshape(weights, (4,) + (1,) * (each.ndim - 1)), each.shape)
+    near = lambda got, want: np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    near(loss(X), jnp.mean(each))
+    near(loss(X, reduction="sum"), jnp.sum(each))
+    near(loss(X, weights=weights, reduction=None), each * along)
+    near(loss(X, weights=weights), jnp.sum(each * along) / jnp.sum(along))
+    near(loss(X, weights=weights > 0, reduction="sum"), jnp.sum(jnp.where(along > 0, each, 0)))
+    assert loss(X, weights=jnp.zeros(4)) == 0
+    assert np.all(np.isfinite(xjax.grad(lambda x: loss(x, weights=jnp.zeros(4)))(X)))
+    near(xjax.jit(lambda x: loss(x, weights=weights))(X), loss(X, weights=weights))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_extreme_inputs_have_finite_gradients(name):
+    for size in (1e4, 1e-30, 0.0):
+        value, gradient = xjax.value_and_grad(ALL[name])(X * size)
+        assert np.isfinite(value) and np.all(np.isfinite(gradient)), size
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_computed_in_single_precision(name, dtype):
+    x = X.astype(dtype)
+    got, want = ALL[name](x), ALL[name](x.astype("float32"))
+    assert got.dtype == x.dtype and got == want.astype(dtype)
+    assert xjax.grad(ALL[name])(x).dtype == x.dtype
+
+
+def test_labels_outside_give_nan():
+    each = losses.cross_entropy(X, jnp.array([0, -1, 3, 2]), reduction=None)
+    np.testing.assert_array_equal(np.isnan(each), [False, True, True, False])
+    kept = losses.cross_entropy(X, jnp.array([0, -1, 3, 2]), weights=jnp.array([True, False, False, True]))
+    np.testing.assert_allclose(kept, (each[0] + each[3]) / 2, rtol=1e-6)
+    assert np.isnan(losses.ctc(X[None], jnp.array([[7]])))
+
+
+def test_ignored_labels_and_weights_together():
+    labels = jnp.array([0, -100, 2, 1])
+    got = losses.cross_entropy(X, labels, ignored_label=-100, weights=jnp.array([1.0, 5.0, 3.0, 0.0]))
+    each = losses.cross_entropy(X, jnp.array([0, 0, 2, 1]), reduction=None)
+    np.testing.assert_allclose(got, (each[0] + 3 * each[2]) / 4, rtol=1e-6)
+
+
+def test_impossible_classes_and_probabilities_of_zero():
+    logits = jnp.array([[0.0, 1.0, -np.inf]])
+    soft = jnp.array([[0.5, 0.5, 0.0]])
+    hard = losses.cross_entropy(logits, jnp.array([1]))
+    np.testing.assert_allclose(hard, np.log1p(np.exp(-1)), rtol=1e-6)
+    for loss in (lambda x: losses.cross_entropy(x, soft), lambda x: losses.kl_divergence(nn.log_softmax(x), soft)):
+        value, gradient = xjax.value_and_grad(loss)(logits)
+        assert np.isfinite(value) and np.all(np.isfinite(gradient))
+
+
+def test_vmap_over_temperatures_and_examples():
+    values = xjax.vmap(lambda t: losses.info_nce(X, Y, temperature=t))(jnp.array([0.1, 0.5]))
+    np.testing.assert_allclose(values[1], losses.info_nce(X, Y, temperature=0.5), rtol=1e-6)
+    each = xjax.vmap(losses.cross_entropy)(X, LABELS)
+    np.testing.assert_allclose(each, losses.cross_entropy(X, LABELS, reduction=None), rtol=1e-6)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "label shape": (lambda: losses.cross_entropy(X, LABELS[:3]), TypeError,
+                    ["cross_entropy: the labels do not fit", "f32[4,3]", "i32[3]", "integers [4]"]),
+    "label column": (lambda: losses.cross_entropy(X, LABELS[:, None]), TypeError, ["i32[4,1]", "integers [4]"]),
+    "soft shape": (lambda: losses.cross_entropy(X, Y[:, :2]), TypeError, ["cross_entropy: the labels", "f32[4,2]"]),
+    "smoothing": (lambda: losses.cross_entropy(X, LABELS, label_smoothing=2), ValueError, ["label_smoothing", "2"]),
+    "soft ignored": (lambda: losses.cross_entropy(X, Y, ignored_label=0), TypeError, ["probabilities", "weights"]),
+    "integer logits": (lambda: losses.cross_entropy(LABELS[:, None], LABELS), TypeError,
+                       ["cross_entropy: the input must be floating-point", "i32[4,1]"]),
+    "reduction": (lambda: losses.mse(X, Y, reduction="none"), ValueError, ["mse: no such reduction", "'none'", "None"]),
+    "weights": (lambda: losses.mse(X, Y, weights=jnp.ones(3)), TypeError,
+                ["mse: the weights", "f32[3]", "f32[4,3]", "leading axes"]),
+    "column and vector": (lambda: losses.mse(X[:, 0], Y[:, :1]), TypeError,
+                          ["mse: the targets do not have the shape", "f32[4]", "f32[4,1]"]),
+    "triplet": (lambda: losses.triplet(X, Y, Y[:2]), TypeError, ["triplet: the negatives", "f32[2,3]"]),
+    "pairs": (lambda: losses.nt_xent(X[0], Y[0]), TypeError, ["nt_xent: the examples are the rows", "f32[3]"]),
+    "temperature": (lambda: losses.info_nce(X, Y, temperature=0), ValueError, ["info_nce: the temperature", "0"]),
+    "ctc labels": (lambda: losses.ctc(X[None], LABELS), TypeError, ["ctc: the labels", "i32[4]", "integers [1,n]"]),
+    "ctc lengths": (lambda: losses.ctc(X[None], LABELS[None], lengths=LABELS), TypeError, ["the lengths", "[1]"]),
+    "ctc blank": (lambda: losses.ctc(X[None], LABELS[None], blank=3), ValueError, ["`blank` is no class", "[0, 3)"]),
+    "ctc rank": (lambda: losses.ctc(X, LABELS[None]), TypeError, ["ctc", "3 axes", "f32[4,3]"]),
+    "likelihood": (lambda: losses.negative_elbo(X, Y, X, Y, likelihood="gauss"), ValueError,
+                   ["negative_elbo: no such likelihood", "'gauss'", "'normal'"]),
+    "elbo batch": (lambda: losses.negative_elbo(X, Y, X[:2], Y[:2]), TypeError, ["negative_elbo: code and data"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors(name):
+    call, exc, texts = WRONG[name]
+    assert_refused((lambda key: call(), exc, texts), None)

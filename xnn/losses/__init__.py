@@ -1,0 +1,30 @@
+"""Losses: functions of predictions, targets and weights.
+
+All take `weights`, bools or numbers with the shape of the losses or of its leading axes, by which padding is left out,
+and `reduction`: "mean", the sum divided by the sum of the weights, "sum", or None for the losses one by one.
+"""
+
+from xnn.losses.classification import binary_cross_entropy, cross_entropy, focal, hinge, kl_divergence
+from xnn.losses.contrastive import cosine_distance, info_nce, nt_xent, triplet
+from xnn.losses.ctc import ctc
+from xnn.losses.regression import huber, log_cosh, mae, mse
+from xnn.losses.variational import gaussian_kl, negative_elbo
+
+__all__ = [
+    "binary_cross_entropy",
+    "cosine_distance",
+    "cross_entropy",
+    "ctc",
+    "focal",
+    "gaussian_kl",
+    "hinge",
+    "huber",
+    "info_nce",
+    "kl_divergence",
+    "log_cosh",
+    "mae",
+    "mse",
+    "negative_elbo",
+    "nt_xent",
+    "triplet",
+]

@@ -1,0 +1,120 @@
+"""Losses of classes: cross-entropies of logits, focal and hinge losses, the divergence of distributions."""
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import nn
+from xjax.errors import bad
+from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
+
+
+def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, ignored_label: int | None = None,
+                  weights: Any = None, reduction: str | None = "mean") -> Any:
+    """``-log softmax(logits)[label]``, or ``-sum(labels log softmax(logits))`` of labels that are probabilities.
+
+    Args:
+      logits: floats [..., classes].
+      labels: integers [...], or floats [..., classes]. An integer outside [0, classes) gives NaN, as no class has it.
+      label_smoothing: share of each label that is spread over all classes (Szegedy et al., 2016).
+      ignored_label: an integer label of weight 0, such as -100.
+      weights, reduction: as in all losses of this package; the losses have the shape [...].
+
+    >>> cross_entropy(jnp.array([[2.0, 0.0], [0.0, 9.0]]), jnp.array([0, -100]), ignored_label=-100).round(4)
+    Array(0.1269, dtype=float32)
+    """
+    logits, dtype = wide("cross_entropy", logits, 1)
+    if not 0 <= label_smoothing <= 1:
+        raise bad("cross_entropy", "label_smoothing must be in [0, 1]", {"label_smoothing": label_smoothing},
+                  "0.1 is common.", ValueError)
+    log_p = nn.log_softmax(logits)
+    if jnp.issubdtype(jnp.asarray(labels).dtype, np.floating):
+        if ignored_label is not None:
+            raise bad("cross_entropy", "labels that are probabilities have no ignored label",
+                      {"ignored_label": ignored_label}, fix="pass weights.")
+        labels = same_shape("cross_entropy", logits, labels, "labels")
+        losses = -jnp.sum(_product_or_0(labels, log_p), -1)
+    else:
+        labels = integer_labels("cross_entropy", logits, labels)
+        if ignored_label is not None:
+            counts = labels != ignored_label
+            labels, weights = jnp.where(counts, labels, 0), _both("cross_entropy", counts, weights)
+        losses = -_at_label(log_p, labels)
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses - label_smoothing * jnp.mean(log_p, -1)
+    return reduced("cross_entropy", losses, weights, reduction, dtype)
+
+
+def binary_cross_entropy(logits: Any, labels: Any, *, positive_weight: float = 1.0, weights: Any = None,
+                         reduction: str | None = "mean") -> Any:
+    """``-y log sigmoid(x) - (1 - y) log sigmoid(-x)`` of logits x and labels y, which may be probabilities.
+
+    Args:
+      logits: floats; labels: floats, integers or bools of the same shape.
+      positive_weight: of the first term, for rare positives.
+      weights, reduction: as in all losses; the losses have the shape of the logits.
+    """
+    logits, dtype = wide("binary_cross_entropy", logits)
+    labels = same_shape("binary_cross_entropy", logits, labels, "labels")
+    losses = positive_weight * labels * nn.softplus(-logits) + (1 - labels) * nn.softplus(logits)
+    return reduced("binary_cross_entropy", losses, weights, reduction, dtype)
+
+
+def focal(logits: Any, labels: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, weights: Any = None,
+          reduction: str | None = "mean") -> Any:
+    """Binary cross-entropy times ``(1 - p)^gamma``, p being the probability of the label (Lin et al., 2017).
+
+    Args:
+      logits, labels: as in `binary_cross_entropy`.
+      gamma: how much less examples count that are classified well; 0 gives the cross-entropy.
+      alpha: weight of positives, 1 - alpha of negatives; None: both 1. Defaults are the paper's.
+    """
+    logits, dtype = wide("focal", logits)
+    labels = same_shape("focal", logits, labels, "labels")
+    share, other = (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
+    # Powers of sigmoids by exp and log: at a probability of 0 the derivative of a power can be infinite.
+    losses = (share * labels * nn.softplus(-logits) * jnp.exp(gamma * nn.log_sigmoid(-logits))
+              + other * (1 - labels) * nn.softplus(logits) * jnp.exp(gamma * nn.log_sigmoid(logits)))
+    return reduced("focal", losses, weights, reduction, dtype)
+
+
+def hinge(scores: Any, signs: Any, *, margin: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """``max(0, margin - sign * score)`` of two classes with the signs 1 and -1, as in a support vector machine.
+
+    Args: scores: floats; signs: numbers of the same shape; weights, reduction: as in all losses.
+    """
+    scores, dtype = wide("hinge", scores)
+    signs = same_shape("hinge", scores, signs, "signs")
+    return reduced("hinge", nn.relu(margin - signs * scores), weights, reduction, dtype)
+
+
+def kl_divergence(log_q: Any, p: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """``sum(p (log p - log q))``, from predictions log q to the distribution p; where p is 0, the term is 0.
+
+    Args:
+      log_q: floats [..., classes], such as log_softmax(logits); p: probabilities of the same shape.
+      weights, reduction: as in all losses; the losses have the shape [...]. (PyTorch calls our mean "batchmean".)
+    """
+    log_q, dtype = wide("kl_divergence", log_q, 1)
+    p = same_shape("kl_divergence", log_q, p, "probabilities")
+    log_p = jnp.log(jnp.where(p > 0, p, 1))
+    return reduced("kl_divergence", jnp.sum(_product_or_0(p, log_p - log_q), -1), weights, reduction, dtype)
+
+
+def _at_label(log_p: Any, labels: Any) -> Any:
+    """Entries at the labels; NaN for a label outside, where a negative one would count from the end."""
+    classes = log_p.shape[-1]
+    at = jnp.where((labels >= 0) & (labels < classes), labels, 0)
+    values = jnp.take_along_axis(log_p, at[..., None], -1)[..., 0]
+    return jnp.where((labels >= 0) & (labels < classes), values, np.nan)
+
+
+def _product_or_0(p: Any, x: Any) -> Any:
+    """p x, and 0 where p is 0, also for infinite x."""
+    return jnp.where(p == 0, 0, p * jnp.where(p == 0, 0, x))
+
+
+def _both(caller: str, counts: Any, weights: Any) -> Any:
+    """The weights, 0 where `counts` is false."""
+    return counts if weights is None else reduced(caller, counts.astype(np.float32), weights, None, np.float32)

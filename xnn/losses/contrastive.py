@@ -1,0 +1,86 @@
+"""Losses of embeddings: distances of pairs and triplets, and contrastive losses over the examples of a batch."""
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xnn.losses.classification import cross_entropy
+from xnn.losses.reduction import reduced, same_shape, wide
+
+
+def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = None,
+                    reduction: str | None = "mean") -> Any:
+    """``1 - x y / (|x| |y|)`` over the last axis, with norms of at least epsilon: 1 for a vector of zeros.
+
+    Shape: [..., features] twice; the losses are [...].
+    """
+    x, dtype = wide("cosine_distance", x, 1)
+    y = same_shape("cosine_distance", x, y, "vectors y")
+    return reduced("cosine_distance", 1 - jnp.sum(_unit(x, epsilon) * _unit(y, epsilon), -1), weights, reduction, dtype)
+
+
+def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, weights: Any = None,
+            reduction: str | None = "mean") -> Any:
+    """``max(0, |anchor - positive| - |anchor - negative| + margin)``, Euclidean (Schroff et al., 2015).
+
+    Shape: [..., features] three times; the losses are [...]. The distance of equal vectors has the gradient 0.
+    """
+    anchor, dtype = wide("triplet", anchor, 1)
+    near, far = (_norm(anchor - same_shape("triplet", anchor, other, name))
+                 for other, name in ((positive, "positives"), (negative, "negatives")))
+    return reduced("triplet", jnp.maximum(near - far + margin, 0), weights, reduction, dtype)
+
+
+def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bool = False, weights: Any = None,
+             reduction: str | None = "mean") -> Any:
+    """Cross-entropy of the cosine similarities of query i to all keys, key i being the right one (van den Oord, 2018).
+
+    Args:
+      queries, keys: floats [n, features].
+      temperature: divides the similarities.
+      symmetric: whether to take the mean with the loss of the keys to all queries, as CLIP does.
+      weights, reduction: as in all losses; the losses are [n].
+    """
+    queries, dtype = _pairs("info_nce", queries, keys, temperature)
+    keys = same_shape("info_nce", queries, keys, "keys")
+    similar = _unit(queries) @ _unit(keys).T / temperature
+    right = jnp.arange(len(similar))
+    losses = cross_entropy(similar, right, reduction=None)
+    if symmetric:
+        losses = (losses + cross_entropy(similar.T, right, reduction=None)) / 2
+    return reduced("info_nce", losses, weights, reduction, dtype)
+
+
+def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """SimCLR's loss of two views x, y of each example: to find, among 2n - 1 views, the other one (Chen et al., 2020).
+
+    Args: x, y: floats [n, features]; temperature: divides the cosine similarities; the losses are [n], a mean of two.
+    """
+    x, dtype = _pairs("nt_xent", x, y, temperature)
+    views = _unit(jnp.concatenate([x, same_shape("nt_xent", x, y, "vectors y")]))
+    n = len(x)
+    similar = jnp.where(jnp.eye(2 * n, dtype=bool), -np.inf, views @ views.T / temperature)
+    losses = cross_entropy(similar, (jnp.arange(2 * n) + n) % (2 * n), reduction=None)
+    return reduced("nt_xent", (losses[:n] + losses[n:]) / 2, weights, reduction, dtype)
+
+
+def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:
+    if np.ndim(x) != 2:
+        raise bad(caller, "the examples are the rows of a matrix", {"x": x, "y": y}, fix="pass arrays [n, features].")
+    if isinstance(temperature, int | float) and temperature <= 0:
+        raise bad(caller, "the temperature must be positive", {"temperature": temperature},
+                  "0.1 is common.", ValueError)
+    return wide(caller, x, 2)
+
+
+def _norm(x: Any, epsilon: float = 0.0) -> Any:
+    """Euclidean norm over the last axis, at least epsilon; its gradient at 0 is 0."""
+    squares = jnp.sum(jnp.square(x), -1)
+    is_zero = squares <= epsilon * epsilon
+    return jnp.where(is_zero, epsilon, jnp.sqrt(jnp.where(is_zero, 1, squares)))
+
+
+def _unit(x: Any, epsilon: float = 1e-8) -> Any:
+    return x / jnp.broadcast_to(_norm(x, epsilon)[..., None], x.shape)

@@ -1,0 +1,84 @@
+"""`ctc`: the loss of a sequence of labels whose positions in the input are unknown."""
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax, nn
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.losses.reduction import reduced, wide
+
+_NEVER = -1e30         # log of 0: finite, so that differences of two of them and their gradients are
+
+
+def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = None, blank: int = 0,
+        weights: Any = None, reduction: str | None = "mean") -> Any:
+    """Connectionist temporal classification (Graves et al., 2006): -log of the probability of a sequence of labels.
+
+    The outputs, one class for each position, give the labels once repetitions are merged and blanks left out; the loss
+    sums over all such outputs. Labels that do not fit into the positions have an infinite loss, and no gradient.
+
+    Args:
+      logits: floats [batch, time, classes].
+      labels: integers [batch, n], without blanks.
+      lengths, label_lengths: integers [batch], numbers of positions and of labels that count; None: all.
+      blank: the class of no label.
+      weights, reduction: as in all losses; the losses are [batch]. (PyTorch's mean divides each by its number of
+        labels first.)
+
+    >>> ctc(jnp.zeros((1, 2, 2)), jnp.array([[1]])).round(4)       # 3 of the 4 outputs of two positions: -log(3/4)
+    Array(0.2877, dtype=float32)
+    """
+    logits, dtype = wide("ctc", logits, 3)
+    labels = _integers("ctc", "labels", labels, logits, 2)
+    (batch, time), n = logits.shape[:2], labels.shape[1]
+    lengths = jnp.full(batch, time) if lengths is None else _integers("ctc", "lengths", lengths, logits, 1)
+    counts = label_lengths
+    counts = jnp.full(batch, n) if counts is None else _integers("ctc", "label_lengths", counts, logits, 1)
+    if not 0 <= blank < logits.shape[-1]:
+        raise bad("ctc", "`blank` is no class", {"logits": type_text(logits), "blank": blank},
+                  f"pass a number in [0, {logits.shape[-1]}).", ValueError)
+
+    # States of a sequence: blank, label 0, blank, label 1, ..., blank.
+    counts_at = jnp.arange(n, dtype=counts.dtype)[None] < counts[:, None]
+    states = jnp.full((batch, 2 * n + 1), blank, labels.dtype).at[:, 1::2].set(jnp.where(counts_at, labels, blank))
+    can_skip = jnp.pad((states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2]), ((0, 0), (2, 0)))[:, :2 * n + 1]
+    log_p = _at_states(nn.log_softmax(logits), states)
+
+    def step(alpha, at):
+        log_p, is_input = at
+        skipped = jnp.where(can_skip, _moved(alpha, 2), _NEVER)
+        arrived = log_p + jnp.logaddexp(jnp.logaddexp(alpha, _moved(alpha, 1)), skipped)
+        return jnp.where(is_input[:, None], arrived, alpha), None
+
+    start = jnp.full(states.shape, _NEVER, logits.dtype).at[:, 0].set(0)
+    is_input = jnp.arange(time, dtype=lengths.dtype)[:, None] < lengths[None]
+    alpha, _ = lax.scan(step, start, (jnp.swapaxes(log_p, 0, 1), is_input))
+    last = jnp.take_along_axis(jnp.pad(alpha, ((0, 0), (1, 0)), constant_values=_NEVER),
+                               2 * counts[:, None] + jnp.arange(2, dtype=counts.dtype)[None], 1)
+    losses = -jnp.logaddexp(last[:, 0], last[:, 1])
+    return reduced("ctc", jnp.where(losses > -_NEVER / 2, np.inf, losses), weights, reduction, dtype)
+
+
+def _moved(alpha: Any, n: int) -> Any:
+    """Values of the states n places before."""
+    return jnp.pad(alpha, ((0, 0), (n, 0)), constant_values=_NEVER)[:, :alpha.shape[1]]
+
+
+def _at_states(log_p: Any, states: Any) -> Any:
+    """[batch, time, states]; NaN for a label that is no class."""
+    inside = (states >= 0) & (states < log_p.shape[-1])
+    at = jnp.broadcast_to(jnp.where(inside, states, 0)[:, None], (*log_p.shape[:2], states.shape[1]))
+    return jnp.where(inside[:, None], jnp.take_along_axis(log_p, at, -1), np.nan)
+
+
+def _integers(caller: str, name: str, value: Any, logits: Any, rank: int) -> Any:
+    value = jnp.asarray(value)
+    if not jnp.issubdtype(value.dtype, np.integer) or value.ndim != rank or len(value) != len(logits):
+        sizes = ",".join([str(len(logits)), "n"][:rank])
+        raise bad(caller, f"the {name} do not fit the logits",
+                  {"logits": type_text(logits), name: type_text(value), "expected": f"integers [{sizes}]"},
+                  fix="pass one row for each sequence of the batch.")
+    return value

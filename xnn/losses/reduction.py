@@ -1,0 +1,78 @@
+"""What all losses share: checks of their arrays, and the reduction to one number.
+
+Losses are computed in float32 at least, and returned in the dtype of the predictions.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xnn.checks import check_float, type_text
+
+REDUCTIONS = ("mean", "sum", None)
+
+
+def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype: Any) -> Any:
+    """The losses times their weights, as one number or, for reduction None, as they are.
+
+    Args:
+      losses: one number for each example or position.
+      weights: bools or numbers with the shape of the losses, or of its leading axes; None: all 1. A loss of weight 0 is
+        left out whatever its value. Padding is left out by a mask.
+      reduction: "mean" divides the sum by the sum of the weights, and is 0 if that is 0; "sum"; None.
+      dtype: of the result.
+    """
+    if reduction not in REDUCTIONS:
+        raise bad(caller, "no such reduction", {"reduction": repr(reduction)}, 'pass "mean", "sum" or None.',
+                  ValueError)
+    if weights is None:
+        total = {"mean": jnp.mean, "sum": jnp.sum, None: lambda x: x}[reduction]
+        return total(losses).astype(dtype)
+    weights = _weights(caller, losses, weights)
+    losses = jnp.where(weights == 0, 0, losses) * weights
+    if reduction is None:
+        return losses.astype(dtype)
+    total = jnp.sum(losses)
+    if reduction == "mean":
+        weight = jnp.sum(weights)
+        total = jnp.where(weight == 0, 0, total / jnp.where(weight == 0, 1, weight))
+    return total.astype(dtype)
+
+
+def _weights(caller: str, losses: Any, weights: Any) -> Any:
+    weights = jnp.asarray(weights)
+    if losses.shape[:weights.ndim] != weights.shape:
+        raise bad(caller, "the weights do not have the shape of the losses",
+                  {"weights": type_text(weights), "losses": type_text(losses)},
+                  fix="pass one weight for each loss, or for each index of its leading axes.")
+    spread = jnp.reshape(weights, weights.shape + (1,) * (losses.ndim - weights.ndim))
+    return jnp.broadcast_to(spread, losses.shape).astype(losses.dtype)
+
+
+def wide(caller: str, x: Any, min_rank: int = 0) -> tuple[Any, Any]:
+    """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats."""
+    x = check_float(caller, x, min_rank)
+    return (x.astype(np.float32) if x.dtype.itemsize < 4 else x), x.dtype
+
+
+def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
+    """`other` with the dtype of x.  Raises: TypeError for another shape: broadcasting would hide a mistake."""
+    other = jnp.asarray(other)
+    if other.shape != x.shape:
+        raise bad(caller, f"the {name} do not have the shape of the predictions",
+                  {"predictions": type_text(x), name: type_text(other)},
+                  fix="give them the same shape: x[:, None] adds an axis, x[:, 0] drops one.")
+    return other.astype(x.dtype)
+
+
+def integer_labels(caller: str, logits: Any, labels: Any) -> Any:
+    """Labels, integers with the shape of logits without the last axis."""
+    labels = jnp.asarray(labels)
+    if not jnp.issubdtype(labels.dtype, np.integer) or labels.shape != logits.shape[:-1]:
+        raise bad(caller, "the labels do not fit the logits",
+                  {"logits": type_text(logits), "labels": type_text(labels),
+                   "expected": f"integers [{','.join(map(str, logits.shape[:-1]))}]"},
+                  fix="pass one class number for each row of logits.")
+    return labels

@@ -1,0 +1,43 @@
+"""Losses of numbers: mean squared and absolute errors, Huber's loss, log-cosh. All take arrays of one shape."""
+
+import math
+from typing import Any
+
+import xjax.numpy as jnp
+from xnn.losses.reduction import reduced, same_shape, wide
+
+
+def mse(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """Mean squared error: ``(prediction - target)^2``.
+
+    >>> mse(jnp.array([1.0, 5.0]), jnp.array([0.0, 0.0]), weights=jnp.array([True, False]))
+    Array(1., dtype=float32)
+    """
+    difference, dtype = _difference("mse", predictions, targets)
+    return reduced("mse", jnp.square(difference), weights, reduction, dtype)
+
+
+def mae(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """Mean absolute error: ``|prediction - target|``, whose gradient is 0 where they are equal."""
+    difference, dtype = _difference("mae", predictions, targets)
+    return reduced("mae", jnp.abs(difference), weights, reduction, dtype)
+
+
+def huber(predictions: Any, targets: Any, *, delta: float = 1.0, weights: Any = None,
+          reduction: str | None = "mean") -> Any:
+    """``d^2 / 2`` for differences up to delta, ``delta (|d| - delta / 2)`` for larger ones (Huber, 1964)."""
+    difference, dtype = _difference("huber", predictions, targets)
+    size = jnp.abs(difference)
+    inner = jnp.minimum(size, delta)
+    return reduced("huber", inner * (size - inner / 2), weights, reduction, dtype)
+
+
+def log_cosh(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """``log cosh(prediction - target)``: as `mse` / 2 for small differences, as `mae` - log 2 for large ones."""
+    difference, dtype = _difference("log_cosh", predictions, targets)
+    return reduced("log_cosh", jnp.logaddexp(difference, -difference) - math.log(2), weights, reduction, dtype)
+
+
+def _difference(caller: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
+    predictions, dtype = wide(caller, predictions)
+    return predictions - same_shape(caller, predictions, targets, "targets"), dtype

@@ -1,0 +1,52 @@
+"""Losses of variational autoencoders: the divergence from the prior, and the bound on the likelihood."""
+
+import math
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import nn
+from xjax.errors import bad
+from xnn.losses.reduction import reduced, same_shape, wide
+
+
+def gaussian_kl(mean: Any, log_variance: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """KL divergence of independent normal distributions from the standard one, summed over the last axis.
+
+    ``sum(exp(log_variance) + mean^2 - 1 - log_variance) / 2``.
+    Shape: [..., features] twice; the losses are [...].
+    """
+    mean, dtype = wide("gaussian_kl", mean, 1)
+    log_variance = same_shape("gaussian_kl", mean, log_variance, "log-variances")
+    losses = jnp.sum(jnp.expm1(log_variance) + jnp.square(mean) - log_variance, -1) / 2
+    return reduced("gaussian_kl", losses, weights, reduction, dtype)
+
+
+def negative_elbo(outputs: Any, x: Any, mean: Any, log_variance: Any, *, likelihood: str = "bernoulli",
+                  beta: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """Minus the evidence lower bound of a variational autoencoder: ``-log p(x | z) + beta KL(q(z | x), N(0, 1))``.
+
+    Args:
+      outputs: of the decoder, floats [batch, ...]; x: the data, of the same shape.
+      mean, log_variance: of the code, floats [batch, features].
+      likelihood: "bernoulli", for outputs that are logits and data in [0, 1]; "normal", for means with variance 1.
+      beta: weight of the divergence (Higgins et al., 2017); 1 is the bound (Kingma and Welling, 2014).
+      weights, reduction: as in all losses; the losses are [batch].
+    """
+    outputs, dtype = wide("negative_elbo", outputs, 2)
+    x = same_shape("negative_elbo", outputs, x, "data")
+    if likelihood not in _MINUS_LOG_LIKELIHOOD:
+        raise bad("negative_elbo", "no such likelihood", {"likelihood": repr(likelihood)},
+                  f"pass one of {', '.join(map(repr, _MINUS_LOG_LIKELIHOOD))}.", ValueError)
+    terms = _MINUS_LOG_LIKELIHOOD[likelihood](outputs, x)
+    losses = jnp.sum(terms, tuple(range(1, terms.ndim)))
+    divergence = gaussian_kl(wide("negative_elbo", mean, 2)[0], log_variance, reduction=None).astype(losses.dtype)
+    if divergence.shape != losses.shape:
+        raise bad("negative_elbo", "code and data are of different batches", {"mean": mean, "x": x},
+                  fix="pass a mean of shape [batch, features].")
+    return reduced("negative_elbo", losses + beta * divergence, weights, reduction, dtype)
+
+
+_MINUS_LOG_LIKELIHOOD = {
+    "bernoulli": lambda logits, x: x * nn.softplus(-logits) + (1 - x) * nn.softplus(logits),
+    "normal": lambda means, x: (jnp.square(x - means) + math.log(2 * math.pi)) / 2,
+}

@@ -1,0 +1,47 @@
+"""`Average`: a mean over batches, exact for batches of different sizes and over devices."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xnn.losses.reduction import reduced
+
+
+class Average(NamedTuple):
+    """A weighted mean in two sums, a pytree. Averages of batches are added; the value is computed at the end.
+
+    ``Average.of(cross_entropy(logits, labels, reduction=None), mask)`` is that of one batch,
+    ``lax.psum(average, "batch")`` that of all devices of a `pmap`.
+
+    Attributes:
+      total: sum of the weighted values, float32[].
+      weight: sum of the weights, float32[].
+
+    >>> one, two = Average.of(jnp.array([1.0, 0.0, 1.0])), Average.of(jnp.array([0.0]))
+    >>> (one + two).value
+    Array(0.5, dtype=float32)
+    """
+
+    total: Any
+    weight: Any
+
+    @classmethod
+    def of(cls, values: Any, weights: Any = None) -> "Average":
+        """The mean of numbers or bools; weights as in `xnn.losses`."""
+        values = jnp.asarray(values).astype(np.float32)
+        ones = jnp.ones_like(values)
+        return cls(*(reduced("Average", what, weights, "sum", np.float32) for what in (values, ones)))
+
+    @classmethod
+    def empty(cls) -> "Average":
+        """Of no values: where a loop over batches starts."""
+        return cls(jnp.zeros((), np.float32), jnp.zeros((), np.float32))
+
+    def __add__(self, other: "Average") -> "Average":      # type: ignore[override]   # a tuple's would concatenate
+        return Average(self.total + other.total, self.weight + other.weight)
+
+    @property
+    def value(self) -> Any:
+        """The mean; NaN of no values."""
+        return self.total / self.weight

@@ -1,0 +1,127 @@
+"""Metrics of predicted classes: accuracies, the confusion matrix and what follows from it, perplexity."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.losses import cross_entropy
+from xnn.losses.reduction import integer_labels, reduced, wide
+
+
+def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+    """Share of labels with the largest logit, of several equal ones the first.
+
+    Args:
+      logits: floats [..., classes].
+      labels: integers [...]; one outside [0, classes) is never right.
+      weights, reduction: as in `xnn.losses`.
+    """
+    return top_k_accuracy(logits, labels, 1, weights=weights, reduction=reduction)
+
+
+def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None,
+                   reduction: str | None = "mean") -> Any:
+    """Share of labels among the k largest logits; of equal logits the first are the larger ones. See `accuracy`."""
+    logits, _ = wide("top_k_accuracy", logits, 1)
+    if not 1 <= k <= logits.shape[-1]:
+        raise bad("top_k_accuracy", "there are fewer classes than k, or k is not positive",
+                  {"logits": type_text(logits), "k": k}, f"pass k in [1, {logits.shape[-1]}].", ValueError)
+    labels = integer_labels("top_k_accuracy", logits, labels)[..., None]
+    classes = jnp.broadcast_to(jnp.arange(logits.shape[-1], dtype=labels.dtype), logits.shape)
+    is_class = (labels >= 0) & (labels < logits.shape[-1])
+    own = jnp.take_along_axis(logits, jnp.where(is_class, labels, 0), -1)
+    before = (logits > own) | ((logits == own) & (classes < labels))
+    right = is_class[..., 0] & (jnp.sum(before, -1) < k)
+    return reduced("top_k_accuracy", right.astype(np.float32), weights, reduction, np.float32)
+
+
+def perplexity(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
+    """``exp`` of the mean cross-entropy of tokens: that of uniform predictions over so many."""
+    return jnp.exp(_entropy(logits, labels, ignored_label, weights))
+
+
+def bits_per_token(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
+    """The mean cross-entropy of tokens to the base 2."""
+    return _entropy(logits, labels, ignored_label, weights) / math.log(2)
+
+
+def _entropy(logits: Any, labels: Any, ignored_label: int | None, weights: Any) -> Any:
+    logits, _ = wide("perplexity", logits, 1)
+    return cross_entropy(logits, labels, ignored_label=ignored_label, weights=weights)
+
+
+def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: Any = None) -> Any:
+    """Counts [classes, classes]: row i, column j has the examples of label i for which j is predicted.
+
+    Those of several batches are added. Pairs with a label or prediction outside [0, classes) are left out.
+    Args: predictions, labels: integers of one shape; classes: their number; weights: as in `xnn.losses`.
+    Returns: int32, or float32 with weights.
+
+    >>> confusion_matrix(jnp.array([0, 1, 1]), jnp.array([0, 1, 0]), 2)
+    Array([[1, 1],
+           [0, 1]], dtype=int32)
+    """
+    predictions, labels = jnp.asarray(predictions), jnp.asarray(labels)
+    integers = all(jnp.issubdtype(x.dtype, np.integer) for x in (predictions, labels))
+    if not integers or predictions.shape != labels.shape:
+        raise bad("confusion_matrix", "predictions and labels are not integers of one shape",
+                  {"predictions": type_text(predictions), "labels": type_text(labels)},
+                  fix="pass argmax(logits, -1) as predictions.")
+    dtype = np.int32 if weights is None else np.float32
+    amounts = reduced("confusion_matrix", jnp.ones(labels.shape, np.float32), weights, None, dtype)
+    rows, columns = (jnp.where((x >= 0) & (x < classes), x, classes) for x in (labels, predictions))
+    return jnp.zeros((classes, classes), dtype).at[rows, columns].add(amounts, mode="drop")
+
+
+def precision(confusion: Any, *, average: str | None = "macro") -> Any:
+    """Share of right ones among the predictions of each class, from a `confusion_matrix`.
+
+    Args:
+      average: "macro" is the mean over classes, "weighted" that with the numbers of their labels; "micro" counts all
+        classes together, which makes it the accuracy; None returns the classes one by one.
+    A class that is never predicted has 0, as in scikit-learn.
+    """
+    right, predicted, labelled = _counts("precision", confusion, average)
+    return _averaged(_ratio(right, predicted), labelled, average)
+
+
+def recall(confusion: Any, *, average: str | None = "macro") -> Any:
+    """Share of right ones among the labels of each class; see `precision`. A class without labels has 0."""
+    right, _, labelled = _counts("recall", confusion, average)
+    return _averaged(_ratio(right, labelled), labelled, average)
+
+
+def f1(confusion: Any, *, average: str | None = "macro") -> Any:
+    """Harmonic mean of precision and recall of each class; see `precision`."""
+    right, predicted, labelled = _counts("f1", confusion, average)
+    return _averaged(_ratio(2 * right, predicted + labelled), labelled, average)
+
+
+def _counts(caller: str, confusion: Any, average: str | None) -> tuple[Any, Any, Any]:
+    """(Right, predicted, labelled) of each class; [1], of all together, for "micro"."""
+    confusion = jnp.asarray(confusion)
+    if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
+        raise bad(caller, "this is no confusion matrix", {"confusion": type_text(confusion)},
+                  fix="pass confusion_matrix(predictions, labels, classes).")
+    if average not in ("macro", "micro", "weighted", None):
+        raise bad(caller, "no such average", {"average": repr(average)},
+                  'pass "macro", "micro", "weighted" or None.', ValueError)
+    counts = (jnp.diagonal(confusion), jnp.sum(confusion, 0), jnp.sum(confusion, 1))
+    if average == "micro":
+        counts = [jnp.sum(count)[None] for count in counts]
+    right, predicted, labelled = (count.astype(np.float32) for count in counts)
+    return right, predicted, labelled
+
+
+def _ratio(one: Any, other: Any) -> Any:
+    return jnp.where(other == 0, 0, one / jnp.where(other == 0, 1, other))
+
+
+def _averaged(values: Any, labelled: Any, average: str | None) -> Any:
+    if average is None:
+        return values
+    return _ratio(jnp.sum(values * labelled), jnp.sum(labelled)) if average == "weighted" else jnp.mean(values)
