@@ -14,10 +14,17 @@ __all__ = [
     "ConvNeXtConfig",
     "LeNet",
     "LeNetConfig",
+    "Models: a function that takes a config, a frozen dataclass, and returns a Layer; one file each.",
     "ResNet",
     "ResNetConfig",
     "UNet",
     "UNetConfig",
+    "
+from xnn.models.lstm import LSTMLanguageModel, LSTMLanguageModelConfig
+from xnn.models.vae import VAE, VAEConfig
+    ",
+    ",
+    ",
     "convnext_tiny",
     "resnet18",
     "resnet50",

@@ -1,0 +1,72 @@
+"""The language model of stacked LSTMs of Zaremba et al. (2014)."""
+
+from dataclasses import dataclass
+
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.compose import composite
+from xnn.layer import Layer
+from xnn.layers import LSTM, Attend, Dense, Dropout, Embedding
+from xnn.sharing import shared, with_shared
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMLanguageModelConfig:
+    """Sizes of an `LSTMLanguageModel`; the defaults are the small model of the paper, with its output layer tied.
+
+    Attributes:
+      vocabulary: number of tokens.
+      features: of the embedding and of each layer.
+      layers: number of LSTM layers.
+      dropout: rate of dropout of the inputs of each layer, and of the outputs of the last one.
+      tied: whether the output layer has the weights of the embedding, and no bias (Press and Wolf, 2017).
+      unroll: number of positions in one iteration of the loop.
+      return_carry: whether to return (logits, carry), to continue a text in the next batch.
+    """
+
+    vocabulary: int = 10_000
+    features: int = 200
+    layers: int = 2
+    dropout: float = 0.0
+    tied: bool = True
+    unroll: int = 1
+    return_carry: bool = False
+
+
+def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig()) -> Layer:
+    """Logits of the next token at each position: embedding, stacked LSTM, output layer.
+
+    Shape: integers [batch, time] -> [batch, time, vocabulary]; with return_carry (that, the carries of `LSTM`).
+    Inputs: lengths, mask, carry, those of `LSTM`.
+    Params: ``{"embedding", "lstm", "logits", "dropout"}``; if tied ``{"shared": {"tokens": ...}, "body": these}``. The
+      table is drawn from the normal distribution with standard deviation features^-1/2.
+    Cache: the carries; each call of `apply_with_cache` takes the next tokens.
+
+    >>> import xjax
+    >>> model = LSTMLanguageModel(LSTMLanguageModelConfig(vocabulary=50, features=8))
+    >>> shape, params = model.init(xjax.random.key(0), xjax.ShapeDtypeStruct((4, 10), "int32"))
+    >>> shape, list(params["body"])
+    ((4, 10, 50), ['embedding', 'lstm', 'logits', 'dropout'])
+    """
+    if config.layers < 1:
+        raise bad("LSTMLanguageModel", "it needs at least 1 layer", {"layers": config.layers}, "pass layers=2.",
+                  ValueError)
+    table = initializers.normal(config.features ** -0.5)
+    embedding = Embedding(config.vocabulary, config.features, init=table)
+    logits = Attend(config.vocabulary, init=table) if config.tied else Dense(config.vocabulary)
+    lstm = LSTM(config.features, layers=config.layers, dropout=config.dropout if config.layers > 1 else 0.0,
+                unroll=config.unroll, return_carry=True)
+
+    def forward(layers, tokens, lengths=None, mask=None, carry=None):
+        x = layers.dropout(layers.embedding(tokens))
+        y, carry = layers.lstm(x, lengths=lengths, mask=mask, carry=carry)
+        y = layers.logits(layers.dropout(y))
+        return (y, carry) if config.return_carry else y
+
+    def model(embedding, logits):
+        return composite(forward, "LSTMLanguageModel", embedding=embedding, lstm=lstm, logits=logits,
+                         dropout=Dropout(config.dropout))
+
+    if config.tied:
+        return with_shared(model(shared("tokens", embedding), shared("tokens", logits)))
+    return model(embedding, logits)
