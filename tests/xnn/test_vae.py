@@ -46,6 +46,7 @@ def test_draws_of_rows_do_not_depend_on_the_block(params):
     assert not np.allclose(whole, other)
 
 
+@pytest.mark.slow
 def test_training_raises_the_bound_and_decodes_new_examples(params):
     bars = jnp.concatenate([jnp.eye(4)[:, :, None] * jnp.ones((4, 4, 4)), jnp.eye(4)[:, None] * jnp.ones((4, 4, 4))])
     tx = xnn.optim.adam(1e-2)
