@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
 from xnn.composites import combine, dict_of
-from xnn.inputs import Input, IntegerShape, inputs_of, is_shape, is_slot, joined, map_shapes
+from xnn.inputs import Input, IntegerShape, bind, inputs_of, is_shape, is_slot, joined, map_shapes
 from xnn.layer import Layer, as_layer, out_shape
 
 
@@ -75,6 +75,36 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
 
     return combine(name, children, walk, forward, dict_of(children), rebuild=rebuild, inputs=(*own, *slots),
                    settings=settings, sized_by=[one.name for one in own])
+
+
+def lambda_(fun: Callable, out_shape: Callable | None = None, name: str | None = None, *,
+            positionwise: bool = False) -> Layer:
+    """A layer without parameters from any function: ``lambda_(lambda x: x[:, 0])``.
+
+    Args:
+      fun: ``fun(x, *extra) -> y``; its parameters after x are the layer's further inputs.
+      out_shape: ``in_shape -> shape of y``. If None, `init` evaluates `fun` on shapes, as `composite` does: the input
+        is float32 there unless `init` gets a type of integers, open sizes are found with two trial sizes, and further
+        inputs with which `fun` computes need their shapes.
+      name: for messages; that of the function if None.
+      positionwise: as in `Layer`: True lets a model with this layer generate with a cache.
+    Params: ``()``.
+
+    >>> lambda_(lambda x, scale: (x * scale).sum(1)).init(None, (-1, 5, 3), scale=())[0]
+    (-1, 3)
+    """
+    name = name or getattr(fun, "__name__", "lambda_").strip("<>")
+    inputs = inputs_of(fun, leading=1)
+
+    def init(rng, in_shape, **shapes):
+        if out_shape is not None:
+            return out_shape(in_shape), ()
+        return _infer_shapes(name, lambda _, x, **values: fun(x, **values), {}, inputs, in_shape, shapes)[1], ()
+
+    def apply(params, x, *extra, rng=None, train=False, **named):
+        return fun(x, **bind(name, inputs, extra, named))
+
+    return Layer(init, apply, name, inputs, sized_by=[one.name for one in inputs], positionwise=positionwise)
 
 
 class _Bound:

@@ -37,10 +37,13 @@ class Input(NamedTuple):
         return self.name if self.is_required else f"{self.name}={self.default!r}"
 
 
-def inputs_of(apply: Callable) -> tuple[Input, ...]:
-    """The further inputs that the signature of `apply` declares; none for a function without a signature."""
+def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
+    """The further inputs that the signature of `apply` declares; none for a function without a signature.
+
+    Args: leading: number of parameters before them, params and x.
+    """
     try:
-        parameters = list(inspect.signature(apply).parameters.values())[2:]
+        parameters = list(inspect.signature(apply).parameters.values())[leading:]
     except (TypeError, ValueError):
         return ()
     return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "")
