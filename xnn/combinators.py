@@ -4,7 +4,7 @@ Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes n
 An error that leaves a child says where it comes from: "in serial[3] -> Dropout".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
@@ -67,7 +67,7 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     Raises: TypeError if the number of inputs or shapes is not that of the layers, or only some of
     them have names.
     """
-    _check_names("parallel", layers, by_name)
+    check_names("parallel", layers, by_name)
     by_key = by_name or dict(enumerate(layers))
     children = {key: as_layer(layer, f"parallel[{key!r}]") for key, layer in by_key.items()}
     keys = tuple(children)
@@ -102,7 +102,7 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
     Params: those of the one layer, of ``serial(*layers)`` if there are several, or of ``named(**by_name)``.
     Raises: TypeError from `init` if f changes the shape, or if some layers have names and others have not.
     """
-    _check_names("residual", layers, by_name)
+    check_names("residual", layers, by_name)
     body = named(**by_name) if by_name else as_layer(layers[0], "residual") if len(layers) == 1 else serial(*layers)
 
     def walk(visit, in_shape, shapes):
@@ -113,7 +113,8 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
                    rebuild=lambda some: residual(some[None]))
 
 
-def _check_names(caller: str, layers: Sequence[Layer], by_name: Mapping[str, Layer]) -> None:
+def check_names(caller: str, layers: Sequence[Layer], by_name: Mapping[str, Layer]) -> None:
+    """Raises: TypeError if some layers have names and others have not."""
     if layers and by_name:
         raise bad(caller, "some layers have names and others have not", {"names": ", ".join(by_name)},
                   fix="give all of them a name, or none.")
@@ -143,7 +144,7 @@ def repeat(layer: Layer, n: int) -> Layer:
 
     def loop(x, step, *trees):
         """``step(x, i, entry of each tree) -> (y, what is kept)`` for each layer."""
-        return lax.scan(lambda x, each: _noting(child, x, lambda: step(x, *each)), x, (jnp.arange(n), *trees))
+        return lax.scan(lambda x, each: noting("repeat", child, x, lambda: step(x, *each)), x, (jnp.arange(n), *trees))
 
     def apply(params, x, *extra, rng=None, train=False, **named_values):
         values = bind("repeat", child.inputs, extra, named_values)
@@ -187,11 +188,12 @@ def _stacked(trees: list) -> Any:
     return tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def _noting(child: Layer, x: Any, step: Any) -> Any:
+def noting(caller: str, child: Layer, x: Any, step: Callable) -> Any:
+    """``step()``, which applies the child to x; an error gets a note that names it."""
     try:
         return step()
     except Exception as err:
-        note_path(err, "repeat", child, x)
+        note_path(err, caller, child, x)
         raise
 
 

@@ -4,11 +4,13 @@
 may be: None, a key of `xjax.random`, or a `RowKey`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import xjax
 import xjax.numpy as jnp
 from xjax import random
+from xjax.errors import bad
 
 
 class RowKey(NamedTuple):
@@ -76,13 +78,30 @@ def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
 
     A plain key draws the whole array at once: the fastest, but then a bit depends on the shape.
     """
+    return _drawn(rng, shape, lambda key, shape: random.bernoulli(key, prob, shape))
+
+
+def normal(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Standard normal numbers; keys as in `bernoulli`."""
+    return _drawn(rng, shape, lambda key, shape: random.normal(key, shape, dtype))
+
+
+def uniform(rng: Any, shape: tuple[int, ...], dtype: Any, lower: float, upper: float) -> Any:
+    """Uniform numbers in [lower, upper); keys as in `bernoulli`."""
+    return _drawn(rng, shape, lambda key, shape: random.uniform(key, shape, dtype, lower, upper))
+
+
+def _drawn(rng: Any, shape: tuple[int, ...], draw: Callable) -> Any:
     if not isinstance(rng, RowKey):
-        return random.bernoulli(rng, prob, shape)
+        return draw(rng, shape)
+    return xjax.vmap(lambda row: draw(random.fold_in(rng.key, row), shape[1:]))(rng.rows(shape[0]))
 
-    def draw_row(row):
-        return random.bernoulli(random.fold_in(rng.key, row), prob, shape[1:])
 
-    return xjax.vmap(draw_row)(rng.rows(shape[0]))
+def check_rng(caller: str, rng: Any, **given: Any) -> None:
+    """Raises: TypeError if a layer that draws in training gets no key."""
+    if rng is None:
+        raise bad(caller, "training needs random bits, but rng is None", {**given, "train": "True", "rng": "None"},
+                  fix="pass rng=random.fold_in(key, step), or train=False to evaluate.")
 
 
 def bernoulli_at(rng: Any, prob: float, rows: Any, cols: Any) -> Any:

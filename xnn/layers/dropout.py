@@ -1,36 +1,35 @@
-"""Dropout, for dense arrays and for the stored values of a sparse matrix."""
+"""Dropout of values, of whole features or of whole examples, and the one for Selu networks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
-from xnn.layer import Layer
+from xnn.checks import check_float, type_text
+from xnn.layer import Layer, arguments
+from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
 
 
-def Dropout(rate: float) -> Layer:
+def Dropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
     """In training set each value to zero with probability `rate`, scale the rest to keep the mean.
 
-    Shape: any -> the same. Without `train`, and for rate 0, it is the identity. Of a `CSR` input
-    the stored values are dropped: the zeros between them stay zero either way.
+    Shape: any -> the same. Without `train`, and for rate 0, it is the identity. Of a `CSR` input the stored values are
+    dropped: the zeros between them stay zero either way. With an `xnn.RowKey` as rng the mask of a row depends on the
+    row's global number only.
 
     Args:
-      rate: probability to *drop*, 0 <= rate < 1. (stax counts the other way round: its rate is
-        the probability to keep.)
+      rate: probability to *drop*, 0 <= rate < 1. (stax counts the other way round: its rate is the probability to
+        keep.)
+      broadcast: axes along which values are dropped together. ``Dropout(0.5, broadcast=(1, 2))`` of images
+        [batch, height, width, features] drops whole features, as PyTorch's Dropout2d.
     Params: ``()``.
-    Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and
-      rng is None.
-    With an `xnn.RowKey` as rng the mask of a row depends on the row's global number only.
+    Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and rng is None, and for
+      an input without the axes of `broadcast`.
     """
-    if not 0 <= rate < 1:
-        raise bad(
-            "Dropout",
-            "rate is the probability to drop a value, and must be in [0, 1)",
-            {"rate": repr(rate)},
-            fix="Dropout(0.5) drops half of the values; stax's keep rate r is Dropout(1 - r).",
-            exc=ValueError,
-        )
+    _check_rate("Dropout", rate)
+    broadcast = tuple(broadcast)
 
     def init(rng, in_shape):
         return in_shape, ()
@@ -38,26 +37,101 @@ def Dropout(rate: float) -> Layer:
     def apply(params, x, *, rng=None, train=False):
         if not train or rate == 0:
             return x
-        if rng is None:
-            raise bad(
-                "Dropout",
-                "training needs random bits, but rng is None",
-                {"rate": repr(rate), "train": "True", "rng": "None"},
-                fix="pass rng=random.fold_in(key, step), or train=False to evaluate.",
-            )
-        return keep_some(rng, x, 1.0 - rate)
+        check_rng("Dropout", rng, rate=rate)
+        if broadcast:
+            x = jnp.asarray(_with_axes("Dropout", x, broadcast))
+        return keep_some(rng, x, 1.0 - rate, broadcast)
 
-    return Layer(init, apply, "Dropout", settings={"rate": rate}, positionwise=True)
+    return Layer(init, apply, "Dropout", settings=arguments(Dropout, rate=rate, broadcast=broadcast),
+                 positionwise=True)
 
 
-def keep_some(rng: Any, x: Any, keep: float) -> Any:
+def StochasticDepth(rate: float) -> Layer:
+    """In training set whole examples to zero with probability `rate`, scale the rest to keep the mean.
+
+    At the end of a residual branch it drops the branch for these examples (Huang et al., 2016), also called drop path:
+    ``residual(block, StochasticDepth(0.1))``. Shape: [n, ...] -> the same.
+
+    Args: rate: probability to drop, 0 <= rate < 1.
+    Params: ``()``.  Raises: as `Dropout`, as which it depends on an `xnn.RowKey`.
+    """
+    _check_rate("StochasticDepth", rate)
+
+    def init(rng, in_shape):
+        return in_shape, ()
+
+    def apply(params, x, *, rng=None, train=False):
+        if not train or rate == 0:
+            return x
+        check_rng("StochasticDepth", rng, rate=rate)
+        x = check_float("StochasticDepth", x)
+        return keep_some(rng, x, 1.0 - rate, range(1, x.ndim))
+
+    return Layer(init, apply, "StochasticDepth", settings={"rate": rate}, positionwise=True)
+
+
+_SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit of selu(x) for small x
+
+
+def AlphaDropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
+    """Dropout that keeps mean 0 and variance 1 of values after `Selu` (Klambauer et al., 2017).
+
+    In training values become the minimum of Selu with probability `rate`; an affine map of all values restores the
+    moments. Shape: any -> the same.
+
+    Args: rate, broadcast: as in `Dropout`; with ``broadcast=(1, 2)`` it is PyTorch's FeatureAlphaDropout of images.
+    Params: ``()``.  Raises: as `Dropout`.
+    """
+    _check_rate("AlphaDropout", rate)
+    broadcast = tuple(broadcast)
+    a = ((1 - rate) * (1 + rate * _SELU_MINIMUM**2)) ** -0.5
+    b = -a * rate * _SELU_MINIMUM
+
+    def init(rng, in_shape):
+        return in_shape, ()
+
+    def apply(params, x, *, rng=None, train=False):
+        if not train or rate == 0:
+            return x
+        check_rng("AlphaDropout", rng, rate=rate)
+        x = check_float("AlphaDropout", _with_axes("AlphaDropout", x, broadcast), 0)
+        return a * jnp.where(_mask(rng, x, 1.0 - rate, broadcast), x, _SELU_MINIMUM) + b
+
+    return Layer(init, apply, "AlphaDropout", settings=arguments(AlphaDropout, rate=rate, broadcast=broadcast),
+                 positionwise=True)
+
+
+def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> Any:
     """x, an array or CSR: each value stays with probability `keep`, divided by it; the others are 0."""
     if isinstance(x, CSR):
         mask = rng_lib.bernoulli_at(rng, keep, x.rows, x.indices)
-        return x.with_data(_masked(mask, x.data, keep))
+        return x.with_data(_scaled(mask, x.data, keep))
     x = jnp.asarray(x)
-    return _masked(rng_lib.bernoulli(rng, keep, x.shape), x, keep)
+    return _scaled(_mask(rng, x, keep, broadcast), x, keep)
 
 
-def _masked(mask, x, keep):
+def _scaled(mask, x, keep):
     return jnp.where(mask, x / keep, 0.0)
+
+
+def _mask(rng: Any, x: Any, keep: float, broadcast: Sequence[int]) -> Any:
+    """bool of the shape of x, equal along the axes of `broadcast`."""
+    axes = {a % x.ndim for a in broadcast}
+    if isinstance(rng, RowKey) and 0 in axes:
+        rng = rng.key                               # one draw for all rows, whichever block they are in
+    drawn = rng_lib.bernoulli(rng, keep, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))
+    return jnp.broadcast_to(drawn, x.shape)
+
+
+def _with_axes(caller: str, x: Any, axes: Sequence[int]) -> Any:
+    rank = len(x.shape) if hasattr(x, "shape") else jnp.ndim(x)
+    if axes and (isinstance(x, CSR) or not all(-rank <= a < rank for a in axes)):
+        raise bad(caller, "`broadcast` has axes of a dense input", {"x": type_text(x), "broadcast": str(axes)},
+                  fix="pass axes that x has; of a sparse matrix single values are dropped, without `broadcast`.")
+    return x
+
+
+def _check_rate(caller: str, rate: float) -> None:
+    if not 0 <= rate < 1:
+        raise bad(caller, "rate is the probability to drop a value, and must be in [0, 1)", {"rate": repr(rate)},
+                  fix=f"{caller}(0.5) drops half of the values; stax's keep rate r is {caller}(1 - r).", exc=ValueError)

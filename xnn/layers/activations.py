@@ -1,0 +1,154 @@
+"""Activations: a table of those without arguments, and some with arguments, parameters or random slopes.
+
+Those of the table are layers, not constructors: ``serial(Dense(32), Relu, Dense(10))``. For another setting of a
+function make a layer of it: ``Steep = elementwise(nn.leaky_relu, negative_slope=0.2)``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import nn
+from xjax.errors import bad
+from xnn import rng as rng_lib
+from xnn.checks import check_float, check_params, check_shape
+from xnn.layer import Layer, arguments
+from xnn.layers.elementwise import elementwise, stateless
+
+
+def _soft_shrink(x, threshold=0.5):
+    return jnp.where(jnp.abs(x) > threshold, x - jnp.sign(x) * threshold, 0)
+
+
+Relu = elementwise(nn.relu, "Relu")
+Relu6 = elementwise(nn.relu6, "Relu6")
+LeakyRelu = elementwise(nn.leaky_relu, "LeakyRelu")
+Elu = elementwise(nn.elu, "Elu")
+Celu = elementwise(nn.celu, "Celu")
+Selu = elementwise(nn.selu, "Selu")
+Gelu = elementwise(nn.gelu, "Gelu")                                       # the tanh formula, JAX's default and GPT-2's
+ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")     # by erf: PyTorch's default, BERT's
+QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")                  # CLIP's
+Silu = elementwise(nn.silu, "Silu")                                       # also called swish
+Mish = elementwise(nn.mish, "Mish")
+Softplus = elementwise(nn.softplus, "Softplus")
+Squareplus = elementwise(nn.squareplus, "Squareplus")
+SparsePlus = elementwise(nn.sparse_plus, "SparsePlus")
+Tanh = elementwise(jnp.tanh, "Tanh")
+TanhShrink = elementwise(lambda x: x - jnp.tanh(x), "TanhShrink")
+Sigmoid = elementwise(nn.sigmoid, "Sigmoid")
+LogSigmoid = elementwise(nn.log_sigmoid, "LogSigmoid")
+SparseSigmoid = elementwise(nn.sparse_sigmoid, "SparseSigmoid")
+SoftSign = elementwise(nn.soft_sign, "SoftSign")
+HardTanh = elementwise(nn.hard_tanh, "HardTanh")
+HardSigmoid = elementwise(nn.hard_sigmoid, "HardSigmoid")
+HardSwish = elementwise(nn.hard_swish, "HardSwish")
+HardShrink = elementwise(lambda x: jnp.where(jnp.abs(x) > 0.5, x, 0), "HardShrink")
+SoftShrink = elementwise(_soft_shrink, "SoftShrink")
+Exp = elementwise(jnp.exp, "Exp")
+Softmax = elementwise(nn.softmax, "Softmax", axis=-1)
+Softmin = elementwise(lambda x, axis: nn.softmax(-x, axis), "Softmin", axis=-1)
+LogSoftmax = elementwise(nn.log_softmax, "LogSoftmax", axis=-1)
+
+
+def Threshold(threshold: float, value: float = 0.0) -> Layer:
+    """x where it is above `threshold`, `value` elsewhere.  Shape: any -> the same."""
+    return elementwise(lambda x, threshold, value: jnp.where(x > threshold, x, value), "Threshold",
+                       threshold=threshold, value=value)
+
+
+def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
+    """``max(x, 0) + slope * min(x, 0)`` with a slope that is learned (He et al., 2015).  Shape: any -> the same.
+
+    Args: per_feature: one slope for each index of the last axis, not one in all; slope: its first value, PyTorch's.
+    Params: ``{"slope": [] or [features]}``; leave it out of weight decay, which would make it a Relu.
+    """
+
+    def init(rng, in_shape):
+        sizes = check_shape("PReLU", in_shape)[-1:] if per_feature else ()
+        return in_shape, {"slope": jnp.full(sizes, slope)}
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("PReLU", x, int(per_feature))
+        check_params("PReLU", params, x, slope=x.shape[-1:] if per_feature else ())
+        return jnp.where(x >= 0, x, x * jnp.broadcast_to(params["slope"], x.shape))
+
+    return Layer(init, apply, "PReLU", settings=arguments(PReLU, per_feature=per_feature, slope=slope),
+                 positionwise=True)
+
+
+def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
+    """Leaky Relu whose slope is random in training, one for each value: uniform in [lower, upper] (Xu et al., 2015).
+
+    In evaluation the slope is the mean. Shape: any -> the same.
+    Params: ``()``.  Raises: ValueError unless lower <= upper; TypeError from apply in training without rng.
+    """
+    if not lower <= upper:
+        raise bad("RReLU", "lower must not be above upper", {"lower": lower, "upper": upper},
+                  fix="RReLU(1 / 8, 1 / 3).", exc=ValueError)
+
+    def init(rng, in_shape):
+        return in_shape, ()
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("RReLU", x, 0)
+        if not train:
+            return jnp.where(x >= 0, x, x * ((lower + upper) / 2))
+        rng_lib.check_rng("RReLU", rng)
+        return jnp.where(x >= 0, x, x * rng_lib.uniform(rng, x.shape, x.dtype, lower, upper))
+
+    return Layer(init, apply, "RReLU", settings=arguments(RReLU, lower=lower, upper=upper), positionwise=True)
+
+
+# -- halves of the features, one of which gates the other -----------------------------------------------------------
+
+
+def _gated(name: str, gate: Callable) -> Layer:
+    """``value * gate(rest)``, where value is the first half of the features and rest the second, as in PyTorch's GLU.
+
+    Shape: [..., 2 n] -> [..., n].
+    """
+
+    def out_shape(in_shape):
+        *others, features = check_shape(name, in_shape)
+        return (*others, _divided(name, in_shape, features, 2))
+
+    def fun(x):
+        x = check_float(name, x)
+        half = _divided(name, x.shape, x.shape[-1], 2)
+        return x[..., :half] * gate(x[..., half:])
+
+    return stateless(fun, out_shape, name)
+
+
+def _divided(name: str, shape: Any, features: int, by: int) -> int:
+    if features % by:
+        raise bad(name, f"the number of features must be a multiple of {by}", {"in_shape": str(tuple(shape))},
+                  fix=f"put it after Dense({by} * n).", exc=ValueError)
+    return features // by
+
+
+GLU = _gated("GLU", nn.sigmoid)                                                       # Dauphin et al., 2017
+ReGLU = _gated("ReGLU", nn.relu)                                                      # the others: Shazeer, 2020
+GeGLU = _gated("GeGLU", nn.gelu)                                                      # the tanh formula, T5 v1.1's
+SwiGLU = _gated("SwiGLU", nn.silu)
+
+
+def Maxout(pieces: int = 2) -> Layer:
+    """The maximum of each group of `pieces` neighbouring features (Goodfellow et al., 2013), for use after a `Dense`.
+
+    Shape: [..., pieces * n] -> [..., n].
+    Params: ``()``.  Raises: ValueError if the features do not divide into such groups.
+    """
+    if pieces < 1:
+        raise bad("Maxout", "a group has at least one feature", {"pieces": pieces}, "Maxout(2).", ValueError)
+
+    def out_shape(in_shape):
+        *others, features = check_shape("Maxout", in_shape)
+        return (*others, _divided("Maxout", in_shape, features, pieces))
+
+    def fun(x):
+        x = check_float("Maxout", x)
+        return jnp.max(jnp.reshape(x, (*out_shape(x.shape), pieces)), -1)
+
+    return stateless(fun, out_shape, "Maxout", {"pieces": pieces})

@@ -1,0 +1,230 @@
+"""MixtureOfExperts: each token is computed by the few of n experts that a router chooses."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import lax, nn, tree_util
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn import rng as rng_lib
+from xnn.checks import check_entries, check_float, check_shape, check_state
+from xnn.composites import Calls, apply_child, init_child, place
+from xnn.layer import Layer, Parts, StateFns, as_layer, call_text
+from xnn.layers.dense import Dense
+from xnn.rng import RowKey, check_rng, fold_in
+
+_MOMENTUM = 0.1                                          # of the running load, as of BatchNorm's statistics
+
+
+def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | None = 1.25,
+                     eval_capacity: float | None = None, noisy: bool = False) -> Layer:
+    """``y = sum of gate[e] * expert[e](x)`` over the k experts that a router chooses for each token x.
+
+    The gates are the softmax of the router's logits; those of the k largest are divided by their sum, and a single one
+    (k = 1, Switch Transformer) is taken as it is. An expert has room for ``capacity * k * tokens / n`` tokens, rounded
+    up, of all examples together; first choices come before second ones, earlier tokens before later ones. A token for
+    which there is no room gets zero from this expert, so a `residual` around the layer passes it on unchanged.
+
+    Shape: [..., features] -> [..., n_out], where an expert maps [tokens, features] to [tokens, n_out].
+
+    Args:
+      expert: the layer that each expert is; each token by itself (`positionwise`), without state.
+      n: number of experts.
+      k: experts for each token.
+      capacity: in training; 1.25 is Switch Transformer's. None: room for all tokens, at n / k times the computation.
+      eval_capacity: the same in evaluation. With None, the default, the output for a token depends on the token only.
+      noisy: add normal noise to the logits in training, of a learned size (Shazeer et al., 2017).
+    Params: ``{"router": {"w": [features, n]}, "experts": params of expert with a first axis n}``; with `noisy` also
+      ``"noise": {"w": [features, n]}``, zeros at first.
+    State: of a training step: "balance_loss", "z_loss" [], "load" [n]: running mean of the share of tokens of each
+      expert, before tokens are dropped. The losses are functions of the parameters: add them to the loss, with
+      `auxiliary_loss`, inside the function whose gradient is taken::
+
+          def loss(params):
+              y, new_state = model.apply_with_state(params, state, x, rng=rng, train=True)
+              return cross_entropy(y, labels) + auxiliary_loss(new_state), new_state
+
+    Raises: ValueError for a k above n, or an expert with state, further inputs, or that combines positions.
+    Of Fedus et al. (2021), the z-loss of Zoph et al. (2022). An `xnn.RowKey` makes the noise independent of the blocks
+    of rows, but the room is that of a block, and dropout in experts draws for slots, not rows.
+    """
+    expert = _checked(as_layer(expert, "MixtureOfExperts"), n, k, capacity, eval_capacity)
+    children = {"router": _router(n), "experts": _stacked(expert, n)}
+    if noisy:
+        children["noise"] = _router(n, initializers.zeros)
+    return _mixture(children, Routing(n, k, capacity, eval_capacity), {
+        "n": n, "k": k, "capacity": capacity, "eval_capacity": eval_capacity, "noisy": noisy})
+
+
+class Routing(NamedTuple):
+    """The sizes of a mixture: experts, experts for each token, and the room of an expert."""
+
+    n: int
+    k: int
+    capacity: float | None
+    eval_capacity: float | None
+
+    def slots(self, tokens: int, train: bool) -> int:
+        """Number of tokens for which an expert has room."""
+        factor = self.capacity if train else self.eval_capacity
+        return tokens if factor is None else min(tokens, math.ceil(factor * self.k * tokens / self.n))
+
+
+def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> Any:
+    """``balance * balance_loss + z * z_loss``, summed over all mixtures of experts in the state of a model.
+
+    The weights are those of Switch Transformer and ST-MoE. 0 for a model without such layers.
+    """
+    weights, total = {"balance_loss": balance, "z_loss": z}, jnp.zeros(())
+    for keys, leaf in tree_util.tree_flatten_with_path(state)[0]:
+        weight = weights.get(getattr(keys[-1], "key", None)) if keys else None
+        total = total + weight * jnp.sum(leaf) if weight is not None else total
+    return total
+
+
+def _mixture(children: Mapping[str, Layer], routing: Routing, settings: Mapping[str, Any]) -> Layer:
+    keys = tuple(children)
+
+    def walk(visit, in_shape, shapes):
+        *others, features = check_shape("MixtureOfExperts", in_shape)
+        outs = {key: visit(key, (routing.n, -1, features) if key == "experts" else in_shape) for key in keys}
+        return (*others, outs["experts"][-1])
+
+    def init(rng, in_shape):
+        params = {}
+
+        def visit(key, shape):
+            key_rng = fold_in(rng, keys.index(key))
+            shape, params[key] = init_child(place("MixtureOfExperts", key), children[key], key_rng, shape)
+            return shape
+
+        return walk(visit, in_shape, {}), params
+
+    def init_state(in_shape, rng=None):
+        return {"balance_loss": jnp.zeros(()), "z_loss": jnp.zeros(()),
+                "load": jnp.full((routing.n,), 1 / routing.n)}
+
+    def apply_with_state(params, state, x, *, rng=None, train=False):
+        x = check_float("MixtureOfExperts", x)
+        check_entries("MixtureOfExperts", "params", params, keys)
+        check_state("MixtureOfExperts", state, x, balance_loss=(), z_loss=(), load=(routing.n,))
+        call = Calls("MixtureOfExperts", children, dict(params), {}, None, rng, train)
+        return _routed(call, state, x, routing)
+
+    def rebuild(some):
+        if tuple(some) != keys:
+            raise bad("MixtureOfExperts", "its layers work together only", {"layers": ", ".join(keys)},
+                      fix="take single layers: model.layers['experts'].", exc=IndexError)
+        return _mixture(some, routing, settings)
+
+    return Layer(init, None, "MixtureOfExperts", settings=settings, state=StateFns(init_state, apply_with_state),
+                 parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
+
+
+def _routed(call: Calls, state: Any, x: Any, routing: Routing) -> tuple[Any, Any]:
+    """(Output, new state); `call` applies the router, the experts and the noise layer."""
+    logits = call("router", x)
+    if "noise" in call.children and call.train:
+        check_rng("MixtureOfExperts", call.rng, noisy=True)
+        noise = rng_lib.normal(fold_in(call.rng, len(call.children)), logits.shape, logits.dtype)
+        logits = logits + noise * nn.softplus(call("noise", x))
+    tokens, logits = jnp.reshape(x, (-1, x.shape[-1])), jnp.reshape(logits, (-1, routing.n))
+    plan = _plan(logits, routing, routing.slots(len(tokens), call.train))
+    y = plan.combined(call("experts", plan.dispatched(tokens, routing)))
+    return jnp.reshape(y, (*x.shape[:-1], y.shape[-1])), _new_state(state, logits, plan) if call.train else state
+
+
+def _router(n: int, w_init: Any = None) -> Layer:
+    """Logits in float32, whatever the precision of the model: rounding them makes training unstable (Fedus et al.)."""
+    return dataclasses.replace(Dense(n, bias=False, w_init=w_init), computes_in="float32")
+
+
+def _stacked(expert: Layer, n: int) -> Layer:
+    """n layers of one kind, layer i on x[i].  Params: those of the layer with a first axis n."""
+
+    def init(rng, in_shape):
+        pairs = [init_child("experts", expert, fold_in(rng, i), in_shape[1:]) for i in range(n)]
+        params = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *[params for _, params in pairs])
+        return (n, *pairs[0][0]), params
+
+    def apply(params, x, *, rng=None, train=False):
+        key = rng.key if isinstance(rng, RowKey) else rng           # its rows are slots, not examples
+
+        def one(params, x, i):
+            return apply_child("experts", expert, params, x, {}, rng=fold_in(key, i), train=train)
+
+        return xjax.vmap(one)(params, x, jnp.arange(n))
+
+    return Layer(init, apply, "experts", settings={"n": n}, positionwise=True,
+                 parts=Parts({None: expert}, lambda visit, shape, shapes: (n, *visit(None, shape[1:])),
+                             lambda some: _stacked(some[None], n), n))
+
+
+class _Plan(NamedTuple):
+    """Where the tokens go. `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
+
+    A slot is the number of a place in the expert, or of one behind the last if there is no room.
+    """
+
+    probs: Any
+    experts: Any
+    gates: Any
+    slots: Any
+    n_slots: int
+
+    def dispatched(self, tokens: Any, routing: Routing) -> Any:
+        """[n, slots, features]: the tokens at their slots, zeros elsewhere."""
+        empty = jnp.zeros((routing.n, self.n_slots, tokens.shape[-1]), tokens.dtype)
+        each = jnp.broadcast_to(tokens[:, None], (*self.slots.shape, tokens.shape[-1]))
+        return empty.at[self.experts, self.slots].set(each, mode="drop")
+
+    def combined(self, outs: Any) -> Any:
+        """[tokens, n_out]: the outputs of each token's experts, weighted by the gates; 0 where there was no room."""
+        each = outs.at[self.experts, self.slots].get(mode="fill", fill_value=0)
+        return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
+
+
+def _plan(logits: Any, routing: Routing, n_slots: int) -> _Plan:
+    probs = nn.softmax(logits.astype(jnp.promote_types(logits.dtype, np.float32)))
+    gates, experts = lax.top_k(probs, routing.k)
+    if routing.k > 1:
+        gates = gates / jnp.broadcast_to(jnp.sum(gates, -1, keepdims=True), gates.shape)
+    in_order = jnp.reshape(experts.T, (-1,))                             # first choices of all tokens, then second
+    chosen = nn.one_hot(in_order, routing.n, dtype="int32")
+    before = jnp.sum(chosen * (jnp.cumsum(chosen, 0) - chosen), 1)       # tokens that the same expert has already
+    return _Plan(probs, experts, gates, jnp.reshape(before, (routing.k, -1)).T, n_slots)
+
+
+def _new_state(state: Any, logits: Any, plan: _Plan) -> dict[str, Any]:
+    n = plan.probs.shape[-1]
+    share = jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), (0, 1))
+    balance = n * jnp.sum(share * jnp.mean(plan.probs, 0))               # 1 for equal shares; n if one expert has all
+    z = jnp.mean(jnp.square(nn.logsumexp(logits.astype(plan.probs.dtype), -1)))
+    load = (1 - _MOMENTUM) * state["load"] + _MOMENTUM * share.astype(state["load"].dtype)
+    return {"balance_loss": balance.astype(state["balance_loss"].dtype), "z_loss": z.astype(state["z_loss"].dtype),
+            "load": load}
+
+
+def _checked(expert: Layer, n: int, k: int, *capacities: float | None) -> Layer:
+    """The expert. Raises: ValueError for what cannot be routed."""
+    if not 1 <= k <= n:
+        raise bad("MixtureOfExperts", "k experts of n are chosen for each token", {"n": n, "k": k},
+                  fix=f"choose k from 1 to {n}.", exc=ValueError)
+    if any(factor is not None and not factor > 0 for factor in capacities):
+        raise bad("MixtureOfExperts", "a capacity must be positive", {"capacity": capacities[0],
+                  "eval_capacity": capacities[1]}, "1.25, or None for room for all tokens.", ValueError)
+    why = ("has running statistics, which empty slots would enter" if expert.state else
+           f"takes further inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else
+           "is not positionwise: it may combine tokens, and those of all examples are mixed" if not expert.positionwise
+           else None)
+    if why:
+        raise bad("MixtureOfExperts", f"the expert {why}", {"expert": call_text(expert)},
+                  fix="take layers that map each token by itself, such as serial(Dense(4 * n), Gelu, Dense(n)).",
+                  exc=ValueError)
+    return expert

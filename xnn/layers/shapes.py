@@ -1,0 +1,44 @@
+"""Layers that change the shape only, and the identity."""
+
+import math
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xnn.layer import Layer
+from xnn.layers.elementwise import stateless
+
+Identity = stateless(lambda x: x, lambda shape: shape, "Identity")
+
+
+def Reshape(*sizes: int) -> Layer:
+    """New shape for all axes but the first.  Shape: [n, ...] -> [n, *sizes].
+
+    Args: sizes: ints; one of them may be -1, and takes what is left.
+    Raises: TypeError if the number of elements differs.
+    """
+    if sum(size < 0 for size in sizes) > 1:
+        raise bad("Reshape", "more than one size is -1", {"sizes": repr(sizes)}, "leave one open.")
+
+    def out_shape(in_shape):
+        total, known = math.prod(in_shape[1:]), math.prod(size for size in sizes if size >= 0)
+        left = total // known if known else 0
+        out = tuple(left if size < 0 else size for size in sizes)
+        if math.prod(out) != total:
+            raise bad(
+                "Reshape",
+                "the number of elements differs",
+                {"in_shape": f"{in_shape}, {total} per row", "sizes": f"{sizes}"},
+                fix="choose sizes with that product; -1 stands for what is left.",
+            )
+        return (in_shape[0], *out)
+
+    return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes}, False)
+
+
+def _flat(shape):
+    if not shape or min(shape[1:], default=0) < 0:
+        raise bad("Flatten", "only the first size may be -1", {"in_shape": repr(shape)}, "fix it.")
+    return (shape[0], math.prod(shape[1:]))
+
+
+Flatten = stateless(lambda x: jnp.reshape(x, _flat(jnp.shape(x))), _flat, "Flatten", positionwise=False)

@@ -1,0 +1,183 @@
+"""`weight_norm` and `spectral_norm`: a layer that computes with normalised weights."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax, random, tree_util
+from xjax.errors import bad
+from xnn.checks import check_entries
+from xnn.combinators import noting
+from xnn.composites import init_child, taken_by
+from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, init_types
+from xnn.params.patterns import Pattern, by_path, selected, with_leaves
+
+
+def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -1) -> Layer:
+    """The layer with weights ``g * v / |v|``: length and direction are learned apart (Salimans and Kingma, 2016).
+
+    At first g is the norm of the weight that the layer's `init` made, so the output is the layer's.
+
+    Args:
+      weights: the parameters that are replaced, a pattern of `xnn.params`.
+      axis: the axis of each weight along which g has its entries, the norm being over all others: the last one, of
+        output features, as in PyTorch. None: one norm for the whole weight.
+    Params: those of the layer, with ``{"g": [size of axis], "v": shape of w}`` in the place of each weight w.
+    State, cache: those of the layer.
+    Raises: ValueError from `init` if the pattern matches no parameter, or one without the axis.
+
+    >>> from xnn import Dense, weight_norm
+    >>> _, params = weight_norm(Dense(2)).init(random.PRNGKey(0), (-1, 3))
+    >>> {path: leaf.shape for path, leaf in xnn.params.paths(params).items()}
+    {'b': (2,), 'w/g': (2,), 'w/v': (3, 2)}
+    """
+    child = as_layer(layer, "weight_norm")
+
+    def init(rng, in_shape, **shapes):
+        shape, params = init_child("weight_norm", child, rng, in_shape, shapes)
+        _check_weights("weight_norm", selected("weight_norm", params, weights), 0 if axis is None else _rank_for(axis))
+        return shape, _replaced("weight_norm", params, weights, lambda path, w: {"g": _norm(w, axis), "v": w})
+
+    def inner(params):
+        return tree_util.tree_map(lambda part: _from_pair(part, axis) if _is_pair(part) else part, params,
+                                  is_leaf=_is_pair)
+
+    def apply(params, x, *extra, **how):
+        return noting("weight_norm", child, x, lambda: child.apply(inner(params), x, *extra, **how))
+
+    def with_memory(fun):
+        return lambda params, memory, x, *extra, **how: noting(
+            "weight_norm", child, x, lambda: fun(inner(params), memory, x, *extra, **how))
+
+    return dataclasses.replace(
+        child, init=init, apply=None if child.state else apply, name="weight_norm",
+        settings={"weights": weights, "axis": axis},
+        state=child.state and child.state._replace(apply_with_state=with_memory(child.apply_with_state)),
+        cache=child.cache and child.cache._replace(apply_with_cache=with_memory(child.apply_with_cache)),
+        parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, dict) and set(part) == {"g", "v"}
+
+
+def _from_pair(pair: Any, axis: int | None) -> Any:
+    g, v = pair["g"], pair["v"]
+    if g.shape != _norm(v, axis).shape:
+        raise bad("weight_norm", "g must have one entry for each index of the axis of v",
+                  {"g": str(g.shape), "v": str(v.shape), "axis": axis}, "pass the params that init returned.")
+    along = g.shape if axis is None else [n if a == axis % v.ndim else 1 for a, n in enumerate(v.shape)]
+    length = jnp.reshape(g.astype(_wide(v)) / _norm(v, axis, _wide(v)), along)
+    return (v.astype(_wide(v)) * jnp.broadcast_to(length, v.shape)).astype(v.dtype)
+
+
+def _norm(v: Any, axis: int | None, dtype: Any = None) -> Any:
+    """The 2-norm over all axes but one; never 0, so that the zero vector has a gradient."""
+    others = tuple(a for a in range(v.ndim) if axis is None or a != axis % v.ndim)
+    squares = jnp.sum(jnp.square(v.astype(_wide(v))), others)
+    return jnp.sqrt(squares + np.finfo(np.float32).tiny).astype(dtype or v.dtype)
+
+
+def _wide(v: Any) -> Any:
+    """The dtype of norms: squares of half precision overflow."""
+    return jnp.promote_types(v.dtype, np.float32)
+
+
+def _rank_for(axis: int) -> int:
+    return -axis if axis < 0 else axis + 1
+
+
+def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, epsilon: float = 1e-12) -> Layer:
+    """The layer with weights ``w / σ``, σ the largest singular value of w as a matrix (Miyato et al., 2018).
+
+    The matrix has a column for each index of the last axis, of output features. σ is estimated by power iteration: a
+    training step does `steps` iterations from the vector u of the state, an evaluation none.
+
+    Args:
+      weights: the parameters that are normalised, a pattern of `xnn.params`, each with at least two axes.
+      steps: iterations in a training step; PyTorch's default is 1.
+      epsilon: smallest norm by which a vector is divided.
+    Params, cache: those of the layer.
+    State: ``{"u": {path of w: [n_out]}, "layer": state of the layer}``. u is random at first; a u that converges from
+      other numbers gives the same σ, so `init_state` without rng takes a fixed key.
+    Raises: ValueError from `init` if the pattern matches no parameter, or a vector.
+    """
+    child = as_layer(layer, "spectral_norm")
+    if steps < 1:
+        raise bad("spectral_norm", "steps must be at least 1", {"steps": steps}, "spectral_norm(layer).", ValueError)
+
+    def init(rng, in_shape, **shapes):
+        shape, params = init_child("spectral_norm", child, rng, in_shape, shapes)
+        _check_weights("spectral_norm", selected("spectral_norm", params, weights), 2)
+        return shape, params
+
+    def init_state(in_shape, rng=None, **shapes):
+        _, types = init_types(child, in_shape, **taken_by(child, shapes))
+        found, rng = selected("spectral_norm", types, weights), random.key(0) if rng is None else rng
+        u = {path: _unit(random.normal(random.fold_in(rng, i), w.shape[-1:]), epsilon)
+             for i, (path, w) in enumerate(found.items())}
+        return {"u": u, "layer": child.init_state(in_shape, rng, **taken_by(child, shapes))}
+
+    def inner(params, state, train):
+        """(The params that the layer gets, the new u)."""
+        check_entries("spectral_norm", "state", state, ("u", "layer"))
+        noting("spectral_norm", child, None, lambda: check_entries(
+            child.name, "params", selected("spectral_norm", params, weights), tuple(state["u"])))
+        new = {path: _iterated(by_path("spectral_norm", params)[path], u, steps if train else 0, epsilon)
+               for path, u in state["u"].items()}
+        sigma = {path: value for path, (_, value) in new.items()}
+        divided = _replaced("spectral_norm", params, weights, lambda path, w: w / sigma[path].astype(w.dtype))
+        return divided, {path: u for path, (u, _) in new.items()}
+
+    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
+        divided, u = inner(params, state, train)
+        y, kept = noting("spectral_norm", child, x, lambda: child.apply_with_state(
+            divided, state["layer"], x, *extra, rng=rng, train=train, **named))
+        return y, {"u": u, "layer": kept}
+
+    def apply_with_cache(params, cache, x, *extra, state, **named):
+        return noting("spectral_norm", child, x, lambda: child.apply_with_cache(
+            inner(params, state, False)[0], cache, x, *extra, state=state["layer"], **named))
+
+    return dataclasses.replace(
+        child, init=init, apply=None, name="spectral_norm", settings={"weights": weights, "steps": steps},
+        state=StateFns(init_state, apply_with_state),
+        cache=child.cache and CacheFns(child.init_cache, apply_with_cache),
+        parts=_wrapper_of(child, lambda some: spectral_norm(some[None], weights, steps=steps, epsilon=epsilon)))
+
+
+def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
+    """(u after some iterations, σ); the gradient takes the singular vectors as constants."""
+    dtype = jnp.promote_types(_wide(w), u.dtype)
+    matrix, new = jnp.reshape(w, (-1, w.shape[-1])).astype(dtype), u.astype(dtype)
+    fixed = lax.stop_gradient(matrix)
+    v = _unit(fixed @ new, epsilon)
+    for i in range(steps):
+        new = _unit(v @ fixed, epsilon)
+        v = _unit(fixed @ new, epsilon) if i + 1 < steps else v
+    return lax.stop_gradient(new).astype(u.dtype), v @ matrix @ new
+
+
+def _unit(v: Any, epsilon: float) -> Any:
+    return v / jnp.maximum(jnp.sqrt(jnp.sum(jnp.square(v))), epsilon)
+
+
+def _wrapper_of(child: Layer, rebuild: Callable) -> Parts:
+    return Parts({None: child}, lambda visit, shape, shapes: visit(None, shape), rebuild)
+
+
+def _check_weights(caller: str, weights: dict[str, Any], rank: int) -> None:
+    for path, w in weights.items():
+        if w.ndim < rank:
+            raise bad(caller, f"a weight must have at least {rank} axes", {path: str(w.shape)},
+                      fix='name the weights by a pattern: "**/w".', exc=ValueError)
+
+
+def _replaced(caller: str, params: Any, weights: Pattern, change: Callable) -> Any:
+    """The tree with ``change(path, w)`` for each of the weights."""
+    hits = selected(caller, params, weights)
+    return with_leaves(params, [change(path, leaf) if path in hits else leaf
+                                for path, leaf in by_path(caller, params).items()])
