@@ -113,3 +113,8 @@ def in_precision(x: Any, dtype: Any) -> Any:
     if jnp.issubdtype(x.dtype, np.complexfloating):
         dtype = np.complex128 if jnp.dtype(dtype).itemsize == 8 else np.complex64
     return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
+
+
+def at_least_float32(dtype: Any) -> Any:
+    """The dtype of sums of squares and of probabilities: float32 for half precision, else the dtype itself."""
+    return dtype if jnp.dtype(dtype).itemsize >= 4 else jnp.dtype(np.float32)

@@ -14,6 +14,7 @@ from xnn.combinators import noting
 from xnn.composites import init_child, taken_by
 from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, init_types
 from xnn.params.patterns import Pattern, by_path, selected, with_leaves
+from xnn.precision import at_least_float32
 
 
 def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -1) -> Layer:
@@ -35,11 +36,13 @@ def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -
     {'b': (2,), 'w/g': (2,), 'w/v': (3, 2)}
     """
     child = as_layer(layer, "weight_norm")
+    rank = 0 if axis is None else max(-axis, axis + 1)
 
     def init(rng, in_shape, **shapes):
         shape, params = init_child("weight_norm", child, rng, in_shape, shapes)
-        _check_weights("weight_norm", selected("weight_norm", params, weights), 0 if axis is None else _rank_for(axis))
-        return shape, _replaced("weight_norm", params, weights, lambda path, w: {"g": _norm(w, axis), "v": w})
+        _check_weights("weight_norm", selected("weight_norm", params, weights), rank)
+        return shape, _replaced("weight_norm", params, weights, lambda path, w: {
+            "g": _norm(w, axis).astype(w.dtype), "v": w})
 
     def inner(params):
         return tree_util.tree_map(lambda part: _from_pair(part, axis) if _is_pair(part) else part, params,
@@ -66,28 +69,20 @@ def _is_pair(part: Any) -> bool:
 
 def _from_pair(pair: Any, axis: int | None) -> Any:
     g, v = pair["g"], pair["v"]
-    if g.shape != _norm(v, axis).shape:
+    norm = _norm(v, axis)
+    if g.shape != norm.shape:
         raise bad("weight_norm", "g must have one entry for each index of the axis of v",
                   {"g": str(g.shape), "v": str(v.shape), "axis": axis}, "pass the params that init returned.")
-    along = g.shape if axis is None else [n if a == axis % v.ndim else 1 for a, n in enumerate(v.shape)]
-    length = jnp.reshape(g.astype(_wide(v)) / _norm(v, axis, _wide(v)), along)
-    return (v.astype(_wide(v)) * jnp.broadcast_to(length, v.shape)).astype(v.dtype)
+    along = norm.shape if axis is None else [n if a == axis % v.ndim else 1 for a, n in enumerate(v.shape)]
+    factor = jnp.reshape(g.astype(norm.dtype) / norm, along)
+    return (v.astype(norm.dtype) * jnp.broadcast_to(factor, v.shape)).astype(v.dtype)
 
 
-def _norm(v: Any, axis: int | None, dtype: Any = None) -> Any:
-    """The 2-norm over all axes but one; never 0, so that the zero vector has a gradient."""
+def _norm(v: Any, axis: int | None) -> Any:
+    """The 2-norm over all axes but one, in float32 or wider; never 0, so that the zero vector has a gradient."""
     others = tuple(a for a in range(v.ndim) if axis is None or a != axis % v.ndim)
-    squares = jnp.sum(jnp.square(v.astype(_wide(v))), others)
-    return jnp.sqrt(squares + np.finfo(np.float32).tiny).astype(dtype or v.dtype)
-
-
-def _wide(v: Any) -> Any:
-    """The dtype of norms: squares of half precision overflow."""
-    return jnp.promote_types(v.dtype, np.float32)
-
-
-def _rank_for(axis: int) -> int:
-    return -axis if axis < 0 else axis + 1
+    squares = jnp.sum(jnp.square(v.astype(at_least_float32(v.dtype))), others)
+    return jnp.sqrt(squares + float(np.finfo(np.float32).tiny))
 
 
 def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, epsilon: float = 1e-12) -> Layer:
@@ -151,14 +146,18 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
 
 def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
     """(u after some iterations, σ); the gradient takes the singular vectors as constants."""
-    dtype = jnp.promote_types(_wide(w), u.dtype)
-    matrix, new = jnp.reshape(w, (-1, w.shape[-1])).astype(dtype), u.astype(dtype)
+    dtype = at_least_float32(w.dtype)
+    matrix = jnp.reshape(w, (-1, w.shape[-1])).astype(dtype)
     fixed = lax.stop_gradient(matrix)
-    v = _unit(fixed @ new, epsilon)
-    for i in range(steps):
-        new = _unit(v @ fixed, epsilon)
-        v = _unit(fixed @ new, epsilon) if i + 1 < steps else v
-    return lax.stop_gradient(new).astype(u.dtype), v @ matrix @ new
+
+    def iteration(_, u):
+        return _unit(_unit(fixed @ u, epsilon) @ fixed, epsilon)
+
+    new = u.astype(dtype)
+    last = lax.fori_loop(0, steps - 1, iteration, new) if steps > 1 else new
+    v = _unit(fixed @ last, epsilon)
+    new = _unit(v @ fixed, epsilon) if steps else last
+    return new.astype(u.dtype), v @ matrix @ new
 
 
 def _unit(v: Any, epsilon: float) -> Any:

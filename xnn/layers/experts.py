@@ -5,8 +5,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, nn, tree_util
@@ -17,6 +15,7 @@ from xnn.checks import check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
 from xnn.layer import Layer, Parts, StateFns, as_layer, call_text
 from xnn.layers.dense import Dense
+from xnn.precision import at_least_float32
 from xnn.rng import RowKey, check_rng, fold_in
 
 _MOMENTUM = 0.1                                          # of the running load, as of BatchNorm's statistics
@@ -191,7 +190,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(logits: Any, routing: Routing, n_slots: int) -> _Plan:
-    probs = nn.softmax(logits.astype(jnp.promote_types(logits.dtype, np.float32)))
+    probs = nn.softmax(logits.astype(at_least_float32(logits.dtype)))
     gates, experts = lax.top_k(probs, routing.k)
     if routing.k > 1:
         gates = gates / jnp.broadcast_to(jnp.sum(gates, -1, keepdims=True), gates.shape)

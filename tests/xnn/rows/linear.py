@@ -5,7 +5,7 @@ import numpy as np
 import xnn
 from tests.xnn.rows.row import Row
 from xjax import nn
-from xnn import Attend, Dense, Embedding
+from xnn import Attend, Bias, Bilinear, Dense, DenseGeneral, Einsum, Embedding, Scale
 
 X = np.ones((3, 5), np.float32)
 
@@ -14,11 +14,32 @@ def _affine(p, x):
     return x @ p["w"] + p.get("b", 0)
 
 
+def _bilinear(p, x, other):
+    return np.einsum("...i,ijk,...j->...k", x, p["w"], other) + p.get("b", 0)
+
+
 ROWS = {
     "Dense": Row(Dense(3), (4, 5), _affine),
     "Dense, no bias": Row(Dense(3, bias=False), (4, 5), _affine),
     "Dense, rank 3": Row(Dense(2), (2, 4, 5), _affine),
     "Dense, initializers": Row(Dense(3, w_init=nn.initializers.ones, b_init=nn.initializers.ones), (4, 5), _affine),
+    "DenseGeneral": Row(DenseGeneral((3, 2), (-2, -1)), (4, 3, 2, 5), lambda p, x: (
+        np.tensordot(x, p["w"], 2) + p["b"])),
+    "DenseGeneral, one axis": Row(DenseGeneral(3, 1, bias=False), (4, 5, 2), lambda p, x: (
+        x.swapaxes(1, 2) @ p["w"])),
+    "Einsum": Row(Einsum("...td,dhk->...htk", (5, 2, 3)), (2, 4, 5), lambda p, x: (
+        np.einsum("btd,dhk->bhtk", x, p["w"]) + p["b"][:, None])),
+    "Einsum, no bias": Row(Einsum("bhk,hkd->bd", (2, 3, 4), bias=False), (4, 2, 3), lambda p, x: (
+        np.einsum("bhk,hkd->bd", x, p["w"]))),
+    "Einsum, by group": Row(Einsum("bgi,gio->bgo", (2, 3, 4)), (4, 2, 3), lambda p, x: (
+        np.einsum("bgi,gio->bgo", x, p["w"]) + p["b"])),
+    "Bilinear": Row(Bilinear(3), (4, 5), _bilinear, {"other": lambda npr: npr.normal(size=(4, 2))}),
+    "Bilinear, no bias": Row(Bilinear(3, bias=False), (2, 3, 5), _bilinear,
+                             {"other": lambda npr: npr.normal(size=(2, 3, 2))}),
+    "Bias": Row(Bias(), (4, 5), lambda p, x: x + p["b"]),
+    "Bias, axes": Row(Bias((-1, 1)), (2, 3, 2, 5), lambda p, x: x + p["b"][:, None]),
+    "Scale": Row(Scale(), (2, 3, 5), lambda p, x: x * p["scale"]),
+    "Scale, axis": Row(Scale(1, init=nn.initializers.constant(0.1)), (2, 3, 5), lambda p, x: x * p["scale"][:, None]),
     "Embedding": Row(Embedding(7, 3), (2, 4), lambda p, x: p["table"][x], below=7),
     "Attend": Row(Attend(7), (2, 4, 3), lambda p, x: x @ p["table"].T),
 }
@@ -41,4 +62,22 @@ WRONG = {
                           ["Embedding: the input must be integers", "f32[3,5]"]),
     "Attend, features": (lambda key: Attend(3).apply({"table": X}, X[:, :2]), TypeError,
                          ["Attend: params['table'] has another shape", "f32[3,2]", "f32[3,5]", "[3,2]"]),
+    "DenseGeneral, axis": (lambda key: DenseGeneral(2, (1, 3)).init(key, (2, 3, 4)), TypeError,
+                           ["DenseGeneral: each of the axes must be an axis", "(2, 3, 4)", "(1, 3)"]),
+    "DenseGeneral, open": (lambda key: DenseGeneral(2, (1, 2)).init(key, (2, -1, 4)), TypeError, ["known size"]),
+    "DenseGeneral, twice": (lambda key: DenseGeneral(2, (1, -1)).init(key, (2, 3)), TypeError, ["once"]),
+    "Einsum, equation": (lambda key: Einsum("btd,dk", (3, 4)), ValueError,
+                         ["Einsum: the equation must name each axis", "'btd,dk'"]),
+    "Einsum, shape": (lambda key: Einsum("btd,dk->btk", (3, 4, 5)), ValueError, ["(3, 4, 5), of w"]),
+    "Einsum, size": (lambda key: Einsum("btd,dk->btk", (3, 4)).init(key, (2, 5, 6)), TypeError,
+                     ["Einsum: the input does not fit", "axis 'd' has size 6 in x, 3 in w", "(2, 5, 6)"]),
+    "Einsum, rank": (lambda key: Einsum("btd,dk->btk", (5, 4)).apply({}, X), TypeError, ["x has 2 axes"]),
+    "Bilinear, no shape": (lambda key: Bilinear(2).init(key, (3, 5)), TypeError, ["shape of `other`", "other=shape"]),
+    "Bilinear, batch": (lambda key: Bilinear(2).apply({}, X, X[:2]), TypeError,
+                        ["Bilinear: the leading sizes of the inputs differ", "f32[3,5]", "f32[2,5]"]),
+    "Bilinear, sizes": (lambda key: Bilinear(2).apply({"w": np.ones((5, 4, 2)), "b": np.ones(2)}, X, X), TypeError,
+                        ["Bilinear: params['w'] has another shape", "[5,5,2]"]),
+    "Bias, axis": (lambda key: Bias(2).init(key, (3, 5)), TypeError, ["Bias: each of the axes", "(3, 5)"]),
+    "Scale, features": (lambda key: Scale().apply({"scale": X[0, :2]}, X), TypeError,
+                        ["Scale: params['scale'] has another shape", "scale [5]"]),
 }
