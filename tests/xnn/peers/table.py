@@ -1,0 +1,182 @@
+"""What each public name of flax.linen, haiku, equinox.nn and torch.nn is here: the tables of a page and of a test.
+
+Text -> the names that it is for. A name in backquotes is one of xnn or, after `xjax.`, of xjax; a call stands for the
+name before its arguments. Text without one gives the reason why nothing has this name.
+"""
+
+# Names that other files of xnn bring; the test says when one is here and can be taken out.
+COMING = set("""
+    Conv ConvLocal ConvTranspose DepthwiseConv MaxPool AvgPool SumPool AdaptiveAvgPool AdaptiveMaxPool Upsample Pad
+    PixelShuffle PixelUnshuffle RNN LSTM GRU RNNCell LSTMCell GRUCell ConvLSTMCell scan_over_time bidirectional
+    MultiHeadAttention CrossAttention Rotary EncoderBlock DecoderBlock losses.cross_entropy losses.binary_cross_entropy
+    losses.mse losses.mae losses.huber losses.ctc losses.kl_divergence losses.hinge losses.cosine_distance
+    losses.triplet models.MLP
+""".split())
+
+_LAYER = "`Layer`: functions `init` and `apply` take the place of a module class, so nothing is bound to an instance"
+_COMPOSITE = "`composite`: a function that calls layers by name"
+_STATE = "`StateFns`: state is a second tree that `apply_with_state` takes and returns"
+_TRANSFORM = "transforms of xjax apply to layers as they are, with params as an argument: "
+_PARAMS = "params are a plain tree: work on it with `params.update`, `params.select` and `xjax.tree.map`"
+_RNG = "keys are passed in calls: `rng.fold_in`, `rng.split`"
+_SHARDING = "params have no metadata: make shardings by path with `params.labels`, and `xjax.device_put`"
+_FP8 = "float8 products are not here: `with_precision` computes in bfloat16"
+_BUILT = "a layer has no hooks: wrap its `init` and `apply` in another `Layer`"
+_SIZES = "sizes of the input are never arguments: `init` infers them, so "
+
+FLAX = {
+    "`Dense`": "Dense", "`DenseGeneral`": "DenseGeneral", "`Einsum`": "Einsum", "`Embedding`": "Embed",
+    "`Conv`": "Conv", "`ConvLocal`": "ConvLocal", "`ConvTranspose`": "ConvTranspose",
+    "`BatchNorm(momentum=0.01, unbiased=False)` with Flax's defaults": "BatchNorm",
+    "`LayerNorm`": "LayerNorm", "`RMSNorm`": "RMSNorm", "`GroupNorm`": "GroupNorm",
+    "`InstanceNorm(scale=True, bias=True)`": "InstanceNorm",
+    "`weight_norm`": "WeightNorm", "`spectral_norm`": "SpectralNorm",
+    "`Dropout`, whose `broadcast` is broadcast_dims": "Dropout",
+    "`PReLU`": "PReLU", "`serial`": "Sequential",
+    "`MultiHeadAttention`": "MultiHeadAttention MultiHeadDotProductAttention SelfAttention",
+    "`xjax.nn.dot_product_attention`": "dot_product_attention dot_product_attention_weights",
+    "a mask is an array of bools, such as `xjax.numpy.tril`; several are joined by &":
+        "make_attention_mask make_causal_mask combine_masks",
+    "`LSTMCell`": "LSTMCell OptimizedLSTMCell", "`GRUCell`": "GRUCell", "`RNNCell`": "SimpleCell",
+    "`ConvLSTMCell`": "ConvLSTMCell", "`scan_over_time` of a cell": "RNN RNNCellBase", "`bidirectional`": "Bidirectional",
+    "not here: a variant of `GRUCell` with one gate less": "MGUCell",
+    "`MaxPool`": "max_pool", "`AvgPool`": "avg_pool", "`xjax.lax.reduce_window`": "pool",
+    "`xjax.nn` has the function; the layers are `Relu`, `Gelu`, `GLU` and so on":
+        "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax logsumexp "
+        "normalize one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus standardize swish tanh",
+    "`xjax.nn.initializers`": "ones zeros ones_init zeros_init",
+    "`repeat`": "scan", "`repeat(with_remat(layer), n)`": "remat_scan", "`with_remat`": "checkpoint remat",
+    "`switch`": "switch", "`lambda_` of a function that reshapes": "BatchApply",
+    "`describe`": "tabulate", _COMPOSITE: "compact compact_name_scope nowrap named_call share_scope",
+    _LAYER: "Module apply init init_with_output",
+    _TRANSFORM + "`xjax.vmap`, `xjax.grad`, `xjax.jit`, `xjax.lax.cond`":
+        "vmap grad value_and_grad vjp jvp jit custom_vjp cond while_loop",
+    _STATE: "Variable", _PARAMS: "FrozenDict DenyList broadcast map_variables merge_param unbox",
+    _RNG: "fold_rngs", _BUILT: "intercept_methods disable_named_call enable_named_call override_named_call",
+    _SHARDING: "LogicallyPartitioned PARTITION_NAME Partitioned add_metadata_axis get_logical_axis_rules "
+               "get_partition_spec get_sharding logical_axis_rules logical_to_mesh logical_to_mesh_axes "
+               "logical_to_mesh_sharding set_logical_axis_rules with_logical_constraint with_logical_partitioning "
+               "with_partitioning",
+    _FP8: "Fp8DirectDotGeneralOp Fp8DotGeneral Fp8DotGeneralOp Fp8Einsum NANOOFp8DotGeneralOp",
+}
+
+HAIKU = {
+    "`Dense`": "Linear", "`Bias`": "Bias", "`Embedding`": "Embed EmbedLookupStyle",
+    "`Conv`": "Conv1D Conv2D Conv3D ConvND",
+    "`ConvTranspose`": "Conv1DTranspose Conv2DTranspose Conv3DTranspose ConvNDTranspose",
+    "`DepthwiseConv`": "DepthwiseConv1D DepthwiseConv2D DepthwiseConv3D",
+    "`serial(DepthwiseConv(window), Conv(features, 1))`": "SeparableDepthwiseConv2D",
+    "`BatchNorm`, whose momentum is 1 - decay_rate": "BatchNorm",
+    "`LayerNorm`": "LayerNorm", "`RMSNorm`": "RMSNorm", "`GroupNorm`": "GroupNorm",
+    "`InstanceNorm(scale=True, bias=True)`": "InstanceNorm", "`spectral_norm`": "SpectralNorm SNParamsTree",
+    "`params.ema` of a tree; `optim.ema` of updates": "ExponentialMovingAverage EMAParamsTree",
+    "`Dropout`": "dropout", "`Flatten`": "Flatten", "`Reshape`": "Reshape", "`serial`": "Sequential",
+    "`AvgPool`": "AvgPool avg_pool", "`MaxPool`": "MaxPool max_pool",
+    "features are always last": "get_channel_index", "`MultiHeadAttention`": "MultiHeadAttention",
+    "`RNNCell`": "VanillaRNN", "`LSTMCell`": "LSTM LSTMState", "`GRUCell`": "GRU",
+    "`ConvLSTMCell`": "Conv1DLSTM Conv2DLSTM Conv3DLSTM",
+    "`scan_over_time` of a cell": "RNNCore IdentityCore ResetCore dynamic_unroll static_unroll",
+    "`serial` of recurrent layers": "DeepRNN deep_rnn_with_skip_connections",
+    "`repeat`": "layer_stack LayerStackTransparencyMapping transparent", "`with_remat`": "remat", "`switch`": "switch",
+    "`lambda_` of a function that reshapes": "BatchApply", "`xjax.nn.one_hot`": "one_hot",
+    "`xjax.numpy.expand_dims`": "expand_apply", "`xjax.random.categorical`": "multinomial",
+    _LAYER: "Module ModuleProtocol SupportsCall Transformed TransformedWithState MultiTransformed "
+            "MultiTransformedWithState transform transform_with_state multi_transform multi_transform_with_state "
+            "without_apply_rng without_state with_empty_state running_init to_module",
+    _COMPOSITE: "name_scope name_like force_name current_name lift lift_with_state LiftWithStateUpdater "
+                "transparent_lift transparent_lift_with_state Deferred",
+    _STATE: "State MutableState get_state set_state get_current_state get_initial_state",
+    _PARAMS: "Params MutableParams get_parameter get_params DO_NOT_STORE",
+    _RNG: "PRNGSequence next_rng_key next_rng_keys maybe_next_rng_key maybe_get_rng_sequence_state "
+          "replace_rng_sequence_state reserve_rng_keys with_rng",
+    _BUILT: "intercept_methods MethodContext GetterContext SetterContext custom_creator custom_getter custom_setter",
+    _TRANSFORM + "`xjax.vmap`, `xjax.grad`, `xjax.lax.scan`, `xjax.eval_shape`":
+        "cond eval_shape fori_loop grad map scan value_and_grad vmap while_loop",
+    "`describe`": "to_dot",
+}
+
+EQUINOX = {
+    "`Dense`": "Linear", "`Embedding`": "Embedding", "`models.MLP`": "MLP", "`Identity`": "Identity",
+    "`lambda_`": "Lambda", "`serial`": "Sequential", "`Conv`": "Conv Conv1d Conv2d Conv3d",
+    "`ConvTranspose`": "ConvTranspose ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "`AvgPool`": "AvgPool1d AvgPool2d AvgPool3d", "`MaxPool`": "MaxPool1d MaxPool2d MaxPool3d",
+    "`AdaptiveAvgPool`": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d",
+    "`AdaptiveMaxPool`": "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d",
+    "`AdaptiveAvgPool`, `AdaptiveMaxPool`": "AdaptivePool", "`xjax.lax.reduce_window`": "Pool",
+    "`BatchNorm`": "BatchNorm", "`LayerNorm`": "LayerNorm", "`RMSNorm`": "RMSNorm", "`GroupNorm`": "GroupNorm",
+    "`weight_norm`": "WeightNorm", "`spectral_norm`": "SpectralNorm", "`Dropout`": "Dropout", "`PReLU`": "PReLU",
+    "`LSTMCell`": "LSTMCell", "`GRUCell`": "GRUCell", "`MultiHeadAttention`": "MultiheadAttention",
+    "`Rotary`": "RotaryPositionalEmbedding", "`shared` and `with_shared`": "Shared",
+    _STATE: "State StateIndex StatefulLayer make_with_state delete_init_state",
+    "a call evaluates unless it says `train=True`": "inference_mode",
+}
+
+TORCH = {
+    "`Dense`": "Linear", _SIZES + "`Dense` is lazy": "LazyLinear", "`Bilinear`": "Bilinear", "`Embedding`": "Embedding",
+    "`Embedding`, then `lambda_` of a sum over the bag": "EmbeddingBag",
+    "`Identity`": "Identity", "`Flatten`": "Flatten", "`Reshape`": "Unflatten",
+    "`serial`": "Sequential", "`named`; `parallel` if each has an input of its own": "ModuleDict ModuleList Container",
+    "`Conv`": "Conv1d Conv2d Conv3d LazyConv1d LazyConv2d LazyConv3d",
+    "`ConvTranspose`": "ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConvTranspose1d LazyConvTranspose2d "
+                       "LazyConvTranspose3d",
+    "`xjax.lax.conv_general_dilated_patches`": "Unfold", "its transpose, `xjax.vjp` of Unfold's function": "Fold",
+    "`MaxPool`": "MaxPool1d MaxPool2d MaxPool3d", "`AvgPool`": "AvgPool1d AvgPool2d AvgPool3d",
+    "`AdaptiveAvgPool`": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d",
+    "`AdaptiveMaxPool`": "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d",
+    "`SumPool` between `lambda_` of the power and of the root": "LPPool1d LPPool2d LPPool3d",
+    "random windows are not here: `MaxPool`": "FractionalMaxPool2d FractionalMaxPool3d",
+    "pools return no indices: `Upsample`, or `ConvTranspose`": "MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+    "`Upsample`": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
+    "`Pad`": "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
+             "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d "
+             "ZeroPad3d",
+    "`PixelShuffle`": "PixelShuffle", "`PixelUnshuffle`": "PixelUnshuffle",
+    "`lambda_(lambda x: x.reshape(*x.shape[:-1], groups, -1).swapaxes(-1, -2).reshape(x.shape))`": "ChannelShuffle",
+    "`BatchNorm`": "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d",
+    "`BatchNorm(axis_name=...)`": "SyncBatchNorm", "`LayerNorm`": "LayerNorm", "`RMSNorm`": "RMSNorm",
+    "`GroupNorm`": "GroupNorm",
+    "`InstanceNorm`": "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
+                      "LazyInstanceNorm3d",
+    "historical: `GroupNorm` or `LayerNorm` instead, or the formula in `lambda_`": "CrossMapLRN2d LocalResponseNorm",
+    "`Dropout`": "Dropout", "`Dropout(rate, broadcast=(1,))`": "Dropout1d",
+    "`Dropout(rate, broadcast=(1, 2))`": "Dropout2d", "`Dropout(rate, broadcast=(1, 2, 3))`": "Dropout3d",
+    "`AlphaDropout`": "AlphaDropout", "`AlphaDropout(rate, broadcast=(1, 2))` for images": "FeatureAlphaDropout",
+    "`Relu`": "ReLU", "`Relu6`": "ReLU6", "`LeakyRelu`": "LeakyReLU", "`PReLU`": "PReLU", "`RReLU`": "RReLU",
+    "`Elu`": "ELU", "`Celu`": "CELU", "`Selu`": "SELU", "`Silu`": "SiLU", "`Mish`": "Mish",
+    "`ExactGelu`; `Gelu` is its tanh form": "GELU", "`GLU`": "GLU", "`Sigmoid`": "Sigmoid",
+    "`LogSigmoid`": "LogSigmoid", "`Softplus`": "Softplus", "`SoftSign`": "Softsign", "`Tanh`": "Tanh",
+    "`TanhShrink`": "Tanhshrink", "`HardTanh`": "Hardtanh", "`HardSigmoid`": "Hardsigmoid", "`HardSwish`": "Hardswish",
+    "`HardShrink`": "Hardshrink", "`SoftShrink`": "Softshrink", "`Threshold`": "Threshold",
+    "`Softmax`": "Softmax Softmax2d", "`Softmin`": "Softmin", "`LogSoftmax`": "LogSoftmax",
+    "`RNN`": "RNN RNNBase", "`LSTM`": "LSTM", "`GRU`": "GRU", "`RNNCell`": "RNNCell RNNCellBase",
+    "`LSTMCell`": "LSTMCell", "`GRUCell`": "GRUCell",
+    "`MultiHeadAttention`; `CrossAttention` for a second input": "MultiheadAttention",
+    "`EncoderBlock`": "TransformerEncoderLayer", "`DecoderBlock`": "TransformerDecoderLayer",
+    "`repeat` of `EncoderBlock`": "TransformerEncoder", "`repeat` of `DecoderBlock`": "TransformerDecoder",
+    "`composite` of an encoder and a decoder": "Transformer",
+    "`losses.cross_entropy`": "CrossEntropyLoss NLLLoss NLLLoss2d",
+    "`Dense`, then `losses.cross_entropy`; the products are not fused":
+        "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+    "a hierarchical softmax is not here: `losses.cross_entropy`": "AdaptiveLogSoftmaxWithLoss",
+    "`losses.binary_cross_entropy`, of logits": "BCELoss BCEWithLogitsLoss MultiLabelSoftMarginLoss SoftMarginLoss",
+    "`losses.mse`": "MSELoss", "`losses.mae`": "L1Loss", "`losses.huber`": "HuberLoss SmoothL1Loss",
+    "`losses.ctc`": "CTCLoss", "`losses.kl_divergence`": "KLDivLoss",
+    "`losses.hinge` of the difference of two scores": "MarginRankingLoss",
+    "a formula of one line with `xjax.numpy.maximum`": "HingeEmbeddingLoss MultiLabelMarginLoss MultiMarginLoss",
+    "`losses.cosine_distance`": "CosineEmbeddingLoss CosineSimilarity",
+    "`losses.triplet`": "TripletMarginLoss TripletMarginWithDistanceLoss",
+    "the negative of `xjax.scipy.stats.norm.logpdf`": "GaussianNLLLoss",
+    "the negative of `xjax.scipy.stats.poisson.logpmf`": "PoissonNLLLoss",
+    "`xjax.numpy.linalg.norm` of the difference": "PairwiseDistance",
+    _LAYER: "Module", "parameters are what `init` returns; state is what `init_state` returns":
+        "Parameter ParameterDict ParameterList Buffer UninitializedParameter UninitializedBuffer factory_kwargs",
+    "`xjax.pmap`, or `xjax.jit` with sharded arguments": "DataParallel",
+}
+
+TABLES = {"flax.linen": FLAX, "haiku": HAIKU, "equinox.nn": EQUINOX, "torch.nn": TORCH}
+
+
+def as_markdown(module: str) -> str:
+    """The table of one library, as docs/from_other_libraries.md has it."""
+    rows = [f"| {', '.join(f'`{name}`' for name in names.split())} | {text} |" for text, names in TABLES[module].items()]
+    return "\n".join([f"| `{module}` | here |", "|---|---|", *rows])

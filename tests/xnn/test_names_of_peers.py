@@ -1,0 +1,74 @@
+"""Every public name of four libraries is in the tables of `tests/xnn/peers/table.py`, and what they name exists."""
+
+import functools
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import xjax
+import xjax.nn.initializers
+import xjax.scipy.stats
+import xnn
+from tests.xnn.peers.names import MODULES, NAMES, public_names
+from tests.xnn.peers.table import COMING, TABLES, as_markdown
+
+LISTED = json.loads(NAMES.read_text())
+PAGE = Path(__file__).resolve().parents[2] / "docs/from_other_libraries.md"
+# Arguments and methods that texts mention in backquotes.
+WORDS = {"init", "apply", "init_state", "apply_with_state", "broadcast", "train"}
+
+
+def exists(name):
+    parts = name.split(".")
+    try:
+        functools.reduce(getattr, parts[1:] if parts[0] == "xjax" else parts, xjax if parts[0] == "xjax" else xnn)
+    except AttributeError:
+        return False
+    return True
+
+
+def targets(text):
+    """The names that a text of the tables tells to use."""
+    quoted = [re.match(r"[\w.]+", span)[0] for span in re.findall(r"`([^`]*)`", text)]
+    return [name for name in quoted if name not in WORDS]
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_every_name_is_in_the_table_once(module):
+    entries = [name for names in TABLES[module].values() for name in names.split()]
+    assert sorted(entries) == LISTED[module]["names"]
+
+
+@pytest.mark.parametrize("module", TABLES)
+def test_what_the_tables_name_exists(module):
+    named = {name for text in TABLES[module] for name in targets(text)}
+    missing = {name for name in named - COMING if not exists(name) and not needs_optax(name)}
+    assert not missing, f"no such names: {sorted(missing)}"
+
+
+def needs_optax(name):
+    return name.startswith("optim.") and importlib.util.find_spec("optax") is None
+
+
+def test_names_that_were_to_come_are_not_here_yet():
+    assert not {name for name in COMING if exists(name)}, "they are here: take them out of COMING"
+    used = {name for table in TABLES.values() for text in table for name in targets(text)}
+    assert used >= COMING
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_lists_are_those_of_the_installed_libraries(module):
+    library = pytest.importorskip(MODULES[module])
+    if library.__version__.partition("+")[0] != LISTED[module]["version"]:
+        pytest.skip(f"the list is of {MODULES[module]} {LISTED[module]['version']}")
+    assert public_names(importlib.import_module(module)) == LISTED[module]["names"]
+
+
+@pytest.mark.parametrize("module", TABLES)
+def test_the_page_has_the_tables(module):
+    page = PAGE.read_text()
+    assert as_markdown(module) in page, "python -m tests.xnn.peers.page writes them"
+    assert f"{MODULES[module]} {LISTED[module]['version']}" in page
