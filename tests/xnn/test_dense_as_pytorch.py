@@ -1,0 +1,69 @@
+"""The linear family, activations and normalised weights against arrays that PyTorch made: tests/xnn/peers/dense.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn
+from xjax import random
+
+ARRAYS = dict(np.load(Path(__file__).parent / "peers/dense.npz"))
+ACTIVATIONS = sorted(key.removeprefix("activations/y ") for key in ARRAYS if key.startswith("activations/y "))
+
+
+def arrays_of(name):
+    return {key.removeprefix(f"{name}/"): value for key, value in ARRAYS.items() if key.startswith(f"{name}/")}
+
+
+def assert_as_pytorch(run, inputs, expected):
+    """y and the gradients of sum(sin(y)), within 1e-5: sums of at most 20 terms of size 1 in float32."""
+    np.testing.assert_allclose(run(inputs), expected["y"], rtol=1e-5, atol=1e-5)
+    grads = xjax.grad(lambda inputs: jnp.sum(jnp.sin(run(inputs))))(inputs)
+    for name, grad in grads.items():
+        np.testing.assert_allclose(grad, expected[f"grad {name}"], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name):
+    data = arrays_of("activations")
+    assert_as_pytorch(lambda inputs: getattr(xnn, name).apply((), inputs["x"]), {"x": jnp.asarray(data["x"])},
+                      {"y": data[f"y {name}"], "grad x": data[f"grad {name}"]})
+
+
+CASES = {
+    "bilinear": (xnn.Bilinear(3), ("x", "other"), lambda v: {"w": v["w"], "b": v["b"]}, ("w", "b")),
+    "prelu": (xnn.PReLU(per_feature=True), ("x",), lambda v: {"slope": v["slope"]}, ("slope",)),
+    "weight_normed": (xnn.weight_norm(xnn.Dense(3)), ("x",), lambda v: {"w": {"g": v["g"], "v": v["v"]}, "b": v["b"]},
+                      ("g", "v", "b")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers(name):
+    layer, inputs, params, weights = CASES[name]
+    data = arrays_of(name)
+    assert_as_pytorch(lambda v: layer.apply(params(v), *[v[key] for key in inputs]),
+                      {key: jnp.asarray(data[key]) for key in (*inputs, *weights)}, data)
+
+
+def test_three_steps_of_spectral_norm():
+    data = arrays_of("spectral_normed")
+    layer = xnn.spectral_norm(xnn.Dense(3), epsilon=1e-12)
+    state = {"u": {"w": jnp.asarray(data["u"])}, "layer": ()}
+    for _ in range(2):
+        _, state = layer.apply_with_state({"w": data["w"], "b": data["b"]}, state, data["x"], train=True)
+
+    def run(v):
+        return layer.apply_with_state({"w": v["w"], "b": v["b"]}, state, v["x"], train=True)[0]
+
+    assert_as_pytorch(run, {key: jnp.asarray(data[key]) for key in ("x", "w", "b")}, data)
+    _, state = layer.apply_with_state({"w": data["w"], "b": data["b"]}, state, data["x"], train=True)
+    np.testing.assert_allclose(state["u"]["w"], data["u after"], rtol=1e-5, atol=1e-6)
+
+
+def test_values_of_alpha_dropout():
+    y = xnn.AlphaDropout(0.3).apply((), jnp.ones(1000), rng=random.key(0), train=True)
+    np.testing.assert_allclose(np.unique(y), ARRAYS["alpha_dropout/values"], rtol=1e-5)
