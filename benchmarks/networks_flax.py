@@ -24,17 +24,21 @@ class LeNet(nn.Module):
         return nn.Dense(10)(x)
 
 
+def norm() -> nn.Module:
+    return nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)
+
+
 class BasicBlock(nn.Module):
     features: int
     strides: int = 1
 
     @nn.compact
     def __call__(self, x):
-        norm = lambda y: nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(y)
-        conv = lambda y, strides: nn.Conv(self.features, (3, 3), strides, padding=1, use_bias=False)(y)
-        y = norm(conv(nn.relu(norm(conv(x, self.strides))), 1))
+        y = nn.Conv(self.features, (3, 3), self.strides, padding=1, use_bias=False)(x)
+        y = nn.Conv(self.features, (3, 3), padding=1, use_bias=False)(nn.relu(norm()(y)))
+        y = norm()(y)
         if x.shape != y.shape:
-            x = norm(nn.Conv(self.features, (1, 1), self.strides, use_bias=False)(x))
+            x = norm()(nn.Conv(self.features, (1, 1), self.strides, use_bias=False)(x))
         return nn.relu(x + y)
 
 
@@ -44,7 +48,7 @@ class ResNet18(nn.Module):
     @nn.compact
     def __call__(self, x):
         x = nn.Conv(64, (3, 3), padding=1, use_bias=False)(x)
-        x = nn.relu(nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(x))
+        x = nn.relu(norm()(x))
         for stage, features in enumerate((64, 128, 256, 512)):
             for block in range(2):
                 x = BasicBlock(features, 2 if stage and not block else 1)(x)
@@ -63,7 +67,7 @@ class Block(nn.Module):
         width = x.shape[-1]
         mask = nn.make_causal_mask(jnp.ones(x.shape[:2])) if self.causal else None
         attention = nn.MultiHeadDotProductAttention(self.heads)
-        mlp = lambda y: nn.Dense(width)(nn.gelu(nn.Dense(4 * width)(y)))
+        mlp = nn.Sequential([nn.Dense(4 * width), nn.gelu, nn.Dense(width)])
         if self.norm_first:
             y = nn.LayerNorm()(x)
             x = x + attention(y, y, mask=mask)

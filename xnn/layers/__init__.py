@@ -1,10 +1,5 @@
 """Layers, one family in each file."""
 
-from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
-from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
-from xnn.layers.dense import Dense
-from xnn.layers.dropout import Dropout
-from xnn.layers.elementwise import (
 from xnn.layers.activations import (
     GLU,
     Celu,
@@ -44,6 +39,8 @@ from xnn.layers.activations import (
     TanhShrink,
     Threshold,
 )
+from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
+from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import AlphaDropout, Dropout, StochasticDepth
 from xnn.layers.elementwise import elementwise
@@ -63,8 +60,12 @@ from xnn.layers.pool import (
     MaxPool,
     SumPool,
 )
+from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scale import LayerScale
+from xnn.layers.scan import init_carry, scan_over_time
+from xnn.layers.shapes import Flatten, Identity, Reshape
+from xnn.layers.squeeze_excite import SqueezeExcite
 
 __all__ = [
     "GLU",
@@ -156,5 +157,6 @@ __all__ = [
     "Upsample",
     "bidirectional",
     "elementwise",
+    "init_carry",
     "scan_over_time",
 ]
