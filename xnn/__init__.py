@@ -1,7 +1,7 @@
 """xnn: layers as pairs of pure functions, on xjax.
 
-A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one. `stax` and `optimizers`
-have the API of JAX's example libraries, `optim` is optax.
+A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one, and `models` has more.
+`stax` and `optimizers` have the API of JAX's example libraries, `optim` is optax.
 """
 
 import importlib

@@ -91,15 +91,7 @@ def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: 
     """
     name = "ConvTranspose"
     shape = make_window(name, window, strides, padding, dilation)
-    more = sizes_of(name, "output_padding", output_padding, shape.n_axes, least=0)
-    if any(m >= max(s, d) for m, s, d in zip(more, shape.strides, shape.dilation, strict=True)):
-        raise bad(name, "output_padding must be less than the stride or the dilation",
-                  {"output_padding": more, "strides": shape.strides, "dilation": shape.dilation},
-                  "choose a smaller one: it resolves which of `stride` input sizes is meant.", ValueError)
-    if any(more) and isinstance(shape.padding, str):
-        raise bad(name, f"padding {shape.padding!r} says the size of the output, and so does output_padding",
-                  {"output_padding": more}, "pass padding as numbers, or no output_padding.", ValueError)
-    pads = _transposed_pads(shape, more)
+    pads = _transposed_pads(shape, _output_padding(shape, output_padding))
 
     def out_sizes(spatial):
         out = [-1 if n < 0 else max((n - 1) * s + 2 + sum(pad) - e, 0)
@@ -121,6 +113,18 @@ def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: 
     return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init, settings)
 
 
+def _output_padding(window: Window, value: Sizes) -> tuple[int, ...]:
+    more = sizes_of(window.caller, "output_padding", value, window.n_axes, least=0)
+    if any(m >= max(s, d) for m, s, d in zip(more, window.strides, window.dilation, strict=True)):
+        raise bad(window.caller, "output_padding must be less than the stride or the dilation",
+                  {"output_padding": more, "strides": window.strides, "dilation": window.dilation},
+                  "choose a smaller one: it resolves which of `stride` input sizes is meant.", ValueError)
+    if any(more) and isinstance(window.padding, str):
+        raise bad(window.caller, f"padding {window.padding!r} says the size of the output, and so does output_padding",
+                  {"output_padding": more}, "pass padding as numbers, or no output_padding.", ValueError)
+    return more
+
+
 def _transposed_pads(window: Window, output_padding: tuple[int, ...]) -> list[tuple[int, int]]:
     """Padding of the enlarged input."""
     if window.padding == "SAME":
@@ -134,7 +138,7 @@ def _transposed_pads(window: Window, output_padding: tuple[int, ...]) -> list[tu
             for e, (low, high), more in zip(window.extents, window.padding, output_padding, strict=True)]
 
 
-def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "VALID", dilation: Sizes = 1,
+def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME", dilation: Sizes = 1,
               bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """Convolution with other weights at each position, a locally connected layer.
 
@@ -201,7 +205,7 @@ def _initializers(name: str, bias: bool, w_init: Callable | None, b_init: Callab
 
 def _by_groups(name: str, features: int, groups: int) -> Callable[[int], tuple[int, int]]:
     def channels(n_in):
-        if n_in % groups or features % groups:
+        if groups < 1 or n_in % groups or features % groups:
             raise bad(name, "the features do not divide into groups of equal size",
                       {"input features": n_in, "output features": features, "groups": groups},
                       f"choose a divisor of both, such as {math.gcd(n_in, features)}.", ValueError)

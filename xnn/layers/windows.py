@@ -109,12 +109,12 @@ def sizes_of(caller: str, name: str, value: Sizes, n: int | None = None, least: 
     Raises: TypeError for anything else, and for numbers below `least`.
     """
     sizes = (value,) * (n or 1) if _is_int(value) else value
-    if (not isinstance(sizes, tuple | list) or not all(_is_int(size) and size >= least for size in sizes)
-            or len(sizes) != (n or len(sizes))):
-        raise bad(caller, f"`{name}` must be an int of at least {least}, or one for each spatial axis",
-                  {name: repr(value), **({"spatial axes": n} if n else {})},
-                  f"pass a tuple of {counted(n, 'int')}." if n else "pass a tuple of ints.")
-    return tuple(int(size) for size in sizes)
+    if isinstance(sizes, tuple | list) and len(sizes) == (n or len(sizes)) and all(
+            _is_int(size) and size >= least for size in sizes):
+        return tuple(int(size) for size in sizes)
+    raise bad(caller, f"`{name}` must be an int of at least {least}, or one for each spatial axis",
+              {name: repr(value), **({"spatial axes": n} if n else {})},
+              f"pass a tuple of {counted(n, 'int')}." if n else "pass a tuple of ints.")
 
 
 def _padding(caller: str, padding: Padding, n: int, names: Sequence[str]) -> str | Pads:
@@ -132,16 +132,22 @@ def _padding(caller: str, padding: Padding, n: int, names: Sequence[str]) -> str
 
 
 def pads_of(caller: str, name: str, value: Any, n: int, least: int | None = None) -> Pads:
-    """(before, after) for each of n axes, from a number, or from a number or pair for each axis."""
+    """(before, after) for each of n axes, from a number, or from a number or pair for each axis.
+
+    Raises: TypeError for anything else, and for numbers below `least`.
+    """
     entries = (value,) * n if _is_int(value) else value
-    pairs = [(entry, entry) if _is_int(entry) else entry for entry in entries] if isinstance(
-        entries, tuple | list) else []
-    if len(pairs) != n or not all(isinstance(pair, tuple | list) and len(pair) == 2 and all(
-            _is_int(width) and (least is None or width >= least) for width in pair) for pair in pairs):
-        kind = "a number" if least is None else f"a number of at least {least}"
-        raise bad(caller, f"`{name}` must be {kind}, or for each spatial axis one or a pair (before, after)",
-                  {name: repr(value), "spatial axes": n}, f"pass {name}={((1, 1),) * n}.")
-    return tuple((int(before), int(after)) for before, after in pairs)
+    if isinstance(entries, tuple | list) and len(entries) == n:
+        pairs = [(entry, entry) if _is_int(entry) else entry for entry in entries]
+        if all(_is_pair(pair) and (least is None or min(pair) >= least) for pair in pairs):
+            return tuple((int(before), int(after)) for before, after in pairs)
+    kind = "a number" if least is None else f"a number of at least {least}"
+    raise bad(caller, f"`{name}` must be {kind}, or for each spatial axis one or a pair (before, after)",
+              {name: repr(value), "spatial axes": n}, f"pass {name}={((1, 1),) * n}.")
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_int, value))
 
 
 def _is_int(value: Any) -> bool:

@@ -106,8 +106,9 @@ ROWS = {
                                   (2, 3, 4, 3), transposed((2, 2), [(1, 1), (2, 0)], more=(1, 1))),
     "ConvTranspose, dilated groups": Row(ConvTranspose(4, (2, 2), strides=2, padding=0, dilation=2, groups=2),
                                          (2, 3, 2, 6), transposed((2, 2), [(0, 0)] * 2, (0, 0), (2, 2), 2)),
-    "ConvLocal": Row(ConvLocal(3, (2, 3)), (2, 3, 4, 2), _local((1, 1), [(0, 0)] * 2)),
-    "ConvLocal, strided": Row(ConvLocal(3, 2, strides=2, padding="SAME", bias=False), (2, 5, 2),
+    "ConvLocal": Row(ConvLocal(3, (2, 3)), (2, 2, 3, 2), _local((1, 1), [(0, 1), (1, 1)])),
+    "ConvLocal, valid": Row(ConvLocal(3, (2, 3), padding="VALID"), (2, 3, 4, 2), _local((1, 1), [(0, 0)] * 2)),
+    "ConvLocal, strided": Row(ConvLocal(3, 2, strides=2, bias=False), (2, 5, 2),
                               _local((2,), [(0, 1)])),
 }
 WRONG = {
@@ -126,6 +127,7 @@ WRONG = {
                      ["Conv: the features do not divide", "3", "divisor"]),
     "Conv, groups in apply": (lambda key: Conv(4, (1, 1), groups=2).apply({}, X), ValueError,
                               ["Conv: the features do not divide"]),
+    "Conv, no groups": (lambda key: Conv(4, 3, groups=0).init(key, (1, 5, 4)), ValueError, ["do not divide", "groups"]),
     "Conv, no window": (lambda key: Conv(4, ()), ValueError, ["Conv: a window has 1 to 3 axes", "()"]),
     "Conv, float window": (lambda key: Conv(4, (3, 2.5)), TypeError, ["Conv: `window`", "2.5"]),
     "Conv, strides": (lambda key: Conv(4, (3, 3), strides=(2,)), TypeError, ["Conv: `strides`", "(2,)", "2 ints"]),
