@@ -136,6 +136,13 @@ def test_a_block_starts_as_its_shortcut(key, npr):
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
+def test_drop_path_grows_with_the_depth():
+    model = ConvNeXt(ConvNeXtConfig(((1, 2), (2, 2), (1, 2)), drop_path=0.3))
+    blocks = ("stage0/block0", "stage1/block0", "stage1/block1", "stage2/block0")
+    rates = [model.layers[f"{block}/drop"].settings["rate"] for block in blocks]
+    np.testing.assert_allclose(rates, [0, 0.1, 0.2, 0.3])
+
+
 WHOLE_BATCH = {**SMALL, "ResNet": ResNet(ResNetConfig(((1, 3), (2, 4)), classes=5, axis_name="batch")),
                "UNet": UNet(UNetConfig(2, (2, 3, 4), axis_name="batch"))}
 

@@ -7,7 +7,7 @@ from xjax import nn
 from xjax.nn import initializers
 from xnn.combinators import named, residual
 from xnn.layer import Layer
-from xnn.layers import Conv, Dense, DepthwiseConv, GlobalAvgPool, LayerNorm, LayerScale, elementwise
+from xnn.layers import Conv, Dense, DepthwiseConv, GlobalAvgPool, LayerNorm, LayerScale, StochasticDepth, elementwise
 
 _INIT = initializers.truncated_normal(0.02)
 _NORM = LayerNorm(epsilon=1e-6)
@@ -22,12 +22,15 @@ class ConvNeXtConfig:
       classes: number of outputs.
       patch: size and stride of the first convolution.
       layer_scale: first value of the parameters of `LayerScale`.
+      drop_path: rate of `StochasticDepth` in the last block; it grows linearly from 0 in the first one. The paper
+        trains ConvNeXt-T with 0.1.
     """
 
     stages: tuple[tuple[int, int], ...] = ((3, 96), (3, 192), (9, 384), (3, 768))
     classes: int = 1000
     patch: int = 4
     layer_scale: float = 1e-6
+    drop_path: float = 0.0
 
 
 def ConvNeXt(config: ConvNeXtConfig) -> Layer:
@@ -35,11 +38,15 @@ def ConvNeXt(config: ConvNeXtConfig) -> Layer:
 
     Params: ``{"stem": {"conv", "norm"}, "stage0": {"block0": {"depthwise", "norm", "expand", "project", "scale"},
     ...}, "stage1": {"downsample": {"norm", "conv"}, "block0": ...}, ..., "head": {"norm", "dense"}}``.
+    Raises: TypeError in training with `drop_path` but without rng.
     """
-    stages = {}
+    stages, n_before, n_all = {}, 0, sum(n_blocks for n_blocks, _ in config.stages)
     for i, (n_blocks, features) in enumerate(config.stages):
-        first = {} if i == 0 else {"downsample": named(norm=_NORM, conv=_patches(features, 2))}
-        stages[f"stage{i}"] = named(**first, **{f"block{j}": _block(config, features) for j in range(n_blocks)})
+        layers = {} if i == 0 else {"downsample": named(norm=_NORM, conv=_patches(features, 2))}
+        for j in range(n_blocks):
+            rate = config.drop_path * (n_before + j) / max(n_all - 1, 1)
+            layers[f"block{j}"] = _block(features, config.layer_scale, rate)
+        stages[f"stage{i}"], n_before = named(**layers), n_before + n_blocks
     stem = named(conv=_patches(config.stages[0][1], config.patch), norm=_NORM)
     head = named(pool=GlobalAvgPool(), norm=_NORM, dense=Dense(config.classes, w_init=_INIT))
     return named(stem=stem, **stages, head=head)
@@ -54,11 +61,12 @@ def _patches(features: int, size: int) -> Layer:
     return Conv(features, (size, size), strides=size, padding="VALID", w_init=_INIT)
 
 
-def _block(config: ConvNeXtConfig, features: int) -> Layer:
+def _block(features: int, layer_scale: float, drop_rate: float) -> Layer:
     return residual(
         depthwise=DepthwiseConv((7, 7), w_init=_INIT),
         norm=_NORM,
         expand=Dense(4 * features, w_init=_INIT),
         gelu=elementwise(nn.gelu, "Gelu", approximate=False),
         project=Dense(features, w_init=_INIT),
-        scale=LayerScale(config.layer_scale))
+        scale=LayerScale(layer_scale),
+        drop=StochasticDepth(drop_rate))
