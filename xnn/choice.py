@@ -20,8 +20,8 @@ _INDEX = Input("index", meaning="integer, the number of the layer to apply")
 def switch(*layers: Layer, **by_name: Layer) -> Layer:
     """Layer number `index` of several, applied to x: one branch runs in each call, as of `lax.switch`.
 
-    Extra inputs: ``index``, an integer scalar, which may be traced and is moved into [0, number of layers); then the
-    inputs of the layers. `renamed` gives the index another name.
+    Extra inputs: ``index``, an integer scalar, which may be traced and is clamped to [0, number of layers - 1]; then
+    the inputs of the layers. `renamed` gives the index another name.
     Params, state, cache: tuple with one entry for each layer; a dict for ``switch(small=..., large=...)``. Only the
     entry of the chosen layer moves; gradients of the others are zeros.
     Raises: TypeError from `init` if the layers have different out shapes; from apply for an index that is no integer

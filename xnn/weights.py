@@ -12,7 +12,7 @@ from xjax.errors import bad
 from xnn.checks import check_entries
 from xnn.combinators import noting
 from xnn.composites import init_child, taken_by
-from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, init_types
+from xnn.layer import CacheFns, Layer, Parts, StateFns, arguments, as_layer, init_types
 from xnn.params.patterns import Pattern, by_path, selected, with_leaves
 from xnn.precision import at_least_float32
 
@@ -57,7 +57,7 @@ def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -
 
     return dataclasses.replace(
         child, init=init, apply=None if child.state else apply, name="weight_norm",
-        settings={"weights": weights, "axis": axis},
+        settings=arguments(weight_norm, weights=weights, axis=axis),
         state=child.state and child.state._replace(apply_with_state=with_memory(child.apply_with_state)),
         cache=child.cache and child.cache._replace(apply_with_cache=with_memory(child.apply_with_cache)),
         parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
@@ -116,32 +116,37 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
              for i, (path, w) in enumerate(found.items())}
         return {"u": u, "layer": child.init_state(in_shape, rng, **taken_by(child, shapes))}
 
-    def inner(params, state, train):
-        """(The params that the layer gets, the new u)."""
+    def divided(params, state, train):
         check_entries("spectral_norm", "state", state, ("u", "layer"))
-        noting("spectral_norm", child, None, lambda: check_entries(
-            child.name, "params", selected("spectral_norm", params, weights), tuple(state["u"])))
-        new = {path: _iterated(by_path("spectral_norm", params)[path], u, steps if train else 0, epsilon)
-               for path, u in state["u"].items()}
-        sigma = {path: value for path, (_, value) in new.items()}
-        divided = _replaced("spectral_norm", params, weights, lambda path, w: w / sigma[path].astype(w.dtype))
-        return divided, {path: u for path, (u, _) in new.items()}
+        return _divided(params, state["u"], weights, steps if train else 0, epsilon)
 
-    def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
-        divided, u = inner(params, state, train)
+    def apply_with_state(params, state, x, *extra, train=False, **how):
+        inner, u = divided(params, state, train)
         y, kept = noting("spectral_norm", child, x, lambda: child.apply_with_state(
-            divided, state["layer"], x, *extra, rng=rng, train=train, **named))
+            inner, state["layer"], x, *extra, train=train, **how))
         return y, {"u": u, "layer": kept}
 
     def apply_with_cache(params, cache, x, *extra, state, **named):
         return noting("spectral_norm", child, x, lambda: child.apply_with_cache(
-            inner(params, state, False)[0], cache, x, *extra, state=state["layer"], **named))
+            divided(params, state, False)[0], cache, x, *extra, state=state["layer"], **named))
 
     return dataclasses.replace(
-        child, init=init, apply=None, name="spectral_norm", settings={"weights": weights, "steps": steps},
+        child, init=init, apply=None, name="spectral_norm",
+        settings=arguments(spectral_norm, weights=weights, steps=steps, epsilon=epsilon),
         state=StateFns(init_state, apply_with_state),
         cache=child.cache and CacheFns(child.init_cache, apply_with_cache),
         parts=_wrapper_of(child, lambda some: spectral_norm(some[None], weights, steps=steps, epsilon=epsilon)))
+
+
+def _divided(params: Any, u: Any, weights: Pattern, steps: int, epsilon: float) -> tuple[Any, dict[str, Any]]:
+    """(The params with each weight divided by its σ, the new u of each)."""
+    found = selected("spectral_norm", params, weights)
+    if set(found) != set(u):
+        raise bad("spectral_norm", "the state is that of other weights",
+                  {"params": ", ".join(found), "u": ", ".join(u) or "none"}, "pass the state that init_state returned.")
+    new = {path: _iterated(w, u[path], steps, epsilon) for path, w in found.items()}
+    divided = _replaced("spectral_norm", params, weights, lambda path, w: w / new[path][1].astype(w.dtype))
+    return divided, {path: moved for path, (moved, _) in new.items()}
 
 
 def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:

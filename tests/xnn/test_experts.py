@@ -9,8 +9,7 @@ import xnn
 from tests.xnn.protocol_layers import Centered, Total
 from tests.xnn.rows.experts import EXPERT, mixture
 from xjax import random, tree_util
-from xnn import Dense, MixtureOfExperts, RowKey, serial, switch
-from xnn.layers.experts import auxiliary_loss
+from xnn import Dense, MixtureOfExperts, RowKey, auxiliary_loss, serial, switch
 
 
 def made(layer, x, seed=0):

@@ -63,7 +63,8 @@ def test_alpha_dropout_keeps_mean_and_variance(key):
         assert abs(np.mean(y) - np.mean(x)) < 0.01 and abs(np.var(y) - np.var(x)) < 0.02
 
 
-@pytest.mark.parametrize("layer, std", [(GaussianNoise(0.3), 0.3), (GaussianDropout(0.2), 2 * 0.5)], ids=["add", "times"])
+@pytest.mark.parametrize("layer, std", [(GaussianNoise(0.3), 0.3), (GaussianDropout(0.2), 2 * 0.5)],
+                         ids=["add", "times"])
 def test_moments_of_gaussian_noise(layer, std, key):
     y = layer.apply((), jnp.full((400, 250), 2.0), rng=key, train=True)
     # 100,000 draws: three standard deviations of the mean are 0.01 std, of the deviation 0.007 std
@@ -118,7 +119,7 @@ def test_wrappers_within_composites(wrapper, key):
     half = xnn.with_precision(model, "bfloat16")
     close, _ = half.apply_with_state(params, state, x, train=True)
     np.testing.assert_allclose(close, y, atol=0.2)            # two blocks, each rounded to 8 bits some times
-    assert f"{wrapper.__name__}(" in xnn.describe(model, x.shape)
+    assert wrapper.__name__ in xnn.describe(model, x.shape)
 
 
 def test_spectral_norm_follows_the_weights(key, npr):

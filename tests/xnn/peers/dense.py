@@ -87,7 +87,8 @@ def main():
     torch.manual_seed(0)
     cases = {make.__name__: make() for make in
              (bilinear, prelu, weight_normed, spectral_normed, activations, alpha_dropout)}
-    arrays = {f"{name}/{key}": np.asarray(value.detach()) for name, part in cases.items() for key, value in part.items()}
+    arrays = {f"{name}/{key}": np.asarray(value.detach())
+              for name, part in cases.items() for key, value in part.items()}
     assert all(math.isfinite(value.sum()) for value in arrays.values())
     np.savez_compressed(ARRAYS, **arrays)
 

@@ -5,7 +5,14 @@ name before its arguments. Text without one gives the reason why nothing has thi
 """
 
 # Names that other files of xnn bring; the test says when one is here and can be taken out.
-COMING = set(["Conv", "ConvLocal", "ConvTranspose", "DepthwiseConv", "MaxPool", "AvgPool", "SumPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Upsample", "Pad", "PixelShuffle", "PixelUnshuffle", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "ConvLSTMCell", "scan_over_time", "bidirectional", "MultiHeadAttention", "CrossAttention", "Rotary", "EncoderBlock", "DecoderBlock", "losses.cross_entropy", "losses.binary_cross_entropy", "losses.mse", "losses.mae", "losses.huber", "losses.ctc", "losses.kl_divergence", "losses.hinge", "losses.cosine_distance", "losses.triplet", "models.MLP"])
+_COMING = """
+    Conv ConvLocal ConvTranspose DepthwiseConv MaxPool AvgPool SumPool AdaptiveAvgPool AdaptiveMaxPool Upsample Pad
+    PixelShuffle PixelUnshuffle RNN LSTM GRU RNNCell LSTMCell GRUCell ConvLSTMCell scan_over_time bidirectional
+    MultiHeadAttention CrossAttention Rotary EncoderBlock DecoderBlock losses.cross_entropy losses.binary_cross_entropy
+    losses.mse losses.mae losses.huber losses.ctc losses.kl_divergence losses.hinge losses.cosine_distance
+    losses.triplet models.MLP
+"""
+COMING = set(_COMING.split())
 
 _LAYER = "`Layer`: functions `init` and `apply` take the place of a module class, so nothing is bound to an instance"
 _COMPOSITE = "`composite`: a function that calls layers by name"
@@ -32,7 +39,8 @@ FLAX = {
     "a mask is an array of bools, such as `xjax.numpy.tril`; several are joined by &":
         "make_attention_mask make_causal_mask combine_masks",
     "`LSTMCell`": "LSTMCell OptimizedLSTMCell", "`GRUCell`": "GRUCell", "`RNNCell`": "SimpleCell",
-    "`ConvLSTMCell`": "ConvLSTMCell", "`scan_over_time` of a cell": "RNN RNNCellBase", "`bidirectional`": "Bidirectional",
+    "`ConvLSTMCell`": "ConvLSTMCell", "`scan_over_time` of a cell": "RNN RNNCellBase",
+    "`bidirectional`": "Bidirectional",
     "not here: a variant of `GRUCell` with one gate less": "MGUCell",
     "`MaxPool`": "max_pool", "`AvgPool`": "avg_pool", "`xjax.lax.reduce_window`": "pool",
     "`xjax.nn` has the function; the layers are `Relu`, `Gelu`, `GLU` and so on":
@@ -172,5 +180,6 @@ TABLES = {"flax.linen": FLAX, "haiku": HAIKU, "equinox.nn": EQUINOX, "torch.nn":
 
 def as_markdown(module: str) -> str:
     """The table of one library, as docs/from_other_libraries.md has it."""
-    rows = [f"| {', '.join(f'`{name}`' for name in names.split())} | {text} |" for text, names in TABLES[module].items()]
+    rows = [f"| {', '.join(f'`{name}`' for name in names.split())} | {text} |"
+            for text, names in TABLES[module].items()]
     return "\n".join([f"| `{module}` | here |", "|---|---|", *rows])

@@ -87,4 +87,7 @@ WRONG = {
     "spectral_norm, state": (
         lambda key: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {}}), TypeError,
         ["spectral_norm: needs state", "'layer'"]),
+    "spectral_norm, state of other weights": (
+        lambda key: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {"v": X}, "layer": ()}),
+        TypeError, ["spectral_norm: the state is that of other weights", "w", "v"]),
 }
