@@ -109,6 +109,11 @@ def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
+def as_axes(axis: int | Sequence[int]) -> tuple[int, ...]:
+    """One axis or several, as a tuple."""
+    return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 
 

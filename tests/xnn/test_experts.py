@@ -56,7 +56,7 @@ def test_losses_are_those_of_the_papers():
     np.testing.assert_allclose(moved["load"], 0.9 * 0.25 + 0.1 * share, rtol=1e-5)
     two = {"a": moved, "b": (moved, ())}
     np.testing.assert_allclose(auxiliary_loss(two, balance=0.5, z=2.0), moved["balance_loss"] + 4 * moved["z_loss"])
-    assert auxiliary_loss(((), {"mean": jnp.ones(3)})) == 0
+    assert auxiliary_loss(((), {"mean": jnp.ones(3), "key": random.key(0)})) == 0
 
 
 def test_training_with_the_balance_loss_balances():

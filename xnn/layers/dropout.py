@@ -6,13 +6,13 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
-from xnn.checks import check_float, type_text
+from xnn.checks import as_axes, check_float, type_text
 from xnn.layer import Layer, arguments
 from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
 
 
-def Dropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
+def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     """In training set each value to zero with probability `rate`, scale the rest to keep the mean.
 
     Shape: any -> the same. Without `train`, and for rate 0, it is the identity. Of a `CSR` input the stored values are
@@ -29,7 +29,7 @@ def Dropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
       an input without the axes of `broadcast`.
     """
     _check_rate("Dropout", rate)
-    broadcast = tuple(broadcast)
+    broadcast = as_axes(broadcast)
 
     def init(rng, in_shape):
         return in_shape, ()
@@ -73,7 +73,7 @@ def StochasticDepth(rate: float) -> Layer:
 _SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit of selu(x) for small x
 
 
-def AlphaDropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
+def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     """Dropout that keeps mean 0 and variance 1 of values after `Selu` (Klambauer et al., 2017).
 
     In training values become the minimum of Selu with probability `rate`; an affine map of all values restores the
@@ -83,7 +83,7 @@ def AlphaDropout(rate: float, *, broadcast: Sequence[int] = ()) -> Layer:
     Params: ``()``.  Raises: as `Dropout`.
     """
     _check_rate("AlphaDropout", rate)
-    broadcast = tuple(broadcast)
+    broadcast = as_axes(broadcast)
     a = ((1 - rate) * (1 + rate * _SELU_MINIMUM**2)) ** -0.5
     b = -a * rate * _SELU_MINIMUM
 

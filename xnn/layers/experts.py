@@ -13,7 +13,7 @@ from xjax.nn import initializers
 from xnn import rng as rng_lib
 from xnn.checks import check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
-from xnn.layer import Layer, Parts, StateFns, as_layer, call_text
+from xnn.layer import Layer, Parts, StateFns, arguments, as_layer, call_text
 from xnn.layers.dense import Dense
 from xnn.precision import at_least_float32
 from xnn.rng import RowKey, check_rng, fold_in
@@ -57,11 +57,11 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
     children = {"router": _router(n), "experts": _stacked(expert, n)}
     if noisy:
         children["noise"] = _router(n, initializers.zeros)
-    return _mixture(children, Routing(n, k, capacity, eval_capacity), {
-        "n": n, "k": k, "capacity": capacity, "eval_capacity": eval_capacity, "noisy": noisy})
+    settings = arguments(MixtureOfExperts, n=n, k=k, capacity=capacity, eval_capacity=eval_capacity, noisy=noisy)
+    return _mixture(children, _Routing(n, k, capacity, eval_capacity), settings)
 
 
-class Routing(NamedTuple):
+class _Routing(NamedTuple):
     """The sizes of a mixture: experts, experts for each token, and the room of an expert."""
 
     n: int
@@ -81,13 +81,14 @@ def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> An
     The weights are those of Switch Transformer and ST-MoE. 0 for a model without such layers.
     """
     weights, total = {"balance_loss": balance, "z_loss": z}, jnp.zeros(())
-    for keys, leaf in tree_util.tree_flatten_with_path(state)[0]:
-        weight = weights.get(getattr(keys[-1], "key", None)) if keys else None
-        total = total + weight * jnp.sum(leaf) if weight is not None else total
+    for path, leaf in tree_util.tree_flatten_with_path(state)[0]:
+        name = getattr(path[-1], "key", None) if path else None
+        if name in weights:
+            total += weights[name] * jnp.sum(leaf).astype(total.dtype)
     return total
 
 
-def _mixture(children: Mapping[str, Layer], routing: Routing, settings: Mapping[str, Any]) -> Layer:
+def _mixture(children: Mapping[str, Layer], routing: _Routing, settings: Mapping[str, Any]) -> Layer:
     keys = tuple(children)
 
     def walk(visit, in_shape, shapes):
@@ -126,7 +127,7 @@ def _mixture(children: Mapping[str, Layer], routing: Routing, settings: Mapping[
                  parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
 
 
-def _routed(call: Calls, state: Any, x: Any, routing: Routing) -> tuple[Any, Any]:
+def _routed(call: Calls, state: Any, x: Any, routing: _Routing) -> tuple[Any, Any]:
     """(Output, new state); `call` applies the router, the experts and the noise layer."""
     logits = call("router", x)
     if "noise" in call.children and call.train:
@@ -140,7 +141,7 @@ def _routed(call: Calls, state: Any, x: Any, routing: Routing) -> tuple[Any, Any
 
 
 def _router(n: int, w_init: Any = None) -> Layer:
-    """Logits in float32, whatever the precision of the model: rounding them makes training unstable (Fedus et al.)."""
+    """Logits, computed in float32 (Fedus et al.): `with_precision` rounds them once, and the softmax is in float32."""
     return dataclasses.replace(Dense(n, bias=False, w_init=w_init), computes_in="float32")
 
 
@@ -177,7 +178,7 @@ class _Plan(NamedTuple):
     slots: Any
     n_slots: int
 
-    def dispatched(self, tokens: Any, routing: Routing) -> Any:
+    def dispatched(self, tokens: Any, routing: _Routing) -> Any:
         """[n, slots, features]: the tokens at their slots, zeros elsewhere."""
         empty = jnp.zeros((routing.n, self.n_slots, tokens.shape[-1]), tokens.dtype)
         each = jnp.broadcast_to(tokens[:, None], (*self.slots.shape, tokens.shape[-1]))
@@ -189,7 +190,7 @@ class _Plan(NamedTuple):
         return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
 
 
-def _plan(logits: Any, routing: Routing, n_slots: int) -> _Plan:
+def _plan(logits: Any, routing: _Routing, n_slots: int) -> _Plan:
     probs = nn.softmax(logits.astype(at_least_float32(logits.dtype)))
     gates, experts = lax.top_k(probs, routing.k)
     if routing.k > 1:

@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
 from xjax.nn import initializers
-from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.checks import as_axes, check_float, check_params, check_shape, type_text
 from xnn.inputs import Input
 from xnn.layer import Layer, arguments
 
@@ -28,8 +28,7 @@ def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, 
     Params: ``{"w": [*input sizes, *features], "b": [*features]}``, without "b" if bias is False.
     Raises: TypeError from `init` for an input without these axes, or with one of open size.
     """
-    sizes = (features,) if isinstance(features, int) else tuple(features)
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    sizes, given = as_axes(features), as_axes(axis)
     w_init, b_init = w_init or initializers.glorot_uniform(), b_init or initializers.zeros
     n_out = math.prod(sizes)
 
@@ -224,7 +223,7 @@ def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> La
 
 def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],
                 settings: Any) -> Layer:
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    given = as_axes(axis)
 
     def sizes_of(shape):
         return tuple(shape[a] for a in sorted(_axes(name, shape, given)))

@@ -1,5 +1,7 @@
 """Gaussian noise in training, added or multiplied. In evaluation these layers are the identity."""
 
+from collections.abc import Callable
+
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
@@ -36,8 +38,7 @@ def GaussianDropout(rate: float) -> Layer:
     return _noisy("GaussianDropout", std, {"rate": rate}, lambda x, noise: x + x * noise)
 
 
-def _noisy(name: str, std: float, settings: dict, combine) -> Layer:
-
+def _noisy(name: str, std: float, settings: dict, combine: Callable) -> Layer:
     def init(rng, in_shape):
         return in_shape, ()
 

@@ -7,7 +7,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
-from xnn.checks import check_float, check_params, check_shape, check_state
+from xnn.checks import as_axes, check_float, check_params, check_shape, check_state
 from xnn.layer import Layer, StateFns, arguments
 
 
@@ -17,7 +17,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
     Args: axis: the axes to normalise over, which have the parameters; scale, bias: False leaves the parameter out.
     Params: ``{"scale": ones, "bias": zeros}`` of the sizes of `axis`. Defaults are PyTorch's.
     """
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = as_axes(axis)
 
     def init(rng, in_shape):
         in_shape = check_shape("LayerNorm", in_shape)
