@@ -59,7 +59,7 @@ def test_bilinear_within_a_composite(key):
     assert model.apply(params, jnp.ones((3, 5)), jnp.ones((3, 6))).shape == (3, 2)
 
 
-def test_scale_and_bias_start_as_told(key):
+def test_initial_scale_and_bias(key):
     params = Scale(init=nn.initializers.constant(1e-6)).init(key, (-1, 3))[1]
     np.testing.assert_allclose(params["scale"], 1e-6)
     np.testing.assert_array_equal(Bias().init(key, (-1, 3))[1]["b"], 0)

@@ -26,10 +26,10 @@ LeakyRelu = elementwise(nn.leaky_relu, "LeakyRelu")
 Elu = elementwise(nn.elu, "Elu")
 Celu = elementwise(nn.celu, "Celu")
 Selu = elementwise(nn.selu, "Selu")
-Gelu = elementwise(nn.gelu, "Gelu")                                       # the tanh formula, JAX's default and GPT-2's
-ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")     # by erf: PyTorch's default, BERT's
-QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")                  # CLIP's
-Silu = elementwise(nn.silu, "Silu")                                       # also called swish
+Gelu = elementwise(nn.gelu, "Gelu")  # tanh form: the default of JAX, and GPT-2's
+ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")  # with erf: PyTorch's default, and BERT's
+QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")  # CLIP's
+Silu = elementwise(nn.silu, "Silu")  # also called swish
 Mish = elementwise(nn.mish, "Mish")
 Softplus = elementwise(nn.softplus, "Softplus")
 Squareplus = elementwise(nn.squareplus, "Squareplus")
@@ -128,9 +128,9 @@ def _divided(name: str, shape: Any, features: int, by: int) -> int:
     return features // by
 
 
-GLU = _gated("GLU", nn.sigmoid)                                                       # Dauphin et al., 2017
-ReGLU = _gated("ReGLU", nn.relu)                                                      # the others: Shazeer, 2020
-GeGLU = _gated("GeGLU", nn.gelu)                                                      # the tanh formula, T5 v1.1's
+GLU = _gated("GLU", nn.sigmoid)  # Dauphin et al., 2017
+ReGLU = _gated("ReGLU", nn.relu)  # this one and the next two: Shazeer, 2020
+GeGLU = _gated("GeGLU", nn.gelu)  # with the tanh form of Gelu, as T5 v1.1
 SwiGLU = _gated("SwiGLU", nn.silu)
 
 

@@ -169,7 +169,7 @@ def _stacked(expert: Layer, n: int) -> Layer:
 class _Plan(NamedTuple):
     """Where the tokens go. `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
 
-    A slot is the number of a place in the expert, or of one behind the last if there is no room.
+    A slot is an index into the tokens of one expert; those of n_slots and above are dropped.
     """
 
     probs: Any
