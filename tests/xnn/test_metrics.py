@@ -127,7 +127,7 @@ def test_an_average_of_bools_and_of_half_precision():
 
 WRONG = {
     "labels": (lambda: metrics.accuracy(A["logits"], A["labels"][:3]), TypeError,
-               ["top_k_accuracy: the labels", "i32[3]"]),
+               ["accuracy: the labels do not fit", "i32[3]"]),
     "k": (lambda: metrics.top_k_accuracy(A["logits"], A["labels"], 6), ValueError, ["top_k_accuracy", "6", "[1, 5]"]),
     "matrix": (lambda: metrics.f1(A["labels"]), TypeError, ["f1: this is no confusion matrix", "confusion_matrix("]),
     "average": (lambda: metrics.recall(CONFUSION, average="mean"), ValueError, ["recall: no such average", '"macro"']),

@@ -115,16 +115,16 @@ def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True,
     if not bias and forget_bias != 1.0:
         raise bad("LSTMCell", "there is no bias to add forget_bias to", {"bias": "False", "forget_bias": forget_bias},
                   fix="leave one of the two out.", exc=ValueError)
-    n_out = projection or features
+    n_out = features if projection is None else projection
 
     def shapes(n_in):
         return {"w_in": (n_in, 4 * features), "w_rec": (n_out, 4 * features), "b": (4 * features,) if bias else None,
-                "w_proj": (features, projection) if projection else None}
+                "w_proj": None if projection is None else (features, projection)}
 
     def advance(params, z, carry):
         h, c = carry
         h, c = _lstm(z + h @ params["w_rec"], c)
-        h = h @ params["w_proj"] if projection else h
+        h = h if projection is None else h @ params["w_proj"]
         return h, (h, c)
 
     settings = arguments(LSTMCell, features=features, projection=projection, bias=bias, forget_bias=forget_bias,

@@ -20,7 +20,7 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
     Args:
       losses: one number for each example or position.
       weights: bools or numbers with the shape of the losses, or of its leading axes; None: all 1. A loss of weight 0 is
-        left out whatever its value. Padding is left out by a mask.
+        left out even if it is NaN.
       reduction: "mean" divides the sum by the sum of the weights, and is 0 if that is 0; "sum"; None.
       dtype: of the result.
     """

@@ -20,37 +20,42 @@ def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | 
       labels: integers [...]; one outside [0, classes) is never right.
       weights, reduction: as in `xnn.losses`.
     """
-    return top_k_accuracy(logits, labels, 1, weights=weights, reduction=reduction)
+    return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
 
 
 def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None,
                    reduction: str | None = "mean") -> Any:
     """Share of labels among the k largest logits; of equal logits the first are the larger ones. See `accuracy`."""
-    logits, _ = wide("top_k_accuracy", logits, 1)
+    right = _among_largest("top_k_accuracy", logits, labels, k)
+    return reduced("top_k_accuracy", right, weights, reduction, np.float32)
+
+
+def _among_largest(caller: str, logits: Any, labels: Any, k: int) -> Any:
+    """1.0 for each label among the k largest logits, else 0.0."""
+    logits, _ = wide(caller, logits, 1)
     if not 1 <= k <= logits.shape[-1]:
-        raise bad("top_k_accuracy", "there are fewer classes than k, or k is not positive",
+        raise bad(caller, "there are fewer classes than k, or k is not positive",
                   {"logits": type_text(logits), "k": k}, f"pass k in [1, {logits.shape[-1]}].", ValueError)
-    labels = integer_labels("top_k_accuracy", logits, labels)[..., None]
+    labels = integer_labels(caller, logits, labels)[..., None]
     classes = jnp.broadcast_to(jnp.arange(logits.shape[-1], dtype=labels.dtype), logits.shape)
     is_class = (labels >= 0) & (labels < logits.shape[-1])
     own = jnp.take_along_axis(logits, jnp.where(is_class, labels, 0), -1)
     before = (logits > own) | ((logits == own) & (classes < labels))
-    right = is_class[..., 0] & (jnp.sum(before, -1) < k)
-    return reduced("top_k_accuracy", right.astype(np.float32), weights, reduction, np.float32)
+    return (is_class[..., 0] & (jnp.sum(before, -1) < k)).astype(np.float32)
 
 
 def perplexity(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
     """``exp`` of the mean cross-entropy of tokens: that of uniform predictions over so many."""
-    return jnp.exp(_entropy(logits, labels, ignored_label, weights))
+    return jnp.exp(_entropy("perplexity", logits, labels, ignored_label, weights))
 
 
 def bits_per_token(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
     """The mean cross-entropy of tokens to the base 2."""
-    return _entropy(logits, labels, ignored_label, weights) / math.log(2)
+    return _entropy("bits_per_token", logits, labels, ignored_label, weights) / math.log(2)
 
 
-def _entropy(logits: Any, labels: Any, ignored_label: int | None, weights: Any) -> Any:
-    logits, _ = wide("perplexity", logits, 1)
+def _entropy(caller: str, logits: Any, labels: Any, ignored_label: int | None, weights: Any) -> Any:
+    logits, _ = wide(caller, logits, 1)                       # the mean of half precision has too few digits
     return cross_entropy(logits, labels, ignored_label=ignored_label, weights=weights)
 
 

@@ -211,6 +211,9 @@ WRONG = {
     "scan_over_time, cache and carry": (lambda key: scan_over_time(GRUCell(4)).apply_with_cache(
         GRUCell(4).init(key, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 4))), TypeError,
         ["the cache is the carry"]),
+    "LSTM, cache of both directions": (lambda key: LSTM(4, bidirectional=True).apply_with_cache(
+        LSTM(4, bidirectional=True).init(key, (2, 4, 3))[1], LSTM(4, bidirectional=True).init_cache(2, 4), SEQUENCE),
+        TypeError, ["scan_over_time: it has no cache", "reverse=True"]),
     "bidirectional, carry": (_made(bidirectional(GRUCell(4), GRUCell(4)))(carry=jnp.ones((3, 4))), TypeError,
                              ["bidirectional: the carry needs one entry for each of its 2 scans", "f32[3,4]"]),
     "LSTM, carry": (_made(LSTM(4, layers=2))(carry=(None,)), TypeError, ["LSTM: the carry needs one entry", "2 scans"]),
