@@ -56,7 +56,7 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
     """
     cell = check_cell("scan_over_time", cell)
     inputs = (_LENGTHS, _MASK, _CARRY, *(one for one in cell.inputs if one.name != "carry"))
-    settings = arguments(scan_over_time, cell=cell, reverse=reverse, unroll=unroll, return_carry=return_carry)
+    settings = arguments(scan_over_time, reverse=reverse, unroll=unroll, return_carry=return_carry)
 
     def walk(visit, in_shape, shapes):
         batch, time, *rest = check_shape("scan_over_time", in_shape, min_rank=3)
@@ -89,14 +89,14 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
     if isinstance(cell.apply, Recurrence):
         # The cell is no child here: `with_precision` then converts its weights once, and not in each step.
         has_cache = cell.apply.spatial == 0 and not reverse
-        return Layer(init, apply, "scan_over_time", inputs, settings,
+        return Layer(init, apply, "scan_over_time", inputs, {"cell": cell, **settings},
                      cache=_carry_as_cache(cell.apply, run, inputs, return_carry) if has_cache else None)
 
     def rebuild(some):
         return scan_over_time(some[None], reverse=reverse, unroll=unroll, return_carry=return_carry)
 
-    return Layer(init, apply, "scan_over_time", inputs, {**settings, "cell": cell.name},
-                 parts=Parts({None: cell}, walk, rebuild), sized_by=cell.sized_by)
+    return Layer(init, apply, "scan_over_time", inputs, settings, parts=Parts({None: cell}, walk, rebuild),
+                 sized_by=cell.sized_by)
 
 
 def check_cell(caller: str, cell: Any) -> Layer:
@@ -193,6 +193,9 @@ def _checked_input(name: str, value: Any, x: Any, shape: tuple[int, ...], kind: 
 
 def _chosen(choice: Any, one: Any, other: Any) -> Any:
     """Leaves of one tree in the rows where `choice`, bool[batch], is true, of the other one elsewhere."""
+
     def choose(a, b):
-        return jnp.where(jnp.broadcast_to(jnp.reshape(choice, (-1,) + (1,) * (a.ndim - 1)), a.shape), a, b)
+        rows = jnp.reshape(choice, choice.shape + (1,) * (a.ndim - 1))
+        return jnp.where(jnp.broadcast_to(rows, a.shape), a, b)
+
     return tree_util.tree_map(choose, one, other)
