@@ -15,6 +15,8 @@ from xnn.generation import filter_logits, generate, sample
 from xnn.graph import GCN, GraphConvolution, normalized_adjacency
 from xnn.layer import CacheFns, Layer, StateFns
 from xnn.layers import *
+from xnn.layers.experts import auxiliary_loss
+from xnn.layers.scan import init_carry
 from xnn.precision import Policy, with_precision
 from xnn.remat import with_remat
 from xnn.rng import RowKey
@@ -42,11 +44,13 @@ __all__ = [
     "Policy",
     "RowKey",
     "StateFns",
+    "auxiliary_loss",
     "composite",
     "describe",
     "filter_logits",
     "generate",
     "graph",
+    "init_carry",
     "lambda_",
     "layers",
     "losses",

@@ -63,7 +63,7 @@ from xnn.layers.pool import (
 from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scale import LayerScale
-from xnn.layers.scan import init_carry, scan_over_time
+from xnn.layers.scan import scan_over_time
 from xnn.layers.shapes import Flatten, Identity, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
 
@@ -157,6 +157,5 @@ __all__ = [
     "Upsample",
     "bidirectional",
     "elementwise",
-    "init_carry",
     "scan_over_time",
 ]
