@@ -1,6 +1,6 @@
 """Recurrent layers over [batch, time, features]: both directions, and the stacks `RNN`, `LSTM` and `GRU`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
@@ -25,8 +25,7 @@ def bidirectional(forward: Layer, backward: Layer, *, unroll: int = 1, return_ca
     how = {"unroll": unroll, "return_carry": True}
     scans = {"forward": scan_over_time(check_cell("bidirectional", forward), **how),
              "backward": scan_over_time(check_cell("bidirectional", backward), reverse=True, **how)}
-    settings = arguments(bidirectional, forward=forward, backward=backward, unroll=unroll, return_carry=return_carry)
-    return _two_ways(scans, return_carry, {key: value for key, value in settings.items() if key not in scans})
+    return _two_ways(scans, return_carry, arguments(bidirectional, unroll=unroll, return_carry=return_carry))
 
 
 def _two_ways(scans: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
@@ -58,19 +57,13 @@ def _one_for_each(caller: str, carry: Any, n: int) -> Any:
 def RNN(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
         return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `RNNCell` over a sequence, as in PyTorch's RNN; see `LSTM`."""
-    settings = arguments(RNN, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
-                         unroll=unroll, return_carry=return_carry)
-    return _stack("RNN", RNNCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
-                  return_carry)
+    return _stack(RNN, RNNCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
 def GRU(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
         return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `GRUCell` over a sequence, as in PyTorch's GRU; see `LSTM`."""
-    settings = arguments(GRU, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
-                         unroll=unroll, return_carry=return_carry)
-    return _stack("GRU", GRUCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
-                  return_carry)
+    return _stack(GRU, GRUCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
 def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
@@ -92,21 +85,23 @@ def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout
     Cache: the carries, unless bidirectional.
     Raises: ValueError for dropout with one layer, as there is nothing between.
     """
-    settings = arguments(LSTM, features=features, layers=layers, bidirectional=bidirectional, dropout=dropout,
-                         unroll=unroll, return_carry=return_carry)
-    return _stack("LSTM", LSTMCell(features, **cell), {**settings, **cell}, layers, bidirectional, dropout, unroll,
-                  return_carry)
+    return _stack(LSTM, LSTMCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
-def _stack(name: str, cell: Layer, settings: Mapping[str, Any], layers: int, both_ways: bool, dropout: float,
-           unroll: int, return_carry: bool) -> Layer:
+def _stack(constructor: Callable, make_cell: Callable, features: int, options: Mapping[str, Any], layers: int,
+           both_ways: bool, dropout: float, unroll: int, return_carry: bool) -> Layer:
+    name, cell = constructor.__name__, make_cell(features, **options)
     if layers < 1 or (dropout and layers == 1):
         raise bad(name, "dropout is applied between layers" if layers == 1 else "layers must be at least 1",
                   {"layers": layers, "dropout": dropout}, "pass layers=2, or serial(..., Dropout(rate)).", ValueError)
     how = {"unroll": unroll, "return_carry": True}
     one = bidirectional(cell, cell, **how) if both_ways else scan_over_time(cell, **how)
     children = {f"layer_{i}": one for i in range(layers)}
-    return _chain(name, children | ({"dropout": Dropout(dropout)} if dropout else {}), return_carry, settings)
+    if dropout:
+        children["dropout"] = Dropout(dropout)
+    settings = arguments(constructor, features=features, layers=layers, bidirectional=both_ways, dropout=dropout,
+                         unroll=unroll, return_carry=return_carry)
+    return _chain(name, children, return_carry, {**settings, **options})
 
 
 def _chain(name: str, children: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
