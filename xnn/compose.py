@@ -122,7 +122,7 @@ class _Bound:
             raise bad(self._name, f"there is no layer {key!r}", {"layers": ", ".join(self._call.children)},
                       fix=hint or "call one of them, or pass it to composite by this name.", exc=AttributeError)
 
-        def apply_layer(x: Any, *extra: Any, **inputs: Any) -> Any:
+        def apply_layer(x: Any, /, *extra: Any, **inputs: Any) -> Any:
             if extra:
                 raise bad(f"{self._name}[{key!r}]", "further inputs are passed by name",
                           {"by position": len(extra), "inputs": ", ".join(self._call.children[key].extra_inputs)},
@@ -144,7 +144,7 @@ class _ShapeCalls:
     def __init__(self, name: str, children: Mapping[str, Layer]):
         self.name, self.children, self.in_shapes = name, children, {}
 
-    def __call__(self, key: str, x: Any, **inputs: Any) -> Any:
+    def __call__(self, key: str, x: Any, /, **inputs: Any) -> Any:
         child, shape = self.children[key], tree_util.tree_map(jnp.shape, x)
         sizes = {name: tree_util.tree_map(jnp.shape, inputs[name]) for name in child.sized_by
                  if inputs.get(name) is not None}

@@ -49,7 +49,7 @@ def combine(
     def init(rng, in_shape, **shapes):
         entries = {}
 
-        def visit(key, shape, **sizes):
+        def visit(key, shape, /, **sizes):
             key_rng = rng if key is None else fold_in(rng, keys.index(key))
             shape, entries[key] = init_child(place(name, key), children[key], key_rng, shape, {**shapes, **sizes})
             return shape
@@ -68,7 +68,7 @@ def combine(
     def init_state(in_shape, rng=None, **shapes):
         states = {}
 
-        def visit(key, shape, **sizes):
+        def visit(key, shape, /, **sizes):
             child, known = children[key], taken_by(children[key], {**shapes, **sizes})
             states[key] = child.init_state(shape, rng if key is None else fold_in(rng, keys.index(key)), **known)
             return init_types(child, shape, **known)[0]
@@ -140,7 +140,7 @@ class Calls:
         self.memory, self.rng, self.train = memory, rng, train
         self.counts = dict.fromkeys(children, 0)
 
-    def __call__(self, key: Any, x: Any, **named: Any) -> Any:
+    def __call__(self, key: Any, x: Any, /, **named: Any) -> Any:
         child = self.children[key]
         how = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
         path = place(self.name, key)

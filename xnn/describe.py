@@ -79,7 +79,7 @@ def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, sh
     rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, _count(params), _count(state), None))
     children: list[Row] = []
     if layer.parts and not slot:
-        def visit(key, shape, **sizes):
+        def visit(key, shape, /, **sizes):
             place, child = "" if key is None else f"[{key!r}]", layer.parts.children[key]
             children.append(_add(rows, place, depth + 1, child, shape, {**shapes, **sizes}))
             return children[-1].out_shape
