@@ -5,9 +5,20 @@ A new layer gets a row in the file of its family, and its wrong calls there. A r
 through the other checks in the slow set.
 """
 
-from tests.xnn.rows import activations, conv, elementwise, experts, linear, norm, pool, recurrent, regularisation
+from tests.xnn.rows import (
+    activations,
+    attention,
+    conv,
+    elementwise,
+    experts,
+    linear,
+    norm,
+    pool,
+    recurrent,
+    regularisation,
+)
 from tests.xnn.rows.row import Row
 
-FAMILIES = (activations, conv, elementwise, experts, linear, norm, pool, recurrent, regularisation)
+FAMILIES = (activations, attention, conv, elementwise, experts, linear, norm, pool, recurrent, regularisation)
 ROWS: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 WRONG = {name: row for family in FAMILIES for name, row in family.WRONG.items()}

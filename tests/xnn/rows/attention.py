@@ -1,0 +1,284 @@
+"""Rows of attention layers, positions and blocks of transformers."""
+
+import math
+
+import numpy as np
+
+import xnn
+from tests.xnn.rows.norm import standard
+from tests.xnn.rows.row import Row
+from xjax import nn
+from xnn import (
+    ALiBi,
+    ContextAttention,
+    CrossAttention,
+    DecoderBlock,
+    DotProductAttention,
+    EncoderBlock,
+    FeedForward,
+    LearnedPositions,
+    Llama3Scaling,
+    MultiHeadAttention,
+    RelativeBias,
+    Rotary,
+    SinusoidalPositions,
+)
+
+X = np.ones((2, 4, 6), np.float32)
+KEPT = np.array([[True, True, True, False], [False, True, True, True]])       # padding on the right, on the left
+
+
+# -- transcriptions ------------------------------------------------------------------------------------------------
+
+
+def attention(query, key, value, heads, kv_heads, mask=None, bias=None, causal=False, window=None, rotary=None,
+              alibi=False, at=None, scale=None):
+    """One query of one head at a time. `at`: positions [batch, time]."""
+    batch, queries, keys = len(query), query.shape[1], key.shape[1]
+    size = query.shape[-1] // heads
+    at = np.broadcast_to(np.arange(queries), (batch, queries)) if at is None else at
+    y = np.zeros_like(query)
+    for b, h in np.ndindex(batch, heads):
+        group, columns = h // (heads // kv_heads), slice(h * size, (h + 1) * size)
+        shared = slice(group * size, (group + 1) * size)
+        for t in range(queries):
+            seen = [s for s in range(keys) if sees(b, h, t, s, mask, causal, window, at)]
+            if not seen:
+                continue
+            products = []
+            for s in seen:
+                q, k = query[b, t, columns], key[b, s, shared]
+                if rotary:
+                    q, k = rotary(q, at[b, t]), rotary(k, at[b, s])
+                product = q @ k * (size**-0.5 if scale is None else scale)
+                product += 0 if bias is None else bias[b, h, t, s]
+                products.append(product - (2.0 ** (-8 * (h + 1) / heads) * abs(at[b, t] - at[b, s]) if alibi else 0))
+            weights = np.exp(np.array(products) - max(products))
+            y[b, t, columns] = weights / weights.sum() @ value[b, seen, shared]
+    return y
+
+
+def sees(b, h, t, s, mask, causal, window, at):
+    allowed = True if mask is None else mask[b, s] if mask.ndim == 2 else mask[b, min(h, mask.shape[1] - 1), t, s]
+    return allowed and (not causal or s <= t) and (window is None or abs(at[b, t] - at[b, s]) < window)
+
+
+def rotate(pairs, frequencies):
+    """The rotation of one head's features at a position, as complex numbers: `pairs` are (first, second) features."""
+    def rotated(v, position):
+        v = v.copy()
+        for (i, j), frequency in zip(pairs, frequencies, strict=True):
+            turned = complex(v[i], v[j]) * np.exp(1j * position * frequency)
+            v[i], v[j] = turned.real, turned.imag
+        return v
+    return rotated
+
+
+def dense(p, x):
+    return x @ p["w"] + p.get("b", 0)
+
+
+def multi_head(heads, kv_heads=None, **options):
+    def value(p, x, positions=None, **inputs):
+        mask = inputs.get("mask")
+        at = np.maximum(np.cumsum(mask, 1) - 1, 0) if mask is not None and mask.ndim == 2 else positions
+        heads_out = attention(dense(p["query"], x), dense(p["key"], x), dense(p["value"], x), heads, kv_heads or heads,
+                              at=at, **inputs, **options)
+        return dense(p["out"], heads_out)
+    return value
+
+
+def cross(p, x, context, context_mask=None):
+    heads_out = attention(dense(p["query"], x), dense(p["key"], context), dense(p["value"], context), 2, 2,
+                          mask=context_mask)
+    return dense(p["out"], heads_out)
+
+
+def norm(p, x):
+    return standard(x, -1) * p["scale"] + p["bias"]
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def feed_forward(p, x):
+    return dense(p["down"], gelu(dense(p["up"], x)))
+
+
+def encoder(attend):
+    def value(p, x, **inputs):
+        x = x + attend(p["attention"], norm(p["attention_norm"], x), **inputs)
+        return x + feed_forward(p["feed_forward"], norm(p["feed_forward_norm"], x))
+    return value
+
+
+def encoder_of_2017(p, x, mask):
+    x = norm(p["attention_norm"], x + multi_head(2)(p["attention"], x, mask=mask))
+    return norm(p["feed_forward_norm"], x + feed_forward(p["feed_forward"], x))
+
+
+def decoder(p, x, context):
+    x = x + multi_head(2, causal=True)(p["attention"], norm(p["attention_norm"], x))
+    x = x + cross(p["cross_attention"], norm(p["cross_attention_norm"], x), context)
+    return x + feed_forward(p["feed_forward"], norm(p["feed_forward_norm"], x))
+
+
+def sines(p, x):
+    t, i = np.arange(x.shape[1])[:, None], np.arange(x.shape[2]) // 2 * 2
+    angles = t / 10_000 ** (i / x.shape[2])
+    return x + np.where(np.arange(x.shape[2]) % 2, np.cos(angles), np.sin(angles))
+
+
+def t5_bucket(distance, buckets=8, max_distance=20):
+    n = buckets // 2
+    first, distance = n * (distance > 0), abs(distance)
+    if distance < n // 2:
+        return first + distance
+    growth = math.log(distance / (n // 2)) / math.log(max_distance / (n // 2))
+    return first + min(n - 1, n // 2 + int(growth * (n // 2)))
+
+
+def t5_bias(p, x):
+    time = range(x.shape[1])
+    table = np.array([[p["table"][t5_bucket(s - t)] for s in time] for t in time])
+    return np.broadcast_to(np.moveaxis(table, -1, 0), (len(x), 3, *table.shape[:2]))
+
+
+def swiglu(p, x):
+    gate = dense(p["gate"], x)
+    return dense(p["down"], gate / (1 + np.exp(-gate)) * dense(p["up"], x))
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def kept(npr):
+    return KEPT
+
+
+def pairs(npr):
+    """Pairs that see each other; query 2 of the first example sees nothing."""
+    seen = np.random.default_rng(1).random((2, 2, 4, 4)) < 0.6
+    seen[0, :, 2] = False
+    return seen
+
+
+def restarted(npr):
+    return np.array([[0, 1, 0, 1], [0, 0, 1, 2]], np.int32)
+
+
+def normal(*shape):
+    return lambda npr: npr.normal(size=shape)
+
+
+CONTEXT = normal(2, 5, 3)
+ATTEND = MultiHeadAttention(6, 2)
+MLP = FeedForward(6, 8)
+# Sums of some 6 products follow each other in a block, in half precision too.
+ROWS = {
+    "MultiHeadAttention": Row(ATTEND, (2, 4, 6), multi_head(2), grows=2),
+    "MultiHeadAttention, grouped": Row(
+        MultiHeadAttention(5, 4, head_size=2, kv_heads=2, causal=True, window=2, scale=0.3, bias=False), (2, 4, 6),
+        multi_head(4, 2, causal=True, window=2, scale=0.3), grows=2),
+    "MultiHeadAttention, bias": Row(MultiHeadAttention(6, 2, kv_heads=1), (2, 4, 6), multi_head(2, 1),
+                                    {"mask": pairs, "bias": normal(2, 2, 4, 4)}, grows=2),
+    "MultiHeadAttention, rotary": Row(
+        MultiHeadAttention(8, 2, positions=Rotary()), (2, 4, 8),
+        multi_head(2, rotary=rotate([(0, 2), (1, 3)], [1, 0.01])), {"mask": kept}, grows=2),
+    "MultiHeadAttention, rotary interleaved": Row(
+        MultiHeadAttention(12, 2, positions=Rotary(100.0, 0.7, True)), (2, 4, 6),
+        multi_head(2, rotary=rotate([(0, 1), (2, 3)], [1, 0.1])), {"positions": restarted}, grows=2),
+    "MultiHeadAttention, ALiBi": Row(MultiHeadAttention(6, 2, positions=ALiBi(), window=3), (2, 4, 6), multi_head(
+        2, window=3, alibi=True), {"mask": kept}, grows=2),
+    "MultiHeadAttention, dropout": Row(MultiHeadAttention(6, 2, dropout=0.5), (2, 4, 6), multi_head(2), random=True,
+                                       grows=2),
+    "DotProductAttention": Row(
+        DotProductAttention(2, 3), (2, 4, 6), lambda p, x, key, value: attention(x, key, value, 2, 2),
+        {"key": normal(2, 4, 6), "value": normal(2, 4, 6)}),
+    "ContextAttention": Row(
+        ContextAttention(2, 3), (2, 4, 6), lambda p, x, key, value: attention(x, key, value, 2, 2),
+        {"key": normal(2, 5, 6), "value": normal(2, 5, 6)}),
+    "CrossAttention": Row(CrossAttention(6, 2), (2, 4, 6), cross, {"context": CONTEXT}, grows=2),
+    "CrossAttention, mask": Row(CrossAttention(4, 2), (2, 3, 6), cross, {
+        "context": CONTEXT, "context_mask": lambda npr: np.array([[True] * 3 + [False] * 2, [False] * 5])}, grows=2),
+    "LearnedPositions": Row(LearnedPositions(5), (2, 4, 3), lambda p, x: x + p["table"][:4]),
+    "LearnedPositions, mask": Row(LearnedPositions(3), (2, 3, 3), lambda p, x, mask: x + p["table"][[
+        [0, 1, 1], [0, 0, 1]]], {"mask": lambda npr: np.array([[True, True, False], [False, True, True]])}),
+    "SinusoidalPositions": Row(SinusoidalPositions(), (2, 4, 6), sines),
+    "RelativeBias": Row(RelativeBias(3, buckets=8, max_distance=20), (2, 17, 2), t5_bias),
+    "FeedForward": Row(MLP, (2, 4, 5), feed_forward, grows=2),
+    "FeedForward, gated": Row(FeedForward(
+        6, 8, activation=nn.silu, gated=True, bias=False, dropout=0.5), (4, 5), swiglu, random=True, grows=4),
+    "EncoderBlock": Row(EncoderBlock(ATTEND, MLP), (2, 4, 6), encoder(multi_head(2)), grows=4),
+    "EncoderBlock, norm last": Row(EncoderBlock(ATTEND, MLP, norm_first=False), (2, 4, 6), encoder_of_2017,
+                                   {"mask": kept}, grows=4),
+    "EncoderBlock, dropout": Row(EncoderBlock(ATTEND, MLP, dropout=0.2), (2, 4, 6), encoder(multi_head(2)), random=True,
+                                 grows=4),
+    "DecoderBlock": Row(DecoderBlock(MultiHeadAttention(6, 2, causal=True), CrossAttention(6, 2), MLP), (2, 4, 6),
+                        decoder, {"context": CONTEXT}, grows=4),
+}
+
+
+def applied(layer, *inputs, **named):
+    """The call of a layer with parameters for X."""
+    return lambda key: layer.apply(layer.init(key, X.shape)[1], *inputs, **named)
+
+
+def with_cache(layer, length, x, *inputs):
+    return lambda key: layer.apply_with_cache(layer.init(key, X.shape)[1], layer.init_cache(2, length), x, *inputs)
+
+
+CAUSAL = MultiHeadAttention(6, 2, causal=True)
+WRONG = {
+    "MultiHeadAttention, heads": (lambda key: MultiHeadAttention(6, 4), ValueError,
+                                  ["MultiHeadAttention: the features do not divide into heads", "heads     4"]),
+    "MultiHeadAttention, groups": (lambda key: MultiHeadAttention(8, 4, kv_heads=3), ValueError,
+                                   ["the heads do not divide into groups", "kv_heads  3", "a divisor of 4"]),
+    "MultiHeadAttention, window": (lambda key: MultiHeadAttention(6, 2, window=0), ValueError,
+                                   ["a window has at least the position itself", "window  0"]),
+    "MultiHeadAttention, positions": (lambda key: MultiHeadAttention(6, 2, positions=LearnedPositions(3)), TypeError,
+                                      ["Rotary(...) or ALiBi()", "LearnedPositions"]),
+    "MultiHeadAttention, rotary": (lambda key: MultiHeadAttention(6, 2, positions=Rotary()), ValueError,
+                                   ["Rotary: features are rotated in pairs", "head_size  3"]),
+    "MultiHeadAttention, rank": (applied(ATTEND, X[0]), TypeError, [
+        "MultiHeadAttention", "at least 3 axes", "f32[4,6]"]),
+    "MultiHeadAttention, features": (applied(ATTEND, X[..., :5]), TypeError, ["Dense", "f32[2,4,5]", "[5,6]"]),
+    "MultiHeadAttention, mask of floats": (applied(ATTEND, X, KEPT.astype("float32")), TypeError, [
+        "DotProductAttention: the mask has another type", "f32[2,4]", "bool[2,4], True for keys", "bool[2,2,4,4]"]),
+    "MultiHeadAttention, mask of three axes": (applied(ATTEND, X, KEPT[:, None]), TypeError,
+                                               ["the mask has another type", "bool[2,1,4]", "mask[:, None]"]),
+    "MultiHeadAttention, mask of others": (applied(ATTEND, X, KEPT[:, :3]), TypeError, ["bool[2,3]", "bool[2,4]"]),
+    "MultiHeadAttention, bias": (applied(ATTEND, X, bias=X), TypeError, ["the bias does not broadcast", "[2,2,4,4]"]),
+    "MultiHeadAttention, positions of floats": (applied(ATTEND, X, positions=X[..., 0]), TypeError,
+                                                ["positions are integers", "f32[2,4]", "i32[2,4]"]),
+    "MultiHeadAttention, no rng": (lambda key: MultiHeadAttention(6, 2, dropout=0.1).apply(
+        ATTEND.init(key, X.shape)[1], X, train=True), TypeError, ["Dropout: training needs random bits"]),
+    "MultiHeadAttention, rate": (lambda key: MultiHeadAttention(6, 2, dropout=1.0), ValueError, ["Dropout: rate"]),
+    "MultiHeadAttention, no cache": (with_cache(ATTEND, 4, X), TypeError, ["it has no cache"]),
+    "MultiHeadAttention, full cache": (with_cache(CAUSAL, 3, X), ValueError,
+                                       ["the cache has 3 positions, the input 4", "init_cache(batch, 4)"]),
+    "MultiHeadAttention, pairs in a cache": (with_cache(CAUSAL, 4, X, KEPT[:, None, :, None]), TypeError,
+                                             ["which of the new positions count", "bool[2,1,4,1]", "bools [2, 4]"]),
+    "DotProductAttention, features": (lambda key: DotProductAttention(2, 3).apply((), X, X[..., :4], X), TypeError,
+                                      ["`key` does not have 2 heads of 3 features", "f32[2,4,4]", "[batch, time, 6]"]),
+    "CrossAttention, no context": (lambda key: CrossAttention(6, 2).init(key, X.shape), TypeError,
+                                   ["init needs the shape of `context`"]),
+    "CrossAttention, context": (lambda key: CrossAttention(6, 2).apply(
+        CrossAttention(6, 2).init(key, X.shape, X.shape)[1], X, None), TypeError, ["`key` is None", "context"]),
+    "CrossAttention, empty cache": (lambda key: CrossAttention(6, 2).apply_with_cache(CrossAttention(6, 2).init(
+        key, X.shape, X.shape)[1], {"query": (), "key": (), "value": (), "out": (), "attend": {}}, X, None),
+        TypeError, ["there is no context, neither in the call nor in the cache"]),
+    "LearnedPositions, length": (lambda key: LearnedPositions(3).apply({"table": X[0, :3]}, X), ValueError,
+                                 ["more than 3 positions", "LearnedPositions(4)"]),
+    "SinusoidalPositions, odd": (lambda key: SinusoidalPositions().init(key, (2, 4, 5)), ValueError,
+                                 ["an even number of features", "(2, 4, 5)"]),
+    "RelativeBias, table": (lambda key: RelativeBias(3).apply({"table": X[0]}, X), TypeError,
+                            ["RelativeBias: params['table'] has another shape", "[32,3]"]),
+    "EncoderBlock, inputs": (lambda key: EncoderBlock(xnn.Dense(6), MLP), ValueError,
+                             ["`attention` has no input `mask`", "Dense(n_out=6)"]),
+    "DecoderBlock, not causal": (lambda key: DecoderBlock(ATTEND, CrossAttention(6, 2), MLP), ValueError,
+                                 ["the attention of a decoder is causal", "causal=True"]),
+    "Rotary, fraction": (lambda key: Rotary(fraction=1.5, scaling=Llama3Scaling()).frequencies(8), ValueError,
+                         ["Rotary", "fraction", "1.5"]),
+}

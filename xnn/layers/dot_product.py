@@ -1,0 +1,217 @@
+"""Attention without parameters: means of values weighted by products of queries and keys, and the caches of keys.
+
+`DotProductAttention` is for sequences that attend to themselves, `ContextAttention` for those that attend to another.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import nn
+from xjax.errors import bad
+from xnn.checks import check_float, type_text
+from xnn.layer import CacheFns, Layer, arguments
+from xnn.layers.dropout import Dropout
+from xnn.layers.positions import (
+    check_mask,
+    check_sequence,
+    fill_slots,
+    init_slots,
+    positions_of,
+    wide_dtype,
+    write,
+)
+from xnn.layers.relative import ALiBi, Rotary
+
+
+def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = None, causal: bool = False,
+                        window: int | None = None, positions: Rotary | ALiBi | None = None, dropout: float = 0.0,
+                        scale: float | None = None) -> Layer:
+    """``softmax(q k^T scale) v`` for each head: the part of `MultiHeadAttention` without projections.
+
+    Shape: [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the query.
+    Softmax is computed in float32 for inputs of half precision.
+
+    Args, inputs: as of `MultiHeadAttention`.  Params: ``()``.
+    Cache, if causal: keys (rotated) and values [batch, length, kv_heads, head_size]; the position of each slot [batch,
+      length], -1 where it is empty or left out by a mask; the number of filled slots. With a cache, `mask` [batch,
+      time] is that of the new positions, and `bias` has one key for each slot. A window limits what is seen, not what
+      is kept. More than `length` positions in one call are an error; in several calls, those beyond are NaN.
+    """
+    sizes = _Heads("DotProductAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
+    settings = arguments(DotProductAttention, heads=heads, head_size=head_size, kv_heads=kv_heads, causal=causal,
+                         window=window, positions=positions, dropout=dropout, scale=scale)
+    encoding = _checked_encoding(positions, head_size, window)
+
+    def apply(params, x, key, value, mask=None, bias=None, positions=None, *, rng=None, train=False):
+        query, key, value = sizes.split(x, key, value)
+        seen = sizes.unmasked(mask, query, key)
+        at, slots = positions_of(sizes.name, x, mask, positions), jnp.arange(x.shape[1])
+        query, key = _rotated(encoding, query, key, at)
+        seen += [*_in_order(causal, slots, slots), *_near(window, at, at)]
+        return sizes.means(query, key, value, seen, _with_alibi(encoding, heads, bias, at, at), rng, train)
+
+    def init_cache(batch, length):
+        return {**sizes.init_cache(batch, length), **init_slots(batch, length)}
+
+    def apply_with_cache(params, cache, x, key, value, mask=None, bias=None, positions=None):
+        query, key, value = sizes.split(x, key, value)
+        at, slots = fill_slots(sizes.name, cache, x, mask, positions)
+        query, key = _rotated(encoding, query, key, at)
+        start, key_at = cache["filled"], slots["positions"]
+        keys, values = write(cache["key"], key, start), write(cache["value"], value, start)
+        seen = [*_in_order(True, start + jnp.arange(x.shape[1]), jnp.arange(keys.shape[1])),
+                *_near(window, at, key_at), key_at[:, None, None] >= 0]
+        y = sizes.means(query, keys, values, seen, _with_alibi(encoding, heads, bias, at, key_at))
+        return jnp.where(slots["filled"] <= keys.shape[1], y, np.nan), {"key": keys, "value": values, **slots}
+
+    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "DotProductAttention", settings=settings,
+                 cache=CacheFns(init_cache, apply_with_cache) if causal else None)
+
+
+def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None, dropout: float = 0.0,
+                     scale: float | None = None) -> Layer:
+    """`DotProductAttention` to keys and values of another sequence: the part of `CrossAttention` without projections.
+
+    Shape: [batch, time, heads * head_size], key and value [batch, keys, kv_heads * head_size] -> that of the query.
+    Inputs: key, value: None in a call with a cache takes those of the call before; mask: bool [batch, keys], or four
+      axes as of `MultiHeadAttention`.
+    Params: ``()``.  Cache: empty at first, then keys, values and mask of the last call that had them.
+    """
+    sizes = _Heads("ContextAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
+    settings = arguments(ContextAttention, heads=heads, head_size=head_size, kv_heads=kv_heads, dropout=dropout,
+                         scale=scale)
+
+    def apply(params, x, key, value, mask=None, *, rng=None, train=False):
+        query, key, value = sizes.split(x, key, value)
+        return sizes.means(query, key, value, sizes.unmasked(mask, query, key), None, rng, train)
+
+    def apply_with_cache(params, cache, x, key, value, mask=None):
+        if key is not None:
+            _, key, value = sizes.split(x, key, value)
+            cache = {"key": key, "value": value, **({} if mask is None else {"mask": jnp.asarray(mask)})}
+        elif mask is not None:
+            raise bad(sizes.name, "a mask without a context: that of the first call is in the cache",
+                      {"mask": type_text(mask)}, "leave the mask out, or pass the context too.")
+        elif not cache:
+            raise bad(sizes.name, "there is no context, neither in the call nor in the cache",
+                      fix="pass the context in the first call with a cache; context=None is for the next ones.")
+        query = sizes.split_one("the query", x, heads)
+        seen = sizes.unmasked(cache.get("mask"), query, cache["key"])
+        return sizes.means(query, cache["key"], cache["value"], seen, None), cache
+
+    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "ContextAttention", settings=settings,
+                 cache=CacheFns(lambda batch, length: {}, apply_with_cache))
+
+
+class _Heads(NamedTuple):
+    """The sizes of an attention layer, and what does not depend on positions."""
+
+    name: str
+    heads: int
+    kv_heads: int
+    head_size: int
+    scale: float | None
+    dropout: Layer
+
+    def split(self, x: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+        """Query, key and value as [batch, time, heads, head_size]."""
+        return (self.split_one("the query", x, self.heads), self.split_one("`key`", key, self.kv_heads),
+                self.split_one("`value`", value, self.kv_heads))
+
+    def split_one(self, what: str, x: Any, heads: int) -> Any:
+        if x is None:
+            raise bad(self.name, f"{what} is None", fix="pass the context; None is for calls with a cache that has it.")
+        x = check_sequence(self.name, x)
+        if x.shape[-1] != heads * self.head_size:
+            raise bad(self.name, f"{what} does not have {heads} heads of {self.head_size} features",
+                      {"given": type_text(x)}, f"pass [batch, time, {heads * self.head_size}].")
+        return jnp.reshape(x, (*x.shape[:2], heads, self.head_size))
+
+    def init_cache(self, batch: int, length: int) -> dict[str, Any]:
+        shape = (batch, length, self.kv_heads, self.head_size)
+        return {"key": jnp.zeros(shape), "value": jnp.zeros(shape)}
+
+    def unmasked(self, mask: Any, query: Any, key: Any) -> list[Any]:
+        """The condition of a mask, with axes of batch, heads, queries and keys; none without a mask."""
+        if mask is None:
+            return []
+        mask = check_mask(self.name, mask, (query.shape[0], self.heads, query.shape[1], key.shape[1]))
+        return [mask if mask.ndim == 4 else mask[:, None, None]]
+
+    def means(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any, rng: Any = None,
+              train: bool = False) -> Any:
+        """The weighted means of values, [batch, queries, heads * head_size].
+
+        `nn.dot_product_attention` has no dropout, and gives the mean of all values to a query that sees no key.
+        Args: seen: bools that broadcast to [batch, heads, queries, keys], which must all hold; bias: floats likewise.
+        """
+        (batch, time), wide = query.shape[:2], wide_dtype(query)
+        query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
+        products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
+        products = products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale)
+        if bias is not None:
+            products = products + self._by_group("bias", check_float(self.name, bias), products).astype(wide)
+        weights = self._weights(products, seen).astype(value.dtype)
+        weights = self.dropout.apply((), weights, rng=rng, train=train)
+        means = jnp.einsum("bkgts,bskd->btkgd", weights, value)
+        return jnp.reshape(means, (batch, time, self.heads * self.head_size))
+
+    def _weights(self, products: Any, seen: list[Any]) -> Any:
+        if not seen:
+            return nn.softmax(products, axis=-1)
+        sees = seen[0]
+        for condition in seen[1:]:
+            sees = sees & condition
+        sees = self._by_group("mask", sees, products)
+        # A query that sees no key has equal weights at first, and then zeros; with -inf it would have NaN.
+        weights = nn.softmax(jnp.where(sees, products, jnp.finfo(products.dtype).min), axis=-1)
+        return jnp.where(sees, weights, 0)
+
+    def _by_group(self, what: str, x: Any, products: Any) -> Any:
+        """x, which broadcasts to [batch, heads, queries, keys], in the shape of the products [batch, kv_heads, ...]."""
+        batch, groups, of_group, queries, keys = products.shape
+        shape = (batch, self.heads, queries, keys)
+        if x.ndim != 4 or any(n not in (1, m) for n, m in zip(x.shape, shape, strict=True)):
+            raise bad(self.name, f"the {what} does not broadcast to the products of queries and keys",
+                      {what: type_text(x), "expected": f"[{','.join(map(str, shape))}], or 1"},
+                      "pass [batch, heads, queries, keys].")
+        split = (groups, of_group) if x.shape[1] > 1 else (1, 1)
+        return jnp.broadcast_to(jnp.reshape(x, (x.shape[0], *split, *x.shape[2:])), products.shape)
+
+
+# -- positions -----------------------------------------------------------------------------------------------------
+
+
+def _in_order(causal: bool, query_slots: Any, key_slots: Any) -> list[Any]:
+    return [(key_slots[None] <= query_slots[:, None])[None, None]] if causal else []
+
+
+def _near(window: int | None, at: Any, key_at: Any) -> list[Any]:
+    return [] if window is None else [(jnp.abs(at[:, :, None] - key_at[:, None]) < window)[:, None]]
+
+
+def _rotated(encoding: Any, query: Any, key: Any, at: Any) -> tuple[Any, Any]:
+    return (encoding.rotate(query, at), encoding.rotate(key, at)) if isinstance(encoding, Rotary) else (query, key)
+
+
+def _with_alibi(encoding: Any, heads: int, bias: Any, at: Any, key_at: Any) -> Any:
+    if not isinstance(encoding, ALiBi):
+        return bias
+    alibi = encoding.bias(heads, at, key_at)
+    return alibi if bias is None else alibi + jnp.asarray(bias).astype(alibi.dtype)
+
+
+def _checked_encoding(encoding: Any, head_size: int, window: int | None) -> Any:
+    """Raises: ValueError for an empty window or pairs that do not fit, TypeError for what encodes no positions."""
+    if window is not None and window < 1:
+        raise bad("DotProductAttention", "a window has at least the position itself", {"window": window}, "window=1.",
+                  ValueError)
+    if not isinstance(encoding, Rotary | ALiBi | None):
+        raise bad("DotProductAttention", "positions are encoded by Rotary(...) or ALiBi()",
+                  {"positions": repr(encoding)}, "pass one of them; LearnedPositions is a layer, before the attention.")
+    if isinstance(encoding, Rotary):
+        encoding.frequencies(head_size)
+    return encoding

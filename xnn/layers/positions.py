@@ -1,0 +1,188 @@
+"""Positions of a sequence: how they are counted, with padding and in generation, and layers that add a vector for each.
+
+Every layer here and in `xnn.layers.attention` counts in the same way (`positions_of`): 0, 1, ... for the positions that
+a mask keeps, whether the padding is before or after them; a cache continues the count of each row.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.layer import CacheFns, Layer, arguments
+
+
+def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
+    """x plus row t of a table at position t, as in BERT and GPT-2.  Shape: [batch, time, features] -> the same.
+
+    Args:
+      length: number of rows, the greatest number of positions.
+      init: initializer ``(key, shape) -> array``; if None normal with standard deviation 0.02, GPT-2's.
+    Inputs: mask, bool [batch, time]: positions that are False are not counted; positions, int [batch, time]: instead of
+      counting, for packed sequences.
+    Params: ``{"table": [length, features]}``.  Cache: the next position of each row.
+    A position without a row gives NaN.
+    Raises: ValueError for a sequence longer than `length`.
+    """
+    make_table = init or initializers.normal(0.02)
+
+    def init_params(rng, in_shape):
+        in_shape = check_shape("LearnedPositions", in_shape, min_rank=3)
+        return in_shape, {"table": make_table(rng, (length, in_shape[-1]))}
+
+    def rows(params, x, at):
+        check_params("LearnedPositions", params, x, table=(length, x.shape[-1]))
+        if x.shape[1] > length:
+            raise bad("LearnedPositions", f"the sequence has more than {length} positions", {"x": type_text(x)},
+                      f"LearnedPositions({x.shape[1]}), or shorter sequences.", ValueError)
+        return jnp.take(params["table"], jnp.where(at < 0, length, at), axis=0, mode="fill", fill_value=np.nan)
+
+    return _adding("LearnedPositions", init_params, rows, arguments(LearnedPositions, length=length, init=init))
+
+
+def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
+    """x plus sines and cosines of the position (Vaswani et al., 2017).  Shape: [batch, time, features] -> the same.
+
+    Feature 2i gets sin(t / base^(2i / features)), feature 2i + 1 the cosine of the same angle.
+    Inputs, cache: as of `LearnedPositions`.  Params: ``()``.
+    Raises: ValueError from `init` for an odd number of features.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("SinusoidalPositions", in_shape, min_rank=3)
+        if in_shape[-1] % 2:
+            raise bad("SinusoidalPositions", "sines and cosines need an even number of features",
+                      {"in_shape": str(in_shape)}, f"use {in_shape[-1] + 1} features.", ValueError)
+        return in_shape, ()
+
+    def rows(params, x, at):
+        features = x.shape[-1]
+        frequencies = np.exp(np.arange(0, features, 2) * (-math.log(base) / features))
+        angles = angles_of(x, at, frequencies)
+        return jnp.reshape(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1), (*at.shape, features)).astype(x.dtype)
+
+    return _adding("SinusoidalPositions", init, rows, arguments(SinusoidalPositions, base=base))
+
+
+def _adding(name: str, init: Callable, rows: Callable, settings: Mapping[str, Any]) -> Layer:
+    """The layer that adds ``rows(params, x, at)``, where `at` has the position of each vector of x."""
+
+    def added(params, x, at):
+        return x + jnp.broadcast_to(rows(params, x, at), x.shape)
+
+    def apply(params, x, mask=None, positions=None, *, rng=None, train=False):
+        x = check_sequence(name, x)
+        return added(params, x, positions_of(name, x, mask, positions))
+
+    def init_cache(batch, length):
+        return {"next": jnp.zeros(batch, "int32")}
+
+    def apply_with_cache(params, cache, x, mask=None, positions=None):
+        x = check_sequence(name, x)
+        at = positions_of(name, x, mask, positions, cache["next"])
+        return added(params, x, at), {"next": jnp.maximum(cache["next"], jnp.max(_kept(at, mask), 1) + 1)}
+
+    return Layer(init, apply, name, settings=settings, cache=CacheFns(init_cache, apply_with_cache))
+
+
+# -- counting ------------------------------------------------------------------------------------------------------
+
+
+def positions_of(caller: str, x: Any, mask: Any, positions: Any, start: Any = None) -> Any:
+    """int32 [batch or 1, time]: the position of each vector of x [batch, time, features] in its sequence.
+
+    Args:
+      mask: None, or bools; one of two axes [batch, time] says which positions count.
+      positions: int [batch or 1, time], instead of counting.
+      start: int32 [batch], the position of the first one; None is 0.
+    """
+    batch, time = x.shape[:2]
+    if positions is not None:
+        positions = jnp.asarray(positions)
+        if not jnp.issubdtype(positions.dtype, np.integer) or positions.shape not in ((batch, time), (1, time)):
+            raise bad(caller, "positions are integers, one for each position of the input",
+                      {"x": type_text(x), "positions": type_text(positions), "expected": f"i32[{batch},{time}]"},
+                      "pass integers of that shape, or leave them out.")
+        return positions.astype("int32")
+    if mask is not None and np.ndim(mask) != 4:
+        mask = check_mask(caller, mask, (batch, 1, time, time))
+        at = jnp.maximum(jnp.cumsum(mask.astype("int32"), 1) - 1, 0)
+    else:
+        at = jnp.arange(time, dtype="int32")[None]
+    return at if start is None else at + start[:, None]
+
+
+def _kept(at: Any, mask: Any) -> Any:
+    """Positions, and -1 for those that a mask of two axes leaves out."""
+    return at if mask is None or np.ndim(mask) != 2 else jnp.where(jnp.asarray(mask), at, -1)
+
+
+def init_slots(batch: int, length: int) -> dict[str, Any]:
+    """The part of a cache that says what its slots hold: the position of each, -1 for none; how many are filled."""
+    return {"positions": jnp.full((batch, length), -1, "int32"), "filled": jnp.zeros((), "int32")}
+
+
+def fill_slots(caller: str, slots: Mapping[str, Any], x: Any, mask: Any, positions: Any) -> tuple[Any, dict[str, Any]]:
+    """(Positions of the new vectors x, slots with them).
+
+    Raises: TypeError for a mask of pairs; ValueError for more vectors than slots.
+    """
+    length, time = slots["positions"].shape[1], x.shape[1]
+    if time > length:
+        raise bad(caller, f"the cache has {length} positions, the input {time}", {"x": type_text(x)},
+                  f"init_cache(batch, {time}), or more for what follows.", ValueError)
+    if mask is not None and np.ndim(mask) != 2:
+        raise bad(caller, "with a cache, the mask says which of the new positions count", {"mask": type_text(mask)},
+                  f"pass bools [{x.shape[0]}, {time}].")
+    at = positions_of(caller, x, mask, positions, jnp.max(slots["positions"], 1) + 1)
+    new = jnp.broadcast_to(_kept(at, mask), x.shape[:2])
+    return at, {"positions": write(slots["positions"], new, slots["filled"]), "filled": slots["filled"] + time}
+
+
+def write(slots: Any, new: Any, at: Any) -> Any:
+    """`slots` [batch, length, ...] with `new` [batch, time, ...] from the slot `at` on."""
+    zero = jnp.zeros((), "int32")
+    return lax.dynamic_update_slice(slots, new, (zero, at, *[zero] * (slots.ndim - 2)))
+
+
+# -- checks --------------------------------------------------------------------------------------------------------
+
+
+def check_sequence(caller: str, x: Any) -> Any:
+    """x as floats [batch, time, features]. Raises: TypeError if it is not."""
+    x = check_float(caller, x, 3)
+    if x.ndim != 3:
+        raise bad(caller, "the input has the axes [batch, time, features]", {"x": type_text(x)},
+                  "reshape it: positions along several axes become one.")
+    return x
+
+
+def check_mask(caller: str, mask: Any, shape: tuple[int, int, int, int]) -> Any:
+    """The mask as bools [batch, keys], or of four axes that broadcast to `shape`: batch, heads, queries, keys."""
+    mask = jnp.asarray(mask)
+    wanted = (shape[0], shape[3]) if mask.ndim == 2 else shape
+    fits = len(wanted) == mask.ndim and all(n in (1, m) for n, m in zip(mask.shape, wanted, strict=True))
+    if mask.dtype != bool or not fits or (mask.ndim == 2 and mask.shape != wanted):
+        raise bad(caller, "the mask has another type than the input needs",
+                  {"mask": type_text(mask), "expected": f"bool[{shape[0]},{shape[3]}], True for keys that count, or "
+                   f"bool[{','.join(map(str, shape))}] (or 1), True for pairs"},
+                  "pass bools of one of these shapes: mask != 0, or mask[:, None] of three axes.")
+    return mask
+
+
+def wide_dtype(x: Any) -> Any:
+    """The dtype of x, float32 for half precision."""
+    return x.dtype if x.dtype.itemsize == 8 else np.dtype("float32")
+
+
+def angles_of(x: Any, at: Any, frequencies: Any) -> Any:
+    """Position times frequency, [*at.shape, n]; in float32 at least: float16 cannot count beyond 2048."""
+    dtype, shape = wide_dtype(x), (*at.shape, len(frequencies))
+    return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
+        jnp.asarray(frequencies, dtype), shape)

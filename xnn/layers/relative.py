@@ -1,0 +1,153 @@
+"""Relative positions in attention: `Rotary` and `ALiBi`, options of an attention layer, and T5's `RelativeBias`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_params, check_shape
+from xnn.layer import CacheFns, Layer, arguments
+from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
+
+
+@dataclass(frozen=True, slots=True)
+class Llama3Scaling:
+    """Lower frequencies of `Rotary`, for contexts longer than in training (Llama 3.1).
+
+    Wavelengths above ``original_length / low`` are stretched by `factor`, those below ``original_length / high`` stay,
+    and between the two the stretch is interpolated. Defaults are those of Llama 3.1.
+    """
+
+    factor: float = 8.0
+    low: float = 1.0
+    high: float = 4.0
+    original_length: int = 8192
+
+    def __call__(self, frequencies: np.ndarray) -> np.ndarray:
+        turns = self.original_length * frequencies / (2 * math.pi)       # in the original context
+        kept = np.clip((turns - self.low) / (self.high - self.low), 0, 1)
+        return kept * frequencies + (1 - kept) * frequencies / self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """Rotation of pairs of features of queries and keys by angles proportional to the position (Su et al., 2021).
+
+    Their products then depend on the distance only: ``MultiHeadAttention(512, 8, causal=True, positions=Rotary())``.
+
+    Attributes:
+      base: pair i of n turns by base^(-i / n) per position; 10,000 in the paper, 500,000 in Llama 3.
+      fraction: part of the features of a head that is rotated; the last ones stay (GPT-NeoX: 0.25).
+      interleaved: pairs are features 2i and 2i + 1, as in the paper and GPT-J; if False features i and i + n, as in
+        the weights of Llama and GPT-NeoX that Hugging Face stores.
+      scaling: for longer contexts.
+    """
+
+    base: float = 10_000.0
+    fraction: float = 1.0
+    interleaved: bool = False
+    scaling: Llama3Scaling | None = None
+
+    def frequencies(self, head_size: int) -> np.ndarray:
+        """float64 [pairs]: radians per position. Raises: ValueError for an odd number of features."""
+        n = int(head_size * self.fraction)
+        if n % 2 or not 0 < self.fraction <= 1:
+            raise bad("Rotary", "features are rotated in pairs, out of those of a head",
+                      {"head_size": head_size, "fraction": self.fraction, "rotated": n},
+                      "choose a fraction in (0, 1] that gives an even number.", ValueError)
+        frequencies = self.base ** (-np.arange(0, n, 2) / max(n, 1))
+        return self.scaling(frequencies) if self.scaling else frequencies
+
+    def rotate(self, x: Any, at: Any) -> Any:
+        """x [batch, time, heads, head_size], rotated to the positions `at`, int [batch or 1, time]."""
+        frequencies = self.frequencies(x.shape[-1])
+        n = 2 * len(frequencies)
+        shape = (*x.shape[:3], n // 2)
+        angles = angles_of(x, at, frequencies)[:, :, None]
+        cos, sin = (jnp.broadcast_to(f(angles).astype(x.dtype), shape) for f in (jnp.cos, jnp.sin))
+        one, other = (x[..., 0:n:2], x[..., 1:n:2]) if self.interleaved else (x[..., :n // 2], x[..., n // 2:n])
+        turned = one * cos - other * sin, one * sin + other * cos
+        if self.interleaved:
+            return jnp.concatenate([jnp.reshape(jnp.stack(turned, -1), (*x.shape[:3], n)), x[..., n:]], -1)
+        return jnp.concatenate([*turned, x[..., n:]], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class ALiBi:
+    """A penalty on products that grows with the distance, steeper in some heads than in others (Press et al., 2022)."""
+
+    def slopes(self, heads: int) -> np.ndarray:
+        """The steepness of each head: 2^(-8/n), 2^(-16/n), ... for n a power of 2, else with those of 2n between."""
+        n = 2 ** int(math.log2(heads))
+        whole = 2.0 ** (-8 / n * np.arange(1, n + 1))
+        return np.concatenate([whole, 2.0 ** (-4 / n * np.arange(1, 2 * (heads - n), 2))])
+
+    def bias(self, heads: int, queries: Any, keys: Any) -> Any:
+        """float32 [batch or 1, heads, queries, keys] from positions, int [batch or 1, time]."""
+        distance = jnp.abs(_distance(queries, keys)).astype("float32")[:, None]
+        slopes = jnp.asarray(self.slopes(heads), "float32")[None, :, None, None]
+        return -slopes * distance
+
+
+def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True,
+                 init: Callable | None = None) -> Layer:
+    """A learned bias on the products of attention for each head and distance, in T5's buckets (Raffel et al., 2020).
+
+    Half of the buckets are for one distance each, the others grow geometrically up to `max_distance`.
+    Shape: [batch, time, features] -> [batch, heads, time, time]: the input `bias` of attention layers. With a cache the
+    keys are all slots of the cache, [batch, heads, time, length].
+
+    Args:
+      heads, buckets: sizes of the table.
+      max_distance: beyond it all distances share the last bucket.
+      bidirectional: whether keys after the query have buckets of their own, half of them; if not, they have that of 0.
+      init: initializer of the table; if None normal with standard deviation 1.
+    Inputs: mask, positions: as of `LearnedPositions`.
+    Params: ``{"table": [buckets, heads]}``.  Cache: the positions so far.
+    """
+    make_table = init or initializers.normal(1.0)
+
+    def init_params(rng, in_shape):
+        batch, time, _ = check_shape("RelativeBias", in_shape, min_rank=3)
+        return (batch, heads, time, time), {"table": make_table(rng, (buckets, heads))}
+
+    def bias(params, x, queries, keys):
+        check_params("RelativeBias", params, x, table=(buckets, heads))
+        distance = _distance(queries, keys)
+        bucket = _bucket(distance, buckets, max_distance, bidirectional)
+        per_pair = jnp.moveaxis(jnp.take(params["table"], bucket, axis=0), -1, 1)
+        return jnp.broadcast_to(per_pair, (x.shape[0], *per_pair.shape[1:]))
+
+    def apply(params, x, mask=None, positions=None, *, rng=None, train=False):
+        x = check_sequence("RelativeBias", x)
+        at = positions_of("RelativeBias", x, mask, positions)
+        return bias(params, x, at, at)
+
+    def apply_with_cache(params, cache, x, mask=None, positions=None):
+        x = check_sequence("RelativeBias", x)
+        at, cache = fill_slots("RelativeBias", cache, x, mask, positions)
+        return bias(params, x, at, cache["positions"]), cache
+
+    settings = arguments(RelativeBias, heads=heads, buckets=buckets, max_distance=max_distance,
+                         bidirectional=bidirectional, init=init)
+    return Layer(init_params, apply, "RelativeBias", settings=settings, cache=CacheFns(init_slots, apply_with_cache))
+
+
+def _distance(queries: Any, keys: Any) -> Any:
+    """int32 [batch or 1, queries, keys]: how far each key is after each query."""
+    return keys[:, None, :] - queries[:, :, None]
+
+
+def _bucket(distance: Any, buckets: int, max_distance: int, bidirectional: bool) -> Any:
+    n = buckets // 2 if bidirectional else buckets
+    first = jnp.where(distance > 0, n, 0) if bidirectional else jnp.zeros_like(distance)
+    distance = jnp.abs(distance) if bidirectional else jnp.maximum(-distance, 0)
+    exact = n // 2
+    growth = jnp.log(jnp.maximum(distance, 1).astype("float32") / exact) / math.log(max_distance / exact)
+    far = exact + (growth * (n - exact)).astype("int32")
+    return first + jnp.where(distance < exact, distance, jnp.minimum(far, n - 1))

@@ -1,0 +1,133 @@
+"""Blocks of transformers: attention and a feed-forward network, each with a norm and added to its input.
+
+A block is made of the layers that it is given, so their options are not repeated here. That of Llama is
+
+    EncoderBlock(MultiHeadAttention(4096, 32, kv_heads=8, causal=True, positions=Rotary(), bias=False),
+                 FeedForward(4096, 14_336, activation=nn.silu, gated=True, bias=False), norm=RMSNorm())
+
+and that of BERT has `norm_first=False`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from xjax import nn
+from xjax.errors import bad
+from xnn.compose import composite
+from xnn.layer import Layer, arguments, as_layer, call_text
+from xnn.layers.dense import Dense
+from xnn.layers.dropout import Dropout
+from xnn.layers.norm import LayerNorm
+
+
+def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, gated: bool = False, bias: bool = True,
+                dropout: float = 0.0, w_init: Callable | None = None) -> Layer:
+    """``down(f(up(x)))``, or gated ``down(f(gate(x)) * up(x))`` (GLU variants, Shazeer, 2020).
+
+    Shape: [..., n_in] -> [..., features].
+    Args:
+      features: number of output features.
+      hidden: number of features between the matrices.
+      activation: f, a function of arrays; `nn.gelu` is the approximation by tanh, of GPT-2.
+      gated: whether f is of a third projection, which multiplies: with `nn.silu` SwiGLU, of Llama.
+      bias: whether the projections add a vector.
+      dropout: rate for the hidden features, in training.
+      w_init: initializer of the matrices, as in `Dense`.
+    Params: ``{"up", "down"}``, and "gate" if gated, each ``{"w", "b"}`` of a `Dense`; ``"dropout": ()``.
+    """
+    settings = arguments(FeedForward, features=features, hidden=hidden, activation=activation, gated=gated, bias=bias,
+                         dropout=dropout, w_init=w_init)
+
+    def feed_forward(layers, x):
+        y = activation(layers.gate(x)) * layers.up(x) if gated else activation(layers.up(x))
+        return layers.down(layers.dropout(y))
+
+    sizes = {**({"gate": hidden} if gated else {}), "up": hidden, "down": features}
+    return composite(feed_forward, "FeedForward", settings, dropout=Dropout(dropout),
+                     **{name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()})
+
+
+def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = None, norm_first: bool = True,
+                 dropout: float = 0.0) -> Layer:
+    """``x + attention(norm(x))``, then ``x + feed_forward(norm(x))``.  Shape: [batch, time, features] -> the same.
+
+    With causal attention it is the block of a decoder-only model.
+
+    Args:
+      attention: a layer of one input sequence, such as `MultiHeadAttention`.
+      feed_forward: such as `FeedForward`.
+      norm: the layer that is used, with separate parameters, at both places; `LayerNorm()` if None.
+      norm_first: False normalises the sums, ``norm(x + attention(x))``, as the first transformers did.
+      dropout: rate for what is added, in training.
+    Inputs: those of `attention` among mask, bias and positions.
+    Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``.
+    """
+    attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
+    norm = LayerNorm() if norm is None else norm
+
+    def block(layers, x, mask=None, bias=None, positions=None):
+        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
+        return added("feed_forward", layers, x)
+
+    added = _added(norm_first)
+    settings = arguments(EncoderBlock, attention=attention, feed_forward=feed_forward, norm_first=norm_first,
+                         dropout=dropout)
+    return composite(block, "EncoderBlock", _own(settings), attention_norm=norm, attention=attention,
+                     feed_forward_norm=norm, feed_forward=feed_forward, dropout=Dropout(dropout))
+
+
+def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, *, norm: Layer | None = None,
+                 norm_first: bool = True, dropout: float = 0.0) -> Layer:
+    """`EncoderBlock` with cross-attention between the two: the block of a decoder that reads an encoder's output.
+
+    Shape: [batch, time, features], context [batch, keys, n_context] -> [batch, time, features].
+    Args: attention: causal; cross_attention: such as `CrossAttention`; the others as of `EncoderBlock`.
+    Inputs: mask, bias, positions as of `EncoderBlock`; context and context_mask as of `CrossAttention`.
+    Params: those of `EncoderBlock`, and ``{"cross_attention_norm", "cross_attention"}``.
+    Raises: ValueError if `attention` cannot generate.
+    """
+    attention = _with_inputs("DecoderBlock", "attention", attention, ("mask", "bias", "positions"))
+    cross_attention = _with_inputs("DecoderBlock", "cross_attention", cross_attention, ("context", "context_mask"))
+    if attention.cache is None:
+        raise bad("DecoderBlock", "the attention of a decoder is causal", {"attention": call_text(attention)},
+                  "MultiHeadAttention(..., causal=True).", ValueError)
+    norm = LayerNorm() if norm is None else norm
+
+    def block(layers, x, context, context_mask=None, mask=None, bias=None, positions=None):
+        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
+        x = added("cross_attention", layers, x, context=context, context_mask=context_mask)
+        return added("feed_forward", layers, x)
+
+    added = _added(norm_first)
+    settings = arguments(DecoderBlock, attention=attention, cross_attention=cross_attention, feed_forward=feed_forward,
+                         norm_first=norm_first, dropout=dropout)
+    return composite(block, "DecoderBlock", _own(settings), attention_norm=norm, attention=attention,
+                     cross_attention_norm=norm, cross_attention=cross_attention, feed_forward_norm=norm,
+                     feed_forward=feed_forward, dropout=Dropout(dropout))
+
+
+def _added(norm_first: bool) -> Callable:
+    """``(name, layers, x, **inputs)``: x plus a layer of it, with the norm before or after."""
+
+    def added(name: str, layers: Any, x: Any, **inputs: Any) -> Any:
+        norm = layers[f"{name}_norm"]
+        y = layers.dropout(layers[name](norm(x) if norm_first else x, **inputs))
+        return x + y if norm_first else norm(x + y)
+
+    return added
+
+
+def _with_inputs(caller: str, what: str, layer: Layer, names: tuple[str, ...]) -> Layer:
+    """The layer. Raises: ValueError if it does not have these inputs, which a block passes on."""
+    layer = as_layer(layer, f"{caller}[{what!r}]")
+    missing = [name for name in names if name not in layer.extra_inputs]
+    if missing:
+        raise bad(caller, f"`{what}` has no input `{missing[0]}`",
+                  {what: call_text(layer), "inputs": ", ".join(("x", *layer.extra_inputs))},
+                  f"pass a layer of the inputs x, {', '.join(names)}.", ValueError)
+    return layer
+
+
+def _own(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are no layers, which `repr` shows as children."""
+    return {name: value for name, value in settings.items() if not isinstance(value, Layer)}
