@@ -119,7 +119,7 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
     def bias(params, x, queries, keys):
         check_params("RelativeBias", params, x, table=(buckets, heads))
         distance = _distance(queries, keys)
-        bucket = _bucket(distance, buckets, max_distance, bidirectional)
+        bucket = bucket_of(distance, buckets, max_distance, bidirectional)
         per_pair = jnp.moveaxis(jnp.take(params["table"], bucket, axis=0), -1, 1)
         return jnp.broadcast_to(per_pair, (x.shape[0], *per_pair.shape[1:]))
 
@@ -143,7 +143,8 @@ def _distance(queries: Any, keys: Any) -> Any:
     return keys[:, None, :] - queries[:, :, None]
 
 
-def _bucket(distance: Any, buckets: int, max_distance: int, bidirectional: bool) -> Any:
+def bucket_of(distance: Any, buckets: int, max_distance: int, bidirectional: bool) -> Any:
+    """int32: the bucket of T5 for each distance of a key after its query."""
     n = buckets // 2 if bidirectional else buckets
     first = jnp.where(distance > 0, n, 0) if bidirectional else jnp.zeros_like(distance)
     distance = jnp.abs(distance) if bidirectional else jnp.maximum(-distance, 0)
