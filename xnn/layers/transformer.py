@@ -28,7 +28,7 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
     Args:
       features: number of output features.
       hidden: number of features between the matrices.
-      activation: f, a function of arrays; `nn.gelu` is the approximation by tanh, of GPT-2.
+      activation: f, a function of arrays; `nn.gelu` is the approximation by tanh of GPT-2, `exact_gelu` that by erf.
       gated: whether f is of a third projection, which multiplies: with `nn.silu` SwiGLU, of Llama.
       bias: whether the projections add a vector.
       dropout: rate for the hidden features, in training.
@@ -45,6 +45,11 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
     sizes = {**({"gate": hidden} if gated else {}), "up": hidden, "down": features}
     return composite(feed_forward, "FeedForward", settings, dropout=Dropout(dropout),
                      **{name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()})
+
+
+def exact_gelu(x: Any) -> Any:
+    """x times the normal distribution function of x, by erf: the activation of BERT and ViT."""
+    return nn.gelu(x, approximate=False)
 
 
 def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = None, norm_first: bool = True,

@@ -1,0 +1,74 @@
+"""Transformer models: published parameter counts, generation with caches, padding."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import random, tree_util
+from xnn.layer import init_types
+from xnn.models import BERT, GPT2, BERTConfig, GPT2Config, Llama, LlamaConfig, ViT, ViTConfig
+
+SMALL = {
+    "GPT2": GPT2(GPT2Config(vocabulary=11, length=9, features=8, layers=2, heads=2)),
+    "Llama": Llama(LlamaConfig(vocabulary=11, features=8, hidden=12, layers=2, heads=4, kv_heads=2)),
+    "Llama, tied": Llama(LlamaConfig(vocabulary=11, features=8, hidden=12, layers=2, heads=2, kv_heads=1, tied=True)),
+}
+
+
+@pytest.mark.parametrize(("model", "shape", "count"), [
+    (GPT2(), (1, 8), 124_439_808),
+    (GPT2(GPT2Config(features=1600, layers=48, heads=25)), (1, 8), 1_557_611_200),
+    (BERT(), (1, 8), 109_482_240),
+    (ViT(), (1, 224, 224, 3), 86_567_656),
+    (Llama(), (1, 8), 8_030_261_248),
+], ids=["GPT-2", "GPT-2 XL", "BERT base", "ViT-B/16", "Llama 3.1 8B"])
+def test_parameter_counts_are_those_published(model, shape, count):
+    _, params = init_types(model, shape)
+    assert sum(leaf.size for leaf in tree_util.tree_leaves(params)) == count
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_generation_with_a_cache_and_padding(name):
+    model = SMALL[name]
+    shape, params = model.init(random.key(0), (2, 6))
+    tokens = random.randint(random.key(1), (1, 6), 0, 11)
+    whole = xjax.jit(model.apply)(params, tokens)
+    assert shape == (2, 6, 11)
+    prompt, padding = tokens[:, :3], jnp.zeros((1, 2), "int32")
+    batch = jnp.concatenate([jnp.concatenate([padding, prompt], 1), jnp.concatenate([prompt, padding], 1)])
+    mask = np.array([[False] * 2 + [True] * 3, [True] * 3 + [False] * 2])
+    step = xjax.jit(model.apply_with_cache)
+    y, cache = step(params, model.init_cache(2, 8), batch, mask=mask)
+    np.testing.assert_allclose(np.asarray(y)[mask].reshape(2, 3, 11), np.repeat(whole[:, :3], 2, 0), atol=2e-5)
+    for t in range(3, 6):
+        y, cache = step(params, cache, jnp.concatenate([tokens[:, t:t + 1]] * 2))
+        np.testing.assert_allclose(y, np.repeat(whole[:, t:t + 1], 2, 0), atol=2e-5)
+
+
+def test_bert_does_not_see_padding():
+    model = BERT(BERTConfig(vocabulary=11, length=9, features=8, hidden=12, layers=2, heads=2))
+    _, params = model.init(random.key(0), (2, 6))
+    tokens = random.randint(random.key(1), (2, 6), 0, 11)
+    mask = np.array([[True] * 4 + [False] * 2] * 2)
+    run = xjax.jit(model.apply)
+    (y, pooled), (alone, alone_pooled) = run(params, tokens, mask=mask), run(params, tokens[:, :4])
+    np.testing.assert_allclose(y[:, :4], alone, atol=2e-5)
+    np.testing.assert_allclose(pooled, alone_pooled, atol=2e-5)
+
+
+def test_vit_sees_patches_row_by_row():
+    config = ViTConfig(classes=3, image=4, patch=2, features=8, hidden=12, layers=1, heads=2)
+    model = ViT(config)
+    shape, params = model.init(random.key(0), (-1, 4, 4, 1))
+    assert shape == (-1, 3)
+    images = random.normal(random.key(1), (2, 4, 4, 1))
+    y = xjax.jit(model.apply)(params, images)
+    swapped = jnp.concatenate([images[:, :, 2:], images[:, :, :2]], 2)         # columns of patches change places
+    table = params["positions"]["table"]
+    moved = {**params, "positions": {"table": jnp.stack([table[i] for i in (0, 2, 1, 4, 3)])}}
+    np.testing.assert_allclose(xjax.jit(model.apply)(moved, swapped), y, atol=2e-5)
+    with pytest.raises(TypeError, match="another size"):
+        model.apply(params, images[:, :2])
+    with pytest.raises(ValueError, match="do not cover"):
+        ViT(ViTConfig(image=5, patch=2))

@@ -1,0 +1,70 @@
+"""BERT, an encoder of text (Devlin et al., 2019)."""
+
+from dataclasses import dataclass
+
+import xjax.numpy as jnp
+from xjax.nn import initializers
+from xnn.combinators import repeat
+from xnn.compose import composite
+from xnn.layer import Layer
+from xnn.layers import (
+    Dense,
+    Dropout,
+    Embedding,
+    EncoderBlock,
+    FeedForward,
+    LayerNorm,
+    LearnedPositions,
+    MultiHeadAttention,
+)
+from xnn.layers.transformer import exact_gelu
+
+
+@dataclass(frozen=True, slots=True)
+class BERTConfig:
+    """Sizes of a `BERT`; the defaults are the base model for uncased English.
+
+    Attributes:
+      vocabulary, types: number of tokens, and of token types.
+      length: greatest number of positions.
+      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
+      dropout: rate for embeddings, attention and what blocks add.
+      epsilon: of `LayerNorm`.
+    """
+
+    vocabulary: int = 30_522
+    types: int = 2
+    length: int = 512
+    features: int = 768
+    hidden: int = 3072
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.1
+    epsilon: float = 1e-12
+
+
+def BERT(config: BERTConfig = BERTConfig()) -> Layer:
+    """A vector for each token, and one for the text: the pooled vector of the first token.
+
+    Shape: integers [batch, time] -> ([batch, time, features], [batch, features]).
+    Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], 0 if None; positions as
+      of `LearnedPositions`.
+    Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``; those of the blocks have a first
+      axis of layers. The base model has 109,482,240 numbers.
+    """
+    w_init, norm = initializers.normal(0.02), LayerNorm(epsilon=config.epsilon)
+    attention = MultiHeadAttention(config.features, config.heads, dropout=config.dropout, w_init=w_init)
+    feed_forward = FeedForward(config.features, config.hidden, activation=exact_gelu, w_init=w_init)
+    block = EncoderBlock(attention, feed_forward, norm=norm, norm_first=False, dropout=config.dropout)
+
+    def forward(layers, tokens, mask=None, token_types=None, positions=None):
+        types = jnp.zeros_like(tokens) if token_types is None else token_types
+        x = layers.positions(layers.tokens(tokens) + layers.types(types), mask=mask, positions=positions)
+        x = layers.blocks(layers.dropout(layers.norm(x)), mask=mask)
+        return x, jnp.tanh(layers.pooler(x[:, 0]))
+
+    return composite(
+        forward, "BERT", tokens=Embedding(config.vocabulary, config.features, init=w_init),
+        types=Embedding(config.types, config.features, init=w_init), positions=LearnedPositions(config.length),
+        norm=norm, blocks=repeat(block, config.layers), pooler=Dense(config.features, w_init=w_init),
+        dropout=Dropout(config.dropout))

@@ -1,0 +1,57 @@
+"""GPT-2, a decoder-only transformer (Radford et al., 2019)."""
+
+from dataclasses import dataclass
+
+from xjax.nn import initializers
+from xnn.combinators import named, repeat
+from xnn.layer import Layer
+from xnn.layers import (
+    Attend,
+    Dropout,
+    Embedding,
+    EncoderBlock,
+    FeedForward,
+    LayerNorm,
+    LearnedPositions,
+    MultiHeadAttention,
+)
+from xnn.sharing import shared, with_shared
+
+
+@dataclass(frozen=True, slots=True)
+class GPT2Config:
+    """Sizes of a `GPT2`; the defaults are the small model.
+
+    Attributes:
+      vocabulary: number of tokens.
+      length: greatest number of positions.
+      features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden ones.
+      dropout: rate for embeddings, attention and what blocks add.
+    """
+
+    vocabulary: int = 50_257
+    length: int = 1024
+    features: int = 768
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.1
+
+
+def GPT2(config: GPT2Config = GPT2Config()) -> Layer:
+    """Logits of the next token at each position.  Shape: integers [batch, time] -> [batch, time, vocabulary].
+
+    Inputs: mask, bias and positions, as of `MultiHeadAttention`.
+    Params: ``{"shared": {"tokens"}, "body": {"positions", "blocks", "norm", ...}}``; the output layer is the table of
+      the embedding. Those of the blocks have a first axis of layers. The small model has 124,439,808 numbers.
+    Cache: keys and values of each block, and the positions so far.
+    """
+    w_init = initializers.normal(0.02)
+    attention = MultiHeadAttention(config.features, config.heads, causal=True, dropout=config.dropout, w_init=w_init)
+    feed_forward = FeedForward(config.features, 4 * config.features, w_init=w_init)
+    return with_shared(named(
+        tokens=shared("tokens", Embedding(config.vocabulary, config.features, init=w_init)),
+        positions=LearnedPositions(config.length),
+        dropout=Dropout(config.dropout),
+        blocks=repeat(EncoderBlock(attention, feed_forward, dropout=config.dropout), config.layers),
+        norm=LayerNorm(),
+        logits=shared("tokens", Attend(config.vocabulary, init=w_init))))

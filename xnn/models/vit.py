@@ -1,0 +1,91 @@
+"""ViT, a transformer for images (Dosovitskiy et al., 2021)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.combinators import repeat
+from xnn.compose import composite
+from xnn.layer import Layer
+from xnn.layers import Dense, Dropout, EncoderBlock, FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention
+from xnn.layers.positions import check_sequence
+from xnn.layers.transformer import exact_gelu
+
+
+@dataclass(frozen=True, slots=True)
+class ViTConfig:
+    """Sizes of a `ViT`; the defaults are ViT-B/16.
+
+    Attributes:
+      classes: number of outputs.
+      image, patch: height and width of an image, and of the squares that it is split into.
+      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
+      dropout: rate for embeddings and what blocks add.
+      epsilon: of `LayerNorm`.
+    """
+
+    classes: int = 1000
+    image: int = 224
+    patch: int = 16
+    features: int = 768
+    hidden: int = 3072
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.0
+    epsilon: float = 1e-12
+
+
+def ViT(config: ViTConfig = ViTConfig()) -> Layer:
+    """Logits of classes.  Shape: [batch, image, image, channels] -> [batch, classes].
+
+    Params: ``{"patches", "first", "positions", "blocks", "norm", "logits", "dropout"}``; those of the blocks have a
+      first axis of layers. ViT-B/16 has 86,567,656 numbers for images of 3 channels.
+    Raises: ValueError if patches do not cover the image; TypeError for an image of another size.
+    """
+    if config.image % config.patch:
+        raise bad("ViT", "patches do not cover the image", {"image": config.image, "patch": config.patch},
+                  "choose a patch that divides the image.", ValueError)
+    norm = LayerNorm(epsilon=config.epsilon)
+    block = EncoderBlock(MultiHeadAttention(config.features, config.heads),
+                         FeedForward(config.features, config.hidden, activation=exact_gelu), norm=norm,
+                         dropout=config.dropout)
+
+    def forward(layers, images):
+        x = layers.first(layers.patches(_patches(images, config)))
+        x = layers.blocks(layers.dropout(layers.positions(x)))
+        return layers.logits(layers.norm(x[:, 0]))
+
+    return composite(
+        forward, "ViT", patches=Dense(config.features), first=_FirstToken(),
+        positions=LearnedPositions(1 + (config.image // config.patch) ** 2), blocks=repeat(block, config.layers),
+        norm=norm, logits=Dense(config.classes), dropout=Dropout(config.dropout))
+
+
+def _patches(images: Any, config: ViTConfig) -> Any:
+    """[batch, patches, patch * patch * channels]: the squares of an image, row by row."""
+    images = check_float("ViT", images)
+    if images.ndim != 4 or images.shape[1:3] != (config.image, config.image):
+        raise bad("ViT", "the images have another size than the positions are for", {"x": type_text(images)},
+                  f"pass [batch, {config.image}, {config.image}, channels].")
+    batch, height, _, channels = images.shape
+    n, size = height // config.patch, config.patch
+    squares = jnp.moveaxis(jnp.reshape(images, (batch, n, size, n, size, channels)), 3, 2)
+    return jnp.reshape(squares, (batch, n * n, size * size * channels))
+
+
+def _FirstToken() -> Layer:
+    """A learned vector before the sequence.  Shape: [batch, time, features] -> [batch, time + 1, features]."""
+
+    def init(rng, in_shape):
+        batch, time, features = check_shape("FirstToken", in_shape, min_rank=3)
+        return (batch, time if time < 0 else time + 1, features), {"token": initializers.normal(0.02)(rng, (features,))}
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_sequence("FirstToken", x)
+        check_params("FirstToken", params, x, token=x.shape[-1:])
+        return jnp.concatenate([jnp.broadcast_to(params["token"], (x.shape[0], 1, x.shape[-1])), x], 1)
+
+    return Layer(init, apply, "FirstToken")
