@@ -47,8 +47,8 @@ def BERT(config: BERTConfig = BERTConfig()) -> Layer:
     """A vector for each token, and one for the text: the pooled vector of the first token.
 
     Shape: integers [batch, time] -> ([batch, time, features], [batch, features]).
-    Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], 0 if None; positions as
-      of `LearnedPositions`.
+    Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], 0 if None;
+      positions, as of `LearnedPositions`.
     Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``; those of the blocks have a first
       axis of layers. The base model has 109,482,240 numbers.
     """

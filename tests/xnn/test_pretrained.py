@@ -1,0 +1,126 @@
+"""Folders of transformers (`tests/xnn/peers/pretrained.py`): the same outputs, written back, and refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import tree_util
+from xnn import Dense, pretrained
+from xnn.models import GPT2Config
+from xnn.pretrained import safetensors
+
+FOLDERS = Path(__file__).parent / "peers" / "pretrained"
+NAMES = ["gpt2", "llama", "llama_tied", "bert", "vit"]
+
+
+def arrays(name):
+    return np.load(FOLDERS / name / "arrays.npz")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_those_of_transformers(name):
+    model, params, _ = pretrained.load(FOLDERS / name)
+    x = arrays(name)["x"]
+    x = np.moveaxis(x, 1, -1) if name == "vit" else x.astype(np.int32)
+    y = xjax.jit(model.apply)(params, x)
+    np.testing.assert_allclose(y[0] if name == "bert" else y, arrays(name)["y"], atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_greedy_generation_token_for_token_with_padding(name):
+    """A compiled step with a cache; the first row has two positions of padding on the left."""
+    model, params, _ = pretrained.load(FOLDERS / name)
+    x, want = arrays(name)["x"].astype(np.int32), arrays(name)["greedy"]
+    step = xjax.jit(lambda cache, tokens, mask: model.apply_with_cache(params, cache, tokens, mask=mask))
+    logits, cache = step(model.init_cache(2, 14), x, np.array([[False] * 2 + [True] * 4, [True] * 6]))
+    got = [x]
+    for _ in range(8):
+        got.append(jnp.argmax(logits[:, -1:], -1))
+        logits, cache = step(cache, got[-1], np.ones((2, 1), bool))
+    np.testing.assert_array_equal(np.concatenate(got, 1), want)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_saved_is_what_was_loaded(name, tmp_path):
+    model, params, config = pretrained.load(FOLDERS / name)
+    pretrained.save(tmp_path, config, params)
+    again = pretrained.load(tmp_path)
+    assert again.config == config and repr(again.model) == repr(model)
+    tree_util.tree_map(np.testing.assert_array_equal, again.params, params)
+    files = [*(FOLDERS / name).glob("*.safetensors")]
+    theirs = {key: tensor for file in files for key, tensor in safetensors.read(file).items()}
+    ours = safetensors.read(tmp_path / "model.safetensors")
+    assert sorted(ours) == sorted(theirs)
+    for key in theirs:
+        np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+def test_half_precision_is_kept(tmp_path):
+    _, params, config = pretrained.load(FOLDERS / "gpt2")
+    half = tree_util.tree_map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    pretrained.save(tmp_path, config, half)
+    again = pretrained.load(tmp_path).params
+    assert {str(leaf.dtype) for leaf in tree_util.tree_leaves(again)} == {"bfloat16"}
+
+
+def changed(tmp_path, tensors=None, **settings):
+    """The folder of GPT-2 with other settings, or with tensors that `tensors` changes."""
+    shutil.copytree(FOLDERS / "gpt2", tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    if tensors:
+        weights = {key: np.array(tensor) for key, tensor in safetensors.read(tmp_path / "model.safetensors").items()}
+        tensors(weights)
+        (tmp_path / "model.safetensors").unlink()
+        safetensors.write(tmp_path / "model.safetensors", weights)
+    return tmp_path
+
+
+def test_all_wrong_tensors_are_named_at_once(tmp_path):
+    def spoil(weights):
+        del weights["transformer.ln_f.bias"]
+        weights["transformer.h.1.mlp.c_fc.weight"] = np.zeros((3, 4), np.float32)
+        weights["transformer.h.2.ln_1.weight"] = np.zeros(8, np.float32)
+
+    with pytest.raises(ValueError) as caught:
+        pretrained.load(changed(tmp_path, spoil))
+    for text in ["3 faults", "ln_f.bias: missing, expected [8]", "h.1.mlp.c_fc.weight: f32[3,4], expected [8, 32]",
+                 "h.2.ln_1.weight: f32[8], not of the model", "fix:"]:
+        assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("settings", "text"), [
+    ({"model_type": "mamba"}, "the model type 'mamba' is not known"),
+    ({"activation_function": "relu"}, "activation_function  'relu', known is 'gelu_new'"),
+])
+def test_models_that_are_not_known_are_refused(settings, text, tmp_path):
+    with pytest.raises(ValueError, match="fix:") as caught:
+        pretrained.load(changed(tmp_path, **settings))
+    assert text in str(caught.value)
+
+
+def test_missing_and_broken_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file config.json"):
+        pretrained.load(tmp_path)
+    file = changed(tmp_path) / "model.safetensors"
+    data = file.read_bytes()
+    for broken in (b"", data[:100], data[:-8], b"\xff" * 8 + data[8:], b"\x02" + bytes(7) + b"[]"):
+        file.unlink()
+        file.write_bytes(broken)
+        with pytest.raises(ValueError, match="not in the format safetensors"):
+            pretrained.load(tmp_path)
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no file model.safetensors"):
+        pretrained.load(tmp_path)
+
+
+def test_only_parameters_of_the_config_are_saved(tmp_path, key):
+    with pytest.raises(TypeError, match="not those of this config"):
+        pretrained.save(tmp_path, GPT2Config(), Dense(2).init(key, (1, 3))[1])
+    with pytest.raises(ValueError, match="not of a model with a layout"):
+        pretrained.save(tmp_path, {"vocab_size": 3}, {})

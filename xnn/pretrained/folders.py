@@ -1,0 +1,147 @@
+"""`load` and `save`: a folder with config.json and tensors in safetensors, in one file or in several with an index."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.errors import bad
+from xnn.checks import counted, type_text
+from xnn.layer import Layer, Params, init_types
+from xnn.params.patterns import paths, with_leaves
+from xnn.pretrained import safetensors
+from xnn.pretrained.names import FAMILIES, Family, Tensor
+
+
+class Pretrained(NamedTuple):
+    """What `load` returns: the model, its parameters, and the config that made the model."""
+
+    model: Layer
+    params: Params
+    config: Any
+
+
+def load(folder: str | Path) -> Pretrained:
+    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT or ViT.
+
+    ``model, params, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of the
+    folder runs, and no pickle is read.
+    Raises: ValueError for a model or a setting that is not known here, and one error for all tensors that are missing,
+      not of the model, or of another shape.
+    """
+    folder = Path(folder)
+    settings = _read_json(folder / "config.json")
+    family = _family(settings.get("model_type"))
+    config = _config(family, settings)
+    model = family.model(config)
+    tensors = {name.removeprefix(family.prefix): tensor for name, tensor in _tensors(folder).items()}
+    return Pretrained(model, _params(model, family, config, tensors), config)
+
+
+def save(folder: str | Path, config: Any, params: Params) -> None:
+    """Writes config.json and model.safetensors, which `load` and `transformers` read.
+
+    Args: config: of the model, such as a `GPT2Config`; params: its parameters.
+    Raises: ValueError for a config of another model; TypeError for parameters that are not those of the model.
+    """
+    kind = next((kind for kind, family in FAMILIES.items() if family.config_type is type(config)), None)
+    if kind is None:
+        raise bad("pretrained.save", "the config is not of a model with a layout", {"config": type(config).__name__},
+                  f"pass a config of {', '.join(family.model.__name__ for family in FAMILIES.values())}.", ValueError)
+    family, ours = FAMILIES[kind], _leaves(params)
+    wanted = _leaves(init_types(family.model(config), family.input_shape(config))[1])
+    shapes, expected = ({path: np.shape(leaf) for path, leaf in leaves.items()} for leaves in (ours, wanted))
+    wrong = [path for path in {**shapes, **expected} if shapes.get(path) != expected.get(path)]
+    if wrong:
+        raise bad("pretrained.save", "the parameters are not those of this config", {"paths": ", ".join(wrong)},
+                  "pass the config that made the model.")
+    tensors = {_full(family, name): np.asarray(one.form.to_theirs([
+        np.asarray(ours[path] if i is None else ours[path][i]) for path in one.ours]))
+        for one in family.tensors(config) for name, i in _places(one, config.layers)}
+    fields = {theirs: getattr(config, ours_name) for ours_name, theirs in family.settings.items()}
+    settings = {"model_type": kind, "architectures": [family.architecture], **family.fixed, **fields,
+                **family.write(config)}
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in settings.items() if v is not None}, indent=2))
+    safetensors.write(folder / "model.safetensors", tensors)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise bad("pretrained.load", f"there is no file {file.name}", {"folder": str(file.parent)},
+                  "pass the folder of a model, with config.json and *.safetensors.", FileNotFoundError)
+    return json.loads(file.read_text())
+
+
+def _family(kind: Any) -> Family:
+    if kind not in FAMILIES:
+        raise bad("pretrained.load", f"the model type {kind!r} is not known here", {"known": ", ".join(FAMILIES)},
+                  "load a model of one of these types.", ValueError)
+    return FAMILIES[kind]
+
+
+def _config(family: Family, settings: Mapping[str, Any]) -> Any:
+    """Our config from their settings; what they leave out has their default, which is that of our config."""
+    other = {name: settings[name] for name, value in family.fixed.items() if settings.get(name, value) != value}
+    if other:
+        raise bad("pretrained.load", "the model has settings that are not known here",
+                  {name: f"{value!r}, known is {family.fixed[name]!r}" for name, value in other.items()},
+                  "load a model with the known settings.", ValueError)
+    fields = {ours: settings[theirs] for ours, theirs in family.settings.items() if theirs in settings}
+    return family.config_type(**{**fields, **family.read(settings)})
+
+
+def _tensors(folder: Path) -> dict[str, np.ndarray]:
+    index = folder / "model.safetensors.index.json"
+    names = sorted(set(_read_json(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise bad("pretrained.load", f"there is no file {name}", {"folder": str(folder)},
+                      "download all files of the model; weights in other formats are not read.", FileNotFoundError)
+    return {key: tensor for name in names for key, tensor in safetensors.read(folder / name).items()}
+
+
+def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> Params:
+    _, types = init_types(model, family.input_shape(config))
+    wanted, known = _leaves(types), family.tensors(config)
+    values: dict[str, list] = {path: [] for path in wanted}
+    faults, used = [], set()
+    for one in known:
+        for name, i in _places(one, config.layers):
+            used.add(name)
+            shapes = [wanted[path].shape[i is not None:] for path in one.ours]
+            expected = one.form.to_theirs([np.broadcast_to(False, shape) for shape in shapes]).shape
+            if name not in tensors:
+                faults.append(f"{name}: missing, expected {list(expected)}")
+            elif tensors[name].shape != expected:
+                faults.append(f"{name}: {type_text(tensors[name])}, expected {list(expected)}")
+            else:
+                for path, array in zip(one.ours, one.form.to_ours(tensors[name]), strict=True):
+                    values[path].append(array)
+    unknown = [name for name in tensors if name not in used and not name.endswith(family.ignored or ("\0",))]
+    faults += [f"{name}: {type_text(tensors[name])}, not of the model" for name in unknown]
+    if faults:
+        raise bad("pretrained.load", "the tensors are not those of the model",
+                  {counted(len(faults), "fault"): "\n    ".join(["", *faults])},
+                  "load the files that belong to config.json.", ValueError)
+    stacked = {path for one in known if "{i}" in one.theirs for path in one.ours}
+    return with_leaves(types, [np.stack(parts) if path in stacked else parts[0] for path, parts in values.items()])
+
+
+def _places(one: Tensor, layers: int) -> list[tuple[str, int | None]]:
+    """(Name, number of the block or None) of each of their tensors."""
+    return [(one.theirs.format(i=i), i) for i in range(layers)] if "{i}" in one.theirs else [(one.theirs, None)]
+
+
+def _leaves(params: Params) -> dict[str, Any]:
+    """Leaves by path, without the part of the path that `with_shared` adds."""
+    return {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
+
+
+def _full(family: Family, name: str) -> str:
+    """The name with the prefix that files of their models with a head have; heads are without."""
+    return name if name.startswith(("lm_head", "classifier")) or family.architecture == "BertModel" else (
+        family.prefix + name)

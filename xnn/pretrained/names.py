@@ -1,0 +1,189 @@
+"""What Hugging Face calls the settings and tensors of each model, in tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.errors import bad
+from xnn.layers import Llama3Scaling
+from xnn.models import BERT, GPT2, BERTConfig, GPT2Config, Llama, LlamaConfig, ViT, ViTConfig
+
+
+class Form(NamedTuple):
+    """How one of their tensors is one or several of ours: `to_ours` returns a list, which `to_theirs` takes."""
+
+    to_ours: Callable[[np.ndarray], list[np.ndarray]]
+    to_theirs: Callable[[list[np.ndarray]], np.ndarray]
+
+
+SAME = Form(lambda w: [w], lambda ws: ws[0])
+TRANSPOSED = Form(lambda w: [w.T], lambda ws: ws[0].T)
+IN_THREE = Form(lambda w: np.split(w, 3, -1), lambda ws: np.concatenate(ws, -1))
+
+
+class Tensor(NamedTuple):
+    """One of their tensors, "{i}" for the number of the block, and the paths of ours that it is made of."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    form: Form = SAME
+
+
+class Family(NamedTuple):
+    """A model type of theirs.
+
+    Attributes:
+      model, config_type: the constructor and its config.
+      settings: our fields -> theirs.
+      fixed: settings of theirs of which one value, the default, is known here.
+      tensors: config -> all tensors, but for those of `ignored`.
+      input_shape: config -> shape for `init`.
+      architecture: the class of theirs that `save` names.
+      prefix: what some files have before each name.
+      ignored: ends of names of tensors that are constants, or copies of tied ones.
+      read, write: what tables cannot say: their settings -> our fields; config -> their settings.
+    """
+
+    model: Callable
+    config_type: type
+    settings: Mapping[str, str]
+    fixed: Mapping[str, Any]
+    tensors: Callable[[Any], Sequence[Tensor]]
+    input_shape: Callable[[Any], tuple[int, ...]]
+    architecture: str
+    prefix: str = ""
+    ignored: tuple[str, ...] = ()
+    read: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda settings: {}
+    write: Callable[[Any], dict[str, Any]] = lambda config: {}
+
+
+def _dense(theirs: str, ours: str, bias: bool = True) -> list[Tensor]:
+    return [Tensor(f"{theirs}.weight", (f"{ours}/w",), TRANSPOSED),
+            *([Tensor(f"{theirs}.bias", (f"{ours}/b",))] if bias else [])]
+
+
+def _norms(pairs: Mapping[str, str]) -> list[Tensor]:
+    return [Tensor(f"{theirs}.{name}", (f"{ours}/{key}",)) for theirs, ours in pairs.items()
+            for name, key in (("weight", "scale"), ("bias", "bias"))]
+
+
+_SIZES = {"features": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
+_ENCODER = {"hidden": "intermediate_size", "epsilon": "layer_norm_eps", "dropout": "hidden_dropout_prob"}
+
+
+def _gpt2(config: GPT2Config) -> list[Tensor]:
+    def conv1d(theirs, *ours):                     # theirs is stored as ours is, [in, out]
+        form = IN_THREE if len(ours) == 3 else SAME
+        return [Tensor(f"h.{{i}}.{theirs}.{name}", tuple(f"blocks/{path}/{key}" for path in ours), form)
+                for name, key in (("weight", "w"), ("bias", "b"))]
+
+    return [Tensor("wte.weight", ("tokens/table",)), Tensor("wpe.weight", ("positions/table",)),
+            *conv1d("attn.c_attn", *(f"attention/{name}" for name in ("query", "key", "value"))),
+            *conv1d("attn.c_proj", "attention/out"), *conv1d("mlp.c_fc", "feed_forward/up"),
+            *conv1d("mlp.c_proj", "feed_forward/down"),
+            *_norms({"h.{i}.ln_1": "blocks/attention_norm", "h.{i}.ln_2": "blocks/feed_forward_norm", "ln_f": "norm"})]
+
+
+def _llama(config: LlamaConfig) -> list[Tensor]:
+    names = {"self_attn.q_proj": "attention/query", "self_attn.k_proj": "attention/key",
+             "self_attn.v_proj": "attention/value", "self_attn.o_proj": "attention/out",
+             "mlp.gate_proj": "feed_forward/gate", "mlp.up_proj": "feed_forward/up",
+             "mlp.down_proj": "feed_forward/down"}
+    scales = {"layers.{i}.input_layernorm": "blocks/attention_norm",
+              "layers.{i}.post_attention_layernorm": "blocks/feed_forward_norm", "norm": "norm"}
+    return [Tensor("embed_tokens.weight", ("tokens/table",)),
+            *(tensor for theirs, ours in names.items() for tensor in _dense(
+                f"layers.{{i}}.{theirs}", f"blocks/{ours}", bias=False)),
+            *(Tensor(f"{theirs}.weight", (f"{ours}/scale",)) for theirs, ours in scales.items()),
+            *([] if config.tied else _dense("lm_head", "logits", bias=False))]
+
+
+# Our config has the sizes of Llama 3.1, theirs those of the first Llama.
+_LLAMA_DEFAULTS = {"vocabulary": ("vocab_size", 32_000), "features": ("hidden_size", 4096),
+                   "hidden": ("intermediate_size", 11_008), "layers": ("num_hidden_layers", 32),
+                   "heads": ("num_attention_heads", 32), "epsilon": ("rms_norm_eps", 1e-6),
+                   "tied": ("tie_word_embeddings", False)}
+
+
+def _read_llama(settings: Mapping[str, Any]) -> dict[str, Any]:
+    rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind not in ("default", "llama3"):
+        raise bad("pretrained.load", f"the scaling {kind!r} of rotary positions is not known here",
+                  {"rope": str(rope)}, "convert the model to one of rope_type llama3 or default.", ValueError)
+    scaling = Llama3Scaling(rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"],
+                            rope["original_max_position_embeddings"]) if kind == "llama3" else None
+    missing = {ours: value for ours, (theirs, value) in _LLAMA_DEFAULTS.items() if settings.get(theirs) is None}
+    missing |= {} if settings.get("num_key_value_heads") else {
+        "kv_heads": settings.get("num_attention_heads", _LLAMA_DEFAULTS["heads"][1])}
+    return {**missing, "base": rope.get("rope_theta", settings.get("rope_theta", 10_000.0)), "scaling": scaling}
+
+
+def _write_llama(config: LlamaConfig) -> dict[str, Any]:
+    rope: dict[str, Any] = {"rope_theta": config.base, "rope_type": "default"}
+    if (s := config.scaling) is not None:
+        rope |= {"rope_type": "llama3", "factor": s.factor, "low_freq_factor": s.low, "high_freq_factor": s.high,
+                 "original_max_position_embeddings": s.original_length}
+    return {"rope_parameters": rope}
+
+
+def _encoder_block(attention: str) -> list[Tensor]:
+    """The matrices of a block of BERT or ViT, which differ in the name of the attention."""
+    names = {f"{attention}.query": "attention/query", f"{attention}.key": "attention/key",
+             f"{attention}.value": "attention/value", "attention.output.dense": "attention/out",
+             "intermediate.dense": "feed_forward/up", "output.dense": "feed_forward/down"}
+    return [tensor for theirs, ours in names.items() for tensor in _dense(
+        f"encoder.layer.{{i}}.{theirs}", f"blocks/{ours}")]
+
+
+def _bert(config: BERTConfig) -> list[Tensor]:
+    tables = {"word": "tokens", "position": "positions", "token_type": "types"}
+    return [*(Tensor(f"embeddings.{theirs}_embeddings.weight", (f"{ours}/table",)) for theirs, ours in tables.items()),
+            *_encoder_block("attention.self"), *_dense("pooler.dense", "pooler"),
+            *_norms({"embeddings.LayerNorm": "norm", "encoder.layer.{i}.attention.output.LayerNorm":
+                     "blocks/attention_norm", "encoder.layer.{i}.output.LayerNorm": "blocks/feed_forward_norm"})]
+
+
+def _vit(config: ViTConfig) -> list[Tensor]:
+    size, features = config.patch, config.features
+    # A convolution [features, channels, height, width], ours [height * width * channels, features].
+    patches = Form(lambda w: [np.moveaxis(w, (2, 3, 1, 0), (0, 1, 2, 3)).reshape(-1, features)],
+                   lambda ws: np.transpose(ws[0].reshape(size, size, -1, features), (3, 2, 0, 1)))
+    return [Tensor("embeddings.patch_embeddings.projection.weight", ("patches/w",), patches),
+            Tensor("embeddings.patch_embeddings.projection.bias", ("patches/b",)),
+            Tensor("embeddings.cls_token", ("first/token",), Form(lambda w: [w[0, 0]], lambda ws: ws[0][None, None])),
+            Tensor("embeddings.position_embeddings", ("positions/table",), Form(
+                lambda w: [w[0]], lambda ws: ws[0][None])),
+            *_encoder_block("attention.attention"), *_dense("classifier", "logits"),
+            *_norms({"layernorm": "norm", "encoder.layer.{i}.layernorm_before": "blocks/attention_norm",
+                     "encoder.layer.{i}.layernorm_after": "blocks/feed_forward_norm"})]
+
+
+FAMILIES: dict[str, Family] = {
+    "gpt2": Family(
+        GPT2, GPT2Config, {"vocabulary": "vocab_size", "length": "n_positions", "features": "n_embd",
+                           "layers": "n_layer", "heads": "n_head", "dropout": "resid_pdrop"},
+        {"activation_function": "gelu_new", "n_inner": None, "scale_attn_by_inverse_layer_idx": False,
+         "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5}, _gpt2, lambda config: (1, 1), "GPT2LMHeadModel",
+        "transformer.", ("attn.bias", "attn.masked_bias", "lm_head.weight")),
+    "llama": Family(
+        Llama, LlamaConfig, {**_SIZES, "vocabulary": "vocab_size", "hidden": "intermediate_size",
+                             "kv_heads": "num_key_value_heads", "head_size": "head_dim", "epsilon": "rms_norm_eps",
+                             "tied": "tie_word_embeddings"},
+        {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}, _llama, lambda config: (1, 1),
+        "LlamaForCausalLM", "model.", ("rotary_emb.inv_freq",), _read_llama, _write_llama),
+    "bert": Family(
+        BERT, BERTConfig, {**_SIZES, **_ENCODER, "vocabulary": "vocab_size", "types": "type_vocab_size",
+                           "length": "max_position_embeddings"},
+        {"hidden_act": "gelu", "position_embedding_type": "absolute"}, _bert, lambda config: (1, 1), "BertModel",
+        "bert.", ("position_ids",)),
+    "vit": Family(
+        ViT, ViTConfig, {**_SIZES, **_ENCODER, "image": "image_size", "patch": "patch_size"},
+        {"hidden_act": "gelu", "qkv_bias": True, "num_channels": 3}, _vit,
+        lambda config: (1, config.image, config.image, 3), "ViTForImageClassification", "vit.",
+        read=lambda settings: {"classes": len(settings["id2label"]) if "id2label" in settings else
+                               settings.get("num_labels", 2)},
+        write=lambda config: {"id2label": {str(i): f"LABEL_{i}" for i in range(config.classes)},
+                              "label2id": {f"LABEL_{i}": i for i in range(config.classes)}}),
+}
