@@ -49,8 +49,8 @@ def BERT(config: BERTConfig = BERTConfig()) -> Layer:
     Shape: integers [batch, time] -> ([batch, time, features], [batch, features]).
     Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], 0 if None;
       positions, as of `LearnedPositions`.
-    Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``; those of the blocks have a first
-      axis of layers. The base model has 109,482,240 numbers.
+    Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``; those of the blocks have a
+      first axis of layers. The base model has 109,482,240 numbers.
     """
     w_init, norm = initializers.normal(0.02), LayerNorm(epsilon=config.epsilon)
     attention = MultiHeadAttention(config.features, config.heads, dropout=config.dropout, w_init=w_init)

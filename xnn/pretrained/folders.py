@@ -121,7 +121,8 @@ def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.
             else:
                 for path, array in zip(one.ours, one.form.to_ours(tensors[name]), strict=True):
                     values[path].append(array)
-    unknown = [name for name in tensors if name not in used and not name.endswith(family.ignored or ("\0",))]
+    ignored = (*family.ignored, *(("lm_head.weight",) if getattr(config, "tied", False) else ()))
+    unknown = [name for name in tensors if name not in used and not name.endswith(ignored)]
     faults += [f"{name}: {type_text(tensors[name])}, not of the model" for name in unknown]
     if faults:
         raise bad("pretrained.load", "the tensors are not those of the model",
