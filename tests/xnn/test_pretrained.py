@@ -15,7 +15,7 @@ from xnn.models import GPT2Config
 from xnn.pretrained import safetensors
 
 FOLDERS = Path(__file__).parent / "peers" / "pretrained"
-NAMES = ["gpt2", "llama", "llama_tied", "bert", "vit"]
+NAMES = ["gpt2", "llama", "llama_tied", "bert", "t5", "t5_tied", "vit"]
 
 
 def arrays(name):
@@ -27,7 +27,8 @@ def test_outputs_are_those_of_transformers(name):
     model, params, _ = pretrained.load(FOLDERS / name)
     x = arrays(name)["x"]
     x = np.moveaxis(x, 1, -1) if name == "vit" else x.astype(np.int32)
-    y = xjax.jit(model.apply)(params, x)
+    inputs = (arrays(name)["decoder_input_ids"].astype(np.int32), x) if name.startswith("t5") else (x,)
+    y = xjax.jit(model.apply)(params, *inputs)
     np.testing.assert_allclose(y[0] if name == "bert" else y, arrays(name)["y"], atol=2e-5)
 
 
@@ -92,6 +93,15 @@ def test_all_wrong_tensors_are_named_at_once(tmp_path):
     for text in ["3 faults", "ln_f.bias: missing, expected [8]", "h.1.mlp.c_fc.weight: f32[3,4], expected [8, 32]",
                  "h.2.ln_1.weight: f32[8], not of the model", "fix:"]:
         assert text in str(caught.value)
+
+
+def test_an_output_layer_that_should_be_tied_and_is_not_is_refused(tmp_path):
+    def untied(weights, by=0):
+        weights["lm_head.weight"] = weights["transformer.wte.weight"] + by
+
+    pretrained.load(changed(tmp_path / "equal", untied))
+    with pytest.raises(ValueError, match=r"lm_head.weight: f32\[11,8\], not of the model"):
+        pretrained.load(changed(tmp_path / "other", lambda weights: untied(weights, 1)))
 
 
 @pytest.mark.parametrize(("settings", "text"), [

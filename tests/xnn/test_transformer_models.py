@@ -7,7 +7,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
 from xnn.layer import init_types
-from xnn.models import BERT, GPT2, BERTConfig, GPT2Config, Llama, LlamaConfig, ViT, ViTConfig
+from xnn.models import BERT, GPT2, T5, BERTConfig, GPT2Config, Llama, LlamaConfig, T5Config, ViT, ViTConfig
 
 SMALL = {
     "GPT2": GPT2(GPT2Config(vocabulary=11, length=9, features=8, layers=2, heads=2)),
@@ -44,6 +44,23 @@ def test_generation_with_a_cache_and_padding(name):
     for t in range(3, 6):
         y, cache = step(params, cache, jnp.concatenate([tokens[:, t:t + 1]] * 2))
         np.testing.assert_allclose(y, np.repeat(whole[:, t:t + 1], 2, 0), atol=2e-5)
+
+
+def test_t5_generates_from_one_encoding():
+    model = T5(T5Config(vocabulary=11, features=8, hidden=12, layers=2, heads=2, head_size=3, gated=True))
+    _, params = model.init(random.key(0), (2, 6), source=(2, 5))
+    source, tokens = (random.randint(random.key(i), (2, n), 0, 11) for i, n in ((1, 5), (2, 6)))
+    mask = np.array([[True] * 3 + [False] * 2, [True] * 5])
+    whole = xjax.jit(model.apply)(params, tokens, source, source_mask=mask)
+    step = xjax.jit(model.apply_with_cache)
+    y, cache = step(params, model.init_cache(2, 6), tokens[:, :4], source, source_mask=mask)
+    following, _ = step(params, cache, tokens[:, 4:], None)
+    np.testing.assert_allclose(jnp.concatenate([y, following], 1), whole, atol=2e-4)     # logits up to 30
+
+
+def test_t5_small_has_as_many_parameters_as_published():
+    _, params = init_types(T5(), (1, 8), source=(1, 8))
+    assert sum(leaf.size for leaf in tree_util.tree_leaves(params)) == 60_506_624
 
 
 def test_bert_does_not_see_padding():

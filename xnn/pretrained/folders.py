@@ -24,7 +24,7 @@ class Pretrained(NamedTuple):
 
 
 def load(folder: str | Path) -> Pretrained:
-    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT or ViT.
+    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT, T5 or ViT.
 
     ``model, params, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of the
     folder runs, and no pickle is read.
@@ -51,7 +51,7 @@ def save(folder: str | Path, config: Any, params: Params) -> None:
         raise bad("pretrained.save", "the config is not of a model with a layout", {"config": type(config).__name__},
                   f"pass a config of {', '.join(family.model.__name__ for family in FAMILIES.values())}.", ValueError)
     family, ours = FAMILIES[kind], _leaves(params)
-    wanted = _leaves(init_types(family.model(config), family.input_shape(config))[1])
+    wanted = _leaves(_types(family, config, family.model(config)))
     shapes, expected = ({path: np.shape(leaf) for path, leaf in leaves.items()} for leaves in (ours, wanted))
     wrong = [path for path in {**shapes, **expected} if shapes.get(path) != expected.get(path)]
     if wrong:
@@ -105,7 +105,7 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
 
 
 def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> Params:
-    _, types = init_types(model, family.input_shape(config))
+    types = _types(family, config, model)
     wanted, known = _leaves(types), family.tensors(config)
     values: dict[str, list] = {path: [] for path in wanted}
     faults, used = [], set()
@@ -121,8 +121,10 @@ def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.
             else:
                 for path, array in zip(one.ours, one.form.to_ours(tensors[name]), strict=True):
                     values[path].append(array)
-    ignored = (*family.ignored, *(("lm_head.weight",) if getattr(config, "tied", False) else ()))
-    unknown = [name for name in tensors if name not in used and not name.endswith(ignored)]
+    table = next((one.theirs for one in known if "tokens/table" in one.ours), "")
+    if np.array_equal(tensors.get("lm_head.weight"), tensors.get(table)):
+        used.add("lm_head.weight")                      # tied: some files have it twice
+    unknown = [name for name in tensors if name not in used and not name.endswith(family.ignored)]
     faults += [f"{name}: {type_text(tensors[name])}, not of the model" for name in unknown]
     if faults:
         raise bad("pretrained.load", "the tensors are not those of the model",
@@ -130,6 +132,11 @@ def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.
                   "load the files that belong to config.json.", ValueError)
     stacked = {path for one in known if "{i}" in one.theirs for path in one.ours}
     return with_leaves(types, [np.stack(parts) if path in stacked else parts[0] for path, parts in values.items()])
+
+
+def _types(family: Family, config: Any, model: Layer) -> Params:
+    shape, further = family.shapes(config)
+    return init_types(model, shape, **further)[1]
 
 
 def _places(one: Tensor, layers: int) -> list[tuple[str, int | None]]:

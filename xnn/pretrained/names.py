@@ -7,7 +7,7 @@ import numpy as np
 
 from xjax.errors import bad
 from xnn.layers import Llama3Scaling
-from xnn.models import BERT, GPT2, BERTConfig, GPT2Config, Llama, LlamaConfig, ViT, ViTConfig
+from xnn.models import BERT, GPT2, T5, BERTConfig, GPT2Config, Llama, LlamaConfig, T5Config, ViT, ViTConfig
 
 
 class Form(NamedTuple):
@@ -38,10 +38,10 @@ class Family(NamedTuple):
       settings: our fields -> theirs.
       fixed: settings of theirs of which one value, the default, is known here.
       tensors: config -> all tensors, but for those of `ignored`.
-      input_shape: config -> shape for `init`.
+      shapes: config -> shape for `init`, and those of further inputs by name.
       architecture: the class of theirs that `save` names.
       prefix: what some files have before each name.
-      ignored: ends of names of tensors that are constants, or copies of tied ones.
+      ignored: ends of names of tensors that are constants, or copies of others.
       read, write: what tables cannot say: their settings -> our fields; config -> their settings.
     """
 
@@ -50,7 +50,7 @@ class Family(NamedTuple):
     settings: Mapping[str, str]
     fixed: Mapping[str, Any]
     tensors: Callable[[Any], Sequence[Tensor]]
-    input_shape: Callable[[Any], tuple[int, ...]]
+    shapes: Callable[[Any], tuple[tuple[int, ...], dict[str, tuple[int, ...]]]]
     architecture: str
     prefix: str = ""
     ignored: tuple[str, ...] = ()
@@ -160,28 +160,67 @@ def _vit(config: ViTConfig) -> list[Tensor]:
                      "encoder.layer.{i}.layernorm_after": "blocks/feed_forward_norm"})]
 
 
+def _t5(config: T5Config) -> list[Tensor]:
+    feed_forward = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if config.gated else {"wi": "up", "wo": "down"}
+    tensors = [Tensor("shared.weight", ("tokens/table",)),
+               *([] if config.tied else _dense("lm_head", "logits", bias=False))]
+    for side, ours, parts in (("encoder", "encoder/", ("SelfAttention", "DenseReluDense")),
+                              ("decoder", "", ("SelfAttention", "EncDecAttention", "DenseReluDense"))):
+        bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        tensors += [Tensor(bias, (f"{ours}bias/table",)),
+                    Tensor(f"{side}.final_layer_norm.weight", (f"{ours}norm/scale",))]
+        for i, part in enumerate(parts):
+            layer, block = f"{side}.block.{{i}}.layer.{i}", f"{ours}blocks/{_T5_PARTS[part]}"
+            names = feed_forward if part == "DenseReluDense" else {"q": "query", "k": "key", "v": "value", "o": "out"}
+            tensors.append(Tensor(f"{layer}.layer_norm.weight", (f"{block}_norm/scale",)))
+            for theirs, name in names.items():
+                tensors += _dense(f"{layer}.{part}.{theirs}", f"{block}/{name}", bias=False)
+    return tensors
+
+
+_T5_PARTS = {"SelfAttention": "attention", "EncDecAttention": "cross_attention", "DenseReluDense": "feed_forward"}
+
+
+def _read_t5(settings: Mapping[str, Any]) -> dict[str, Any]:
+    kind, layers = settings.get("feed_forward_proj", "relu"), settings.get("num_layers", 6)
+    if kind not in ("relu", "gated-gelu") or settings.get("num_decoder_layers", layers) not in (layers, None):
+        raise bad("pretrained.load", "a T5 of this form is not known here", {
+            "feed_forward_proj": repr(kind), "num_decoder_layers": settings.get("num_decoder_layers")},
+            "load one with relu or gated-gelu, and as many layers in the decoder as in the encoder.", ValueError)
+    return {"gated": kind == "gated-gelu", "scaled": settings.get("scale_decoder_outputs")}
+
+
 FAMILIES: dict[str, Family] = {
     "gpt2": Family(
         GPT2, GPT2Config, {"vocabulary": "vocab_size", "length": "n_positions", "features": "n_embd",
                            "layers": "n_layer", "heads": "n_head", "dropout": "resid_pdrop"},
         {"activation_function": "gelu_new", "n_inner": None, "scale_attn_by_inverse_layer_idx": False,
-         "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5}, _gpt2, lambda config: (1, 1), "GPT2LMHeadModel",
-        "transformer.", ("attn.bias", "attn.masked_bias", "lm_head.weight")),
+         "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5}, _gpt2, lambda config: ((1, 1), {}),
+        "GPT2LMHeadModel", "transformer.", ("attn.bias", "attn.masked_bias")),
     "llama": Family(
         Llama, LlamaConfig, {**_SIZES, "vocabulary": "vocab_size", "hidden": "intermediate_size",
                              "kv_heads": "num_key_value_heads", "head_size": "head_dim", "epsilon": "rms_norm_eps",
                              "tied": "tie_word_embeddings"},
-        {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}, _llama, lambda config: (1, 1),
+        {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}, _llama, lambda config: ((1, 1), {}),
         "LlamaForCausalLM", "model.", ("rotary_emb.inv_freq",), _read_llama, _write_llama),
     "bert": Family(
         BERT, BERTConfig, {**_SIZES, **_ENCODER, "vocabulary": "vocab_size", "types": "type_vocab_size",
                            "length": "max_position_embeddings"},
-        {"hidden_act": "gelu", "position_embedding_type": "absolute"}, _bert, lambda config: (1, 1), "BertModel",
+        {"hidden_act": "gelu", "position_embedding_type": "absolute"}, _bert, lambda config: ((1, 1), {}), "BertModel",
         "bert.", ("position_ids",)),
+    "t5": Family(
+        T5, T5Config, {"vocabulary": "vocab_size", "features": "d_model", "hidden": "d_ff", "layers": "num_layers",
+                       "heads": "num_heads", "head_size": "d_kv", "tied": "tie_word_embeddings",
+                       "buckets": "relative_attention_num_buckets", "max_distance": "relative_attention_max_distance",
+                       "dropout": "dropout_rate", "epsilon": "layer_norm_epsilon"}, {}, _t5,
+        lambda config: ((1, 1), {"source": (1, 1)}), "T5ForConditionalGeneration", "",
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), _read_t5,
+        lambda config: {"feed_forward_proj": "gated-gelu" if config.gated else "relu",
+                        "num_decoder_layers": config.layers, "scale_decoder_outputs": config.scaled}),
     "vit": Family(
         ViT, ViTConfig, {**_SIZES, **_ENCODER, "image": "image_size", "patch": "patch_size"},
         {"hidden_act": "gelu", "qkv_bias": True, "num_channels": 3}, _vit,
-        lambda config: (1, config.image, config.image, 3), "ViTForImageClassification", "vit.",
+        lambda config: ((1, config.image, config.image, 3), {}), "ViTForImageClassification", "vit.",
         read=lambda settings: {"classes": len(settings["id2label"]) if "id2label" in settings else
                                settings.get("num_labels", 2)},
         write=lambda config: {"id2label": {str(i): f"LABEL_{i}" for i in range(config.classes)},

@@ -18,6 +18,12 @@ MODELS = {
     "llama": hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=11, num_key_value_heads=2, rope_parameters=ROPE, **SMALL)),
     "llama_tied": hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=11, tie_word_embeddings=True, **SMALL)),
     "bert": hf.BertModel(hf.BertConfig(vocab_size=11, max_position_embeddings=16, **SMALL)),
+    "t5": hf.T5ForConditionalGeneration(hf.T5Config(
+        vocab_size=11, d_model=8, d_kv=3, d_ff=12, num_layers=2, num_heads=2, relative_attention_num_buckets=8,
+        relative_attention_max_distance=20, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
+        decoder_start_token_id=0)),
+    "t5_tied": hf.T5ForConditionalGeneration(hf.T5Config(
+        vocab_size=11, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2, decoder_start_token_id=0)),
     "vit": hf.ViTForImageClassification(hf.ViTConfig(image_size=4, patch_size=2, num_labels=3, **SMALL)),
 }
 
@@ -29,9 +35,10 @@ def main():
             torch.nn.init.normal_(weight, std=0.3)
         model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "llama" else "5GB")
         x = torch.randn(2, 3, 4, 4) if name == "vit" else torch.randint(0, 11, (2, 6))
+        more = {"decoder_input_ids": torch.randint(0, 11, (2, 5))} if name.startswith("t5") else {}
         with torch.no_grad():
-            y = model(x)[0]
-        arrays = {"x": x.numpy(), "y": y.numpy()}
+            y = model(x, **more)[0]
+        arrays = {"x": x.numpy(), "y": y.numpy(), **{key: value.numpy() for key, value in more.items()}}
         if name in ("gpt2", "llama"):
             mask = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6])
             arrays["greedy"] = model.generate(x, attention_mask=mask, max_new_tokens=8, do_sample=False,

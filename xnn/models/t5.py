@@ -1,0 +1,126 @@
+"""T5, an encoder and a decoder of text with relative positions (Raffel et al., 2020)."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from xjax import nn
+from xjax.nn import initializers
+from xnn.combinators import repeat
+from xnn.compose import composite
+from xnn.composites import combine
+from xnn.layer import Layer
+from xnn.layers import (
+    Attend,
+    CrossAttention,
+    DecoderBlock,
+    Dense,
+    Dropout,
+    Embedding,
+    EncoderBlock,
+    FeedForward,
+    MultiHeadAttention,
+    RelativeBias,
+    RMSNorm,
+)
+from xnn.sharing import shared, with_shared
+
+
+@dataclass(frozen=True, slots=True)
+class T5Config:
+    """Sizes of a `T5`; the defaults are T5 small.
+
+    Attributes:
+      vocabulary: number of tokens.
+      features, hidden, layers, heads, head_size: sizes of the blocks, of encoder and decoder.
+      gated: whether the feed-forward networks are gated by gelu, as in T5 1.1; if not they have relu.
+      tied: whether the output layer is the table of the embedding; False in T5 1.1.
+      scaled: whether the output layer gets its input times features^-1/2; None: if tied.
+      buckets, max_distance: of `RelativeBias`.
+      dropout: rate for embeddings, attention, hidden features and what blocks add.
+      epsilon: of `RMSNorm`.
+    """
+
+    vocabulary: int = 32_128
+    features: int = 512
+    hidden: int = 2048
+    layers: int = 6
+    heads: int = 8
+    head_size: int = 64
+    gated: bool = False
+    tied: bool = True
+    scaled: bool | None = None
+    buckets: int = 32
+    max_distance: int = 128
+    dropout: float = 0.1
+    epsilon: float = 1e-6
+
+
+def T5(config: T5Config = T5Config()) -> Layer:
+    """Logits of the next token of the output text.  Shape: integers [batch, time] -> [batch, time, vocabulary].
+
+    Inputs: source, integers [batch, source time], the text that the encoder reads; source_mask and mask, bool of the
+      same shapes as source and x, False for padding. `init` takes the shape of source. In calls with a cache, the first
+      has the source, the next ones None.
+    Params: ``{"shared": {"tokens"}, "body": {"encoder", "bias", "blocks", "norm", ...}}``; those of the blocks have a
+      first axis of layers. T5 small has 60,506,624 numbers.
+    Cache: keys and values of each block, and those of the encoder's output.
+    """
+    norm, embed = RMSNorm(epsilon=config.epsilon), _embedding(config)
+    block = DecoderBlock(_attention(config, MultiHeadAttention, causal=True), _attention(config, CrossAttention),
+                         _feed_forward(config), norm=norm, dropout=config.dropout)
+    logits = shared("tokens", Attend(config.vocabulary)) if config.tied else Dense(config.vocabulary, bias=False)
+
+    is_scaled = config.tied if config.scaled is None else config.scaled
+
+    def forward(layers, tokens, source, source_mask=None, mask=None):
+        context = None if source is None else layers.encoder(source, mask=source_mask)
+        x = layers.dropout(layers.tokens(tokens))
+        x = layers.blocks(x, context=context, context_mask=source_mask, mask=mask, bias=layers.bias(x, mask=mask))
+        x = layers.dropout(layers.norm(x))
+        return layers.logits(x * config.features**-0.5 if is_scaled else x)
+
+    return with_shared(composite(
+        forward, "T5", tokens=embed, encoder=_whole(_encoder(config)), bias=_bias(config, False),
+        blocks=repeat(block, config.layers), norm=norm, logits=logits, dropout=Dropout(config.dropout)))
+
+
+def _encoder(config: T5Config) -> Layer:
+    """Vectors of the source: [batch, time] -> [batch, time, features]."""
+    norm = RMSNorm(epsilon=config.epsilon)
+    block = EncoderBlock(_attention(config, MultiHeadAttention), _feed_forward(config), norm=norm,
+                         dropout=config.dropout)
+
+    def encoder(layers, tokens, mask=None):
+        x = layers.dropout(layers.tokens(tokens))
+        x = layers.blocks(x, mask=mask, bias=layers.bias(x, mask=mask))
+        return layers.dropout(layers.norm(x))
+
+    return composite(encoder, "T5Encoder", tokens=_embedding(config), bias=_bias(config, True),
+                     blocks=repeat(block, config.layers), norm=norm, dropout=Dropout(config.dropout))
+
+
+def _whole(layer: Layer) -> Layer:
+    """The layer without a cache: in generation too, its input is a whole sequence, and not the next positions."""
+    made = combine(layer.name, {None: layer}, lambda visit, shape, shapes: visit(None, shape),
+                   lambda call, x, values: call(None, x), lambda entries: entries[0],
+                   rebuild=lambda some: _whole(some[None]))
+    return dataclasses.replace(made, cache=None, positionwise=True)
+
+
+def _embedding(config: T5Config) -> Layer:
+    return shared("tokens", Embedding(config.vocabulary, config.features))
+
+
+def _bias(config: T5Config, bidirectional: bool) -> Layer:
+    return RelativeBias(config.heads, buckets=config.buckets, max_distance=config.max_distance,
+                        bidirectional=bidirectional, init=initializers.normal(config.features**-0.5))
+
+
+def _attention(config: T5Config, kind, **options) -> Layer:
+    return kind(config.features, config.heads, head_size=config.head_size, bias=False, dropout=config.dropout,
+                scale=1.0, **options)
+
+
+def _feed_forward(config: T5Config) -> Layer:
+    return FeedForward(config.features, config.hidden, activation=nn.gelu if config.gated else nn.relu,
+                       gated=config.gated, bias=False, dropout=config.dropout)
