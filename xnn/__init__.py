@@ -25,7 +25,7 @@ from xnn.sparse import CSR
 from xnn.weights import spectral_norm, weight_norm
 
 # Loaded when they are asked for: optax takes longer to import than all of xnn, and few programs use the others.
-_LAZY = ("models", "optim", "optimizers", "stax")
+_LAZY = ("models", "optim", "optimizers", "pretrained", "stax")
 
 
 def __getattr__(name: str):

@@ -1,5 +1,7 @@
 """Generation: tokens are those of the whole sequence computed again, whatever the batch, the padding or the way."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ import xjax.numpy as jnp
 import xnn
 from tests.xnn.wrong import assert_refused
 from xjax import nn, random
-from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, sample, serial
+from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
+from xnn.models import T5, T5Config
 
 N = 11
 
@@ -119,6 +122,30 @@ def test_generation_is_a_function_that_compiles_and_maps(params, key):
     np.testing.assert_array_equal(rows(jnp.arange(3), PROMPT), whole.tokens)
     devices = xjax.pmap(lambda i, prompt: generate(MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0])
     np.testing.assert_array_equal(devices(jnp.arange(3), PROMPT), whole.tokens)
+
+
+FOLDERS = Path(__file__).parent / "peers" / "pretrained"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_the_most_likely_tokens_are_those_of_transformers(name):
+    model, params, _ = pretrained.load(FOLDERS / name)
+    arrays = np.load(FOLDERS / name / "arrays.npz")
+    prompt, mask = arrays["x"], np.array([[False] * 2 + [True] * 4, [True] * 6])       # the first row is padded
+    got = generate(model, params, prompt, steps=8, temperature=0, mask=mask).tokens
+    np.testing.assert_array_equal(got, arrays["greedy"][:, 6:])
+    after = generate(model, params, np.roll(prompt, -2, 1), steps=8, temperature=0, mask=np.roll(mask, -2, 1)).tokens
+    np.testing.assert_array_equal(after[0], got[0])
+
+
+def test_a_context_is_read_once(key):
+    model = T5(T5Config(vocabulary=N, features=8, hidden=16, layers=1, heads=2, head_size=4))
+    source, start = PROMPT, np.zeros((3, 1), np.int32)
+    params = xjax.jit(lambda key: model.init(key, start, source=source)[1])(key)
+    got = generate(model, params, start, steps=4, temperature=0, source=source).tokens
+    tokens = np.concatenate([start, got], 1)
+    logits = xjax.jit(model.apply)(params, tokens, source=source)
+    np.testing.assert_array_equal(jnp.argmax(logits, -1)[:, :-1], got)
 
 
 def test_nothing_to_generate(params):

@@ -13,7 +13,7 @@ import xjax.nn.initializers
 import xjax.scipy.stats
 import xnn
 from tests.xnn.peers.names import MODULES, NAMES, public_names
-from tests.xnn.peers.table import COMING, TABLES, as_markdown
+from tests.xnn.peers.table import TABLES, as_markdown
 
 LISTED = json.loads(NAMES.read_text())
 PAGE = Path(__file__).resolve().parents[2] / "docs/from_other_libraries.md"
@@ -45,18 +45,12 @@ def test_every_name_is_in_the_table_once(module):
 @pytest.mark.parametrize("module", TABLES)
 def test_what_the_tables_name_exists(module):
     named = {name for text in TABLES[module] for name in targets(text)}
-    missing = {name for name in named - COMING if not exists(name) and not needs_optax(name)}
+    missing = {name for name in named if not exists(name) and not needs_optax(name)}
     assert not missing, f"no such names: {sorted(missing)}"
 
 
 def needs_optax(name):
     return name.startswith("optim.") and importlib.util.find_spec("optax") is None
-
-
-def test_names_that_were_to_come_are_not_here_yet():
-    assert not {name for name in COMING if exists(name)}, "they are here: take them out of COMING"
-    used = {name for table in TABLES.values() for text in table for name in targets(text)}
-    assert used >= COMING
 
 
 @pytest.mark.parametrize("module", MODULES)

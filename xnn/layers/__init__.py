@@ -39,9 +39,11 @@ from xnn.layers.activations import (
     TanhShrink,
     Threshold,
 )
+from xnn.layers.attention import CrossAttention, MultiHeadAttention
 from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
 from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 from xnn.layers.dense import Dense
+from xnn.layers.dot_product import ContextAttention, DotProductAttention
 from xnn.layers.dropout import AlphaDropout, Dropout, StochasticDepth
 from xnn.layers.elementwise import elementwise
 from xnn.layers.embed import Attend, Embedding
@@ -60,18 +62,22 @@ from xnn.layers.pool import (
     MaxPool,
     SumPool,
 )
+from xnn.layers.positions import LearnedPositions, SinusoidalPositions
 from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
+from xnn.layers.relative import ALiBi, Llama3Scaling, RelativeBias, Rotary
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scale import LayerScale
 from xnn.layers.scan import scan_over_time
 from xnn.layers.shapes import Flatten, Identity, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
+from xnn.layers.transformer import DecoderBlock, EncoderBlock, FeedForward
 
 __all__ = [
     "GLU",
     "GRU",
     "LSTM",
     "RNN",
+    "ALiBi",
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "AlphaDropout",
@@ -81,22 +87,28 @@ __all__ = [
     "Bias",
     "Bilinear",
     "Celu",
+    "ContextAttention",
     "Conv",
     "ConvLSTMCell",
     "ConvLocal",
     "ConvTranspose",
+    "CrossAttention",
+    "DecoderBlock",
     "Dense",
     "DenseGeneral",
     "DepthwiseConv",
+    "DotProductAttention",
     "Dropout",
     "Einsum",
     "Elu",
     "Embedding",
+    "EncoderBlock",
     "ExactGelu",
     "Exp",
     "FanInConcat",
     "FanInSum",
     "FanOut",
+    "FeedForward",
     "Flatten",
     "GRUCell",
     "GaussianDropout",
@@ -117,12 +129,15 @@ __all__ = [
     "LayerNorm",
     "LayerScale",
     "LeakyRelu",
+    "LearnedPositions",
+    "Llama3Scaling",
     "LogSigmoid",
     "LogSoftmax",
     "MaxPool",
     "Maxout",
     "Mish",
     "MixtureOfExperts",
+    "MultiHeadAttention",
     "PReLU",
     "Pad",
     "PixelShuffle",
@@ -132,13 +147,16 @@ __all__ = [
     "RNNCell",
     "RReLU",
     "ReGLU",
+    "RelativeBias",
     "Relu",
     "Relu6",
     "Reshape",
+    "Rotary",
     "Scale",
     "Selu",
     "Sigmoid",
     "Silu",
+    "SinusoidalPositions",
     "SoftShrink",
     "SoftSign",
     "Softmax",

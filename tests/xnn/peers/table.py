@@ -4,16 +4,6 @@ Text -> the names that it is for. A name in backquotes is one of xnn or, after `
 name before its arguments. Text without one gives the reason why nothing has this name.
 """
 
-# Names that other files of xnn bring; the test says when one is here and can be taken out.
-_COMING = """
-    Conv ConvLocal ConvTranspose DepthwiseConv MaxPool AvgPool SumPool AdaptiveAvgPool AdaptiveMaxPool Upsample Pad
-    PixelShuffle PixelUnshuffle RNN LSTM GRU RNNCell LSTMCell GRUCell ConvLSTMCell scan_over_time bidirectional
-    MultiHeadAttention CrossAttention Rotary EncoderBlock DecoderBlock losses.cross_entropy losses.binary_cross_entropy
-    losses.mse losses.mae losses.huber losses.ctc losses.kl_divergence losses.hinge losses.cosine_distance
-    losses.triplet models.MLP
-"""
-COMING = set(_COMING.split())
-
 _LAYER = "`Layer`: functions `init` and `apply` take the place of a module class, so nothing is bound to an instance"
 _COMPOSITE = "`composite`: a function that calls layers by name"
 _STATE = "`StateFns`: state is a second tree that `apply_with_state` takes and returns"

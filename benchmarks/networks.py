@@ -1,0 +1,137 @@
+"""Training steps of `xnn.models` against the same networks in Flax on JAX, or with --torch in PyTorch.
+
+A step is forward, gradient and plain gradient descent, on one batch; running statistics move where there are any.
+Flax, or PyTorch, is no dependency of xnn: install it beside (the extra `peers`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from pairs import load, main, wanted
+from step import seconds_of
+
+VOCABULARY, TOKENS = 512, 128
+
+
+class Case(NamedTuple):
+    """The network in each library, by name, and its batch: (input, classes)."""
+
+    xnn: Callable[[Any], Any]
+    flax: str
+    torch: str
+    batch: tuple[np.ndarray, np.ndarray]
+
+
+def cases() -> dict[str, Case]:
+    npr = np.random.default_rng(0)
+
+    def of_classes(*shape):
+        return npr.standard_normal(shape, dtype=np.float32), npr.integers(0, 10, shape[0], dtype=np.int32)
+
+    def of_text(batch):
+        text = npr.integers(0, VOCABULARY, (batch, TOKENS + 1), dtype=np.int32)
+        return text[:, :-1], text[:, 1:]
+
+    return {
+        "MLP": Case(lambda m: m.MLP(m.MLPConfig((512, 512, 512), 10)), "MLP()", "mlp()", of_classes(256, 784)),
+        "LeNet": Case(lambda m: m.LeNet(m.LeNetConfig(pool="max")), "LeNet()", "lenet()", of_classes(64, 28, 28, 1)),
+        "ResNet-18": Case(lambda m: m.resnet18(classes=10, small_images=True), "ResNet18()", "resnet18()",
+                          of_classes(16, 32, 32, 3)),
+        "ViT-tiny": Case(lambda m: m.ViT(m.ViTConfig(classes=10, image=32, patch=4, features=192, hidden=768,
+                                                     heads=3)), "ViT()", "ViT()", of_classes(16, 32, 32, 3)),
+        "GPT-2": Case(lambda m: m.GPT2(m.GPT2Config(VOCABULARY, TOKENS, 256, 4, 8, dropout=0.0)),
+                      f"LanguageModel({VOCABULARY})", f"Transformer({VOCABULARY}, {TOKENS}, 8, True)", of_text(8)),
+        "LSTM": Case(lambda m: m.LSTMLanguageModel(m.LSTMLanguageModelConfig(VOCABULARY, 256, 2, tied=False)),
+                     f"LSTM({VOCABULARY})", f"LSTM({VOCABULARY})", of_text(32)),
+        "BERT-small": Case(lambda m: m.BERT(m.BERTConfig(VOCABULARY, length=TOKENS, features=256, hidden=1024, layers=4,
+                                                         heads=4, dropout=0.0)),
+                           f"BERT({VOCABULARY})", f"Transformer({VOCABULARY}, {TOKENS}, 4, False)", of_text(8)),
+    }
+
+
+def work(library: str) -> dict[str, float]:
+    make = {"xjax": xnn_step, "jax": flax_step, "torch": torch_step}[library]
+    return {name: seconds_of(make(case)) for name, case in cases().items() if wanted(name)}
+
+
+def xnn_step(case: Case) -> Callable[[], object]:
+    jax, jnp = load("xjax")
+    models = importlib.import_module("xnn.models")
+    model = case.xnn(models)
+    x, classes = map(jnp.asarray, case.batch)
+    params = jax.jit(lambda key: model.init(key, x)[1])(jax.random.key(0))
+    state = model.init_state(x.shape)
+
+    def loss(params, state):
+        y, state = model.apply_with_state(params, state, x, rng=jax.random.key(1), train=True)
+        logits = y[0] @ params["tokens"]["table"].T if isinstance(y, tuple) else y       # BERT gives vectors
+        return _cross_entropy(jax, logits, classes), state
+
+    return _descending(jax, loss, params, state)
+
+
+def flax_step(case: Case) -> Callable[[], object]:
+    jax, jnp = load("jax")
+    flax = importlib.import_module("networks_flax")
+    model = eval(case.flax, vars(flax))
+    x, classes = map(jnp.asarray, case.batch)
+    variables = jax.jit(model.init)(jax.random.key(0), x)
+    params = variables.pop("params")
+
+    def loss(params, state):
+        y, state = model.apply({"params": params, **state}, x, mutable=list(state))
+        return _cross_entropy(jax, y, classes), state
+
+    return _descending(jax, loss, params, variables)
+
+
+def _descending(jax: Any, loss: Callable, params: Any, state: Any) -> Callable[[], object]:
+    """One step after the other, each from what the last one left, which it may overwrite."""
+
+    def step(params, state):
+        (value, state), grads = jax.value_and_grad(loss, has_aux=True)(params, state)
+        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, grads), state, value
+
+    step = jax.jit(step, donate_argnums=(0, 1))
+
+    def call():
+        nonlocal params, state
+        params, state, value = step(params, state)
+        value.block_until_ready()
+    return call
+
+
+def _cross_entropy(jax: Any, logits: Any, classes: Any) -> Any:
+    found = jax.numpy.take_along_axis(jax.nn.log_softmax(logits), classes[..., None], -1)
+    return -jax.numpy.mean(found)
+
+
+def torch_step(case: Case) -> Callable[[], object]:
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    networks = importlib.import_module("networks_torch")
+    model = eval(case.torch, vars(networks)).train()
+    x, classes = map(torch.tensor, case.batch)
+    x = x.permute(0, 3, 1, 2).contiguous() if x.ndim == 4 else x if x.is_floating_point() else x.long()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+
+    def call():
+        optimizer.zero_grad()
+        logits = model(x)
+        value = torch.nn.functional.cross_entropy(logits.flatten(0, -2), classes.long().flatten())
+        value.backward()
+        optimizer.step()
+        return value.item()
+    return call
+
+
+if __name__ == "__main__":
+    peer = "torch" if "--torch" in sys.argv else "jax"
+    main(work, pairs=20, peer=peer)
