@@ -80,15 +80,16 @@ class ViT(nn.Module):
 
 
 class Transformer(nn.Module):
-    """GPT-2 (causal, norms first) and BERT (norms last) of 4 layers of 256 features, with tied output."""
+    """GPT-2 (causal, norms first) and BERT (norms last) of 4 layers, with tied output."""
 
-    def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool):
+    def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool, width: int = 256):
         super().__init__()
-        self.embed = nn.Embedding(vocabulary, 256)
-        self.positions = nn.Parameter(0.02 * torch.randn(tokens, 256))
-        self.before = nn.Identity() if causal else nn.LayerNorm(256)
-        self.body = nn.Sequential(*[Block(256, heads, causal, norm_first=causal) for _ in range(4)])
-        self.after = nn.LayerNorm(256) if causal else nn.Identity()
+        self.embed = nn.Embedding(vocabulary, width)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        self.positions = nn.Parameter(0.02 * torch.randn(tokens, width))
+        self.before = nn.Identity() if causal else nn.LayerNorm(width)
+        self.body = nn.Sequential(*[Block(width, heads, causal, norm_first=causal) for _ in range(4)])
+        self.after = nn.LayerNorm(width) if causal else nn.Identity()
 
     def forward(self, tokens):
         x = self.body(self.before(self.embed(tokens) + self.positions))
@@ -96,10 +97,10 @@ class Transformer(nn.Module):
 
 
 class LSTM(nn.Module):
-    def __init__(self, vocabulary: int):
+    def __init__(self, vocabulary: int, width: int = 256):
         super().__init__()
-        self.embed, self.head = nn.Embedding(vocabulary, 256), nn.Linear(256, vocabulary)
-        self.body = nn.LSTM(256, 256, 2, batch_first=True)
+        self.embed, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.body = nn.LSTM(width, width, 2, batch_first=True)
 
     def forward(self, tokens):
         return self.head(self.body(self.embed(tokens))[0])

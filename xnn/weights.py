@@ -15,6 +15,7 @@ from xnn.composites import init_child, taken_by
 from xnn.layer import CacheFns, Layer, Parts, StateFns, arguments, as_layer, init_types
 from xnn.params.patterns import Pattern, by_path, selected, with_leaves
 from xnn.precision import at_least_float32
+from xnn.wrapping import wrapped
 
 
 def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -1) -> Layer:
@@ -48,19 +49,12 @@ def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -
         return tree_util.tree_map(lambda part: _from_pair(part, axis) if _is_pair(part) else part, params,
                                   is_leaf=_is_pair)
 
-    def apply(params, x, *extra, **how):
-        return noting("weight_norm", child, x, lambda: child.apply(inner(params), x, *extra, **how))
+    def around(call, params, x, *extra, **named):
+        return noting("weight_norm", child, x, lambda: call(inner(params), x, *extra, **named))
 
-    def with_memory(fun):
-        return lambda params, memory, x, *extra, **how: noting(
-            "weight_norm", child, x, lambda: fun(inner(params), memory, x, *extra, **how))
-
-    return dataclasses.replace(
-        child, init=init, apply=None if child.state else apply, name="weight_norm",
-        settings=arguments(weight_norm, weights=weights, axis=axis),
-        state=child.state and child.state._replace(apply_with_state=with_memory(child.apply_with_state)),
-        cache=child.cache and child.cache._replace(apply_with_cache=with_memory(child.apply_with_cache)),
-        parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
+    return wrapped(child, around, init=init, name="weight_norm",
+                   settings=arguments(weight_norm, weights=weights, axis=axis),
+                   parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
 
 
 def _is_pair(part: Any) -> bool:

@@ -104,7 +104,26 @@ def test_an_output_layer_that_should_be_tied_and_is_not_is_refused(tmp_path):
         pretrained.load(changed(tmp_path / "other", lambda weights: untied(weights, 1)))
 
 
+def test_the_first_files_of_bert_are_read(tmp_path):
+    """They have heads of pretraining, and other names for the parameters of norms."""
+    _, params, _ = pretrained.load(FOLDERS / "bert")
+    tensors = {"bert." + key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"):
+               tensor for key, tensor in safetensors.read(FOLDERS / "bert" / "model.safetensors").items()}
+    tensors["cls.predictions.bias"] = np.zeros(11, np.float32)
+    shutil.copy(FOLDERS / "bert" / "config.json", tmp_path)
+    safetensors.write(tmp_path / "model.safetensors", tensors)
+    tree_util.tree_map(np.testing.assert_array_equal, pretrained.load(tmp_path).params, params)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3"])
+def test_a_config_that_is_no_json_is_refused(text, tmp_path):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match="has no settings in JSON"):
+        pretrained.load(tmp_path)
+
+
 @pytest.mark.parametrize(("settings", "text"), [
+    ({"scale_attn_weights": False}, "scale_attn_weights  False, known is True"),
     ({"model_type": "mamba"}, "the model type 'mamba' is not known"),
     ({"activation_function": "relu"}, "activation_function  'relu', known is 'gelu_new'"),
 ])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import xjax.numpy as jnp
 from xjax import random
+from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape
 from xnn.layer import Layer, arguments
@@ -26,6 +27,10 @@ def Dense(
     Params: ``{"w": [n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
     A `CSR` matrix is a valid input too.
     """
+    if b_init and not bias:
+        raise bad("Dense", "there is no bias to initialize", {"bias": "False", "b_init": repr(b_init)},
+                  "leave out b_init, or bias=False.")
+    settings = arguments(Dense, n_out=n_out, bias=bias, w_init=w_init, b_init=b_init)
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros
 
@@ -43,4 +48,4 @@ def Dense(
         y = x @ params["w"]
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "Dense", settings=arguments(Dense, n_out=n_out, bias=bias), positionwise=True)
+    return Layer(init, apply, "Dense", settings=settings, positionwise=True)

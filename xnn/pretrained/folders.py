@@ -28,6 +28,7 @@ def load(folder: str | Path) -> Pretrained:
 
     ``model, params, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of the
     folder runs, and no pickle is read.
+    Heads of BERT's pretraining are not read. Of the dropout rates, which matter in training only, one is read.
     Raises: ValueError for a model or a setting that is not known here, and one error for all tensors that are missing,
       not of the model, or of another shape.
     """
@@ -36,7 +37,7 @@ def load(folder: str | Path) -> Pretrained:
     family = _family(settings.get("model_type"))
     config = _config(family, settings)
     model = family.model(config)
-    tensors = {name.removeprefix(family.prefix): tensor for name, tensor in _tensors(folder).items()}
+    tensors = {_known_name(family, name): tensor for name, tensor in _tensors(folder).items()}
     return Pretrained(model, _params(model, family, config, tensors), config)
 
 
@@ -73,7 +74,11 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise bad("pretrained.load", f"there is no file {file.name}", {"folder": str(file.parent)},
                   "pass the folder of a model, with config.json and *.safetensors.", FileNotFoundError)
-    return json.loads(file.read_text())
+    try:
+        return dict(json.loads(file.read_text("utf-8")))
+    except (ValueError, TypeError) as err:
+        raise bad("pretrained.load", f"{file.name} has no settings in JSON", {"file": str(file), "cause": err},
+                  "download it again.", ValueError) from err
 
 
 def _family(kind: Any) -> Family:
@@ -124,7 +129,8 @@ def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.
     table = next((one.theirs for one in known if "tokens/table" in one.ours), "")
     if np.array_equal(tensors.get("lm_head.weight"), tensors.get(table)):
         used.add("lm_head.weight")                      # tied: some files have it twice
-    unknown = [name for name in tensors if name not in used and not name.endswith(family.ignored)]
+    unknown = [name for name in tensors if not (
+        name in used or name.endswith(family.ignored) or name.startswith(family.heads))]
     faults += [f"{name}: {type_text(tensors[name])}, not of the model" for name in unknown]
     if faults:
         raise bad("pretrained.load", "the tensors are not those of the model",
@@ -132,6 +138,13 @@ def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.
                   "load the files that belong to config.json.", ValueError)
     stacked = {path for one in known if "{i}" in one.theirs for path in one.ours}
     return with_leaves(types, [np.stack(parts) if path in stacked else parts[0] for path, parts in values.items()])
+
+
+def _known_name(family: Family, name: str) -> str:
+    """The name without its prefix; the first BERT files call the parameters of norms gamma and beta."""
+    start, _, last = name.removeprefix(family.prefix).rpartition(".")
+    last = {"gamma": "weight", "beta": "bias"}.get(last, last) if start.endswith("LayerNorm") else last
+    return f"{start}.{last}" if start else last
 
 
 def _types(family: Family, config: Any, model: Layer) -> Params:

@@ -42,6 +42,7 @@ class Family(NamedTuple):
       architecture: the class of theirs that `save` names.
       prefix: what some files have before each name.
       ignored: ends of names of tensors that are constants, or copies of others.
+      heads: starts of names of output layers that the model does not have: those of BERT's pretraining.
       read, write: what tables cannot say: their settings -> our fields; config -> their settings.
     """
 
@@ -54,6 +55,7 @@ class Family(NamedTuple):
     architecture: str
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda settings: {}
     write: Callable[[Any], dict[str, Any]] = lambda config: {}
 
@@ -195,27 +197,29 @@ FAMILIES: dict[str, Family] = {
         GPT2, GPT2Config, {"vocabulary": "vocab_size", "length": "n_positions", "features": "n_embd",
                            "layers": "n_layer", "heads": "n_head", "dropout": "resid_pdrop"},
         {"activation_function": "gelu_new", "n_inner": None, "scale_attn_by_inverse_layer_idx": False,
-         "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5}, _gpt2, lambda config: ((1, 1), {}),
+         "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5, "scale_attn_weights": True,
+         "add_cross_attention": False}, _gpt2, lambda config: ((1, 1), {}),
         "GPT2LMHeadModel", "transformer.", ("attn.bias", "attn.masked_bias")),
     "llama": Family(
         Llama, LlamaConfig, {**_SIZES, "vocabulary": "vocab_size", "hidden": "intermediate_size",
                              "kv_heads": "num_key_value_heads", "head_size": "head_dim", "epsilon": "rms_norm_eps",
                              "tied": "tie_word_embeddings"},
         {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}, _llama, lambda config: ((1, 1), {}),
-        "LlamaForCausalLM", "model.", ("rotary_emb.inv_freq",), _read_llama, _write_llama),
+        "LlamaForCausalLM", "model.", ("rotary_emb.inv_freq",), read=_read_llama, write=_write_llama),
     "bert": Family(
         BERT, BERTConfig, {**_SIZES, **_ENCODER, "vocabulary": "vocab_size", "types": "type_vocab_size",
                            "length": "max_position_embeddings"},
-        {"hidden_act": "gelu", "position_embedding_type": "absolute"}, _bert, lambda config: ((1, 1), {}), "BertModel",
-        "bert.", ("position_ids",)),
+        {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False,
+         "add_cross_attention": False}, _bert, lambda config: ((1, 1), {}), "BertModel", "bert.",
+        ("position_ids",), heads=("cls.",)),
     "t5": Family(
         T5, T5Config, {"vocabulary": "vocab_size", "features": "d_model", "hidden": "d_ff", "layers": "num_layers",
                        "heads": "num_heads", "head_size": "d_kv", "tied": "tie_word_embeddings",
                        "buckets": "relative_attention_num_buckets", "max_distance": "relative_attention_max_distance",
                        "dropout": "dropout_rate", "epsilon": "layer_norm_epsilon"}, {}, _t5,
         lambda config: ((1, 1), {"source": (1, 1)}), "T5ForConditionalGeneration", "",
-        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), _read_t5,
-        lambda config: {"feed_forward_proj": "gated-gelu" if config.gated else "relu",
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), read=_read_t5,
+        write=lambda config: {"feed_forward_proj": "gated-gelu" if config.gated else "relu",
                         "num_decoder_layers": config.layers, "scale_decoder_outputs": config.scaled}),
     "vit": Family(
         ViT, ViTConfig, {**_SIZES, **_ENCODER, "image": "image_size", "patch": "patch_size"},

@@ -50,6 +50,8 @@ def _params(layer, in_shape):
 
 
 WRONG = {
+    "Dense, bias": (lambda key: Dense(2, bias=False, b_init=nn.initializers.ones), TypeError,
+                    ["Dense: there is no bias to initialize"]),
     "Dense, features": (lambda key: Dense(2).apply(Dense(2).init(key, (-1, 4))[1], X), TypeError,
                         ["Dense: params['w'] has another shape than the input needs", "f32[3,5]", "f32[4,2]", "[5,2]"]),
     "Dense, open features": (lambda key: Dense(2).init(key, (4, -1)), TypeError,
