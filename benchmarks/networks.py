@@ -133,5 +133,6 @@ def torch_step(case: Case) -> Callable[[], object]:
 
 
 if __name__ == "__main__":
-    peer = "torch" if "--torch" in sys.argv else "jax"
-    main(work, pairs=20, peer=peer)
+    with_torch = "--torch" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--torch"]
+    main(work, pairs=20, peer="torch" if with_torch else "jax")
