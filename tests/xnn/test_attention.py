@@ -6,6 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.sampling import one_in
 from xjax import random, tree_util
 from xnn import (
     ALiBi,
@@ -83,7 +84,7 @@ def assert_near(got, want, tol=2e-5):
 # -- caches --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", one_in(3, GENERATORS))
 def test_token_by_token_and_chunk_by_chunk_are_the_whole(name):
     layer, x = GENERATORS[name], sequences()
     params = params_of(layer)
@@ -92,7 +93,7 @@ def test_token_by_token_and_chunk_by_chunk_are_the_whole(name):
     assert_near(in_chunks(layer, params, x, [4, 2, 1], length=TIME + 2 * (name != "learned")), whole)
 
 
-@pytest.mark.parametrize("name", ["grouped", "window", "relative bias", "learned", "sinusoidal", "repeat"])
+@pytest.mark.parametrize("name", one_in(3, ["grouped", "window", "relative bias", "learned", "sinusoidal", "repeat"]))
 def test_padding_of_a_prompt_does_not_matter(name):
     """A row of 3 of 5 positions padded on either side, then 2 more: the outputs of the row without padding."""
     layer, x = GENERATORS[name], sequences()

@@ -45,7 +45,7 @@ def test_shapes_and_values(name):
                 row.grows)
 
 
-@rows(slow_variants=False)
+@rows()
 def test_gradients_are_those_of_differences_in_double_precision(name):
     row = ROWS[name]
     with wide():

@@ -1,8 +1,8 @@
 """One table of all layers, which `tests/xnn/test_every_layer.py` runs: a file of rows for each family.
 
 A new layer gets a row in the file of its family, and its wrong calls there. A row named after its layer alone
-("Conv") is run through every check in the fast set; variants ("Conv, strided") through values and gradients, and
-through the other checks in the slow set.
+("Conv") is run through every check in the fast set; variants ("Conv, strided") through values, and through the other
+checks in the slow set.
 """
 
 from tests.xnn.rows import (
