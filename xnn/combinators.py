@@ -7,6 +7,7 @@ An error that leaves a child says where it comes from: "in serial[3] -> Dropout"
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
@@ -138,9 +139,17 @@ def repeat(layer: Layer, n: int) -> Layer:
         raise bad("repeat", "n must be at least 1", {"n": repr(n)}, "repeat(layer, 3).", ValueError)
 
     def init(rng, in_shape, **shapes):
-        pairs = [init_child("repeat", child, fold_in(rng, i), in_shape, shapes) for i in range(n)]
-        check_kept("repeat", child, in_shape, pairs[0][0])
-        return in_shape, _stacked([params for _, params in pairs])
+        made = []
+
+        def init_one(i):
+            shape, params = init_child("repeat", child, fold_in(rng, i), in_shape, shapes)
+            made.append(shape)
+            return params
+
+        # Mapped: a loop in Python would trace, and compile, the same random numbers n times.
+        params = _stacked([init_one(0)] * n) if rng is None else xjax.vmap(init_one)(jnp.arange(n))
+        check_kept("repeat", child, in_shape, made[0])
+        return in_shape, params
 
     def loop(x, step, *trees):
         """``step(x, i, entry of each tree) -> (y, what is kept)`` for each layer."""

@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 import xnn
 from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
-from xnn import Dense, Dropout, GraphConvolution, Layer, Relu, Tanh, named, parallel, serial
+from xnn import Dense, Dropout, GraphConvolution, Layer, Relu, Tanh, named, parallel, repeat, serial
 
 
 def scaled(name="scale"):
@@ -233,3 +233,14 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_say_what_and_how_to_fix_it(name, key):
     assert_refused(WRONG[name], key)
+
+
+def test_layers_of_repeat_draw_from_keys_of_their_own(key):
+    layer = serial(Dense(4), Tanh, Dense(4))
+    _, stacked = repeat(layer, 3).init(key, (-1, 4))
+    alone = [layer.init(random.fold_in(key, i), (-1, 4))[1] for i in range(3)]
+    tree_util.tree_map(lambda whole, *parts: np.testing.assert_array_equal(whole, np.stack(parts)), stacked, *alone)
+    traced = []
+    counted = Layer(lambda rng, in_shape: (traced.append(1), layer.init(rng, in_shape))[1], layer.apply, "counted")
+    repeat(counted, 50).init(key, (-1, 4))
+    assert len(traced) == 1

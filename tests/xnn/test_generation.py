@@ -138,6 +138,7 @@ def test_the_most_likely_tokens_are_those_of_transformers(name):
     np.testing.assert_array_equal(after[0], got[0])
 
 
+@pytest.mark.slow                                    # a T5 compiles for long
 def test_a_context_is_read_once(key):
     model = T5(T5Config(vocabulary=N, features=8, hidden=16, layers=1, heads=2, head_size=4))
     source, start = PROMPT, np.zeros((3, 1), np.int32)
