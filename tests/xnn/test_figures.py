@@ -12,11 +12,12 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, random
-from xnn import RowKey, optim
+from xnn import RowKey
 from xnn.losses import cross_entropy
 from xnn.models import GPT2, GPT2Config, LSTMLanguageModel, LSTMLanguageModelConfig, ViT, ViTConfig, resnet18
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not importlib.util.find_spec("optax"), reason="AdamW is optax's")]
+pytestmark = pytest.mark.slow
+optim = pytest.importorskip("xnn.optim", exc_type=ImportError)              # needs optax
 AXIS = "devices"
 
 
