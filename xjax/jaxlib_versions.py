@@ -12,18 +12,19 @@ try:
 except ImportError:
     installed = ""
 
-# As in pyproject.toml: every version from the first on, and before the second.
-FIRST, BEFORE = "0.10.2", "0.13"
-REQUIREMENT = f"jaxlib>={FIRST},<{BEFORE}"
+# As in pyproject.toml: every version from the first on, and before the second, but for one, whose compiler ends the
+# process with a segmentation fault for some programs with loops inside pmap (0.11.0, 0.11.1 and 0.12 compile them).
+FIRST, BEFORE, CRASHES = "0.10.2", "0.13", "0.11.2"
+REQUIREMENT = f"jaxlib>={FIRST},!={CRASHES},<{BEFORE}"
 
 
 def is_tested(version: str) -> bool:
     """Whether a version of jaxlib is one that xjax is tested with.
 
-    >>> is_tested("0.12.0.1"), is_tested("0.13.0.dev20270101")
-    (True, False)
+    >>> is_tested("0.12.0.1"), is_tested("0.13.0.dev20270101"), is_tested("0.11.2")
+    (True, False, False)
     """
-    return version_numbers(FIRST) <= version_numbers(version) < version_numbers(BEFORE)
+    return version != CRASHES and version_numbers(FIRST) <= version_numbers(version) < version_numbers(BEFORE)
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

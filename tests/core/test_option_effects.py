@@ -1,5 +1,6 @@
 """What each option does, seen through programs: one section for each group of rows of the table."""
 
+import gc
 import logging
 import re
 import subprocess
@@ -190,10 +191,6 @@ def test_bad_numbers_elsewhere():
     assert bool(jnp.isnan(jnp.log(-1.0)))
 
 
-class Holder:
-    pass
-
-
 def leaks():
     """name -> (function that leaks its argument into `box`, what the message calls the holder)."""
     def attribute(box, x):
@@ -235,8 +232,21 @@ TRANSFORMS = {"jit": xjax.jit, "grad": xjax.grad, "vmap": lambda f: lambda x: xj
               "jvp": lambda f: lambda x: xjax.jvp(f, (x,), (x,)), "remat": xjax.checkpoint}
 
 
+@pytest.fixture
+def small_heap():
+    """Leaks are looked for among all objects; those of the tests before, of which there are millions, are set aside."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("name", leaks())
 def test_leaks_are_found_and_their_holders_named(name):
+    class Holder:                                   # among the objects of this test, as `small_heap` says
+        pass
+
     leak, holder = leaks()[name]
     for transform, apply in list(TRANSFORMS.items())[:3 if name == "attribute" else 1]:
         box = Holder()
@@ -247,6 +257,7 @@ def test_leaks_are_found_and_their_holders_named(name):
             del Holder.shared
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("inner", [xjax.jit, xjax.grad, xjax.vmap, xjax.checkpoint])
 def test_leaks_of_an_inner_transform_are_found_when_it_ends(inner):
     def outer(x):
@@ -259,6 +270,7 @@ def test_leaks_of_an_inner_transform_are_found_when_it_ends(inner):
         assert "kept[0]" in fails(xjax.jit(outer), argument, exc=xjax.errors.UnexpectedTracerError)
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_what_does_not_leak():
     with xjax.checking_leaks():
         f = xjax.jit(xjax.grad(lambda x: xjax.lax.scan(lambda c, y: (c * y + x, y), x, jnp.arange(3.0))[0]))

@@ -31,9 +31,9 @@ def test_the_requirement_is_the_one_of_the_package():
     assert REQUIREMENT in project["dependencies"]
 
 
-@pytest.mark.parametrize("version, tested", [("0.10.1", False), ("0.10.2", True), ("0.11.2", True), ("0.12.0.1", True),
-                                             ("0.12.9", True), ("0.13.0", False), ("0.13.0.dev20270101", False),
-                                             ("1.0", False)])
+@pytest.mark.parametrize("version, tested", [("0.10.1", False), ("0.10.2", True), ("0.11.1", True), ("0.11.2", False),
+                                             ("0.12.0.1", True), ("0.12.9", True), ("0.13.0", False),
+                                             ("0.13.0.dev20270101", False), ("1.0", False)])
 def test_which_versions_are_tested(version, tested):
     assert is_tested(version) == tested
 
