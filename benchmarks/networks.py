@@ -68,12 +68,12 @@ def xnn_step(case: Case) -> Callable[[], object]:
     params = jax.jit(lambda key: model.init(key, x)[1])(jax.random.key(0))
     state = model.init_state(x.shape)
 
-    def loss(params, state):
+    def loss(params, state, x, classes):
         y, state = model.apply_with_state(params, state, x, rng=jax.random.key(1), train=True)
         logits = y[0] @ params["tokens"]["table"].T if isinstance(y, tuple) else y       # BERT gives vectors
         return _cross_entropy(jax, logits, classes), state
 
-    return _descending(jax, loss, params, state)
+    return _descending(jax, loss, params, state, x, classes)
 
 
 def flax_step(case: Case) -> Callable[[], object]:
@@ -84,25 +84,28 @@ def flax_step(case: Case) -> Callable[[], object]:
     variables = jax.jit(model.init)(jax.random.key(0), x)
     params = variables.pop("params")
 
-    def loss(params, state):
+    def loss(params, state, x, classes):
         y, state = model.apply({"params": params, **state}, x, mutable=list(state))
         return _cross_entropy(jax, y, classes), state
 
-    return _descending(jax, loss, params, variables)
+    return _descending(jax, loss, params, variables, x, classes)
 
 
-def _descending(jax: Any, loss: Callable, params: Any, state: Any) -> Callable[[], object]:
-    """One step after the other, each from what the last one left, which it may overwrite."""
+def _descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) -> Callable[[], object]:
+    """One step after the other, each from what the last one left, which it may overwrite.
 
-    def step(params, state):
-        (value, state), grads = jax.value_and_grad(loss, has_aux=True)(params, state)
+    The batch is an argument, as it is in a training loop: JAX compiles what a step closes over as constants.
+    """
+
+    def step(params, state, *batch):
+        (value, state), grads = jax.value_and_grad(loss, has_aux=True)(params, state, *batch)
         return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, grads), state, value
 
     step = jax.jit(step, donate_argnums=(0, 1))
 
     def call():
         nonlocal params, state
-        params, state, value = step(params, state)
+        params, state, value = step(params, state, *batch)
         value.block_until_ready()
     return call
 

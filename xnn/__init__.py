@@ -2,75 +2,31 @@
 
 A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one, and `models` has more.
 `stax` and `optimizers` have the API of JAX's example libraries, `optim` is optax.
+
+Everything is loaded when its name is first used: the configs of `models` are read and checked without jaxlib.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
-from xnn import graph, layers, losses, metrics, params, rng, sparse
-from xnn.choice import switch
-from xnn.combinators import named, parallel, renamed, repeat, residual, serial
-from xnn.compose import composite, lambda_
-from xnn.describe import describe
-from xnn.generation import filter_logits, generate, sample
-from xnn.graph import GCN, GraphConvolution, normalized_adjacency
-from xnn.layer import CacheFns, Layer, StateFns
-from xnn.layers import *
-from xnn.layers.experts import auxiliary_loss
-from xnn.layers.scan import init_carry
-from xnn.precision import Policy, with_precision
-from xnn.remat import with_remat
-from xnn.rng import RowKey
-from xnn.sharing import shared, with_shared
-from xnn.sparse import CSR
-from xnn.weights import spectral_norm, weight_norm
+if TYPE_CHECKING:
+    from xnn import models, optim, optimizers, pretrained, stax
+    from xnn.api import *
 
-# Loaded when they are asked for: optax takes longer to import than all of xnn, and few programs use the others.
-_LAZY = ("models", "optim", "optimizers", "pretrained", "stax")
+_MODULES = ("models", "optim", "optimizers", "pretrained", "stax")       # not in xnn.api: few programs use all of them
 
 
-def __getattr__(name: str):
-    if name in _LAZY:
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
         return importlib.import_module(f"xnn.{name}")
-    raise AttributeError(f"module 'xnn' has no attribute {name!r}")
+    if name.startswith("__") and name != "__all__":                      # what import itself asks of any module
+        raise AttributeError(f"module 'xnn' has no attribute {name!r}")
+    api = importlib.import_module("xnn.api")
+    globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})
+    if name not in globals():
+        raise AttributeError(f"module 'xnn' has no attribute {name!r}")
+    return globals()[name]
 
 
-__all__ = [
-    *layers.__all__,
-    "CSR",
-    "GCN",
-    "CacheFns",
-    "GraphConvolution",
-    "Layer",
-    "Policy",
-    "RowKey",
-    "StateFns",
-    "auxiliary_loss",
-    "composite",
-    "describe",
-    "filter_logits",
-    "generate",
-    "graph",
-    "init_carry",
-    "lambda_",
-    "layers",
-    "losses",
-    "metrics",
-    "named",
-    "normalized_adjacency",
-    "parallel",
-    "params",
-    "renamed",
-    "repeat",
-    "residual",
-    "rng",
-    "sample",
-    "serial",
-    "shared",
-    "sparse",
-    "spectral_norm",
-    "switch",
-    "weight_norm",
-    "with_precision",
-    "with_remat",
-    "with_shared",
-]
+def __dir__() -> list[str]:
+    return sorted({*__getattr__("__all__"), *_MODULES})

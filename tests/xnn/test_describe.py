@@ -10,7 +10,7 @@ from tests.xnn.protocol_layers import Centered
 from xjax import lax
 from xnn import GCN, Dense, Relu, describe, parallel, repeat, residual, serial, shared, with_shared
 from xnn.cost import Cost, flops
-from xnn.describe import table
+from xnn.description import table
 
 
 def cells(text):

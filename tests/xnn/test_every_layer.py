@@ -114,7 +114,7 @@ def test_two_devices_compute_their_examples(name):
 
 
 @rows()
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision_stays_half_precision(name, dtype):
     row = ROWS[name]
     x, extra = draw(row)

@@ -100,8 +100,8 @@ def test_resnet_18_on_digits(devices):
 
 @pytest.mark.parametrize("devices", [1, 4])
 def test_vit_on_digits(devices):
-    model = ViT(ViTConfig(classes=10, image=8, patch=2, features=64, hidden=256, layers=4, heads=4, dropout=0.1))
-    scores = [accuracy_on_digits(model, seed, 60, rate=2e-3, decay=1e-2, devices=devices)
+    model = ViT(ViTConfig(classes=10, image=8, patch=4, features=64, hidden=256, layers=4, heads=4, dropout=0.1))
+    scores = [accuracy_on_digits(model, seed, 140, rate=2e-3, decay=1e-2, devices=devices)
               for seed in range(3 if devices == 1 else 1)]
     print(f"ViT, {devices} devices: {scores}")
     assert np.mean(scores) >= 0.97

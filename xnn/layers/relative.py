@@ -13,25 +13,7 @@ from xjax.nn import initializers
 from xnn.checks import check_params, check_shape
 from xnn.layer import CacheFns, Layer, arguments
 from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
-
-
-@dataclass(frozen=True, slots=True)
-class Llama3Scaling:
-    """Lower frequencies of `Rotary`, for contexts longer than in training (Llama 3.1).
-
-    Wavelengths above ``original_length / low`` are stretched by `factor`, those below ``original_length / high`` stay,
-    and between the two the stretch is interpolated. Defaults are those of Llama 3.1.
-    """
-
-    factor: float = 8.0
-    low: float = 1.0
-    high: float = 4.0
-    original_length: int = 8192
-
-    def __call__(self, frequencies: np.ndarray) -> np.ndarray:
-        turns = self.original_length * frequencies / (2 * math.pi)       # in the original context
-        kept = np.clip((turns - self.low) / (self.high - self.low), 0, 1)
-        return kept * frequencies + (1 - kept) * frequencies / self.factor
+from xnn.scaling import Llama3Scaling
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,54 @@
 """Models: a function that takes a config, a frozen dataclass, and returns a Layer; one file each.
 
+A model's file is loaded when its name is first used; those of the configs need no jaxlib.
+
     model = ResNet(ResNetConfig(stages=((1, 16), (1, 32)), classes=10))
     model = resnet18(classes=10, small_images=True)
 """
 
-from xnn.models.bert import BERT, BERTConfig
-from xnn.models.convnext import ConvNeXt, ConvNeXtConfig, convnext_tiny
-from xnn.models.gpt2 import GPT2, GPT2Config
-from xnn.models.lenet import LeNet, LeNetConfig
-from xnn.models.llama import Llama, LlamaConfig
-from xnn.models.lstm import LSTMLanguageModel, LSTMLanguageModelConfig
-from xnn.models.mlp import MLP, MLPConfig
-from xnn.models.resnet import ResNet, ResNetConfig, resnet18, resnet50
-from xnn.models.t5 import T5, T5Config
-from xnn.models.unet import UNet, UNetConfig
-from xnn.models.vae import VAE, VAEConfig
-from xnn.models.vit import ViT, ViTConfig
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from xnn.models.configs import (
+    BERTConfig,
+    ConvNeXtConfig,
+    GPT2Config,
+    LeNetConfig,
+    LlamaConfig,
+    LSTMLanguageModelConfig,
+    MLPConfig,
+    ResNetConfig,
+    T5Config,
+    UNetConfig,
+    VAEConfig,
+    ViTConfig,
+)
+
+if TYPE_CHECKING:
+    from xnn.models.bert import BERT
+    from xnn.models.convnext import ConvNeXt, convnext_tiny
+    from xnn.models.gpt2 import GPT2
+    from xnn.models.lenet import LeNet
+    from xnn.models.llama import Llama
+    from xnn.models.lstm import LSTMLanguageModel
+    from xnn.models.mlp import MLP
+    from xnn.models.resnet import ResNet, resnet18, resnet50
+    from xnn.models.t5 import T5
+    from xnn.models.unet import UNet
+    from xnn.models.vae import VAE
+    from xnn.models.vit import ViT
+
+_FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "GPT2": "gpt2", "LeNet": "lenet",
+          "Llama": "llama", "LSTMLanguageModel": "lstm", "MLP": "mlp", "ResNet": "resnet", "resnet18": "resnet",
+          "resnet50": "resnet", "T5": "t5", "UNet": "unet", "VAE": "vae", "ViT": "vit"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILES:
+        raise AttributeError(f"module 'xnn.models' has no attribute {name!r}")
+    globals()[name] = getattr(importlib.import_module(f"xnn.models.{_FILES[name]}"), name)
+    return globals()[name]
+
 
 __all__ = [
     "BERT",

@@ -1,7 +1,5 @@
 """BERT, an encoder of text (Devlin et al., 2019)."""
 
-from dataclasses import dataclass
-
 import xjax.numpy as jnp
 from xjax.nn import initializers
 from xnn.combinators import repeat
@@ -18,29 +16,7 @@ from xnn.layers import (
     MultiHeadAttention,
 )
 from xnn.layers.transformer import exact_gelu
-
-
-@dataclass(frozen=True, slots=True)
-class BERTConfig:
-    """Sizes of a `BERT`; the defaults are the base model for uncased English.
-
-    Attributes:
-      vocabulary, types: number of tokens, and of token types.
-      length: greatest number of positions.
-      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
-      dropout: rate for embeddings, attention and what blocks add.
-      epsilon: of `LayerNorm`.
-    """
-
-    vocabulary: int = 30_522
-    types: int = 2
-    length: int = 512
-    features: int = 768
-    hidden: int = 3072
-    layers: int = 12
-    heads: int = 12
-    dropout: float = 0.1
-    epsilon: float = 1e-12
+from xnn.models.configs import BERTConfig
 
 
 def BERT(config: BERTConfig = BERTConfig()) -> Layer:

@@ -1,6 +1,5 @@
 """ConvNeXt, a convolutional network for images with the proportions of a vision transformer (Liu et al., 2022)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from xjax import nn
@@ -8,29 +7,10 @@ from xjax.nn import initializers
 from xnn.combinators import named, residual
 from xnn.layer import Layer
 from xnn.layers import Conv, Dense, DepthwiseConv, GlobalAvgPool, LayerNorm, LayerScale, StochasticDepth, elementwise
+from xnn.models.configs import ConvNeXtConfig
 
 _INIT = initializers.truncated_normal(0.02)
 _NORM = LayerNorm(epsilon=1e-6)
-
-
-@dataclass(frozen=True, slots=True)
-class ConvNeXtConfig:
-    """Sizes of a ConvNeXt; the defaults are those of ConvNeXt-T.
-
-    Attributes:
-      stages: (number of blocks, features) of each stage; each after the first halves the image.
-      classes: number of outputs.
-      patch: size and stride of the first convolution.
-      layer_scale: first value of the parameters of `LayerScale`.
-      drop_path: rate of `StochasticDepth` in the last block; it grows linearly from 0 in the first one. The paper
-        trains ConvNeXt-T with 0.1.
-    """
-
-    stages: tuple[tuple[int, int], ...] = ((3, 96), (3, 192), (9, 384), (3, 768))
-    classes: int = 1000
-    patch: int = 4
-    layer_scale: float = 1e-6
-    drop_path: float = 0.0
 
 
 def ConvNeXt(config: ConvNeXtConfig) -> Layer:

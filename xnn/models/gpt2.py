@@ -1,7 +1,5 @@
 """GPT-2, a decoder-only transformer (Radford et al., 2019)."""
 
-from dataclasses import dataclass
-
 from xjax.nn import initializers
 from xnn.combinators import named, repeat
 from xnn.layer import Layer
@@ -15,26 +13,8 @@ from xnn.layers import (
     LearnedPositions,
     MultiHeadAttention,
 )
+from xnn.models.configs import GPT2Config
 from xnn.sharing import shared, with_shared
-
-
-@dataclass(frozen=True, slots=True)
-class GPT2Config:
-    """Sizes of a `GPT2`; the defaults are the small model.
-
-    Attributes:
-      vocabulary: number of tokens.
-      length: greatest number of positions.
-      features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden ones.
-      dropout: rate for embeddings, attention and what blocks add.
-    """
-
-    vocabulary: int = 50_257
-    length: int = 1024
-    features: int = 768
-    layers: int = 12
-    heads: int = 12
-    dropout: float = 0.1
 
 
 def GPT2(config: GPT2Config = GPT2Config()) -> Layer:

@@ -1,34 +1,13 @@
 """LeNet-5, a convolutional network for images of digits (LeCun et al., 1998)."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from xjax.errors import bad
 from xnn.combinators import named
 from xnn.layer import Layer
 from xnn.layers import AvgPool, Conv, Dense, Flatten, MaxPool, Relu, Tanh
+from xnn.models.configs import LeNetConfig
 
 _ACTIVATIONS = {"tanh": Tanh, "relu": Relu}
 _POOLS = {"avg": AvgPool, "max": MaxPool}
-
-
-@dataclass(frozen=True, slots=True)
-class LeNetConfig:
-    """What varies among networks of this name.
-
-    Attributes:
-      classes: number of outputs.
-      features: of the two convolutions.
-      hidden: sizes of the two hidden layers.
-      activation: the paper's "tanh", or "relu".
-      pool: the paper's "avg", here without parameters, or "max".
-    """
-
-    classes: int = 10
-    features: tuple[int, int] = (6, 16)
-    hidden: tuple[int, int] = (120, 84)
-    activation: Literal["tanh", "relu"] = "tanh"
-    pool: Literal["avg", "max"] = "avg"
 
 
 def LeNet(config: LeNetConfig = LeNetConfig()) -> Layer:

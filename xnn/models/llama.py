@@ -1,7 +1,5 @@
 """Llama, a decoder-only transformer with rotary positions and gated feed-forward networks (Touvron et al., 2023)."""
 
-from dataclasses import dataclass
-
 from xjax import nn
 from xjax.nn import initializers
 from xnn.combinators import named, repeat
@@ -12,39 +10,12 @@ from xnn.layers import (
     Embedding,
     EncoderBlock,
     FeedForward,
-    Llama3Scaling,
     MultiHeadAttention,
     RMSNorm,
     Rotary,
 )
+from xnn.models.configs import LlamaConfig
 from xnn.sharing import shared, with_shared
-
-
-@dataclass(frozen=True, slots=True)
-class LlamaConfig:
-    """Sizes of a `Llama`; the defaults are Llama 3.1 8B.
-
-    Attributes:
-      vocabulary: number of tokens.
-      features, hidden, layers: sizes of the blocks and of their feed-forward networks.
-      heads, kv_heads: number of heads of queries, and of keys and values.
-      head_size: features of a head; features // heads if None.
-      base, scaling: of `Rotary`.
-      epsilon: of `RMSNorm`.
-      tied: whether the output layer is the table of the embedding, as in the small models of Llama 3.2.
-    """
-
-    vocabulary: int = 128_256
-    features: int = 4096
-    hidden: int = 14_336
-    layers: int = 32
-    heads: int = 32
-    kv_heads: int = 8
-    head_size: int | None = None
-    base: float = 500_000.0
-    scaling: Llama3Scaling | None = Llama3Scaling()
-    epsilon: float = 1e-5
-    tied: bool = False
 
 
 def Llama(config: LlamaConfig = LlamaConfig()) -> Layer:

@@ -1,36 +1,12 @@
 """The language model of stacked LSTMs of Zaremba et al. (2014)."""
 
-from dataclasses import dataclass
-
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import LSTM, Attend, Dense, Dropout, Embedding
+from xnn.models.configs import LSTMLanguageModelConfig
 from xnn.sharing import shared, with_shared
-
-
-@dataclass(frozen=True, slots=True)
-class LSTMLanguageModelConfig:
-    """Sizes of an `LSTMLanguageModel`; the defaults are the small model of the paper, with its output layer tied.
-
-    Attributes:
-      vocabulary: number of tokens.
-      features: of the embedding and of each layer.
-      layers: number of LSTM layers.
-      dropout: rate of dropout of the inputs of each layer, and of the outputs of the last one.
-      tied: whether the output layer has the weights of the embedding, and no bias (Press and Wolf, 2017).
-      unroll: number of positions in one iteration of the loop.
-      return_carry: whether to return (logits, carry), to continue a text in the next batch.
-    """
-
-    vocabulary: int = 10_000
-    features: int = 200
-    layers: int = 2
-    dropout: float = 0.0
-    tied: bool = True
-    unroll: int = 1
-    return_carry: bool = False
 
 
 def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig()) -> Layer:

@@ -1,29 +1,13 @@
 """The multilayer perceptron."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xjax import nn
+from xjax.errors import bad
 from xnn.combinators import named
 from xnn.layer import Layer
 from xnn.layers import Dense, Dropout, elementwise
-
-
-@dataclass(frozen=True, slots=True)
-class MLPConfig:
-    """Sizes of an `MLP`.
-
-    Attributes:
-      hidden: numbers of features of the hidden layers; none for a linear model.
-      features: number of outputs.
-      activation: after each hidden layer, a function of arrays.
-      dropout: rate of dropout after each activation, in training.
-    """
-
-    hidden: tuple[int, ...] = (64, 64)
-    features: int = 1
-    activation: Callable = nn.relu
-    dropout: float = 0.0
+from xnn.models.configs import MLPConfig
 
 
 def MLP(config: MLPConfig = MLPConfig()) -> Layer:
@@ -39,6 +23,15 @@ def MLP(config: MLPConfig = MLPConfig()) -> Layer:
         ['dropout'] Dropout(rate=0.0)
       ['head'] Dense(n_out=3)
     """
-    hidden = {f"hidden{i}": named(dense=Dense(n), activation=elementwise(config.activation),
+    hidden = {f"hidden{i}": named(dense=Dense(n), activation=elementwise(_function(config.activation)),
                                   dropout=Dropout(config.dropout)) for i, n in enumerate(config.hidden)}
     return named(**hidden, head=Dense(config.features))
+
+
+def _function(activation: str | Callable) -> Callable:
+    if callable(activation):
+        return activation
+    if not callable(getattr(nn, activation, None)):
+        raise bad("MLP", "`activation` is no function of xjax.nn", {"activation": repr(activation)},
+                  fix="use a name such as 'relu', 'gelu', 'silu' or 'tanh', or pass a function of arrays.")
+    return getattr(nn, activation)

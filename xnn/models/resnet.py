@@ -1,6 +1,5 @@
 """Residual networks for images (He et al., 2016), version 1.5: in a bottleneck the 3 x 3 convolution has the stride."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from xjax import nn
@@ -9,30 +8,7 @@ from xnn.combinators import named
 from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import BatchNorm, Conv, Dense, GlobalAvgPool, Identity, MaxPool, Relu
-
-
-@dataclass(frozen=True, slots=True)
-class ResNetConfig:
-    """Sizes and options of a residual network; the defaults are those of ResNet-18.
-
-    Attributes:
-      stages: (number of blocks, features) of each stage; each after the first halves the image.
-      bottleneck: whether a block is 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the features; else it
-        is two 3 x 3 convolutions.
-      classes: number of outputs.
-      small_images: a stem of one 3 x 3 convolution that keeps the size, for images such as CIFAR's; else 7 x 7 with a
-        stride of 2, and a pool.
-      zero_init: whether the last scale of each block starts at 0, so that the block starts as its shortcut (Goyal et
-        al., 2017).
-      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
-    """
-
-    stages: tuple[tuple[int, int], ...] = ((2, 64), (2, 128), (2, 256), (2, 512))
-    bottleneck: bool = False
-    classes: int = 1000
-    small_images: bool = False
-    zero_init: bool = False
-    axis_name: str | None = None
+from xnn.models.configs import ResNetConfig
 
 
 def ResNet(config: ResNetConfig) -> Layer:

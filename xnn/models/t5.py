@@ -1,7 +1,6 @@
 """T5, an encoder and a decoder of text with relative positions (Raffel et al., 2020)."""
 
 import dataclasses
-from dataclasses import dataclass
 
 from xjax import nn
 from xjax.nn import initializers
@@ -22,37 +21,8 @@ from xnn.layers import (
     RelativeBias,
     RMSNorm,
 )
+from xnn.models.configs import T5Config
 from xnn.sharing import shared, with_shared
-
-
-@dataclass(frozen=True, slots=True)
-class T5Config:
-    """Sizes of a `T5`; the defaults are T5 small.
-
-    Attributes:
-      vocabulary: number of tokens.
-      features, hidden, layers, heads, head_size: sizes of the blocks, of encoder and decoder.
-      gated: whether the feed-forward networks are gated by gelu, as in T5 1.1; if not they have relu.
-      tied: whether the output layer is the table of the embedding; False in T5 1.1.
-      scaled: whether the output layer gets its input times features^-1/2; None: if tied.
-      buckets, max_distance: of `RelativeBias`.
-      dropout: rate for embeddings, attention, hidden features and what blocks add.
-      epsilon: of `RMSNorm`.
-    """
-
-    vocabulary: int = 32_128
-    features: int = 512
-    hidden: int = 2048
-    layers: int = 6
-    heads: int = 8
-    head_size: int = 64
-    gated: bool = False
-    tied: bool = True
-    scaled: bool | None = None
-    buckets: int = 32
-    max_distance: int = 128
-    dropout: float = 0.1
-    epsilon: float = 1e-6
 
 
 def T5(config: T5Config = T5Config()) -> Layer:

@@ -1,30 +1,12 @@
 """U-Net: an image to an image, by features of several resolutions (Ronneberger et al., 2015)."""
 
-from dataclasses import dataclass
-
 import xjax.numpy as jnp
 from xjax.nn import initializers
 from xnn.combinators import named
 from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import BatchNorm, Conv, ConvTranspose, Identity, MaxPool, Relu
-
-
-@dataclass(frozen=True, slots=True)
-class UNetConfig:
-    """Sizes and options of a U-Net; the features are the paper's.
-
-    Attributes:
-      classes: features of the output.
-      features: of each resolution, the highest first; each after the first halves the image.
-      norm: whether a `BatchNorm` follows each 3 x 3 convolution, which then has no bias; the paper has none.
-      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
-    """
-
-    classes: int
-    features: tuple[int, ...] = (64, 128, 256, 512, 1024)
-    norm: bool = True
-    axis_name: str | None = None
+from xnn.models.configs import UNetConfig
 
 
 def UNet(config: UNetConfig) -> Layer:

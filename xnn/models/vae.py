@@ -1,7 +1,6 @@
 """The variational autoencoder of Kingma and Welling (2014), with dense layers."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import xjax
@@ -13,22 +12,8 @@ from xnn.combinators import serial
 from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import Dense, Flatten, Relu, Reshape
+from xnn.models.configs import VAEConfig
 from xnn.rng import RowKey
-
-
-@dataclass(frozen=True, slots=True)
-class VAEConfig:
-    """Sizes of a `VAE`; the defaults are those common for MNIST.
-
-    Attributes:
-      shape: of one example.
-      code: number of features of the code z.
-      hidden: features of the encoder's hidden layers; the decoder has them in reverse order.
-    """
-
-    shape: tuple[int, ...] = (28, 28, 1)
-    code: int = 20
-    hidden: tuple[int, ...] = (400,)
 
 
 def VAE(config: VAEConfig = VAEConfig()) -> Layer:

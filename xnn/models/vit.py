@@ -1,6 +1,5 @@
 """ViT, a transformer for images (Dosovitskiy et al., 2021)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import xjax.numpy as jnp
@@ -13,29 +12,7 @@ from xnn.layer import Layer
 from xnn.layers import Dense, Dropout, EncoderBlock, FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention
 from xnn.layers.positions import check_sequence
 from xnn.layers.transformer import exact_gelu
-
-
-@dataclass(frozen=True, slots=True)
-class ViTConfig:
-    """Sizes of a `ViT`; the defaults are ViT-B/16.
-
-    Attributes:
-      classes: number of outputs.
-      image, patch: height and width of an image, and of the squares that it is split into.
-      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
-      dropout: rate for embeddings and what blocks add.
-      epsilon: of `LayerNorm`.
-    """
-
-    classes: int = 1000
-    image: int = 224
-    patch: int = 16
-    features: int = 768
-    hidden: int = 3072
-    layers: int = 12
-    heads: int = 12
-    dropout: float = 0.0
-    epsilon: float = 1e-12
+from xnn.models.configs import ViTConfig
 
 
 def ViT(config: ViTConfig = ViTConfig()) -> Layer:

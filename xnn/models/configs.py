@@ -1,0 +1,267 @@
+"""The configs of all models: sizes and options, frozen dataclasses with the defaults of the papers.
+
+They stand apart from the models so that a program can read and check them without loading jaxlib.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from xnn.scaling import Llama3Scaling
+
+
+@dataclass(frozen=True, slots=True)
+class MLPConfig:
+    """Sizes of an `MLP`.
+
+    Attributes:
+      hidden: numbers of features of the hidden layers; none for a linear model.
+      features: number of outputs.
+      activation: after each hidden layer, a function of arrays, or the name of one in `xjax.nn`.
+      dropout: rate of dropout after each activation, in training.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    features: int = 1
+    activation: str | Callable = "relu"
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeNetConfig:
+    """What varies among networks of this name.
+
+    Attributes:
+      classes: number of outputs.
+      features: of the two convolutions.
+      hidden: sizes of the two hidden layers.
+      activation: the paper's "tanh", or "relu".
+      pool: the paper's "avg", here without parameters, or "max".
+    """
+
+    classes: int = 10
+    features: tuple[int, int] = (6, 16)
+    hidden: tuple[int, int] = (120, 84)
+    activation: Literal["tanh", "relu"] = "tanh"
+    pool: Literal["avg", "max"] = "avg"
+
+
+@dataclass(frozen=True, slots=True)
+class ResNetConfig:
+    """Sizes and options of a residual network; the defaults are those of ResNet-18.
+
+    Attributes:
+      stages: (number of blocks, features) of each stage; each after the first halves the image.
+      bottleneck: whether a block is 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the features; else it
+        is two 3 x 3 convolutions.
+      classes: number of outputs.
+      small_images: a stem of one 3 x 3 convolution that keeps the size, for images such as CIFAR's; else 7 x 7 with a
+        stride of 2, and a pool.
+      zero_init: whether the last scale of each block starts at 0, so that the block starts as its shortcut (Goyal et
+        al., 2017).
+      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
+    """
+
+    stages: tuple[tuple[int, int], ...] = ((2, 64), (2, 128), (2, 256), (2, 512))
+    bottleneck: bool = False
+    classes: int = 1000
+    small_images: bool = False
+    zero_init: bool = False
+    axis_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConvNeXtConfig:
+    """Sizes of a ConvNeXt; the defaults are those of ConvNeXt-T.
+
+    Attributes:
+      stages: (number of blocks, features) of each stage; each after the first halves the image.
+      classes: number of outputs.
+      patch: size and stride of the first convolution.
+      layer_scale: first value of the parameters of `LayerScale`.
+      drop_path: rate of `StochasticDepth` in the last block; it grows linearly from 0 in the first one. The paper
+        trains ConvNeXt-T with 0.1.
+    """
+
+    stages: tuple[tuple[int, int], ...] = ((3, 96), (3, 192), (9, 384), (3, 768))
+    classes: int = 1000
+    patch: int = 4
+    layer_scale: float = 1e-6
+    drop_path: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UNetConfig:
+    """Sizes and options of a U-Net; the features are the paper's.
+
+    Attributes:
+      classes: features of the output.
+      features: of each resolution, the highest first; each after the first halves the image.
+      norm: whether a `BatchNorm` follows each 3 x 3 convolution, which then has no bias; the paper has none.
+      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
+    """
+
+    classes: int
+    features: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    norm: bool = True
+    axis_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViTConfig:
+    """Sizes of a `ViT`; the defaults are ViT-B/16.
+
+    Attributes:
+      classes: number of outputs.
+      image, patch: height and width of an image, and of the squares that it is split into.
+      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
+      dropout: rate for embeddings and what blocks add.
+      epsilon: of `LayerNorm`.
+    """
+
+    classes: int = 1000
+    image: int = 224
+    patch: int = 16
+    features: int = 768
+    hidden: int = 3072
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.0
+    epsilon: float = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMLanguageModelConfig:
+    """Sizes of an `LSTMLanguageModel`; the defaults are the small model of the paper, with its output layer tied.
+
+    Attributes:
+      vocabulary: number of tokens.
+      features: of the embedding and of each layer.
+      layers: number of LSTM layers.
+      dropout: rate of dropout of the inputs of each layer, and of the outputs of the last one.
+      tied: whether the output layer has the weights of the embedding, and no bias (Press and Wolf, 2017).
+      unroll: number of positions in one iteration of the loop.
+      return_carry: whether to return (logits, carry), to continue a text in the next batch.
+    """
+
+    vocabulary: int = 10_000
+    features: int = 200
+    layers: int = 2
+    dropout: float = 0.0
+    tied: bool = True
+    unroll: int = 1
+    return_carry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VAEConfig:
+    """Sizes of a `VAE`; the defaults are those common for MNIST.
+
+    Attributes:
+      shape: of one example.
+      code: number of features of the code z.
+      hidden: features of the encoder's hidden layers; the decoder has them in reverse order.
+    """
+
+    shape: tuple[int, ...] = (28, 28, 1)
+    code: int = 20
+    hidden: tuple[int, ...] = (400,)
+
+
+@dataclass(frozen=True, slots=True)
+class GPT2Config:
+    """Sizes of a `GPT2`; the defaults are the small model.
+
+    Attributes:
+      vocabulary: number of tokens.
+      length: greatest number of positions.
+      features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden ones.
+      dropout: rate for embeddings, attention and what blocks add.
+    """
+
+    vocabulary: int = 50_257
+    length: int = 1024
+    features: int = 768
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class BERTConfig:
+    """Sizes of a `BERT`; the defaults are the base model for uncased English.
+
+    Attributes:
+      vocabulary, types: number of tokens, and of token types.
+      length: greatest number of positions.
+      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
+      dropout: rate for embeddings, attention and what blocks add.
+      epsilon: of `LayerNorm`.
+    """
+
+    vocabulary: int = 30_522
+    types: int = 2
+    length: int = 512
+    features: int = 768
+    hidden: int = 3072
+    layers: int = 12
+    heads: int = 12
+    dropout: float = 0.1
+    epsilon: float = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaConfig:
+    """Sizes of a `Llama`; the defaults are Llama 3.1 8B.
+
+    Attributes:
+      vocabulary: number of tokens.
+      features, hidden, layers: sizes of the blocks and of their feed-forward networks.
+      heads, kv_heads: number of heads of queries, and of keys and values.
+      head_size: features of a head; features // heads if None.
+      base, scaling: of `Rotary`.
+      epsilon: of `RMSNorm`.
+      tied: whether the output layer is the table of the embedding, as in the small models of Llama 3.2.
+    """
+
+    vocabulary: int = 128_256
+    features: int = 4096
+    hidden: int = 14_336
+    layers: int = 32
+    heads: int = 32
+    kv_heads: int = 8
+    head_size: int | None = None
+    base: float = 500_000.0
+    scaling: Llama3Scaling | None = Llama3Scaling()
+    epsilon: float = 1e-5
+    tied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class T5Config:
+    """Sizes of a `T5`; the defaults are T5 small.
+
+    Attributes:
+      vocabulary: number of tokens.
+      features, hidden, layers, heads, head_size: sizes of the blocks, of encoder and decoder.
+      gated: whether the feed-forward networks are gated by gelu, as in T5 1.1; if not they have relu.
+      tied: whether the output layer is the table of the embedding; False in T5 1.1.
+      scaled: whether the output layer gets its input times features^-1/2; None: if tied.
+      buckets, max_distance: of `RelativeBias`.
+      dropout: rate for embeddings, attention, hidden features and what blocks add.
+      epsilon: of `RMSNorm`.
+    """
+
+    vocabulary: int = 32_128
+    features: int = 512
+    hidden: int = 2048
+    layers: int = 6
+    heads: int = 8
+    head_size: int = 64
+    gated: bool = False
+    tied: bool = True
+    scaled: bool | None = None
+    buckets: int = 32
+    max_distance: int = 128
+    dropout: float = 0.1
+    epsilon: float = 1e-6
