@@ -1,8 +1,12 @@
 """Training recipes: typed configs, one loop, many tasks.
 
-``python -m recipes.train --config gcn.yaml key.path=value`` is the way in.  The files in the order
-a run passes through them: ``train`` (command line) → ``config`` (YAML to frozen models) → ``run``
-(folder, devices, hooks) → ``tasks/*`` (data, model, sums) → ``loop`` → ``step`` and ``hooks``.
+``python -m recipes.train --config gcn.yaml key.path=value`` is the way in. A run passes through these files, in this
+order: ``train`` (command line), ``config_file`` (YAML to frozen models), ``run`` (devices, folder, results),
+``tasks/*`` (data, model, sums), ``loop``, ``step``, ``hooks``, ``checkpoint``.
 
-Nothing is imported here: a fault in a config must be reported before jaxlib is loaded.
+Nothing heavy is imported here: a fault in a config must be reported before jaxlib is loaded.
 """
+
+import time
+
+STARTED = time.perf_counter()           # the first of our modules that a command loads: its time is counted from here

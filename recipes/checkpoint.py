@@ -1,11 +1,12 @@
 """Checkpoints: orbax writes the arrays, a SHA-256 manifest beside them proves them.
 
-    checkpoints/200/arrays/        orbax, a flat mapping leaf name -> NumPy array
-    checkpoints/200/manifest.json  path, dtype, shape and SHA-256 of every leaf
+    checkpoints/200/arrays/         orbax, a flat mapping leaf name -> NumPy array
+    checkpoints/200/artifacts.json  what the model needs besides its parameters: class names, a scaler, a vocabulary
+    checkpoints/200/manifest.json   path, dtype, shape and SHA-256 of every leaf, SHA-256 of the artifacts
 
-A checkpoint is written under a scratch name and renamed when complete, so a folder with a number
-for a name is whole.  It holds host arrays and no topology: it opens on any device count.  orbax
-notices a truncated file but not a flipped bit; the manifest does.
+A checkpoint is written under a scratch name and renamed when complete, so a folder with a number for a name is whole.
+It holds host arrays and no topology: it opens on any number of devices. orbax notices a truncated file but not a
+flipped bit; the manifest does.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orbax.checkpoint as ocp
 
-from recipes.errors import CheckpointError
-from xjax import tree_util
+from recipes.errors import CheckpointError, DivergedError, RecipeError
+from recipes.lazy import ocp, tree_util
+from recipes.parallel import Placer
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoints:
@@ -39,65 +41,142 @@ class Checkpoints:
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdecimal())
 
-    def save(self, step: int, tree: Any) -> None:
+    def save(self, step: int, tree: Any, artifacts: dict[str, Any]) -> None:
         """Writes ``tree`` (NumPy leaves), then drops all but the newest ``keep`` checkpoints.
 
-        Raises: CheckpointError at once if anything fails; older checkpoints stay as they are.
+        Raises: CheckpointError if anything fails; older checkpoints stay as they are.
         """
         final = self.folder / str(step)
         scratch = self.folder / f".{step}.{os.getpid()}.tmp"
         try:
-            for left in self.folder.glob(".*.tmp"):  # of a save that was killed
+            for left in self.folder.glob(".*.tmp"):                     # of a save that was killed
                 shutil.rmtree(left)
             scratch.mkdir(parents=True)
-            _write(scratch, step, tree)
-            shutil.rmtree(final, ignore_errors=True)  # a step done again after a resume
+            _write(scratch, step, tree, artifacts)
+            shutil.rmtree(final, ignore_errors=True)                    # a step done again after a resume
             scratch.rename(final)
             _sync(self.folder)
-        except Exception as err:  # orbax and the file system fail in many types: none may pass
+        except Exception as err:                  # orbax and the file system fail in many types: none may pass
             shutil.rmtree(scratch, ignore_errors=True)
-            raise CheckpointError(
-                "checkpoint",
-                f"saving step {step} failed.",
-                {"folder": self.folder, "why": f"{type(err).__name__}: {err}"},
-                fix="free space or correct the folder's permissions, then --resume.",
-            ) from err
-        for old in self.steps()[: -self._keep]:
+            raise CheckpointError("checkpoint", f"saving step {step} failed.",
+                                  {"folder": self.folder, "why": f"{type(err).__name__}: {err}"},
+                                  fix="free space or correct the folder's permissions, then --resume.") from err
+        for old in self.steps()[:-self._keep]:
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
 
     def restore(self, step: int, template: Any) -> Any:
-        """The tree saved at ``step``, as NumPy arrays in the structure of ``template``.
+        """The tree saved at ``step``, as NumPy arrays in the structure of ``template``, a tree of arrays or of shapes.
 
-        Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or
-            is not what was written.
+        Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or is not what was written.
         """
         folder = self.folder / str(step)
         expected = _flatten(template)
-        manifest = _read_manifest(folder)
+        manifest = _read_manifest(folder)["leaves"]
         _compare(folder, manifest, {path: _entry(leaf) for path, leaf in expected.items()})
         stored = {path: entry for path, entry in manifest.items() if 0 not in entry["shape"]}
         try:
             with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
                 args = {_key(path): ocp.RestoreArgs(restore_type=np.ndarray) for path in stored}
                 arrays = reader.restore(folder / "arrays", restore_args=args)
-        except Exception as err:  # damaged files make orbax fail in many types
+        except Exception as err:                  # damaged files make orbax fail in many types
             raise _damaged(folder, {"why": f"{type(err).__name__}: {err}"}) from err
         leaves = []
         for path, leaf in expected.items():
-            array = np.asarray(arrays[_key(path)] if path in stored else leaf)
+            array = np.asarray(arrays[_key(path)] if path in stored else np.zeros(leaf.shape, leaf.dtype))
             if _entry(array) | {"sha256": _sha256(array)} != manifest[path]:
                 raise _damaged(folder, {"leaf": path, "why": "its SHA-256 differs"})
             leaves.append(array)
         return tree_util.tree_unflatten(tree_util.tree_structure(template), leaves)
 
+    def has_best(self, step: int) -> bool:
+        """Whether the best model on a validation split was saved with step ``step``."""
+        return any(path.startswith("['best']") for path in _read_manifest(self.folder / str(step))["leaves"])
 
-def _write(folder: Path, step: int, tree: Any) -> None:
+    def artifacts(self, step: int) -> dict[str, Any]:
+        """What was saved with step ``step`` besides arrays.  Raises: CheckpointError if it was changed since."""
+        folder = self.folder / str(step)
+        manifest = _read_manifest(folder)
+        try:
+            text = (folder / "artifacts.json").read_bytes()
+        except OSError as err:
+            raise _damaged(folder, {"why": f"artifacts.json: {err}"}) from err
+        if hashlib.sha256(text).hexdigest() != manifest["artifacts"]:
+            raise _damaged(folder, {"file": "artifacts.json", "why": "its SHA-256 differs"})
+        return json.loads(text)
+
+
+class Saver:
+    """Saves beside the training, one checkpoint at a time; what fails is raised at the next step.
+
+    A state with a NaN or an infinity is not saved: the loss shows it one step later only.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, artifacts: dict[str, Any]) -> None:
+        self.checkpoints, self._artifacts = checkpoints, artifacts
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+
+    def save(self, step: int, state: Any, best: Any) -> None:
+        """Starts to save a placed state, which no step may overwrite, and the best model (or None)."""
+        self.wait()
+
+        def work() -> None:
+            try:
+                fetched = Placer.fetch(state)
+                _check_finite(step, fetched.params, self.checkpoints)
+                model = best and best._replace(model=Placer.fetch(best.model))
+                self.checkpoints.save(step, {"state": fetched, "best": model}, self._artifacts)
+            except Exception as err:                                      # raised by `check`, in the main thread
+                self._error = err
+
+        self._thread = threading.Thread(target=work, name=f"save step {step}")
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises what the last save ended with."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def wait(self) -> None:
+        """Returns when the last save is done; raises what it ended with."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check()
+
+
+def _check_finite(step: int, params: Any, checkpoints: Checkpoints) -> None:
+    bad = first_not_finite(params)
+    if bad is not None:
+        raise diverged(f"{bad} is not finite after step {step}.", checkpoints)
+
+
+def first_not_finite(params: Any) -> str | None:
+    """The path of the first parameter with a NaN or an infinity."""
+    for path, leaf in tree_util.tree_flatten_with_path(params)[0]:
+        if np.issubdtype(leaf.dtype, np.inexact) and not np.isfinite(leaf).all():
+            return f"params{tree_util.keystr(path)}"
+    return None
+
+
+def diverged(what: str, checkpoints: Checkpoints, **given: object) -> RecipeError:
+    """The error of a run whose numbers are no longer finite."""
+    sound = checkpoints.steps()
+    given["sound checkpoint"] = checkpoints.folder / str(sound[-1]) if sound else "none was saved"
+    return DivergedError("training", what, {name.replace("_", " "): value for name, value in given.items()},
+                         fix="a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
+
+
+def _write(folder: Path, step: int, tree: Any, artifacts: dict[str, Any]) -> None:
     leaves = _flatten(tree)
     arrays = {_key(path): leaf for path, leaf in leaves.items() if leaf.size}
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
         writer.save(folder / "arrays", arrays)
     entries = {path: _entry(leaf) | {"sha256": _sha256(leaf)} for path, leaf in leaves.items()}
-    manifest = {"format": FORMAT, "step": step, "leaves": entries}
+    text = json.dumps(artifacts, indent=1, allow_nan=False).encode()
+    (folder / "artifacts.json").write_bytes(text)
+    manifest = {"format": FORMAT, "step": step, "leaves": entries, "artifacts": hashlib.sha256(text).hexdigest()}
     with (folder / "manifest.json").open("w", encoding="utf-8") as out:
         json.dump(manifest, out, indent=1)
         out.flush()
@@ -105,9 +184,9 @@ def _write(folder: Path, step: int, tree: Any) -> None:
     _sync(folder)
 
 
-def _flatten(tree: Any) -> dict[str, np.ndarray]:
+def _flatten(tree: Any) -> dict[str, Any]:
     leaves, _ = tree_util.tree_flatten_with_path(tree)
-    return {tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
 def _key(path: str) -> str:
@@ -116,7 +195,7 @@ def _key(path: str) -> str:
 
 
 def _entry(leaf: np.ndarray) -> dict[str, Any]:
-    return {"dtype": leaf.dtype.name, "shape": list(leaf.shape)}
+    return {"dtype": np.dtype(leaf.dtype).name, "shape": list(leaf.shape)}
 
 
 def _sha256(leaf: np.ndarray) -> str:
@@ -132,20 +211,21 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-        version, leaves = manifest["format"], manifest["leaves"]
-    except (OSError, ValueError, KeyError, TypeError) as err:
-        raise _damaged(folder, {"why": f"manifest.json: {err}"}) from err
+        version = manifest["format"]
+        for entry in manifest["leaves"].values():
+            if not {"dtype", "sha256", "shape"} <= entry.keys() or not isinstance(entry["shape"], list):
+                raise ValueError(f"no entry of a leaf: {entry}")
+        if not isinstance(manifest["artifacts"], str):
+            raise ValueError("the SHA-256 of the artifacts is no text")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+        raise _damaged(folder, {"why": f"manifest.json: {type(err).__name__}: {err}"}) from err
     if version != FORMAT:
-        raise CheckpointError(
-            "checkpoint",
-            f"format {version} is not known here.",
-            {"folder": folder, "known": FORMAT},
-            fix="open it with the version of recipes that wrote it.",
-        )
-    return leaves
+        raise CheckpointError("checkpoint", f"format {version} is not known here.", {"folder": folder, "known": FORMAT},
+                              fix="open it with the version of recipes that wrote it.")
+    return manifest
 
 
 def _compare(folder: Path, saved: dict[str, dict[str, Any]], wanted: dict[str, dict]) -> None:
@@ -156,12 +236,9 @@ def _compare(folder: Path, saved: dict[str, dict[str, Any]], wanted: dict[str, d
         if there != here:
             faults[path] = f"saved {there}, the config makes {here}"
     if faults:
-        raise CheckpointError(
-            "checkpoint",
-            "it does not fit the config's model and optimizer.",
-            {"folder": folder, **faults},
-            fix="resume with the config saved in the run folder, or start a new run_dir.",
-        )
+        raise CheckpointError("checkpoint", "it does not fit the config's model and optimizer.",
+                              {"folder": folder, **faults},
+                              fix="resume with the config saved in the run folder, or start a new run_dir.")
 
 
 def _type(entry: dict[str, Any] | None) -> str:
@@ -169,9 +246,5 @@ def _type(entry: dict[str, Any] | None) -> str:
 
 
 def _damaged(folder: Path, given: dict[str, Any]) -> CheckpointError:
-    return CheckpointError(
-        "checkpoint",
-        "it is damaged: it does not hold what was saved.",
-        {"folder": folder, **given},
-        fix="delete this folder; --resume then takes the checkpoint before it.",
-    )
+    return CheckpointError("checkpoint", "it is damaged: it does not hold what was saved.", {"folder": folder, **given},
+                           fix="delete this folder; --resume then takes the checkpoint before it.")

@@ -1,29 +1,19 @@
-"""The config: frozen, typed models, and how a YAML file and overrides become one.
+"""The config of a run: frozen, typed models. Every default stands here, in `recipes.optim` or in the file of a task.
 
-Every default stands here and nowhere else.  `load_config` finds the file, applies the
-``key.path=value`` overrides and checks the whole; all faults come out in one `ConfigError`.
-Nothing in this file, or below it, imports jaxlib: a typing mistake costs no start-up time.
+`recipes.config_file` makes one from a YAML file and overrides. Nothing here loads jaxlib: a mistake costs no time.
 """
 
 from __future__ import annotations
 
-import difflib
-import os
-from collections.abc import Sequence
-from importlib import resources
+import dataclasses
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
-
-from recipes.errors import ConfigError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 
 def _no_bool(value: Any) -> Any:
@@ -33,6 +23,11 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _absolute(path: Path) -> Path:
+    """A run is resumed and read from other folders than the one in which it started."""
+    return path.expanduser().absolute()
+
+
 _Number = BeforeValidator(_no_bool)
 Count = Annotated[int, _Number, Field(gt=0)]
 Index = Annotated[int, _Number, Field(ge=0)]
@@ -40,251 +35,150 @@ Positive = Annotated[float, _Number, Field(gt=0)]
 NotNegative = Annotated[float, _Number, Field(ge=0)]
 Fraction = Annotated[float, _Number, Field(ge=0, lt=1)]
 Seed = Annotated[int, _Number, Field(ge=0, lt=2**32)]
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Frozen(BaseModel):
-    """Base of all configs: immutable, and a key it does not know is an error."""
+    """Base of all configs: immutable, and a key it does not know is an error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    The text below a field is its meaning, which ``--list`` prints.
+    """
 
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-class OptimConfig(Frozen):
-    """An optax chain; see `recipes.optim`."""
-
-    name: Literal["adam", "adamw", "sgd"] = "adam"
-    lr: Positive = 0.01
-    schedule: Literal["constant", "cosine"] = "constant"
-    warmup_steps: Index = 0
-    momentum: Fraction = 0.0  # sgd only
-    weight_decay: NotNegative = 0.0  # in the gradient (L2); adamw: beside it
-    decay_on: Literal["all", "first_layer"] = "all"
-    clip_norm: Positive | None = None  # of the global gradient
+    def is_changed(self, key: str) -> bool:
+        """Whether a key is not at its default; a saved config has them all, so `model_fields_set` does not tell."""
+        return getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True)
 
 
-def _planetoid_dir() -> Path:
-    return Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
+class TaskConfig(Frozen):
+    """Base of the `Config` in each file of `recipes.tasks`."""
+
+    name: str
+    """The file in recipes/tasks, without .py; or the path of such a file elsewhere, with it."""
 
 
-class NodeClassificationConfig(Frozen):
-    """A two-layer GCN, full batch; see `recipes.tasks.node_classification`."""
+class EarlyStopping(Frozen):
+    """Stop when the task's score on the validation split has not improved for a while."""
 
-    name: Literal["node_classification"]
-    dataset: Literal["karate", "cora", "citeseer", "pubmed"] = "karate"
-    root: Path = Field(default_factory=_planetoid_dir)  # folder of the ind.* files
-    labelled: tuple[Index, ...] = (0, 33)  # karate only: the nodes trained on
-    norm: Literal["symmetric", "row"] = "symmetric"
-    hidden: Count = 16
-    dropout: Fraction = 0.5
+    patience: Count = 10
+    """Evaluations without improvement."""
+    min_change: NotNegative = 0.0
+    """What counts as an improvement."""
 
 
-class TableConfig(Frozen):
-    """An MLP on the columns of a csv or parquet file; see `recipes.tasks.table`."""
+class Privacy(Frozen):
+    """Differentially private gradient descent (Abadi et al., 2016): no example moves the parameters by much."""
 
-    name: Literal["table"]
-    file: Path
-    target: str
-    features: tuple[str, ...] | None = None  # None: every number column but the target
-    kind: Literal["classification", "regression"] = "classification"
-    hidden: tuple[Count, ...] = (64, 64)
-    dropout: Fraction = 0.0
-    batch_size: Count = 64  # global; divided over the devices
-    val_fraction: Fraction = 0.15
-    test_fraction: Fraction = 0.15
-    split_seed: Index = 0
+    noise_multiplier: Positive
+    """Standard deviation of the noise on a gradient, in units of clip_norm."""
+    clip_norm: Positive = 1.0
+    """Greatest norm of the gradient of one example."""
+    delta: Annotated[float, _Number, Field(gt=0, lt=1)] = 1e-5
+    """Probability with which the bound epsilon may fail; less than 1 / examples."""
 
 
-class TrainConfig(Frozen):
-    """One run."""
+def sections_in(annotation: Any) -> list[type[BaseModel]]:
+    """The config classes that a value of this type may be."""
+    if get_origin(annotation) is Annotated:
+        return sections_in(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [section for each in get_args(annotation) for section in sections_in(each)]
+    return [annotation] if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []
 
-    task: Annotated[NodeClassificationConfig | TableConfig, Field(discriminator="name")]
-    optim: OptimConfig = OptimConfig()
+
+def fault(key: str, what: str) -> PydanticCustomError:
+    """What a validator raises for a fault that several keys make: told at the one that should change."""
+    return PydanticCustomError("at_key", "{what}", {"key": key, "what": what})
+
+
+Task = TypeVar("Task")
+Optimizer = TypeVar("Optimizer")
+
+
+class RunConfig(Frozen, Generic[Task, Optimizer]):
+    """One run; ``Task`` is the `Config` of its task, ``Optimizer`` one of `recipes.optim`."""
+
+    task: Task
+    optim: Optimizer
     steps: Count = 200
+    """Updates of the parameters."""
+    schedule_steps: Count | None = None
+    """Updates over which the learning rate is scheduled; none: steps, fixed when the run starts."""
+    accumulate: Count = 1
+    """Parts of a batch whose gradients are added up before the update: less memory, the same numbers."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the model computes in; parameters are float32, norms compute in float32."""
+    ema: Fraction | None = None
+    """Decay of a moving average of the parameters, which evaluation and prediction then use."""
+    freeze: tuple[str, ...] = ()
+    """Patterns of paths of parameters that stay as they are, such as "body/**"."""
+    lr_multipliers: dict[str, NotNegative] = {}
+    """Pattern of paths of parameters: factor of their learning rate; the first that matches counts."""
+    early_stopping: EarlyStopping | None = None
+    """Ends the run when the score on the validation split stands still."""
+    privacy: Privacy | None = None
+    """Gradients with bounded influence of each example; for tasks whose examples are independent."""
     seed: Seed = 0
-    devices: Count | None = None  # None: all of this process
-    log_every: Count = 10  # steps between two reads of the metrics
+    """Of the first parameters, the order of the examples, and what layers draw."""
+    devices: Count | None = None
+    """How many; none: all of this process."""
+    log_every: Count = 10
+    """Steps between two reads of the metrics."""
     eval_every: Count = 10
+    """Steps between two evaluations of the validation split."""
     checkpoint_every: Count = 100
+    """Steps between two checkpoints; the last step has one too."""
     keep_checkpoints: Count = 2
-    run_dir: Path | None = None  # None: runs/<name of the config file>
+    """How many of the newest are kept. Each holds the best parameters on the validation split besides the last."""
+    trackers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    """Where metrics go besides the run folder."""
+    run_dir: AbsolutePath | None = None
+    """The run folder; none: runs/NAME of the config file."""
+
+    @model_validator(mode="after")
+    def _check_warmup(self) -> RunConfig:
+        schedule, steps = self.optim.schedule, self.schedule_steps or self.steps
+        if schedule.warmup_steps >= steps and schedule.warmup_steps:
+            raise fault("optim.schedule.warmup_steps", f"must be less than the {steps} steps of the schedule, got "
+                                                       f"{schedule.warmup_steps}")
+        return self
 
     def to_yaml(self) -> str:
         """The resolved config: fed back as a file it gives the same run."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
-# ---- from a file and overrides to a TrainConfig --------------------------------------------------
+# ---- models of xnn as sections of a task's config ----------------------------------------------------------------
 
 
-def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
-    """Reads config ``name`` with ``key.path=value`` overrides.
+def section_of(name: str, config: type, without: tuple[str, ...] = (), **defaults: Any) -> type[BaseModel]:
+    """A section with the fields of a dataclass, such as ``xnn.models.ResNetConfig``, and ``name`` to choose it by.
 
     Args:
-        name: looked up as a path, then in ``./configs``, then among the configs shipped with this
-            package; ``.yaml`` may be left out.
-        overrides: values are read as YAML; the last one of a key wins.
-
-    Raises: ConfigError with every fault of file and overrides.
+      without: fields that the task fills in, in ``section.make(classes=10)``, which gives the dataclass.
+      defaults: of fields, where they differ from those of the dataclass.
     """
-    file = find_config(name)
-    tree, sources, faults = _read_yaml(file)
-    for text in overrides:
-        _override(tree, text, sources, faults)
-    try:
-        config = TrainConfig.model_validate(tree)
-    except ValidationError as err:
-        section = tree.get("task")
-        task = str(section.get("name")) if isinstance(section, dict) else ""
-        faults += [_fault(error, sources, task) for error in err.errors(include_url=False)]
-    if faults:
-        count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        fix = "correct them all; the known keys and their defaults stand in recipes/config.py."
-        raise ConfigError("config", f"{count} in {file}.", _table(faults), fix=fix)
-    return config
+    meanings, types = meanings_of(config), get_type_hints(config)
+    fields: dict[str, Any] = {"name": (Literal[name], Field(name, description="which model"))}
+    for field in dataclasses.fields(config):
+        if field.name not in without:
+            default = defaults.get(field.name, ... if field.default is dataclasses.MISSING else field.default)
+            fields[field.name] = (types[field.name], Field(default, description=meanings.get(field.name)))
+
+    def make(self: Any, **filled_in: Any) -> Any:
+        return config(**{key: getattr(self, key) for key in fields if key != "name"}, **filled_in)
+
+    made = create_model(f"{name} section", __base__=Frozen, __doc__=config.__doc__, **fields)
+    made.make = make                                                           # type: ignore[attr-defined]
+    return made
 
 
-def find_config(name: str) -> Path:
-    """The file that ``name`` means.  Raises: ConfigError with the places and the names there."""
-    shipped = _shipped_configs()
-    names = (name,) if name.endswith((".yaml", ".yml")) else (name, f"{name}.yaml")
-    for folder in (Path(), Path("configs"), shipped):
-        for candidate in (folder / n for n in names):
-            if candidate.is_file():
-                return candidate
-    known = sorted({p.name for d in (Path("configs"), shipped) for p in d.glob("*.yaml")})
-    close = difflib.get_close_matches(Path(names[-1]).name, known, n=1)
-    raise ConfigError(
-        "config",
-        f"there is no config {name!r}." + (f"  Did you mean {close[0]!r}?" if close else ""),
-        {"looked in": f"., ./configs, {shipped}", "known": ", ".join(known)},
-        fix="--config PATH, or one of the known names.",
-    )
-
-
-def _shipped_configs() -> Path:
-    """``recipes/configs`` of an installed wheel; ``configs`` beside the package in a checkout."""
-    package = Path(str(resources.files("recipes")))
-    inside = package / "configs"
-    return inside if inside.is_dir() else package.parent / "configs"
-
-
-Path_ = tuple[str, ...]
-Sources = dict[Path_, str]  # key path -> "line 7" or the override's text
-Fault = tuple[str, str, str]  # "line 7", "task.hiden", what is wrong
-
-
-def _read_yaml(file: Path) -> tuple[dict[str, Any], Sources, list[Fault]]:
-    try:
-        root = yaml.compose(file.read_text("utf-8"), Loader=yaml.SafeLoader)
-        tree = yaml.safe_load(file.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as err:
-        why = " ".join(str(err).split())
-        raise ConfigError(
-            "config", "the file is not YAML.", {"file": file, "why": why}, fix="correct its syntax."
-        ) from None
-    if tree is None:
-        tree, root = {}, yaml.MappingNode("", [])
-    if not isinstance(tree, dict):
-        what = f"the file must hold a mapping, and holds a {type(tree).__name__}."
-        raise ConfigError("config", what, {"file": file}, fix="write it as `key: value` lines.")
-    sources: Sources = {}
-    faults: list[Fault] = []
-    _walk(root, (), sources, faults)
-    return tree, sources, faults
-
-
-def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -> None:
-    """Notes the line of every key; a key that stands twice is a fault (YAML keeps the last)."""
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        here = (*path, str(key.value))
-        line = f"line {key.start_mark.line + 1}"
-        if here in sources:
-            faults.append((line, ".".join(here), f"stands twice; first in {sources[here]}"))
-            for below in [path for path in sources if path[: len(here)] == here]:
-                del sources[below]  # one fault for the section, none for what stands in it
-        sources[here] = line
-        _walk(value, here, sources, faults)
-
-
-def _override(tree: dict[str, Any], text: str, sources: Sources, faults: list[Fault]) -> None:
-    """Sets one ``key.path=value`` in ``tree``; what cannot be set is a fault."""
-    key, equals, value = text.partition("=")
-    path = tuple(key.split("."))
-    if not equals or not all(path):
-        faults.append(("override", text, "an override is key.path=value"))
-        return
-    try:
-        leaf = yaml.safe_load(value)
-    except yaml.YAMLError as err:
-        faults.append(("override", text, f"the value is not YAML: {' '.join(str(err).split())}"))
-        return
-    for depth, name in enumerate(path[:-1], start=1):
-        inner = tree.setdefault(name, {})
-        if not isinstance(inner, dict):
-            above = ".".join(path[:depth])
-            faults.append(("override", text, f"{above} is a value ({inner!r}), not a section"))
-            return
-        tree = inner
-    tree[path[-1]] = leaf
-    sources[path] = "override"
-
-
-def _table(faults: list[Fault]) -> dict[str, str]:
-    """One entry for each place, its faults joined."""
-    width = max(len(line) for line, _, _ in faults)
-    out: dict[str, str] = {}
-    for line, key, what in faults:
-        place = f"{line:<{width}}  {key}"
-        out[place] = f"{out[place]}; {what}" if place in out else what
-    return out
-
-
-_TASKS = {"node_classification": NodeClassificationConfig, "table": TableConfig}
-
-
-def _fault(error: Any, sources: Sources, task: str) -> Fault:
-    loc = tuple(str(part) for part in error["loc"])
-    if loc[0] == "task" and len(loc) > 1:
-        loc = (loc[0], *loc[2:])  # pydantic puts the name of the union's member into the path
-    homes: dict[str, type[BaseModel]] = {"": TrainConfig, "optim": OptimConfig}
-    if task in _TASKS:
-        homes["task"] = _TASKS[task]
-    line = next((sources[loc[:n]] for n in range(len(loc), 0, -1) if loc[:n] in sources), "file")
-    return line, ".".join(loc), _explain(error, loc, homes)
-
-
-def _explain(error: Any, loc: Path_, homes: dict[str, type[BaseModel]]) -> str:
-    kind, got = error["type"], error["input"]
-    if kind == "extra_forbidden":
-        return "unknown key" + _right_key(loc, homes)
-    if kind == "missing":
-        return "a value is needed here"
-    if kind == "union_tag_not_found":
-        return f"needs a name: one of {', '.join(_TASKS)}"
-    if kind == "union_tag_invalid":
-        tag = error["ctx"]["tag"]
-        return f"there is no task {tag!r}" + _did_you_mean(tag, list(_TASKS))
-    if kind == "literal_error":
-        expected = error["ctx"]["expected"]
-        options = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
-        close = difflib.get_close_matches(str(got), options, n=1)
-        return f"must be {expected}, got {got!r}" + (f"; did you mean {close[0]!r}?" * bool(close))
-    if kind == "path_type":
-        return f"must be a path, got {got!r}"
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"must be {message}, got {got!r}"
-
-
-def _right_key(loc: Path_, homes: dict[str, type[BaseModel]]) -> str:
-    """A hint for an unknown key: the section it belongs to, or the key it resembles."""
-    *section, key = loc
-    for place, model in homes.items():
-        if key in model.model_fields:
-            return f"; did you mean {'.'.join(filter(None, (place, key)))!r}?"
-    return _did_you_mean(key, list(homes.get(".".join(section), TrainConfig).model_fields))
-
-
-def _did_you_mean(word: str, options: list[str]) -> str:
-    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(options)}"
+def meanings_of(config: type) -> dict[str, str]:
+    """Field -> meaning, from the "Attributes:" of a class's docstring."""
+    block = (config.__doc__ or "").partition("Attributes:")[2]
+    found: dict[str, str] = {}
+    for match in re.finditer(r"^ +([\w, ]+): (.*(?:\n {8,}.*)*)", block, re.MULTILINE):
+        for name in match[1].split(", "):
+            found[name.strip()] = " ".join(match[2].split()).rstrip(".")
+    return found

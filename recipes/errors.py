@@ -1,12 +1,15 @@
-"""Errors of the recipes: what a user may do wrong, told in the house format.
+"""Errors of the recipes: what a user may do wrong, told in the house format, and the border of every command.
 
-``where: what is wrong.``, one line per given value, then a ``fix:`` that works.  The command line
-prints this text alone, without a traceback; ``exit_code`` is what the process returns.
+``where: what is wrong.``, one line for each given value, then a ``fix:`` that works. The command line prints this text
+alone, without a traceback; ``exit_code`` is what the process returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import os
+import sys
+from collections.abc import Callable, Mapping
 
 
 class RecipeError(Exception):
@@ -14,9 +17,7 @@ class RecipeError(Exception):
 
     exit_code = 1
 
-    def __init__(
-        self, where: str, what: str, given: Mapping[str, object] | None = None, fix: str = ""
-    ) -> None:
+    def __init__(self, where: str, what: str, given: Mapping[str, object] | None = None, fix: str = "") -> None:
         given = given or {}
         width = max((len(name) for name in given), default=0)
         lines = [f"{where}: {what}"]
@@ -41,3 +42,47 @@ class CheckpointError(RecipeError):
 
 class DivergedError(RecipeError):
     """Training produced a NaN or an infinity."""
+
+
+class Interrupted(RecipeError):
+    """A signal stopped the run; ``exit_code`` is 128 and the number of the signal, as in a shell."""
+
+    def __init__(self, number: int, what: str, given: Mapping[str, object], fix: str) -> None:
+        super().__init__("run", what, given, fix)
+        self.exit_code = 128 + number
+
+
+def exit_code_of(work: Callable[[], None]) -> int:
+    """Runs the work of a command.  Returns 0, or prints the error and returns its exit code.
+
+    Errors of files that no caller explains get the house format here; any other exception is a fault of ours, and
+    keeps its traceback.
+    """
+    try:
+        work()
+    except RecipeError as err:
+        print(err, file=sys.stderr)
+        return err.exit_code
+    except BrokenPipeError:                                   # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as err:
+        print(_of_file(err), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:                                 # before `Interrupts` listens
+        print("run: stopped before it began.", file=sys.stderr)
+        return 130
+    return 0
+
+
+_FIXES = {errno.ENOSPC: "free space, then try again.", errno.EDQUOT: "free space, then try again.",
+          errno.EROFS: "another folder: this file system is read-only.", errno.ENAMETOOLONG: "a shorter path.",
+          errno.EACCES: "correct the permissions, or another path.",
+          errno.EPERM: "correct the permissions, or another path."}
+
+
+def _of_file(err: OSError) -> RecipeError:
+    where = {"path": err.filename} if err.filename is not None else {}
+    reason = os.strerror(err.errno) if err.errno else str(err)
+    return RecipeError("file", f"{reason[:1].lower()}{reason[1:]}.", where,
+                       _FIXES.get(err.errno or 0, "another path, or make this one what is needed."))

@@ -1,99 +1,67 @@
 """The run folder: what a run leaves behind, made so that a person can read it.
 
-config.yaml         the resolved config; as --config it gives the same run
-environment.json    devices, threads, jaxlib and CPU: what the last bits of a result depend on
-metrics.jsonl       one line per step
-checkpoints/        see `recipes.checkpoint`
-result.json         test metrics at the last step
-learning_curve.png
+    config.yaml         the resolved config; as --config it gives the same run
+    environment.json    devices, threads, jaxlib, CPU and code: what the last bits of a result depend on
+    metrics.jsonl       one line per step; timing.jsonl: seconds per step, one line per report
+    checkpoints/        see `recipes.checkpoint`
+    result.json         test metrics of the last and of the best parameters
+    learning_curve.png
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
 import platform
-from collections.abc import Mapping
-from importlib import metadata
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-import yaml
+from recipes.config import RunConfig
+from recipes.config_file import load_config, task_module
+from recipes.errors import ConfigError, RecipeError
 
-from recipes.config import TrainConfig
-from recipes.errors import RecipeError
-
-# What may change when a run goes on: none of it touches the numbers of a step.
-FREE = {"steps", "devices", "log_every", "eval_every", "checkpoint_every", "keep_checkpoints"}
+# What may change when a run goes on: none of it touches a number.
+FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
 
 
-def open_folder(config: TrainConfig, name: str, *, resume: bool) -> Path:
-    """The folder of this run, with its ``config.yaml`` written.
+# ---- a new run ---------------------------------------------------------------------------------------------------
 
-    Without ``run_dir`` it is ``runs/<name>``, ``runs/<name>-2`` and so on: a new run takes the
-    first free one, a resumed run the last one used.
 
-    Raises: RecipeError if ``run_dir`` holds a run and resume is False, if there is nothing to
-        resume, or if the config differs from the run's own.
+def new_folder(config: RunConfig, name: str) -> Path:
+    """The empty folder of a new run, with its ``config.yaml``: ``run_dir``, or the first free of runs/NAME, NAME-2, ...
+
+    Raises: RecipeError if ``run_dir`` holds something.
     """
-    if resume:
-        path = config.run_dir or _last_used(name)
-        if not (path / "config.yaml").is_file():
-            raise RecipeError(
-                "run",
-                "there is no run to resume.",
-                {"looked in": path},
-                fix="run_dir=FOLDER of the run, or leave --resume out.",
-            )
-        _check_same(config, path / "config.yaml")
+    path = config.run_dir
+    if path is None:
+        path = _made_first_free(name)
+    elif _in_use(path):
+        raise RecipeError("run", "the run folder is in use: it would be overwritten.", {"run_dir": path},
+                          fix=f"--resume {path} to go on with that run, or another run_dir.")
     else:
-        path = config.run_dir or _first_free(name)
-        if _in_use(path):
-            raise RecipeError(
-                "run",
-                "the run folder is in use: it would be overwritten.",
-                {"run_dir": path},
-                fix="--resume to go on with that run, or another run_dir.",
-            )
         path.mkdir(parents=True, exist_ok=True)
-    _write(path / "config.yaml", config.to_yaml())
+    write_config(config, path)
     return path
 
 
-def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
-    """Writes ``environment.json``; what differs from the one that was there, as lines."""
-    file = path / "environment.json"
-    before = json.loads(file.read_text("utf-8")) if file.is_file() else dict(environment)
-    _write(file, json.dumps(dict(environment), indent=1) + "\n")
-    keys = sorted(before.keys() | environment.keys())
-    return [
-        f"{key}: {before.get(key)} before, {environment.get(key)} now"
-        for key in keys
-        if before.get(key) != environment.get(key)
-    ]
+def write_config(config: RunConfig, folder: Path) -> None:
+    """Writes ``config.yaml``. The folder may be moved, so it does not say where it is."""
+    _write(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
 
 
-def environment(devices: int, device_kind: str) -> dict[str, Any]:
-    """What a result's last bits depend on: XLA's sums change with each of these."""
-    return {
-        "devices": devices,
-        "device_kind": device_kind,
-        "threads": os.environ.get("XJAX_NUM_THREADS") or len(os.sched_getaffinity(0)),
-        "cpu": _cpu_name(),
-        "jaxlib": metadata.version("jaxlib"),
-        "python": platform.python_version(),
-    }
+def _made_first_free(name: str) -> Path:
+    for path in _folders(name):
+        if not _in_use(path):
+            path.mkdir(parents=True, exist_ok=True)
+            return path.absolute()
+    raise AssertionError("the names are endless")
 
 
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _folders(name: str) -> Any:
+def _folders(name: str) -> Iterator[Path]:
     yield Path("runs") / name
     for number in itertools.count(2):
         yield Path("runs") / f"{name}-{number}"
@@ -103,40 +71,129 @@ def _in_use(path: Path) -> bool:
     return path.exists() and (not path.is_dir() or any(path.iterdir()))
 
 
-def _first_free(name: str) -> Path:
-    return next(path for path in _folders(name) if not _in_use(path))
+# ---- a run that goes on ------------------------------------------------------------------------------------------
 
 
-def _last_used(name: str) -> Path:
-    used = list(itertools.takewhile(_in_use, _folders(name)))
-    return used[-1] if used else next(_folders(name))
+def find_run(run: str | None = None, config_name: str | None = None) -> Path:
+    """The folder of an earlier run.
+
+    Args:
+      run: its path, or its name in ./runs. None: the newest run, of ``config_name`` if given.
+    Raises: RecipeError with the runs that there are.
+    """
+    if run:
+        for path in (Path(run).expanduser(), Path("runs") / run):
+            if (path / "config.yaml").is_file():
+                return path.absolute()
+    known = {path: _last_change(path) for path in Path("runs").glob("*") if (path / "config.yaml").is_file()}
+    if not run:
+        wanted = [path for path in known if config_name is None or _is_of(path.name, config_name)]
+        if wanted:
+            return max(wanted, key=lambda path: known[path]).absolute()
+    names = ", ".join(sorted(path.name for path in known)) or "none"
+    raise RecipeError("run", "there is no such run." if run else "there is no run to resume.",
+                      {"looked for": run or f"runs/{config_name or '*'}", "runs": names},
+                      fix="name the folder of a run that has a config.yaml, or start a new one.")
 
 
-def _check_same(config: TrainConfig, saved: Path) -> None:
-    now, before = (_flat(yaml.safe_load(text)) for text in (config.to_yaml(), saved.read_text()))
-    faults = {
-        key: f"{before.get(key)} in the run, {now.get(key)} now"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and key not in FREE | {"run_dir"}
-    }
-    if faults:
-        raise RecipeError(
-            "run",
-            "the config differs from that of the run to resume.",
-            {"run": saved.parent, **faults},
-            fix=f"--config {saved} --resume run_dir={saved.parent}, or start a new run.",
-        )
+def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None = None) -> RunConfig:
+    """The run's own config, with what may change.
+
+    Args:
+      overrides: of keys in ``FREE`` only.
+      extend: the last step from now on. The schedule of the learning rate stays what it was.
+    Raises: ConfigError, RecipeError.
+    """
+    file = folder / "config.yaml"
+    changed = [text for text in overrides if text.partition("=")[0] not in FREE]
+    if changed:
+        raise ConfigError("run", "these keys cannot change when a run goes on: its numbers would.",
+                          {"run": folder, "given": " ".join(changed), "free": ", ".join(FREE)},
+                          fix="--extend N for more steps, or a new run with this config and the overrides.")
+    config = load_config(str(file), overrides)
+    if extend is not None:
+        if extend <= config.steps:
+            raise ConfigError("run", f"--extend {extend} is no more than the run has.",
+                              {"run": folder, "steps": config.steps}, fix=f"a number above {config.steps}.")
+        config = config.model_copy(update={"steps": extend, "schedule_steps": config.schedule_steps or config.steps})
+    return config.model_copy(update={"run_dir": folder})
 
 
-def _flat(tree: Any, path: str = "") -> dict[str, Any]:
-    """Leaves by key path."""
-    if not isinstance(tree, dict):
-        return {path: tree}
+def _is_of(folder_name: str, config_name: str) -> bool:
+    stem, _, number = folder_name.rpartition("-")
+    return folder_name == config_name or (stem == config_name and number.isdecimal())
+
+
+def _last_change(folder: Path) -> float:
+    return max(file.stat().st_mtime for file in (folder / "config.yaml", folder / "metrics.jsonl") if file.exists())
+
+
+# ---- the environment ---------------------------------------------------------------------------------------------
+
+
+def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
+    """Writes ``environment.json``; what differs from the one that was there, as lines.
+
+    Raises: RecipeError if that is damaged.
+    """
+    file = path / "environment.json"
+    try:
+        before = json.loads(file.read_text("utf-8")) if file.is_file() else dict(environment)
+        changes = [f"{key}: {before.get(key)} before, {environment.get(key)} now"
+                   for key in sorted(before.keys() | environment.keys()) if before.get(key) != environment.get(key)]
+    except (ValueError, AttributeError, TypeError, RecursionError) as err:
+        raise RecipeError("run", "environment.json is damaged.", {"file": file, "why": err},
+                          fix="delete this file: the run then cannot say what changed since.") from None
+    _write(file, json.dumps(dict(environment), indent=1) + "\n")
+    return changes
+
+
+def environment(config: RunConfig, devices: int, device_kind: str) -> dict[str, Any]:
+    """What a result's last bits depend on: XLA's sums change with each of these, and the code may."""
+    task_file = Path(str(task_module(config.task.name).__file__))
+    package = Path(str(resources.files("recipes")))
     return {
-        key: leaf
-        for name, value in tree.items()
-        for key, leaf in _flat(value, f"{path}.{name}" if path else str(name)).items()
+        "devices": devices,
+        "device_kind": device_kind,
+        "threads": os.environ.get("XJAX_NUM_THREADS") or len(os.sched_getaffinity(0)),
+        "cpu": _cpu_name(),
+        "jaxlib": metadata.version("jaxlib"),
+        "python": platform.python_version(),
+        f"code of the task, {task_file.name}": _digest([task_file]),
+        "code of the loop, recipes": _digest(sorted(package.glob("*.py"))),
+        "code of the models, xnn": _digest(sorted((package.parent / "xnn").rglob("*.py"))),
     }
+
+
+def _digest(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A file that the run wrote; {} if it is not there.  Raises: RecipeError if it is damaged."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as err:
+        raise RecipeError("run", "a file of the run is damaged.", {"file": file, "why": err},
+                          fix="--resume the run: it writes the file again.") from None
+    return found if isinstance(found, dict) else {}
+
+
+def shown(path: Path) -> str:
+    """A path as a person types it: relative where it is below the current folder."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _write(file: Path, text: str) -> None:
@@ -144,3 +201,5 @@ def _write(file: Path, text: str) -> None:
     scratch = file.with_name(f".{file.name}.tmp")
     scratch.write_text(text, "utf-8")
     os.replace(scratch, file)
+
+

@@ -1,6 +1,6 @@
 """What happens beside the training, at every report of the loop: small callables, in this order.
 
-The stop on NaN comes first, so a diverged state is neither logged as progress nor saved.
+The log comes first, so what made the run stop can be read in it.
 """
 
 from __future__ import annotations
@@ -11,41 +11,25 @@ import os
 import time
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from recipes.checkpoint import Checkpoints
-from recipes.errors import DivergedError
+from recipes.checkpoint import Saver, diverged, first_not_finite
+from recipes.errors import RecipeError
 from recipes.loop import Record, Report
-from xjax import tree_util
-
-
-class StopOnNaN:
-    """Raises DivergedError naming the first step and metric that is NaN or infinite."""
-
-    def __call__(self, report: Report) -> None:
-        for record in report.records:
-            for name, value in record.values.items():
-                if not math.isfinite(value):
-                    raise _diverged(f"{name} is {value} at step {record.step}.")
-
-
-def _diverged(what: str) -> DivergedError:
-    fix = "a smaller optim.lr, or optim.clip_norm=1.0 (the checkpoints saved so far are sound)."
-    return DivergedError("training", what, fix=fix)
 
 
 class MetricsLog:
-    """Appends one JSON line per step to ``metrics.jsonl`` and keeps the records for the plot.
+    """Appends one JSON line per step to ``metrics.jsonl``, and keeps the records for the plot.
 
-    A resumed run drops the lines after the step it starts from: the steps are done again.
+    A resumed run drops the lines after the step it starts from: the steps are done again. Beside it ``timing.jsonl``
+    has a line for each report, of what differs from run to run: seconds per step.
     """
 
     def __init__(self, file: Path, start: int) -> None:
         self.records = [r for r in read_metrics(file) if r.step <= start] if start else []
-        self._file = file
-        self._started = time.perf_counter()
+        self._file, self._timing = file, file.with_name("timing.jsonl")
+        self._last = time.perf_counter()
         scratch = file.with_suffix(".tmp")
         scratch.write_text("".join(_line(r) for r in self.records), "utf-8")
         os.replace(scratch, file)
@@ -54,43 +38,53 @@ class MetricsLog:
         self.records += report.records
         with self._file.open("a", encoding="utf-8") as out:
             out.writelines(_line(record) for record in report.records)
+        now = time.perf_counter()
+        seconds, self._last = (now - self._last) / len(report.records), now
+        with self._timing.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"step": report.step, "seconds_per_step": round(seconds, 6)}) + "\n")
 
 
 def _line(record: Record) -> str:
-    return json.dumps({"step": record.step, **record.values}) + "\n"
+    """JSON has no NaN: numbers that are not finite are written as texts, which float() reads."""
+    values = {name: value if math.isfinite(value) else str(value) for name, value in record.values.items()}
+    return json.dumps({"step": record.step, **values}) + "\n"
 
 
 def read_metrics(file: Path) -> list[Record]:
-    """The records of a ``metrics.jsonl``; a last line cut short by a crash is left out."""
+    """The records of a ``metrics.jsonl``; a last line cut short by a crash is left out.
+
+    Raises: RecipeError for any other line that is no record.
+    """
     if not file.exists():
         return []
-    records = []
-    for line in file.read_text("utf-8").splitlines():
+    lines = file.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
         try:
             values = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        records.append(Record(values.pop("step"), values))
+            records.append(Record(int(values.pop("step")), {name: float(value) for name, value in values.items()}))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+            if number == len(lines) and not line.endswith("\n"):
+                break
+            raise RecipeError("run", "the metrics of the run are damaged.", {"file": file, f"line {number}": line[:60]},
+                              fix="delete this line.") from None
     return records
 
 
-class SaveCheckpoint:
-    """Saves the state every ``every`` steps and at the end; a failing save ends the run.
+class StopOnNaN:
+    """Raises DivergedError with the first step and metric that is NaN or infinite, and the first bad parameter."""
 
-    A state with a NaN or an infinity is not saved: the loss shows it one step later only.
-    """
-
-    def __init__(self, checkpoints: Checkpoints, every: int) -> None:
-        self._checkpoints, self._every = checkpoints, every
+    def __init__(self, saver: Saver) -> None:
+        self._saver = saver
 
     def __call__(self, report: Report) -> None:
-        if report.step % self._every == 0 or report.final:
-            state = report.fetch_state()
-            for path, leaf in tree_util.tree_flatten_with_path(state.params)[0]:
-                if not np.isfinite(leaf).all():
-                    name = f"params{tree_util.keystr(path)}"
-                    raise _diverged(f"{name} is not finite after step {report.step}.")
-            self._checkpoints.save(report.step, state)
+        for record in report.records:
+            bad = [name for name, value in record.values.items() if not math.isfinite(value)]
+            if any(name.startswith("train/") for name in bad):
+                name = "train/loss" if "train/loss" in bad else bad[0]
+                self._saver.wait()                            # it may be writing the last sound one
+                raise diverged(f"{name} is {record.values[name]} at step {record.step}.", self._saver.checkpoints,
+                               bad_parameter=first_not_finite(report.fetch_params()) or "none")
 
 
 class ProgressBar:
@@ -98,15 +92,9 @@ class ProgressBar:
 
     def __init__(self, console: Console, total: int, start: int, every: int) -> None:
         self._console, self._every = console, every
-        self._bar = Progress(
-            TextColumn("step"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.fields[metrics]}"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[metrics]}"),
+                   TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._task = self._bar.add_task("steps", total=total, completed=start, metrics="compiling")
 
     def __enter__(self) -> ProgressBar:
@@ -117,8 +105,9 @@ class ProgressBar:
         self._bar.stop()
 
     def __call__(self, report: Report) -> None:
-        last = report.records[-1]
-        text = "  ".join(f"{name} {value:.4f}" for name, value in last.values.items())
+        shown = {name: value for name, value in report.records[-1].values.items()
+                 if name not in ("train/lr", "train/gradient_norm")}
+        text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
         self._bar.update(self._task, completed=report.step, metrics=text)
         if not self._console.is_terminal and (report.step % self._every == 0 or report.final):
             self._console.print(f"step {report.step:>6}  {text}", highlight=False)

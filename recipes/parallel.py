@@ -11,15 +11,12 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-import xjax
-import xjax.numpy as jnp
 from recipes.errors import RecipeError
-from xjax import lax, tree_util
-from xnn import CSR
+from recipes.lazy import jnp, lax, sp, tree_util, xjax, xnn
 
-AXIS = "devices"  # the one pmap axis of the recipes
+AXIS = "devices"                                              # the one pmap axis of the recipes
+MOST_VIRTUAL = 64                                             # devices made of one CPU: a larger number is a slip
 
 
 def choose_devices(count: int | None) -> list[Any]:
@@ -30,18 +27,18 @@ def choose_devices(count: int | None) -> list[Any]:
 
     Raises: RecipeError if there are fewer.
     """
+    if count is not None and count > MOST_VIRTUAL and os.environ.get("JAX_PLATFORMS", "cpu") == "cpu":
+        raise RecipeError("devices", f"a CPU is split into {MOST_VIRTUAL} devices at most.", {"devices": count},
+                          fix="a smaller `devices`: more of them than processors gain nothing.")
     if count is not None and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with contextlib.suppress(RuntimeError):  # the backend runs already: take what it has
             xjax.config.update("jax_num_cpu_devices", count)
     devices = xjax.local_devices()
     if count is not None and len(devices) < count:
-        raise RecipeError(
-            "devices",
-            "the config asks for more devices than there are.",
-            {"devices": count, "here": f"{len(devices)} ({devices[0].platform})"},
-            fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={count} for virtual CPU "
-            "devices, or a smaller `devices`.",
-        )
+        raise RecipeError("devices", "the config asks for more devices than there are.",
+                          {"devices": count, "here": f"{len(devices)} ({devices[0].platform})"},
+                          fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={count} for virtual CPU devices, or a "
+                              "smaller `devices`.")
     return list(devices[:count])
 
 
@@ -64,7 +61,7 @@ class Placer:
         out[: len(rows)] = rows
         return out.reshape(self.count, block, *rows.shape[1:])
 
-    def split_sparse(self, matrix: sp.spmatrix, n_cols: int | None = None) -> CSR:
+    def split_sparse(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR:
         """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.
 
         All blocks are padded to as many stored values as the fullest has: zeros in the last place.
@@ -77,14 +74,10 @@ class Placer:
         for device in range(self.count):
             mine = owner == device
             pad = (0, size - mine.sum())
-            blocks.append(
-                CSR.from_edges(
-                    np.pad(values.row[mine] - device * n_rows, pad, constant_values=n_rows - 1),
-                    np.pad(values.col[mine], pad, constant_values=n_cols - 1),
-                    np.pad(values.data[mine], pad),
-                    shape=(n_rows, n_cols),
-                )
-            )
+            blocks.append(xnn.CSR.from_edges(
+                np.pad(values.row[mine] - device * n_rows, pad, constant_values=n_rows - 1),
+                np.pad(values.col[mine], pad, constant_values=n_cols - 1),
+                np.pad(values.data[mine], pad), shape=(n_rows, n_cols)))
         return tree_util.tree_map(lambda *parts: np.stack(parts), *map(self.host, blocks))
 
     def row_block(self, matrix: sp.spmatrix) -> RowBlock:
@@ -97,11 +90,11 @@ class Placer:
 
     def replicate(self, tree: Any) -> Any:
         """The same host tree on every device."""
-        return self.put(
-            tree_util.tree_map(
-                lambda x: np.broadcast_to(x, (self.count, *x.shape)), self.host(tree)
-            )
-        )
+        return self.put(tree_util.tree_map(lambda x: np.broadcast_to(x, (self.count, *x.shape)), self.host(tree)))
+
+    def copy(self, tree: Any) -> Any:
+        """The same values in arrays of their own: the training step overwrites the arrays that it is given."""
+        return self._put(tree)
 
     @staticmethod
     def host(tree: Any) -> Any:
@@ -111,7 +104,8 @@ class Placer:
     @staticmethod
     def fetch(tree: Any) -> Any:
         """A replicated tree as NumPy arrays (the copy of the first device)."""
-        return tree_util.tree_map(lambda x: np.array(x[0]), xjax.device_get(tree))
+        first = tree_util.tree_map(lambda x: x.addressable_data(0), tree)
+        return tree_util.tree_map(lambda x: np.array(x[0]), xjax.device_get(first))
 
 
 class RowBlock(NamedTuple):
@@ -123,7 +117,7 @@ class RowBlock(NamedTuple):
     Attributes: local: CSR [block, devices * block].
     """
 
-    local: CSR
+    local: Any
 
     def __matmul__(self, h: Any) -> Any:
         """f32[block, f] on each device -> f32[block, f]."""

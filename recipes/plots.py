@@ -4,33 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure  # not pyplot: no display, no global state, half the import
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from recipes.loop import Record
+from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 MANY = 300  # steps: from here on a train curve is drawn as a running mean over the raw values
 
 
-def learning_curve(
-    records: Sequence[Record], score: str, test: dict[str, float], title: str, file: Path
-) -> None:
-    """Two panels over the step, loss and ``score``, a line for each split; test is a final dot."""
-    figure = Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
-    for axis, metric in zip(figure.subplots(1, 2), ("loss", score), strict=True):
+def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], title: str, file: Path) -> None:
+    """Writes `curve_figure` as a PNG."""
+    curve_figure(records, score, test, title).savefig(file)
+
+
+def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> Any:
+    """Panels over the step, of the loss and of ``score``, a line for each split; test is a final dot."""
+    figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
+    metrics = list(dict.fromkeys(["loss", score]))
+    for axis, metric in zip(np.atleast_1d(figure.subplots(1, len(metrics))), metrics, strict=True):
         for split in ("train", "val"):
             _curve(axis, records, split, metric)
         _final(axis, records[-1].step, metric, test.get(metric))
         _dress(axis, metric)
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    figure.savefig(file)
+    return figure
 
 
-def _curve(axis: Axes, records: Sequence[Record], split: str, metric: str) -> None:
+def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> Any:
+    """A panel for each metric, such as "val/loss", with a line for each run."""
+    figure = mpl_figure.Figure(figsize=(4.8 * max(1, len(metrics)), 3.6), dpi=150, layout="constrained")
+    for axis, metric in zip(np.atleast_1d(figure.subplots(1, max(1, len(metrics)))), metrics, strict=False):
+        for name, records in runs.items():
+            points = [(record.step, record.values[metric]) for record in records if metric in record.values]
+            steps, values = np.array(points).T if points else ((), ())
+            axis.plot(steps, values, linewidth=1.4, label=name, **_marker(points))
+        _dress(axis, metric)
+    return figure
+
+
+def _curve(axis: Any, records: Sequence[Any], split: str, metric: str) -> None:
     name = f"{split}/{metric}"
     points = [(record.step, record.values[name]) for record in records if name in record.values]
     if not points:
@@ -39,8 +53,12 @@ def _curve(axis: Axes, records: Sequence[Record], split: str, metric: str) -> No
     if len(points) > MANY:
         axis.plot(steps, values, color=COLOURS[split], linewidth=0.6, alpha=0.3)
         values = _running_mean(values, len(points) // 50)
-    marker = {"marker": "o", "markersize": 3} if len(points) <= 30 else {}
-    axis.plot(steps, values, color=COLOURS[split], linewidth=1.4, label=split, **marker)
+    axis.plot(steps, values, color=COLOURS[split], linewidth=1.4, label=split, **_marker(points))
+
+
+def _marker(points: Sequence[Any]) -> dict[str, Any]:
+    """Dots where there are few points: a line through one of them is nothing."""
+    return {"marker": "o", "markersize": 3} if len(points) <= 30 else {}
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
@@ -49,22 +67,61 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
     return np.convolve(values, ones, "same") / np.convolve(np.ones_like(values), ones, "same")
 
 
-def _final(axis: Axes, step: int, metric: str, value: float | None) -> None:
+def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
     if value is not None:
         text = f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
         style = {"color": COLOURS["test"], "markersize": 6, "clip_on": False, "zorder": 5}
         axis.plot(step, value, "o", label=f"test, last step: {text}", **style)
 
 
-def _dress(axis: Axes, metric: str) -> None:
+def _dress(axis: Any, metric: str) -> None:
     axis.set_xlabel("step")
-    axis.set_title(metric.replace("_", " "), loc="left", fontsize=11)
+    axis.set_title(metric.replace("_", " ").replace("/", " "), loc="left", fontsize=11)
     axis.set_xlim(left=0)
-    axis.set_ylim(bottom=0)
-    if metric == "accuracy":
+    if not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0:
+        axis.set_ylim(bottom=0)
+    if metric.endswith("accuracy"):
         axis.set_ylim(0, 1.03)
-        axis.yaxis.set_major_formatter(PercentFormatter(xmax=1))
-    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=9)
+
+
+def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
+    """Counts [classes, classes] as a table of colours: a row is a class, a column what was predicted."""
+    n = len(classes)
+    figure = mpl_figure.Figure(figsize=(max(3.2, 0.42 * n + 1.6),) * 2, dpi=150, layout="constrained")
+    axis = figure.subplots()
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axis.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    if n <= 20:
+        for i, j in np.ndindex(n, n):
+            if counts[i, j]:
+                axis.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8,
+                          color="white" if share[i, j] > 0.5 else "black")
+    ticks = range(n) if n <= 20 else range(0, n, n // 10)
+    axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if max(map(len, classes)) > 3 else 0)
+    axis.set_yticks(ticks, [classes[i] for i in ticks])
+    axis.set_xlabel("predicted")
+    axis.set_ylabel("true class")
+    return figure
+
+
+def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
+    """Predictions over true values, and what is left over predictions."""
+    figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    low, high = float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))
+    left.plot([low, high], [low, high], color="#999999", linewidth=0.8)
+    right.axhline(0, color="#999999", linewidth=0.8)
+    style = {"marker": ".", "linestyle": "", "markersize": 4, "alpha": 0.6, "color": COLOURS["train"]}
+    left.plot(truth, predicted, **style)
+    right.plot(predicted, truth - predicted, **style)
+    for axis, x, y in ((left, name, "predicted"), (right, "predicted", "true - predicted")):
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+        axis.grid(alpha=0.25, linewidth=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,68 +1,164 @@
-"""One run from a checked config: devices, task, folder, hooks, loop, plot, final line."""
+"""One run from a checked config: devices, data, folder, loop, results."""
 
 from __future__ import annotations
 
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
-import xjax
-from recipes.checkpoint import Checkpoints
-from recipes.config import TrainConfig
-from recipes.folder import environment, note_environment, open_folder
-from recipes.hooks import MetricsLog, ProgressBar, SaveCheckpoint, StopOnNaN
-from recipes.loop import fit
-from recipes.optim import make_optimizer
+from recipes.batches import Batches, check_batch
+from recipes.checkpoint import Checkpoints, Saver
+from recipes.config import RunConfig
+from recipes.config_file import task_module
+from recipes.errors import CheckpointError, Interrupted
+from recipes.folder import environment, new_folder, note_environment, shown, write_config
+from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN
+from recipes.interrupts import Interrupts
+from recipes.lazy import xjax, xnn
+from recipes.lock import locked
+from recipes.loop import Loop, Progress, begin
 from recipes.parallel import Placer, choose_devices
 from recipes.plots import learning_curve
+from recipes.privacy import PoissonBatches, check_privacy, epsilon
 from recipes.step import init_state
-from recipes.tasks import build_task
+from recipes.task import Data, Task
+from recipes.trackers import check_trackers, make_trackers
+
+Result = dict[str, Any]                         # {"last": {"step", "test", "val"}, "best": ...}
 
 
-def run(config: TrainConfig, name: str, *, resume: bool = False) -> dict[str, float]:
+class Prepared(NamedTuple):
+    """What a run needs before its folder: its config was right, and its data were read."""
+
+    config: RunConfig
+    data: Data
+    task: Task
+    placer: Placer
+
+    def batches(self) -> dict[str, Batches]:
+        """The batches of each split; those of private training are drawn example by example."""
+        config, data, task, placer = self
+        made = {split: task.batches(rows, placer, config.seed) for split, rows in data.splits.items()}
+        if config.privacy is not None:
+            made["train"] = PoissonBatches(data.splits["train"], placer, config.task.batch_size, config.seed)
+        return made
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Reads the data and builds the model.  Raises: RecipeError; nothing is left behind."""
+    check_trackers(config)
+    xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
+    placer = Placer(choose_devices(config.devices))
+    data = task_module(config.task.name).load(config.task)
+    task = make_task(config, data.artifacts)
+    check_batch(config, task, placer)
+    check_privacy(config, task)
+    return Prepared(config, data, task, placer)
+
+
+def make_task(config: RunConfig, artifacts: dict[str, Any]) -> Task:
+    """The task of a config, its model in the precision of the config."""
+    task = task_module(config.task.name).make(config.task, artifacts)
+    if config.precision != "float32":
+        task.model = xnn.with_precision(task.model, config.precision)
+    return task
+
+
+def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Interrupts | None = None,
+        started: float | None = None) -> Result:
     """Trains, evaluates, and leaves a run folder.
 
     Args:
-        name: of the config; the run folder is ``runs/<name>`` unless the config names one.
-        resume: go on from the newest checkpoint of the run folder.
-
-    Returns: the test metrics at the last step (not those of the best validation step).
+      name: of the config; the run folder is ``runs/<name>`` unless the config names one.
+      resume: go on from the newest checkpoint of ``config.run_dir``.
+      started: ``time.perf_counter()`` from which the printed time counts; now if None.
+    Returns: metrics of the last parameters, and of the best ones on the validation split where there is one.
     Raises: RecipeError.
     """
-    started = time.perf_counter()
-    xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
+    started = time.perf_counter() if started is None else started
+    interrupts = interrupts or Interrupts()
     console = Console(soft_wrap=True)
-    placer = Placer(choose_devices(config.devices))
-    task = build_task(config, placer)
-    optimizer = make_optimizer(config.optim, config.steps)
-    folder = open_folder(config, name, resume=resume)
-    here = environment(placer.count, placer.devices[0].device_kind)
-    for change in note_environment(folder, here):
+    if not resume and config.schedule_steps is None:
+        config = config.model_copy(update={"schedule_steps": config.steps})
+    prepared = prepare(config)
+    if interrupts.received:
+        raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
+                          "start it again: nothing was trained.")
+    folder = config.run_dir if resume else new_folder(config, name)
+    assert folder is not None
+    with locked(folder):
+        result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}")
+    console.print(f"{time.perf_counter() - started:.1f} s; all of it in {shown(folder)}", style="dim", highlight=False)
+    return result
+
+
+def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, interrupts: Interrupts,
+           title: str) -> Result:
+    config, data, task, placer = prepared
+    write_config(config, folder)
+    for change in note_environment(folder, environment(config, placer.count, placer.devices[0].device_kind)):
         console.print(f"[yellow]not bit for bit the unbroken run:[/] {change}", highlight=False)
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
-    state = init_state(task, optimizer, config.seed)
-    start = 0
+
+    def fresh() -> Progress:
+        return begin(init_state(task, config), data.splits)
+
     if saved := checkpoints.steps():
-        start = saved[-1]
-        state = checkpoints.restore(start, Placer.host(state))
-    _announce(console, {**task.summary, "devices": str(placer.count), "folder": str(folder)})
+        template = xjax.eval_shape(lambda: fresh()._asdict())
+        progress = restored(checkpoints, saved[-1], template, data.artifacts)
+    else:
+        progress = fresh()
+    start = int(progress.state.step)
+    _announce(console, {**data.summary, "devices": str(placer.count), "folder": shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
 
+    loop = Loop(config, task, placer, prepared.batches())
     log = MetricsLog(folder / "metrics.jsonl", start)
     with ProgressBar(console, config.steps, start, config.eval_every) as bar:
-        save = SaveCheckpoint(checkpoints, config.checkpoint_every)
-        test = fit(config, task, optimizer, placer, state, [StopOnNaN(), log, save, bar])
-    _conclude(console, folder, log, task.score, test, f"{name}, seed {config.seed}")
-    console.print(
-        f"{time.perf_counter() - started:.1f} s; all of it in {folder}",
-        style="dim",
-        highlight=False,
-    )
-    return test
+        saver = Saver(checkpoints, data.artifacts)
+        hooks = [log, bar, *make_trackers(config, folder, start), StopOnNaN(saver)]
+        progress = loop.fit(progress, hooks, saver, interrupts)
+    result = results(loop, progress)
+    if config.privacy is not None:
+        spent = epsilon(config.privacy, result["last"]["step"], config.task.batch_size, len(data.splits["train"]))
+        result["privacy"] = {"epsilon": spent, "delta": config.privacy.delta}
+        console.print(f"epsilon {spent:.3g} for delta {config.privacy.delta:g}", highlight=False)
+    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
+    _conclude(console, task.score, result)
+    return result
+
+
+def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:
+    """The progress saved at ``step``.  Raises: CheckpointError, also if the data were others."""
+    check_artifacts(checkpoints.artifacts(step), artifacts, checkpoints.folder / str(step))
+    return Progress(**checkpoints.restore(step, template))
+
+
+def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+    """Raises: CheckpointError naming the artifacts in which the data differ from those of the run."""
+    now = json.loads(json.dumps(now))                         # as they were saved: lists for tuples
+    changed = [name for name in sorted(saved.keys() | now.keys()) if saved.get(name) != now.get(name)]
+    if changed:
+        raise CheckpointError("checkpoint", "it was trained on other data.",
+                              {"folder": folder, "changed": ", ".join(changed)},
+                              fix="give the run the data that it began with, or start a new one.")
+
+
+def results(loop: Loop, progress: Progress) -> Result:
+    """Metrics on the test split (and on val) of the last parameters and of the best ones."""
+    last = {"step": int(Placer.fetch(progress.state.step)), **_on_both(loop, progress.state.model)}
+    if progress.best is None or int(progress.best.step) == 0:
+        return {"last": last}
+    return {"last": last, "best": {"step": int(progress.best.step), **_on_both(loop, progress.best.model)}}
+
+
+def _on_both(loop: Loop, model: Any) -> dict[str, dict[str, float]]:
+    return {split: loop.task.metrics(loop.totals(model, split)) for split in ("val", "test")}
 
 
 def _announce(console: Console, facts: dict[str, str]) -> None:
@@ -71,17 +167,23 @@ def _announce(console: Console, facts: dict[str, str]) -> None:
         console.print(f"[bold]{fact:<{width}}[/]  {value}", highlight=False)
 
 
-def _conclude(
-    console: Console, folder: Path, log: MetricsLog, score: str, test: dict[str, float], title: str
-) -> None:
-    """Writes result and plot, prints the number the run was for."""
-    last: Any = log.records[-1].step
-    result = {"step": last, "test": test}
-    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    learning_curve(log.records, score, test, title, folder / "learning_curve.png")
-    if test:
-        text = f"{100 * test[score]:.2f} %" if score == "accuracy" else f"{test[score]:.6g}"
-        words = score.replace("_", " ")
-        console.print(f"[bold]test {words} {text}[/] (last step, {last})", highlight=False)
-    else:
+def _conclude(console: Console, score: str, result: Result) -> None:
+    """Prints the number that the run was for."""
+    words = score.replace("_", " ")
+    if score not in result["last"]["test"]:
         console.print("no test rows: nothing is measured", highlight=False)
+        return
+    step = result["last"]["step"]
+    text = f"[bold]test {words} {in_words(score, result['last']['test'][score])}[/] (last step, {step})"
+    if "best" in result:
+        best = result["best"]
+        text += f"; {in_words(score, best['test'][score])} (best on validation, step {best['step']})"
+    console.print(text, highlight=False)
+
+
+def in_words(score: str, value: float) -> str:
+    """A metric for a person: shares in percent."""
+    return f"{100 * value:.2f} %" if score in SHARES else f"{value:.6g}"
+
+
+SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall")

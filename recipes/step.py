@@ -1,89 +1,169 @@
 """The pure step: one update of the state, and one evaluation, each a pmap over the devices.
 
-A metric leaves the device as (sum, weight), is psum'ed, and is divided on the host: padded rows
-have weight zero, so the device count changes no number beyond rounding.
+A metric leaves the device as (sum, weight), is psum'ed, and is divided on the host: padded rows have weight zero, so
+the number of devices changes no number beyond rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import chex
 import numpy as np
 
-import xjax
-from recipes.parallel import AXIS, Placer
-from recipes.tasks.base import Sums, Task
-from xjax import lax, random, tree_util
-from xnn import optim
+from recipes.config import RunConfig
+from recipes.lazy import chex, jnp, lax, optim, random, tree_util, xjax, xnn
+from recipes.optim import learning_rate, make_optimizer, update_factors
+from recipes.parallel import AXIS, Placer, my_rows
+from recipes.privacy import clipped_sum, noisy_mean
+from recipes.task import Bound, Sums, Task
 
 
 class TrainState(NamedTuple):
-    """All that a run carries from one step to the next; a checkpoint holds exactly this."""
+    """All that a run carries from one step to the next.
+
+    Attributes:
+      params, model_state: of the model.
+      opt_state: of the optimizer.
+      ema: moving average of the parameters; () without one.
+      rng: u32[2], the same at every step; a step draws from fold_in(rng, step).
+      step: i32[], updates done.
+    """
 
     params: Any
+    model_state: Any
     opt_state: Any
-    rng: Any  # u32[2], the same at every step; a step draws from fold_in(rng, step)
-    step: Any  # i32[], updates done
+    ema: Any
+    rng: Any
+    step: Any
+
+    @property
+    def model(self) -> tuple[Any, Any]:
+        """(parameters, state) to evaluate and predict with."""
+        return (self.ema if tree_util.tree_leaves(self.ema) else self.params), self.model_state
 
 
-def init_state(task: Task, optimizer: Any, seed: int) -> TrainState:
+def init_state(task: Task, config: RunConfig) -> TrainState:
     """The state before the first step, not yet placed."""
-    init_rng, rng = random.split(random.PRNGKey(seed))
-    params = task.init(init_rng)
-    return TrainState(params, optimizer.init(params), rng, np.int32(0))
+    init_rng, rng = random.split(random.PRNGKey(config.seed))
+    params, model_state = task.init(init_rng)
+    ema = params if config.ema is not None else ()
+    return TrainState(params, model_state, make_optimizer(config).init(params), ema, rng, np.int32(0))
 
 
-def make_train_step(task: Task, optimizer: Any, placer: Placer) -> Callable[..., Any]:
-    """``(state, batch) -> (state, sums)`` over placed trees; the state is donated."""
+class TrainStep:
+    """``(state, batch) -> (state, sums)`` over placed trees; the state is donated.
+
+    The sums of a step are one array, which costs one transfer; `sums_of` reads it.
+    """
+
+    def __init__(self, task: Task, config: RunConfig, placer: Placer) -> None:
+        self._names: list[str] = []
+        self._call = xjax.pmap(self._packed(_step_function(task, config)), axis_name=AXIS, devices=placer.devices,
+                               donate_argnums=0)
+
+    def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
+        return self._call(state, batch)
+
+    def sums_of(self, packed: Sequence[Any]) -> list[dict[str, tuple[Any, Any]]]:
+        """The (sum, weight) of each metric, for each of some steps."""
+        fetched = xjax.device_get([each.addressable_data(0) for each in packed])
+        return [dict(zip(self._names, zip(*np.asarray(each)[0], strict=True), strict=True)) for each in fetched]
+
+    def _packed(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def packed(state: TrainState, batch: Any) -> tuple[TrainState, Any]:
+            state, sums = step(state, batch)
+            self._names = list(sums)                          # the same each time that it is traced
+            return state, jnp.array([[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)])
+
+        return packed
+
+
+def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
+    """The step of one device."""
+    optimizer, rate = make_optimizer(config), learning_rate(config)
 
     def step(state: TrainState, batch: Any) -> tuple[TrainState, Sums]:
-        rng = random.fold_in(state.rng, state.step)
-
-        def objective(params: Any) -> tuple[Any, Sums]:
-            sums = task.sums(params, batch, rng=rng, train=True)
-            _check_sums(sums)
-            return sums["loss"][0], sums
-
-        grads, sums = xjax.grad(objective, has_aux=True)(state.params)
+        key = random.fold_in(state.rng, state.step)
+        grads, model_state, sums = _gradients(task, config, state, batch, key)
         grads, sums = lax.psum((grads, sums), AXIS)
-        weight = sums["loss"][1]
-        grads = tree_util.tree_map(lambda g: g / weight, grads)
+        if config.privacy is not None:
+            grads = noisy_mean(grads, key, config.privacy, config.task.batch_size)
+        else:
+            grads = tree_util.tree_map(lambda g: g / sums["loss"][1], grads)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        factors = update_factors(config, state.params)
+        updates = tree_util.tree_map(lambda u, factor: u if factor == 1 else u * factor, updates, factors)
         params = optim.apply_updates(state.params, updates)
-        new = TrainState(params, opt_state, state.rng, state.step + 1)
+        ema = () if config.ema is None else xnn.params.ema(state.ema, params, config.ema, step=state.step)
+        new = TrainState(params, model_state, opt_state, ema, state.rng, state.step + 1)
         _check_same_types(state, new)
+        sums = {**sums, "lr": (jnp.asarray(rate(state.step), float), 1.0),
+                "gradient_norm": (xnn.optimizers.l2_norm(grads), 1.0)}
         return new, sums
 
-    return xjax.pmap(step, axis_name=AXIS, devices=placer.devices, donate_argnums=0)
+    return step
+
+
+def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: Any) -> tuple[Any, Any, Sums]:
+    """Sums over this device's rows: of gradients and of metrics, with the state of the model after them."""
+    n_rows = batch["weight"].shape[0]
+    first = my_rows(n_rows)
+
+    def objective(params: Any, model_state: Any, part: Any, start: Any) -> tuple[Any, Any]:
+        for pattern in config.freeze:
+            params = xnn.params.freeze(params, pattern)
+        model = Bound(task.model, params, model_state, xnn.RowKey(key, start), train=True)
+        sums = {name: pair for name, pair in task.sums(model, part).items() if jnp.ndim(pair[0]) == 0}
+        _check_sums(sums)
+        return sums["loss"][0], (model.state, sums)
+
+    gradient = xjax.grad(objective, has_aux=True)
+    if config.privacy is not None:
+        def of_row(row: Any, number: Any) -> tuple[Any, Sums]:
+            grads, (_, sums) = gradient(state.params, state.model_state, row, number)
+            return grads, sums
+
+        grads, sums = clipped_sum(of_row, batch, first, config.privacy.clip_norm)
+        return grads, state.model_state, sums
+    if config.accumulate == 1:
+        grads, (model_state, sums) = gradient(state.params, state.model_state, batch, first)
+        return grads, model_state, sums
+
+    size = n_rows // config.accumulate
+    parts = tree_util.tree_map(lambda x: x.reshape(config.accumulate, size, *x.shape[1:]), batch)
+
+    def add(carry: Any, indexed: Any) -> tuple[Any, Sums]:
+        total, model_state = carry
+        part, i = indexed
+        grads, (model_state, sums) = gradient(state.params, model_state, part, first + i * size)
+        return (tree_util.tree_map(jnp.add, total, grads), model_state), sums
+
+    zeros = tree_util.tree_map(jnp.zeros_like, state.params)
+    (grads, model_state), sums = lax.scan(add, (zeros, state.model_state), (parts, jnp.arange(config.accumulate)))
+    return grads, model_state, tree_util.tree_map(lambda x: x.sum(0), sums)
 
 
 def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
-    """``(params, batch) -> sums`` over placed trees."""
+    """``((params, model state), batch) -> sums`` over placed trees."""
 
-    def step(params: Any, batch: Any) -> Sums:
-        return lax.psum(task.sums(params, batch), AXIS)
+    def step(model: tuple[Any, Any], batch: Any) -> Sums:
+        return lax.psum(task.sums(Bound(task.model, *model), batch), AXIS)
 
     return xjax.pmap(step, axis_name=AXIS, devices=placer.devices)
 
 
-def evaluate(eval_step: Callable[..., Any], params: Any, batches: Any) -> dict[str, float]:
-    """Means over all batches; {} if there are none."""
-    totals: dict[str, tuple[float, float]] = {}
+def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict[str, tuple[Any, Any]]:
+    """Sums and weights over all batches, in double precision; {} if there are none."""
+    totals: dict[str, tuple[Any, Any]] = {}
     for batch in batches:
-        for name, (total, weight) in Placer.fetch(eval_step(params, batch)).items():
+        for name, (total, weight) in Placer.fetch(eval_step(model, batch)).items():
             before = totals.get(name, (0.0, 0.0))
-            totals[name] = (before[0] + float(total), before[1] + float(weight))
-    return means(totals)
+            totals[name] = (before[0] + np.float64(total), before[1] + np.float64(weight))
+    return totals
 
 
-def means(sums: Sums) -> dict[str, float]:
-    """Sum over weight of each metric, on the host."""
-    return {name: float(total) / float(weight) for name, (total, weight) in sums.items()}
-
-
-# ---- checks at the borders: they look at types only, so they cost nothing once compiled ----------
+# ---- checks at the borders: they look at types only, so they cost nothing once compiled ------------------------------
 
 
 def _check_sums(sums: Sums) -> None:

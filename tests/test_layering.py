@@ -31,7 +31,6 @@ ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla.py", "xjax/jaxlib
 
 # Functions that import, and why.
 IMPORT_INSIDE = {
-    "recipes/train.py": "a faulty config ends the program before anything heavy is imported",
     "xjax/interop": "real JAX is imported when it is asked for",
     "xnn/optim.py": "optax, bridged, is imported when it is asked for",
 }

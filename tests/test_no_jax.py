@@ -42,10 +42,22 @@ def run(code: str, **env: str) -> None:
 def test_import_is_light():
     run("""
         import xjax, xjax.numpy, xnn
+        assert xnn.Dense
         for heavy in ("scipy", "opt_einsum", "matplotlib", "optax", "networkx"):
             assert heavy not in sys.modules, f"{heavy} was imported"
         from xjax.runtime import backend
         assert not backend._state.clients, "a backend was started"
+        """)
+
+
+def test_configs_of_models_need_no_jaxlib():
+    run("""
+        import xnn.models
+        config = xnn.models.ResNetConfig(classes=10)
+        assert not [m for m in sys.modules if m.split(".")[0] in ("jaxlib", "xjax", "numpy")]
+        assert xnn.models.ResNet(config).init and xnn.Dense and "serial" in dir(xnn)
+        for name in xnn.models.__all__:
+            assert getattr(xnn.models, name)
         """)
 
 

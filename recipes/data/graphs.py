@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+
+from recipes.lazy import sp
 
 SPLITS = ("train", "val", "test")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
-import scipy.sparse as sp
 
 from recipes.data.graphs import LabelledGraph
 from recipes.errors import DataError
+from recipes.lazy import nx, sp
 
 MR_HI, OFFICER = 0, 1
 

@@ -1,112 +1,170 @@
 """Classify the nodes of one graph with a two-layer GCN (Kipf & Welling, ICLR 2017), full batch.
 
-Each device owns a block of nodes: it transforms their features alone, and the product with the
-adjacency gathers the transformed rows of all devices (`recipes.parallel.RowBlock`).  The model is
-xnn's own `GCN`, unchanged; dropout draws its mask by global node id (`xnn.RowKey`).
+Each device owns a block of nodes: it transforms their features alone, and the product with the adjacency gathers the
+transformed rows of all devices (`recipes.parallel.RowBlock`). The model is xnn's own `GCN`, unchanged; dropout draws
+its mask by global node id (`xnn.RowKey`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import model_validator
 
-import xjax.numpy as jnp
-from recipes.config import NodeClassificationConfig
+from recipes.batches import Batches
+from recipes.classification import ClassesConfig, Classifier, class_artifacts
+from recipes.config import AbsolutePath, Count, Fraction, Index, fault
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
-from recipes.data.planetoid import load_planetoid
-from recipes.parallel import Placer, RowBlock, my_rows, weighted
-from recipes.tasks.base import Sums
-from xnn import CSR, GCN, RowKey, normalized_adjacency
+from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
+from recipes.data.planetoid import DATASETS as PLANETOID
+from recipes.data.planetoid import changed_files, load_planetoid
+from recipes.errors import DataError
+from recipes.lazy import jnp, sp, xnn
+from recipes.parallel import Placer
+from recipes.task import Bound, Data, Inputs, Sums
 
 
-class GraphBatch(NamedTuple):
-    """The rows of one device (outside pmap: of all devices, on a leading axis).
+class Config(ClassesConfig):
+    """A two-layer GCN on one graph."""
 
-    Attributes: adj: RowBlock; x: CSR [block, f]; labels: i32[block];
-        weight: f32[block], 1 on the nodes of the split, 0 elsewhere and on padding.
+    dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
+    """The graph."""
+    root: AbsolutePath | None = None
+    """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
+    folder: AbsolutePath | None = None
+    """A graph of one's own: a folder with edges.csv and nodes.csv, or an .npz file; see recipes/data/own_graph.py."""
+    labelled: tuple[Index, ...] | None = None
+    """The nodes of karate that are trained on; none: 0 and 33, the leaders."""
+    split_seed: Index | None = None
+    """Of a folder without a column split: which nodes validate and test; none: 0."""
+    val_fraction: Fraction | None = None
+    """Of a folder without a column split: share of the labelled nodes; none: 0.2."""
+    test_fraction: Fraction | None = None
+    """As val_fraction."""
+    norm: Literal["symmetric", "row"] = "symmetric"
+    """Of the adjacency with self-loops."""
+    hidden: Count = 16
+    """Hidden units."""
+    dropout: Fraction = 0.5
+    """Rate of dropout of features and hidden units."""
+
+    @model_validator(mode="after")
+    def _check_dataset(self) -> Config:
+        owners = {"root": PLANETOID, "folder": ("folder",), "labelled": ("karate",), "split_seed": ("folder",),
+                  "val_fraction": ("folder",), "test_fraction": ("folder",)}
+        for key, owned_by in owners.items():
+            if getattr(self, key) is not None and self.dataset not in owned_by:
+                raise fault(f"task.{key}", f"is for the dataset {' or '.join(owned_by)}, not for {self.dataset}")
+        if self.dataset == "folder" and self.folder is None:
+            raise fault("task.folder", "a value is needed here: dataset is folder")
+        return self
+
+
+def load(config: Config) -> Data:
+    if config.dataset == "karate":
+        graph = load_karate((0, 33) if config.labelled is None else config.labelled)
+        return _data(config, graph, graph.features, ["Mr. Hi", "Officer"], {})
+    if config.folder is not None:
+        own = read_graph(config.folder)
+        fractions = (0.2 if config.val_fraction is None else config.val_fraction,
+                     0.2 if config.test_fraction is None else config.test_fraction)
+        classes = class_names(own, config.folder)
+        graph = labelled(own, classes, config.split_seed or 0, fractions, config.folder)
+        return _data(config, graph, graph.features, classes, {"names": own.names})
+    root = config.root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
+    graph = load_planetoid(config.dataset, root)
+    data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
+    if changed := changed_files(config.dataset, root):
+        data.summary["warning"] = f"not the published files, perhaps damaged: {', '.join(changed)}"
+    return data
+
+
+def _data(config: Config, graph: LabelledGraph, features: Any, classes: list[str], artifacts: dict[str, Any]) -> Data:
+    splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
+    artifacts |= class_artifacts(classes, graph.labels[graph.split["train"]], config)
+    return Data(splits, artifacts | {"features": int(features.shape[1])}, _summary(config.dataset, graph))
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> NodeClassification:
+    return NodeClassification(config, artifacts)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A graph, of which the nodes ``ids`` count; its length is the number of all nodes."""
+
+    graph: LabelledGraph
+    features: Any
+    ids: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.graph.labels)
+
+
+class NodeClassification(Classifier):
+    """See `recipes.task.Task`."""
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        self.model = xnn.GCN(config.hidden, len(artifacts["classes"]), dropout=config.dropout)
+        self.inputs = ((-1, artifacts["features"]),)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        log_probs = model(batch["x"], batch["adj"])
+        return self.sums_of(model, log_probs, batch["labels"], batch["weight"])
+
+    def batches(self, split: Nodes, placer: Placer, seed: int) -> Batches:
+        return WholeGraph(split, self.config.norm, placer)
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        return jnp.exp(model(batch["x"], batch["adj"]))
+
+    def read(self, file: Path) -> Inputs:
+        """All nodes of a graph of one's own, in the order of its file."""
+        graph = read_graph(file)
+        names, here = self.artifacts.get("names"), graph.features.shape[1]
+        if here != self.artifacts["features"] or (names and names != graph.names and file.suffix != ".npz"):
+            raise DataError("predict", "the features are not those that the model was trained on.",
+                            {"file": file, "features": f"{here}: {', '.join(graph.names[:9])}",
+                             "trained on": f"{self.artifacts['features']}: {', '.join((names or [])[:9])}"},
+                            fix="a graph whose nodes have these features.")
+        whole = LabelledGraph(adjacency_of(graph), sp.csr_matrix(graph.features), np.zeros(len(graph.ids), np.int32),
+                              len(self.artifacts["classes"]), {})
+        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": graph.ids})
+
+
+class WholeGraph:
+    """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
+
+    On each device "adj" is a RowBlock, "x" CSR [block, f], "labels" i32[block], "weight" f32[block].
     """
 
-    adj: RowBlock
-    x: CSR
-    labels: Any
-    weight: Any
+    ahead = 0
+
+    def __init__(self, nodes: Nodes, norm: str, placer: Placer) -> None:
+        graph, features, ids = nodes.graph, nodes.features, nodes.ids
+        adjacency = xnn.normalized_adjacency(graph.adjacency, norm)
+        weight = np.zeros(len(graph.labels), np.float32)
+        weight[ids] = 1
+        self._batch = placer.put({
+            "adj": placer.row_block(adjacency.to_scipy()), "x": placer.split_sparse(features),
+            "labels": placer.split(graph.labels), "weight": placer.split(weight)})
+
+    def train(self, step: int) -> Any:
+        return self._batch
+
+    def all(self) -> Iterator[Any]:
+        yield self._batch
 
 
-class NodeClassification:
-    """See `recipes.tasks.base.Task`."""
-
-    score = "accuracy"
-
-    def __init__(
-        self,
-        config: NodeClassificationConfig,
-        placer: Placer,
-        seed: int,
-    ) -> None:
-        del seed  # a full batch has no order
-        graph = _load(config)
-        self.n_nodes, self.n_features = graph.features.shape
-        self.init_fun, self.predict = GCN(config.hidden, graph.n_classes, dropout=config.dropout)
-        adj = normalized_adjacency(graph.adjacency, config.norm)
-        features = graph.features if config.dataset == "karate" else row_normalized(graph.features)
-        whole = placer.put(
-            GraphBatch(
-                adj=placer.row_block(adj.to_scipy()),
-                x=placer.split_sparse(features),
-                labels=placer.split(graph.labels),
-                weight=placer.split(np.zeros(self.n_nodes, np.float32)),
-            )
-        )
-        self.batches = {
-            split: whole._replace(weight=placer.put(placer.split(_indicator(ids, self.n_nodes))))
-            for split, ids in graph.split.items()
-            if len(ids)
-        }
-        self.summary = _describe(config.dataset, graph)
-
-    def init(self, rng: Any) -> Any:
-        _, params = self.init_fun(rng, (self.n_nodes, self.n_features))
-        return params
-
-    def train_batch(self, step: int) -> GraphBatch:
-        return self.batches["train"]
-
-    def eval_batches(self, split: str) -> Iterable[GraphBatch]:
-        return [self.batches[split]] if split in self.batches else []
-
-    def sums(self, params: Any, batch: GraphBatch, *, rng: Any = None, train: bool = False) -> Sums:
-        if train:
-            rng = RowKey(rng, my_rows(batch.x.shape[0]))
-        log_probs = self.predict(params, batch.x, batch.adj, rng=rng, train=train)
-        own = jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1)[:, 0]
-        right = jnp.argmax(log_probs, axis=1) == batch.labels
-        return {
-            "loss": weighted(-own, batch.weight),
-            "accuracy": weighted(right.astype(jnp.float32), batch.weight),
-        }
-
-
-def _load(config: NodeClassificationConfig) -> LabelledGraph:
-    if config.dataset == "karate":
-        return load_karate(config.labelled)
-    return load_planetoid(config.dataset, config.root)
-
-
-def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
-    out = np.zeros(n, np.float32)
-    out[ids] = 1
-    return out
-
-
-def _describe(name: str, graph: LabelledGraph) -> dict[str, str]:
+def _summary(name: str, graph: LabelledGraph) -> dict[str, str]:
     nodes, features = graph.features.shape
-    sizes = ", ".join(f"{split} {len(ids)}" for split, ids in graph.split.items())
-    return {
-        "dataset": name,
-        "graph": f"{nodes} nodes, {graph.adjacency.nnz // 2} edges, "
-        f"{features} features, {graph.n_classes} classes",
-        "split": sizes,
-    }
+    edges = graph.adjacency.nnz // 2
+    return {"dataset": name, "graph": f"{nodes} nodes, {edges} edges, {features} features, {graph.n_classes} classes",
+            "split": ", ".join(f"{split} {len(ids)}" for split, ids in graph.split.items())}

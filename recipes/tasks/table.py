@@ -1,135 +1,177 @@
-"""Predict one column of a table from the others with an MLP.
-
-Features are standardised by the mean and deviation of the training rows.  The order of the rows is
-a pure function of (seed, step): a resumed run sees the batches that the unbroken one would.
-"""
+"""Predict one column of a table from the others with an MLP."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-import xjax.numpy as jnp
-from recipes.config import TableConfig
-from recipes.data.tables import TableData, load_table
+from recipes.batches import Rows
+from recipes.classification import ClassesConfig, Classifier, class_artifacts
+from recipes.config import AbsolutePath, Count, Fraction, Index
+from recipes.data.columns import describe_columns, encoded, kind_of, n_features
+from recipes.data.tables import (
+    check_columns,
+    check_no_stray_words,
+    class_target,
+    gaps_in,
+    number_target,
+    read_table,
+    refuse_gaps,
+)
 from recipes.errors import DataError
-from recipes.parallel import Placer, my_rows, weighted
-from recipes.tasks.base import Sums
-from xjax import nn
-from xnn import Dense, Dropout, Relu, RowKey, serial
+from recipes.lazy import jnp, nn, xnn
+from recipes.parallel import weighted
+from recipes.plots import residual_figure
+from recipes.task import Bound, Data, Inputs, Sums, Task
 
 
-class TableBatch(NamedTuple):
-    """Rows of one device: x f32[block, f]; y i32[block] or f32[block]; weight f32[block]."""
+class Config(ClassesConfig):
+    """An MLP on the columns of a csv, tsv, parquet or json file."""
 
-    x: Any
-    y: Any
-    weight: Any
-
-
-class Table:
-    """See `recipes.tasks.base.Task`."""
-
-    def __init__(self, config: TableConfig, placer: Placer, seed: int) -> None:
-        data = load_table(config)
-        self._placer, self._seed = placer, seed
-        self._rows = split_rows(len(data.y), config)
-        train = self._rows["train"]
-        self._batch_size = min(config.batch_size, len(train))
-        self._x = standardized(data.x, train)
-        self._regression = config.kind == "regression"
-        self._y, self._y_scale = data.y, 1.0
-        if self._regression:
-            self._y_scale = float(data.y[train].std()) or 1.0
-            self._y = (data.y - data.y[train].mean()) / self._y_scale
-        self.score = "squared_error" if self._regression else "accuracy"
-        self._model = _mlp(config, 1 if self._regression else len(data.classes))
-        self.summary = _describe(config, data, self._rows)
-
-    def init(self, rng: Any) -> Any:
-        _, params = self._model.init(rng, (-1, self._x.shape[1]))
-        return params
-
-    def train_batch(self, step: int) -> TableBatch:
-        train = self._rows["train"]
-        per_epoch = math.ceil(len(train) / self._batch_size)
-        epoch, index = divmod(step, per_epoch)
-        order = np.random.default_rng([self._seed, epoch]).permutation(train)
-        return self._place(order[index * self._batch_size : (index + 1) * self._batch_size])
-
-    def eval_batches(self, split: str) -> Iterable[TableBatch]:
-        rows = self._rows[split]
-        for start in range(0, len(rows), self._batch_size):
-            yield self._place(rows[start : start + self._batch_size])
-
-    def sums(self, params: Any, batch: TableBatch, *, rng: Any = None, train: bool = False) -> Sums:
-        if train:
-            rng = RowKey(rng, my_rows(batch.x.shape[0]))
-        out = self._model.apply(params, batch.x, rng=rng, train=train)
-        if self._regression:
-            error = jnp.square(out[:, 0] - batch.y)
-            scaled = error * self._y_scale**2  # in the target's own unit
-            return {
-                "loss": weighted(error, batch.weight),
-                "squared_error": weighted(scaled, batch.weight),
-            }
-        log_probs = nn.log_softmax(out)
-        own = jnp.take_along_axis(log_probs, batch.y[:, None], axis=1)[:, 0]
-        right = jnp.argmax(out, axis=1) == batch.y
-        return {
-            "loss": weighted(-own, batch.weight),
-            "accuracy": weighted(right.astype(jnp.float32), batch.weight),
-        }
-
-    def _place(self, rows: np.ndarray) -> TableBatch:
-        """These rows, padded to the batch size: one shape for all steps, one compilation."""
-        pad = self._batch_size - len(rows)
-        weight = np.ones(len(rows), np.float32)
-        batch = TableBatch(self._x[rows], self._y[rows], weight)
-        padded = [np.pad(a, [(0, pad)] + [(0, 0)] * (a.ndim - 1)) for a in batch]
-        return self._placer.put(TableBatch(*map(self._placer.split, padded)))
+    file: AbsolutePath
+    """csv, tsv, parquet, json or jsonl."""
+    target: str
+    """The column to predict."""
+    features: tuple[str, ...] | None = None
+    """The columns to predict it from; none: all others but texts with one or with more than 50 different values."""
+    missing: Literal["refuse", "fill"] = "refuse"
+    """Gaps in features: an error, or the mean (no category) with one more input that marks them."""
+    kind: Literal["classification", "regression"] = "classification"
+    """Whether the target is a class or a number."""
+    hidden: tuple[Count, ...] = (64, 64)
+    """Numbers of hidden units."""
+    dropout: Fraction = 0.0
+    """Rate of dropout after each hidden layer."""
+    batch_size: Count = 64
+    """Of all devices together."""
+    val_fraction: Fraction = 0.15
+    """Share of the rows for validation."""
+    test_fraction: Fraction = 0.15
+    """Share of the rows for the test."""
+    split_seed: Index = 0
+    """Of the order by which rows are split."""
 
 
-def split_rows(n: int, config: TableConfig) -> dict[str, np.ndarray]:
+def load(config: Config) -> Data:
+    table = read_table(config.file)
+    check_columns(table, (config.target, *(config.features or ())), config.file, "task.target and task.features")
+    features, ignored = _features(table, config)
+    gaps = gaps_in(table, features)
+    refuse_gaps(gaps_in(table, [config.target]) | (gaps if config.missing == "refuse" else {}), config.file,
+                "task.missing=fill for features, fill or drop these rows, or leave the column out of task.features.")
+    rows = split_rows(table.num_rows, config)
+    columns = describe_columns(table, features, rows["train"])
+    artifacts: dict[str, Any] = {"columns": columns, "ignored": ignored, "target": config.target}
+    target = f"{config.target}"
+    if config.kind == "classification":
+        y, classes = class_target(table, config.target, config.file)
+        artifacts |= class_artifacts(classes, y[rows["train"]], config)
+        target += f", {len(classes)} classes"
+    else:
+        y = number_target(table, config.target, config.file)
+        mean, unit = float(y[rows["train"]].mean()), float(y[rows["train"]].std()) or 1.0
+        artifacts |= {"target_mean": mean, "target_unit": unit}
+        y = (y - mean) / unit
+    x = encoded(table, columns)
+    splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
+    summary = {"file": str(config.file), "target": target, "features": ", ".join(features)}
+    summary |= {"ignored": f"texts of one or too many values: {', '.join(ignored)}"} if ignored else {}
+    summary |= {"filled": ", ".join(f"{name} {count}" for name, count in gaps.items())} if gaps else {}
+    return Data(splits, artifacts, summary | {"split": ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())})
+
+
+def _features(table: Any, config: Config) -> tuple[list[str], list[str]]:
+    """(Columns to predict from, columns left out).  Raises: DataError."""
+    others = [name for name in table.column_names if name != config.target]
+    wanted = others if config.features is None else list(config.features)
+    check_no_stray_words(table, [name for name in wanted if name != config.target], config.file)
+    words = [name for name in wanted if kind_of(table.column(name)) == "words" or name == config.target]
+    features = [name for name in wanted if name not in words]
+    if not features or (config.features is not None and words):
+        raise DataError("table", "the features must be columns of numbers, dates or categories other than the target.",
+                        {"file": config.file, "no features": ", ".join(words) or "-"},
+                        fix="other columns in task.features.")
+    return features, [name for name in others if name not in features]
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> TableClassifier | TableRegression:
+    return (TableClassifier if config.kind == "classification" else TableRegression)(config, artifacts)
+
+
+class _Columns(Task):
+    """What both kinds share: inputs are the encoded columns of a table."""
+
+    independent_examples = True
+
+    def __init__(self, config: Config, artifacts: dict[str, Any], n_out: int) -> None:
+        super().__init__(config, artifacts)
+        self.model = xnn.models.MLP(xnn.models.MLPConfig(config.hidden, n_out, dropout=config.dropout))
+        self.inputs = ((-1, n_features(artifacts["columns"])),)
+
+    def read(self, file: Path) -> Inputs:
+        table = read_table(file)
+        wanted = [column["name"] for column in self.artifacts["columns"]]
+        known = {*wanted, *self.artifacts["ignored"], self.artifacts["target"]}
+        differing = {"missing": ", ".join(name for name in wanted if name not in table.column_names),
+                     "unknown": ", ".join(name for name in table.column_names if name not in known)}
+        if any(differing.values()):
+            raise DataError("predict", "the columns are not those that the model was trained on.",
+                            {"file": file, **{what: names for what, names in differing.items() if names}},
+                            fix=f"a file with the columns {', '.join(wanted)}.")
+        check_no_stray_words(table, wanted, file)
+        return Inputs(Rows(x=encoded(table, self.artifacts["columns"])), {"row": np.arange(1, table.num_rows + 1)})
+
+
+class TableClassifier(_Columns, Classifier):
+    """See `recipes.task.Task`."""
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts, len(artifacts["classes"]))
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        return self.sums_of(model, model(batch["x"]), batch["y"], batch["weight"])
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        return nn.softmax(model(batch["x"]))
+
+
+class TableRegression(_Columns):
+    """See `recipes.task.Task`; the model predicts (y - mean) / unit, and metrics are in the target's own unit."""
+
+    score = "squared_error"
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts, 1)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        error, weight, unit = model(batch["x"])[:, 0] - batch["y"], batch["weight"], self.artifacts["target_unit"]
+        return {"loss": weighted(error**2, weight), "squared_error": weighted((unit * error)**2, weight),
+                "absolute_error": weighted(unit * jnp.abs(error), weight)}
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        return model(batch["x"])[:, 0]
+
+    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+        return {self.artifacts["target"]: self.artifacts["target_mean"] + self.artifacts["target_unit"] * outputs}
+
+    def draw(self, trained: Any) -> dict[str, Any]:
+        rows, outputs = trained.rows("test"), trained.outputs("test")
+        if rows is None:
+            return {}
+        name = self.artifacts["target"]
+        truth = self.columns(rows.arrays["y"])[name]
+        return {"Predictions, test": residual_figure(truth, self.columns(outputs)[name], name)}
+
+
+def split_rows(n: int, config: Config) -> dict[str, np.ndarray]:
     """Row ids of each split, a function of n and the config alone.  Raises: DataError."""
     order = np.random.default_rng(config.split_seed).permutation(n)
     n_val, n_test = round(n * config.val_fraction), round(n * config.test_fraction)
     if n_val + n_test >= n:
-        raise DataError(
-            "table",
-            "no rows are left to train on.",
-            {"rows": n, "task.val_fraction": n_val, "task.test_fraction": n_test},
-            fix="smaller fractions, or a larger file.",
-        )
-    return {
-        "val": np.sort(order[:n_val]),
-        "test": np.sort(order[n_val : n_val + n_test]),
-        "train": np.sort(order[n_val + n_test :]),
-    }
-
-
-def standardized(x: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Each column minus its mean over its deviation on the rows ``train``; constants become 0."""
-    mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
-    return ((x - mean) / np.where(deviation == 0, 1, deviation)).astype(np.float32)
-
-
-def _mlp(config: TableConfig, n_out: int) -> Any:
-    layers = []
-    for width in config.hidden:
-        layers += [Dense(width), Relu, Dropout(config.dropout)]
-    return serial(*layers, Dense(n_out))
-
-
-def _describe(config: TableConfig, data: TableData, rows: dict[str, np.ndarray]) -> dict[str, str]:
-    target = f"{config.target}, {len(data.classes)} classes" if data.classes else config.target
-    ignored = f" (ignored, no numbers: {', '.join(data.ignored)})" if data.ignored else ""
-    return {
-        "file": str(config.file),
-        "target": target,
-        "features": ", ".join(data.features) + ignored,
-        "split": ", ".join(f"{name} {len(rows[name])}" for name in ("train", "val", "test")),
-    }
+        raise DataError("table", "no rows are left to train on.",
+                        {"rows": n, "task.val_fraction": n_val, "task.test_fraction": n_test},
+                        fix="smaller fractions, or a larger file.")
+    return {"train": np.sort(order[n_val + n_test:]), "val": np.sort(order[:n_val]),
+            "test": np.sort(order[n_val:n_val + n_test])}

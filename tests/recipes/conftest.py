@@ -1,12 +1,19 @@
 """Shared by the recipes' tests: data files and the command line."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+
+from recipes.interrupts import Interrupts
+from recipes.loop import Loop, begin
+from recipes.run import prepare, results
+from recipes.step import init_state
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,9 +45,45 @@ def rings(tmp_path_factory):
     return file
 
 
+class Trained(NamedTuple):
+    """What training without a run folder gives: test metrics of the last parameters, loss of each step, progress."""
+
+    test: dict
+    losses: np.ndarray
+    progress: object
+    task: object
+
+
+class _NothingSaved:
+    """A `Saver` that saves nothing."""
+
+    def save(self, *_):
+        pass
+
+    check = wait = save
+
+
+def train(config):
+    """Trains what a config says, without a run folder."""
+    prepared = prepare(config)
+    _, data, task, placer = prepared
+    losses = []
+
+    def keep(report):
+        losses.extend(record.values["train/loss"] for record in report.records)
+
+    loop = Loop(config, task, placer, prepared.batches())
+    progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
+    return Trained(results(loop, progress)["last"]["test"], np.array(losses), progress, task)
+
+
 @pytest.fixture
 def command(tmp_path):
     """Starts ``python -m recipes.train`` in an empty folder; keyword ``wait=False``: a Popen."""
+
+    for number in (signal.SIGINT, signal.SIGHUP):             # ignored in the background of a shell, and so in children
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
     def start(*args, wait=True, module=("-m", "recipes.train"), **env):
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

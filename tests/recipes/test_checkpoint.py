@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from recipes.checkpoint import Checkpoints
-from recipes.errors import CheckpointError
+from recipes.checkpoint import Checkpoints, Saver
+from recipes.errors import CheckpointError, DivergedError
+from recipes.parallel import Placer, choose_devices
 
 
 class Moments(NamedTuple):
@@ -38,7 +39,7 @@ def leaves(value):
 
 
 def test_round_trip_keeps_every_bit_and_the_structure(checkpoints):
-    checkpoints.save(3, tree())
+    checkpoints.save(3, tree(), {})
     back = checkpoints.restore(3, tree(scale=0.0))
     assert isinstance(back[1], Moments)
     for got, want in zip(leaves(back), leaves(tree()), strict=True):
@@ -48,30 +49,30 @@ def test_round_trip_keeps_every_bit_and_the_structure(checkpoints):
 
 def test_nan_and_minus_zero_keep_their_bits(checkpoints):
     special = {"x": np.array([np.nan, -0.0, np.inf, 1e-45], np.float32)}
-    checkpoints.save(1, special)
+    checkpoints.save(1, special, {})
     assert checkpoints.restore(1, special)["x"].tobytes() == special["x"].tobytes()
 
 
 def test_manifest_lists_every_leaf(checkpoints):
-    checkpoints.save(3, tree())
+    checkpoints.save(3, tree(), {})
     manifest = json.loads((checkpoints.folder / "3" / "manifest.json").read_text())
-    assert (manifest["format"], manifest["step"], len(manifest["leaves"])) == (1, 3, 4)
+    assert (manifest["format"], manifest["step"], len(manifest["leaves"])) == (2, 3, 4)
     entry = manifest["leaves"]["[0]['w']"]
     assert (entry["dtype"], entry["shape"], len(entry["sha256"])) == ("float32", [5, 3], 64)
 
 
 def test_the_newest_are_kept(checkpoints):
     for step in (10, 20, 100):
-        checkpoints.save(step, tree())
+        checkpoints.save(step, tree(), {})
     assert checkpoints.steps() == [20, 100]
 
 
 def test_scratch_of_a_killed_save_is_no_checkpoint_and_goes(checkpoints):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     left = checkpoints.folder / ".2.99.tmp"
     shutil.copytree(checkpoints.folder / "1", left)
     assert checkpoints.steps() == [1]
-    checkpoints.save(2, tree())
+    checkpoints.save(2, tree(), {})
     assert sorted(os.listdir(checkpoints.folder)) == ["1", "2"]
 
 
@@ -82,7 +83,7 @@ def _largest_file(folder: Path) -> Path:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # orbax's threads
 def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
     """Each flip is an error, or hits a byte that holds no value (padding, time stamps)."""
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     arrays = checkpoints.folder / "1" / "arrays"
     rng, caught = np.random.default_rng(0), 0
     for file in sorted(p for p in arrays.rglob("*") if p.is_file() and p.stat().st_size):
@@ -104,7 +105,7 @@ def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
 
 
 def test_a_wrong_digest_names_the_leaf(checkpoints):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     file = checkpoints.folder / "1" / "manifest.json"
     manifest = json.loads(file.read_text())
     manifest["leaves"]["[0]['w']"]["sha256"] = "0" * 64
@@ -122,7 +123,7 @@ def test_a_wrong_digest_names_the_leaf(checkpoints):
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
 def test_missing_pieces_are_an_error(checkpoints, damage):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     folder = checkpoints.folder / "1"
     if damage == "truncate":
         file = _largest_file(folder / "arrays")
@@ -136,7 +137,7 @@ def test_missing_pieces_are_an_error(checkpoints, damage):
 
 
 def test_another_model_is_told_leaf_by_leaf(checkpoints):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     params, moments, rest = tree()
     other = ({"w": params["w"].astype(np.float64), "b": params["none"]}, moments, rest)
     with pytest.raises(CheckpointError) as caught:
@@ -148,23 +149,77 @@ def test_another_model_is_told_leaf_by_leaf(checkpoints):
     assert "[0]['none']  saved float64[0, 4], the config makes nothing" in told
 
 
+def test_artifacts_belong_to_a_checkpoint_and_are_proved(checkpoints):
+    artifacts = {"classes": ["a", "ä"], "mean": [0.1, -2.5e-7], "n": 3}
+    checkpoints.save(1, tree(), artifacts)
+    assert checkpoints.artifacts(1) == artifacts
+    file = checkpoints.folder / "1" / "artifacts.json"
+    file.write_text(file.read_text().replace("0.1", "0.2"))
+    with pytest.raises(CheckpointError, match="(?s)artifacts.json.*its SHA-256 differs"):
+        checkpoints.artifacts(1)
+    file.unlink()
+    with pytest.raises(CheckpointError, match="it is damaged"):
+        checkpoints.artifacts(1)
+
+
+class State(NamedTuple):
+    params: dict
+
+
+def placed(value):
+    placer = Placer(choose_devices(1))
+    return placer.replicate(State({"w": np.array([1.0, value], np.float32)}))
+
+
+def test_saves_run_beside_and_the_state_may_go_on(checkpoints):
+    saver = Saver(checkpoints, {"n": 1})
+    for step in (1, 2):
+        saver.save(step, placed(step), None)
+    saver.wait()
+    template = {"state": State({"w": np.zeros(2, np.float32)}), "best": None}
+    assert checkpoints.restore(2, template)["state"].params["w"].tolist() == [1.0, 2.0]
+    assert checkpoints.artifacts(2) == {"n": 1}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_diverged_state_is_not_saved(checkpoints, bad):
+    saver = Saver(checkpoints, {})
+    saver.save(1, placed(2.0), None)
+    saver.save(2, placed(bad), None)
+    with pytest.raises(DivergedError) as caught:
+        saver.wait()
+    assert str(caught.value).startswith("training: params['w'] is not finite after step 2.\n"
+                                        f"  sound checkpoint  {checkpoints.folder / '1'}\n")
+    assert checkpoints.steps() == [1]
+    saver.check()                                             # told once
+
+
+def test_a_save_that_fails_is_told_at_the_next_step(checkpoints, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    saver = Saver(checkpoints, {})
+    saver.save(1, placed(2.0), None)
+    saver._thread.join()
+    with pytest.raises(CheckpointError, match="No space left"):
+        saver.check()
+
+
 def test_unknown_format(checkpoints):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
     file = checkpoints.folder / "1" / "manifest.json"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 9'))
+    file.write_text(file.read_text().replace('"format": 2', '"format": 9'))
     with pytest.raises(CheckpointError, match="format 9 is not known"):
         checkpoints.restore(1, tree())
 
 
 def test_a_failing_save_is_loud_and_harmless(checkpoints, monkeypatch):
-    checkpoints.save(1, tree())
+    checkpoints.save(1, tree(), {})
 
     def full(*args):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match=r"(?s)saving step 2 failed.*No space left.*fix: "):
-        checkpoints.save(2, tree())
+        checkpoints.save(2, tree(), {})
     monkeypatch.undo()
     assert sorted(os.listdir(checkpoints.folder)) == ["1"]
     checkpoints.restore(1, tree())
@@ -173,4 +228,4 @@ def test_a_failing_save_is_loud_and_harmless(checkpoints, monkeypatch):
 def test_a_folder_that_cannot_be_made_is_loud(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
     with pytest.raises(CheckpointError, match="saving step 1 failed"):
-        Checkpoints(tmp_path / "checkpoints").save(1, tree())
+        Checkpoints(tmp_path / "checkpoints").save(1, tree(), {})

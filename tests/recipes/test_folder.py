@@ -1,10 +1,18 @@
-"""The run folder: never overwritten, found again, and resumed with its own config only."""
+"""The run folder: never overwritten, found again, locked, and resumed with its own config."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from recipes.config import load_config
-from recipes.errors import RecipeError
-from recipes.folder import note_environment, open_folder
+from recipes.config_file import load_config
+from recipes.errors import ConfigError, RecipeError
+from recipes.folder import environment, find_run, new_folder, note_environment, saved_config
+from recipes.lock import locked
 
 
 @pytest.fixture(autouse=True)
@@ -12,56 +20,126 @@ def _in_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def opened(*overrides, resume=False):
-    return str(open_folder(load_config("gcn.yaml", overrides), "gcn", resume=resume))
+def opened(*overrides):
+    return new_folder(load_config("gcn.yaml", overrides), "gcn")
 
 
-def test_new_runs_count_up_and_resume_takes_the_last():
-    assert [opened() for _ in range(3)] == ["runs/gcn", "runs/gcn-2", "runs/gcn-3"]
-    assert opened(resume=True) == "runs/gcn-3"
+def test_new_runs_count_up():
+    assert [opened() for _ in range(3)] == [Path.cwd() / "runs" / name for name in ("gcn", "gcn-2", "gcn-3")]
+
+
+def test_resume_takes_the_newest_not_the_last_number():
+    for _ in range(3):
+        opened()
+    now = time.time()
+    for name, age in (("gcn", 10), ("gcn-2", 0), ("gcn-3", 5)):
+        os.utime(f"runs/{name}/config.yaml", (now - age, now - age))
+    other = new_folder(load_config("gcn"), "mlp")
+    os.utime(other / "config.yaml", (now + 1, now + 1))
+    assert find_run(config_name="gcn").name == "gcn-2"
+    assert find_run().name == "mlp"
+    assert find_run("gcn-3") == find_run("runs/gcn-3") == Path.cwd() / "runs/gcn-3"
+
+
+def test_a_missing_run_in_the_middle_does_not_hide_the_later_ones():
+    """Deleting runs/gcn-2 made a resume take runs/gcn instead of runs/gcn-3."""
+    now = time.time()
+    for i, path in enumerate([opened() for _ in range(3)]):
+        os.utime(path / "config.yaml", (now + i, now + i))
+    (Path.cwd() / "runs/gcn-2/config.yaml").unlink()
+    (Path.cwd() / "runs/gcn-2").rmdir()
+    assert find_run(config_name="gcn").name == "gcn-3"
 
 
 def test_a_used_folder_is_not_overwritten():
     opened("run_dir=mine")
     with pytest.raises(RecipeError) as caught:
         opened("run_dir=mine")
+    mine = Path.cwd() / "mine"
+    assert str(caught.value) == ("run: the run folder is in use: it would be overwritten.\n"
+                                 f"  run_dir  {mine}\n"
+                                 f"  fix: --resume {mine} to go on with that run, or another run_dir.")
+
+
+@pytest.mark.parametrize(("run", "name"), [(None, None), (None, "gcn"), ("nowhere", None)])
+def test_nothing_to_resume(run, name):
+    new_folder(load_config("gcn"), "mlp") if name else None
+    with pytest.raises(RecipeError, match="(?s)there is no .*run.*runs  .*fix: "):
+        find_run(run, name)
+
+
+def test_only_what_touches_no_number_may_change():
+    folder = opened("run_dir=mine", "optim.schedule=cosine")
+    free = ("devices=2", "log_every=7", "checkpoint_every=3", "keep_checkpoints=9")
+    config = saved_config(folder, free)
+    assert (config.devices, config.log_every, config.checkpoint_every, config.keep_checkpoints) == (2, 7, 3, 9)
+    with pytest.raises(ConfigError) as caught:
+        saved_config(folder, ("optim.lr=0.5", "steps=300", "devices=2", "eval_every=3"))
     assert str(caught.value) == (
-        "run: the run folder is in use: it would be overwritten.\n"
-        "  run_dir  mine\n"
-        "  fix: --resume to go on with that run, or another run_dir."
-    )
-    assert opened("run_dir=mine", resume=True) == "mine"
+        "run: these keys cannot change when a run goes on: its numbers would.\n"
+        f"  run    {folder}\n"
+        "  given  optim.lr=0.5 steps=300 eval_every=3\n"
+        "  free   devices, log_every, checkpoint_every, keep_checkpoints, trackers\n"
+        "  fix: --extend N for more steps, or a new run with this config and the overrides.")
 
 
-@pytest.mark.parametrize("overrides", [(), ("run_dir=nowhere",)])
-def test_nothing_to_resume(overrides):
-    with pytest.raises(RecipeError, match="there is no run to resume"):
-        opened(*overrides, resume=True)
+def test_a_run_is_extended_and_its_schedule_stays():
+    folder = opened("run_dir=mine", "schedule_steps=200")
+    config = saved_config(folder, extend=500)
+    assert (config.steps, config.schedule_steps) == (500, 200)
+    with pytest.raises(ConfigError, match="--extend 200 is no more than the run has"):
+        saved_config(folder, extend=200)
 
 
-def test_resume_with_another_config_names_the_keys():
-    opened("run_dir=mine")
-    changed = ("run_dir=mine", "optim.lr=0.5", "task.hidden=8", "steps=300", "devices=2")
-    with pytest.raises(RecipeError) as caught:
-        opened(*changed, resume=True)
-    assert str(caught.value) == (
-        "run: the config differs from that of the run to resume.\n"
-        "  run          mine\n"
-        "  optim.lr     0.01 in the run, 0.5 now\n"
-        "  task.hidden  16 in the run, 8 now\n"
-        "  fix: --config mine/config.yaml --resume run_dir=mine, or start a new run."
-    )
+def test_a_moved_folder_is_still_a_run():
+    opened("run_dir=mine").rename("elsewhere")
+    assert saved_config(find_run("elsewhere")).run_dir == Path.cwd() / "elsewhere"
 
 
-def test_what_touches_no_number_may_change_on_resume():
-    opened("run_dir=mine")
-    free = ("steps=300", "devices=2", "log_every=7", "eval_every=9", "checkpoint_every=3")
-    assert opened("run_dir=mine", *free, resume=True) == "mine"
-    assert load_config("mine/config.yaml").steps == 300  # the newest config stands there
-
-
-def test_another_machine_is_told(tmp_path):
+def test_another_machine_or_code_is_told(tmp_path):
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
     told = note_environment(tmp_path, {"devices": 2, "threads": 4, "cpu": "a"})
     assert told == ["devices: 1 before, 2 now", "threads: None before, 4 now"]
+
+
+def test_the_environment_has_a_digest_of_the_code(tmp_path, monkeypatch):
+    task = tmp_path / "mine.py"
+    task.write_text("from recipes.tasks.node_classification import Config, load, make\n")
+    Path("mine.yaml").write_text(f"task: {{name: {task}}}\n")
+    config = load_config("mine")
+    before = environment(config, 1, "cpu")
+    task.write_text(task.read_text() + "# changed\n")
+    after = environment(config, 1, "cpu")
+    assert {key for key in before if before[key] != after[key]} == {"code of the task, mine.py"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "\x00", '{"a": ' * 3000])
+def test_a_damaged_environment_is_a_house_error(tmp_path, text):
+    (tmp_path / "environment.json").write_text(text)
+    with pytest.raises(RecipeError, match="environment.json is damaged"):
+        note_environment(tmp_path, {"devices": 1})
+
+
+def test_the_second_process_is_told_who_holds_the_folder(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(RecipeError) as caught, locked(tmp_path):
+            pass
+        assert f"held by  process {os.getpid()} on " in str(caught.value)
+    with locked(tmp_path):                                    # free again
+        pass
+
+
+def test_a_lock_ends_with_its_process(tmp_path):
+    script = ("import os, pathlib; from recipes.lock import locked; "
+              f"locked(pathlib.Path({str(tmp_path)!r})).__enter__(); ")
+    done = subprocess.run([sys.executable, "-c", script + "print('held', flush=True); os._exit(0)"], text=True,
+                          stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+    assert done.stdout == "held\n"
+    with locked(tmp_path):
+        pass
+
+
+def test_json_of_the_environment_is_readable(tmp_path):
+    note_environment(tmp_path, environment(load_config("gcn"), 1, "cpu"))
+    assert json.loads((tmp_path / "environment.json").read_text())["devices"] == 1

@@ -2,57 +2,52 @@
 
 import io
 import json
-from typing import NamedTuple
 
 import matplotlib.image
 import numpy as np
 import pytest
 from rich.console import Console
 
-from recipes.checkpoint import Checkpoints
-from recipes.errors import DivergedError
-from recipes.hooks import MetricsLog, ProgressBar, SaveCheckpoint, StopOnNaN, read_metrics
+from recipes.checkpoint import Checkpoints, Saver
+from recipes.errors import DivergedError, RecipeError
+from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
 from recipes.loop import Record, Report
 from recipes.plots import learning_curve
 
 
-def report(*values, final=False):
+def report(*values, final=False, params=()):
     """A report of steps 1, 2, ... with these train losses."""
     records = [Record(i, {"train/loss": value}) for i, value in enumerate(values, start=1)]
-    return Report(len(values), records, fetch_state=lambda: None, final=final)
+    return Report(len(values), records, fetch_params=lambda: params, final=final)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_nan_stops_with_the_first_bad_step_and_metric(bad):
+def test_nan_stops_with_the_first_bad_step_metric_and_parameter(tmp_path, bad):
+    stop = StopOnNaN(Saver(Checkpoints(tmp_path), {}))
     with pytest.raises(DivergedError) as caught:
-        StopOnNaN()(report(1.0, bad, 2.0, bad))
+        stop(report(1.0, bad, 2.0, bad, params={"w": np.zeros(2), "b": np.array([1, bad])}))
     assert str(caught.value) == (
         f"training: train/loss is {bad} at step 2.\n"
-        "  fix: a smaller optim.lr, or optim.clip_norm=1.0 "
-        "(the checkpoints saved so far are sound)."
-    )
-    StopOnNaN()(report(1.0, 2.0))
+        "  bad parameter     params['b']\n"
+        "  sound checkpoint  none was saved\n"
+        "  fix: a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
+    stop(report(1.0, 2.0))
 
 
-class _State(NamedTuple):
-    params: tuple
+def test_what_was_logged_reads_back_and_is_json(tmp_path):
+    MetricsLog(tmp_path / "metrics.jsonl", start=0)(report(0.5, float("nan"), float("inf"), -float("inf")))
+    text = (tmp_path / "metrics.jsonl").read_text()
+    json.loads(text.splitlines()[1], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    values = [record.values["train/loss"] for record in read_metrics(tmp_path / "metrics.jsonl")]
+    np.testing.assert_array_equal(values, [0.5, np.nan, np.inf, -np.inf])
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_diverged_state_is_not_saved(tmp_path, bad):
-    checkpoints = Checkpoints(tmp_path)
-    save = SaveCheckpoint(checkpoints, every=1)
-    for step, value in enumerate((1.0, bad), start=1):
-        state = _State(({"w": np.array([0, value], np.float32)},))
-        given = Report(step, [], fetch_state=lambda state=state: state, final=False)
-        if value == 1.0:
-            save(given)
-        else:
-            with pytest.raises(
-                DivergedError, match=r"params\[0\]\['w'\] is not finite after step 2"
-            ):
-                save(given)
-    assert checkpoints.steps() == [1]
+@pytest.mark.parametrize("line", ["{}", "[]", "3", '{"step": "x"}', '{"step": 1, "a": []}', "\xff", '{"step": 2'])
+def test_a_damaged_line_is_named(tmp_path, line):
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 1}\n' + line + "\n" + '{"step": 3}\n')
+    with pytest.raises(RecipeError, match=r"(?s)the metrics of the run are damaged.*line 2.*fix: delete this line"):
+        read_metrics(file)
 
 
 def test_metrics_are_one_json_line_a_step(tmp_path):

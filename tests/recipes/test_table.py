@@ -1,37 +1,28 @@
 """The table task: learns, reads csv and parquet alike, and tells what is wrong with a file."""
 
+import io
 import os
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from recipes.config import load_config
+from recipes.batches import RowBatches, Rows, prefetched
+from recipes.config_file import load_config
 from recipes.data import tables
-from recipes.data.tables import load_table
 from recipes.errors import DataError
-from recipes.loop import fit
-from recipes.optim import make_optimizer
 from recipes.parallel import Placer, choose_devices
-from recipes.step import init_state
-from recipes.tasks.table import Table, split_rows, standardized
+from recipes.tasks.table import load, split_rows
+from tests.recipes.conftest import train as train_config
 
 
 def config(file, *overrides, target="ring"):
-    return load_config("mlp_table.yaml", [f"task.file={file}", f"task.target={target}", *overrides])
+    return load_config("mlp_table.yaml", [f"task.file={file}", f"task.target={target}", "optim.schedule.warmup_steps=0",
+                                         *overrides])
 
 
 def train(config):
-    placer = Placer(choose_devices(config.devices))
-    task = Table(config.task, placer, config.seed)
-    optimizer = make_optimizer(config.optim, config.steps)
-    losses = []
-
-    def keep(report):
-        losses.extend(record.values["train/loss"] for record in report.records)
-
-    test = fit(config, task, optimizer, placer, init_state(task, optimizer, config.seed), [keep])
-    return test, np.array(losses)
+    return train_config(config)[:2]
 
 
 def test_it_learns_the_rings(rings):
@@ -56,27 +47,77 @@ def test_regression_is_scored_in_the_targets_unit(tmp_path):
     file = tmp_path / "line.csv"
     pd.DataFrame({"x": x, "y": 1000 + 50 * x + rng.normal(size=400)}).to_csv(file, index=False)
     test, _ = train(config(file, "task.kind=regression", "steps=300", "devices=1", target="y"))
-    assert set(test) == {"loss", "squared_error"}
+    assert set(test) == {"loss", "squared_error", "absolute_error"}
     assert 0.5 < test["squared_error"] < 25  # noise has variance 1, the target 2500
     assert test["squared_error"] == pytest.approx(test["loss"] * 2500, rel=0.3)
 
 
-def test_parquet_and_csv_are_the_same(rings, tmp_path):
-    pd.read_csv(rings).to_parquet(tmp_path / "rings.parquet")
-    pd.read_csv(rings).to_csv(tmp_path / "rings.tsv", sep="\t", index=False)
-    csv = load_table(config(rings).task)
-    for other in ("rings.parquet", "rings.tsv"):
-        data = load_table(config(tmp_path / other).task)
-        np.testing.assert_array_equal(csv.x, data.x)
-        np.testing.assert_array_equal(csv.y, data.y)
-    assert (csv.features, csv.ignored, csv.classes) == (["x", "y"], ["note"], ["inner", "outer"])
+def arrays(config):
+    """x and y of all rows, by split."""
+    return {split: rows.arrays for split, rows in load(config.task).splits.items()}
+
+
+@pytest.mark.parametrize("name", ["rings.parquet", "rings.tsv", "rings.json", "rings.jsonl"])
+def test_all_kinds_of_files_are_the_same(rings, tmp_path, name):
+    frame, file = pd.read_csv(rings), tmp_path / name
+    {".parquet": frame.to_parquet, ".tsv": lambda f: frame.to_csv(f, sep="\t", index=False),
+     ".json": lambda f: frame.to_json(f, orient="records"),
+     ".jsonl": lambda f: frame.to_json(f, orient="records", lines=True)}[file.suffix](file)
+    for one, other in zip(arrays(config(rings)).values(), arrays(config(file)).values(), strict=True):
+        np.testing.assert_allclose(one["x"], other["x"], rtol=1e-6)
+        np.testing.assert_array_equal(one["y"], other["y"])
+
+
+def test_what_is_said_of_the_columns(rings):
+    data = load(config(rings).task)
+    assert data.summary["features"] == "x, y"
+    assert data.summary["ignored"] == "texts of one or too many values: note"
+    assert data.artifacts["classes"] == ["inner", "outer"]
 
 
 def test_the_file_is_read_anew_when_it_changes(tmp_path):
     file = tmp_path / "a.csv"
     for value in (1, 2):
         file.write_text(f"x,y\n{value},a\n5,b\n")
-        assert load_table(config(file, target="y").task).x[0, 0] == value
+        fractions = ("task.val_fraction=0", "task.test_fraction=0")
+        assert load(config(file, *fractions, target="y").task).artifacts["columns"][0]["mean"] == (value + 5) / 2
+
+
+MIXED = """\
+size,colour,day,flag,y
+1,red,2020-01-01,true,0
+2,blue,2020-07-01,false,1
+3,red,2021-01-01,true,0
+4,green,2021-07-01,false,1
+"""
+
+
+def test_numbers_categories_and_dates_by_hand(tmp_path):
+    file = tmp_path / "mixed.parquet"
+    frame = pd.read_csv(io.StringIO(MIXED), parse_dates=["day"])
+    frame.to_parquet(file)
+    whole = ("task.val_fraction=0", "task.test_fraction=0")
+    x = arrays(config(file, *whole, target="y"))["train"]["x"]
+    unit = lambda values: (values - np.mean(values)) / np.std(values)
+    days = (frame["day"] - pd.Timestamp(0)).dt.days.to_numpy()
+    turns = 2 * np.pi * days / 365.2425
+    np.testing.assert_allclose(x[:, 0], unit([1, 2, 3, 4]), rtol=1e-5)
+    np.testing.assert_array_equal(x[:, 1:4], [[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]])      # blue, green, red
+    np.testing.assert_allclose(x[:, 4], unit(days), rtol=1e-5)
+    np.testing.assert_allclose(x[:, 5:7].T, [np.sin(turns), np.cos(turns)], atol=1e-4)
+    np.testing.assert_allclose(x[:, 9], unit([1, 0, 1, 0]))
+    assert x.shape == (4, 10)
+
+
+def test_gaps_are_refused_or_filled_and_marked(tmp_path):
+    file = tmp_path / "gaps.csv"
+    file.write_text("x,c,y\n1,a,0\n,b,1\n3,,0\nnan,a,1\n")
+    whole = ("task.val_fraction=0", "task.test_fraction=0")
+    assert "values are missing.\n" in fault(config(file, *whole, target="y"))
+    filled = config(file, *whole, "task.missing=fill", target="y")
+    x = arrays(filled)["train"]["x"]
+    np.testing.assert_array_equal(x, [[-1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 1, 1, 0, 0]])
+    assert load(filled.task).summary["filled"] == "x 2 of 4, c 1 of 4"
 
 
 def test_no_call_goes_to_the_network():
@@ -84,23 +125,53 @@ def test_no_call_goes_to_the_network():
     assert tables.datasets.config.HF_HUB_OFFLINE  # it was set before the import
 
 
-def test_batches_are_a_function_of_seed_and_step(rings):
-    placer = Placer(choose_devices(1))
-    tasks = [Table(config(rings).task, placer, seed) for seed in (0, 0, 1)]
-    rows = [[np.asarray(t.train_batch(step).x) for step in range(8)] for t in tasks]
-    np.testing.assert_array_equal(rows[0], rows[1])
-    assert not np.array_equal(rows[0], rows[2])
-    np.testing.assert_array_equal(rows[0][5], np.asarray(tasks[0].train_batch(5).x))  # any order
-    assert not np.array_equal(rows[0][0], rows[0][4])  # a new epoch has a new order
+ROWS = Rows(x=np.arange(210))
 
 
-def test_an_epoch_has_every_training_row_once(rings):
-    task = Table(config(rings, "task.batch_size=64").task, Placer(choose_devices(1)), seed=0)
-    batches = [task.train_batch(step) for step in range(4)]
-    weight = np.concatenate([np.asarray(b.weight).ravel() for b in batches])
-    x = np.concatenate([np.asarray(b.x).reshape(-1, 2) for b in batches])[weight > 0]
-    assert len(x) == 210
-    assert len(np.unique(x, axis=0)) == len(np.unique(x, axis=0).round(6)) >= 205
+def stream(size, steps, devices=1, seed=0):
+    """The examples of the first steps, in the order of the stream."""
+    batches = RowBatches(ROWS, Placer(choose_devices(devices)), size, seed)
+    parts = [batches.train(step) for step in range(steps)]
+    kept = [np.asarray(b["x"]).ravel()[np.asarray(b["weight"]).ravel() > 0] for b in parts]
+    return np.concatenate(kept)
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    np.testing.assert_array_equal(stream(64, 8), stream(64, 8))
+    assert not np.array_equal(stream(64, 8), stream(64, 8, seed=1))
+    batches = RowBatches(ROWS, Placer(choose_devices(1)), 64, 0)
+    late, early = (np.asarray(batches.train(step)["x"]).ravel() for step in (5, 0))       # in any order
+    np.testing.assert_array_equal(np.concatenate([early, late]), [*stream(64, 1), *stream(64, 6)[-64:]])
+
+
+@pytest.mark.parametrize("size", [1, 64, 210, 500])
+def test_every_epoch_has_every_row_once_in_an_order_of_its_own(size):
+    epochs = stream(size, -(-630 // size))[:630].reshape(3, 210)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(210))
+    assert not np.array_equal(epochs[0], epochs[1])
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_the_stream_does_not_know_the_devices_nor_the_batch(devices):
+    np.testing.assert_array_equal(stream(50, 9, devices), stream(45, 10))
+
+
+def test_prefetched_batches_are_those_of_the_steps_and_errors_arrive_at_theirs():
+    class Numbers:
+        ahead = 2
+
+        def train(self, step):
+            return 10 // (7 - step)
+
+    with pytest.raises(ZeroDivisionError):
+        list(prefetched(Numbers(), 3, 9))
+    seen = []
+    for step, batch in prefetched(Numbers(), 3, 9):
+        seen.append((step, batch))
+        if step == 5:
+            break                                             # the thread ends too
+    assert seen == [(3, 2), (4, 3), (5, 5)]
 
 
 def test_splits_are_disjoint_and_whole(rings):
@@ -109,9 +180,11 @@ def test_splits_are_disjoint_and_whole(rings):
     assert [len(rows[name]) for name in ("val", "test")] == [45, 45]
 
 
-def test_standardized_uses_the_training_rows_alone():
-    x = np.array([[1.0, 7], [3, 7], [99, 7]])
-    np.testing.assert_allclose(standardized(x, np.array([0, 1])), [[-1, 0], [1, 0], [97, 0]])
+def test_columns_are_standardized_by_the_training_rows_alone(rings):
+    data = load(config(rings).task)
+    x = data.splits["train"].arrays["x"]
+    np.testing.assert_allclose([x.mean(0), x.std(0)], [[0, 0], [1, 1]], atol=1e-6)
+    assert np.abs(data.splits["test"].arrays["x"].mean(0)).max() > 1e-3
 
 
 def test_without_test_rows_there_is_no_score(rings):
@@ -124,7 +197,7 @@ def test_without_test_rows_there_is_no_score(rings):
 
 def fault(config):
     with pytest.raises(DataError) as caught:
-        load_table(config.task)
+        load(config.task)
     return str(caught.value)
 
 
@@ -132,8 +205,8 @@ def test_missing_file(tmp_path):
     assert fault(config(tmp_path / "no.csv")) == (
         "table: the data file is missing.\n"
         f"  file   {tmp_path / 'no.csv'}\n"
-        "  kinds  .csv, .tsv, .parquet\n"
-        "  fix: task.file=PATH of an existing csv, tsv or parquet file."
+        "  kinds  .csv, .tsv, .parquet, .json, .jsonl\n"
+        "  fix: task.file=PATH of an existing csv, tsv, parquet or json file."
     )
 
 
@@ -158,7 +231,10 @@ def test_unknown_columns(rings):
         ("x,y\n1,a\n2,a\n", (), "y     it has the one value 'a'"),
         ("x,y\n1,0.5\n2,0.7\n", (), "y     it holds double"),
         ("x,y\n1,a\n2,b\n", ("task.kind=regression",), "y     it holds "),
-        ("x,y\na,a\nb,b\n", (), "the features must be columns of numbers"),
+        ("x,y\n1,a\n2,b\nthree,b\n", (), "the column 'x' has numbers, and words in 1 of 3 rows."),
+        ("x,y\n1,a\n2,b\nthree,b\n", (), "'three' in row 3 after the header"),
+        ("x,y\na,a\na,b\n", (), "the features must be columns of numbers"),
+        ("x,x,y\n1,2,a\n3,4,b\n", (), "the column 'x' stands twice."),
         ("x,y\n1,a\n2,b\n", ("task.features=[]",), "the features must be columns of numbers"),
         ("x,y\n1,a\n2,b\n", ("task.features=[y]",), "the features must be columns of numbers"),
         ("", (), "the data file cannot be read."),

@@ -33,7 +33,7 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "broken/checkpoints/300").exists()
-    code, out, err = command(*overrides, "run_dir=broken", "--resume")
+    code, out, err = command("--resume", "broken")
     assert code == 0, err
     assert "resumed at step" in out
     assert "not bit for bit" not in out
@@ -50,9 +50,13 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path)
     ("args", "code", "told"),
     [
         (("optim.lr=-1",), 2, "config: 1 fault in "),
-        (("--config", "nothing.yaml"), 2, "config: there is no config 'nothing.yaml'."),
+        (("--config", "nothing.yaml"), 2, "config: there is no config 'nothing.yaml'"),
         (("--no-such-flag",), 2, "unrecognized arguments: --no-such-flag"),
         (("--resume",), 1, "run: there is no run to resume."),
+        (("--resume", "devices=2"), 1, "run: there is no run to resume."),
+        (("--extend", "3"), 2, "run: --extend is for --resume."),
+        (("run_dir=/proc/here",), 1, "file: no such file or directory."),
+        (("devices=1000",), 1, "devices: a CPU is split into 64 devices at most."),
         (("task.labelled=[0]",), 1, "karate: the labelled nodes must be"),
         (("--config", "gcn_cora", "task.root=here"), 1, "the data file ind.cora.x is missing."),
     ],

@@ -2,55 +2,41 @@
 
 import json
 import shutil
+import signal
 
 import numpy as np
 import pytest
 
-from recipes.config import load_config
-from recipes.errors import CheckpointError, DivergedError
+from recipes.config_file import load_config
+from recipes.errors import CheckpointError, DivergedError, Interrupted
+from recipes.folder import saved_config
 from recipes.hooks import read_metrics
-from recipes.loop import fit
-from recipes.optim import make_optimizer
-from recipes.parallel import Placer, choose_devices
-from recipes.run import run
-from recipes.step import init_state, make_eval_step, make_train_step
-from recipes.tasks import build_task
+from recipes.interrupts import Interrupts
+from recipes.loop import Loop
+from recipes.run import prepare, run
+from recipes.step import init_state
+from tests.recipes.conftest import train as train_config
 
 
 def train(name, *overrides):
-    """Test metrics, train loss of every step, and the last parameters, without a run folder."""
-    config = load_config(name, overrides)
-    placer = Placer(choose_devices(config.devices))
-    task = build_task(config, placer)
-    optimizer = make_optimizer(config.optim, config.steps)
-    seen = []
-
-    def keep(report):
-        seen.extend(record.values["train/loss"] for record in report.records)
-
-    state = init_state(task, optimizer, config.seed)
-    test = fit(config, task, optimizer, placer, state, [keep])
-    return test, np.array(seen)
+    """Test metrics and train loss of every step, without a run folder."""
+    return train_config(load_config(name, overrides))[:2]
 
 
 def test_karate_club_ten_seeds():
     """At least 95 % of the 34 nodes for each seed: at most one wrong."""
-    config = load_config("gcn.yaml")
+    config = load_config("gcn.yaml", ["devices=1"])
     assert (config.task.hidden, config.steps, config.task.labelled) == (16, 200, (0, 33))
-    placer = Placer(choose_devices(1))
-    task = build_task(config, placer)
-    optimizer = make_optimizer(config.optim, config.steps)
-    step, judge = make_train_step(task, optimizer, placer), make_eval_step(task, placer)
+    data, task, placer = prepare(config)[1:]
+    splits = {split: task.batches(rows, placer, 0) for split, rows in data.splits.items()}
+    loop = Loop(config, task, placer, splits)
     for seed in range(10):
-        state = placer.replicate(init_state(task, optimizer, seed))
+        state = placer.replicate(init_state(task, config.model_copy(update={"seed": seed})))
         for i in range(config.steps):
-            state, sums = step(state, task.train_batch(i))
+            state, sums = loop._train_step(state, splits["train"].train(i))
             placer.fetch(sums)
-        right = [
-            float(placer.fetch(judge(state.params, batch))["accuracy"][0])
-            for batch in (task.batches["train"], *task.eval_batches("test"))
-        ]
-        assert sum(right) / 34 >= 0.95, f"seed {seed}: {sum(right):.0f} of 34 nodes"
+        right = sum(loop.totals(state.model, split)["accuracy"][0] for split in ("train", "test"))
+        assert right / 34 >= 0.95, f"seed {seed}: {right:.0f} of 34 nodes"
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +65,15 @@ def test_another_seed_is_another_run(one_device):
 
 # ---- the run folder ------------------------------------------------------------------------------
 
-SHORT = (
-    "steps=20", "checkpoint_every=5", "log_every=5", "keep_checkpoints=4", "devices=1",
-    "task.dropout=0.5",
-)  # fmt: skip
+SHORT = ("steps=20", "checkpoint_every=5", "log_every=5", "keep_checkpoints=4", "devices=1", "task.dropout=0.5")
 
 
-def go(folder, *overrides, resume=False):
-    config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}", *overrides])
-    return run(config, "gcn", resume=resume)
+def go(folder, *overrides):
+    return run(load_config("gcn.yaml", [*SHORT, f"run_dir={folder}", *overrides]), "gcn")
+
+
+def go_on(folder, *overrides, **options):
+    return run(saved_config(folder, overrides, **options), "gcn", resume=True)
 
 
 def digests(folder, step=20):
@@ -115,12 +101,12 @@ def broken(whole, tmp_path):
 
 
 def test_a_run_leaves_a_readable_folder(whole):
-    folder, test = whole
+    folder, result = whole
     assert {p.name for p in folder.iterdir()} == {
-        "config.yaml", "environment.json", "metrics.jsonl", "checkpoints", "result.json",
-        "learning_curve.png",
-    }  # fmt: skip
-    assert json.loads((folder / "result.json").read_text()) == {"step": 20, "test": test}
+        "config.yaml", "environment.json", "metrics.jsonl", "timing.jsonl", "checkpoints", "result.json",
+        "learning_curve.png", ".lock"}
+    assert json.loads((folder / "result.json").read_text()) == result
+    assert result["last"]["step"] == 20
     records = read_metrics(folder / "metrics.jsonl")
     assert [record.step for record in records] == list(range(1, 21))
     assert all(record.values.keys() >= {"train/loss", "train/accuracy"} for record in records)
@@ -130,15 +116,13 @@ def test_a_run_leaves_a_readable_folder(whole):
 
 def test_its_config_repeats_it(whole, tmp_path, capsys):
     config = load_config(str(whole[0] / "config.yaml"), [f"run_dir={tmp_path / 'b'}"])
-    test = run(config, "again")
-    assert (
-        f"test accuracy {100 * test['accuracy']:.2f} % (last step, 20)" in capsys.readouterr().out
-    )
+    test = run(config, "again")["last"]["test"]
+    assert f"test accuracy {100 * test['accuracy']:.2f} % (last step, 20)" in capsys.readouterr().out
     assert digests(tmp_path / "b") == digests(whole[0])
 
 
 def test_resumed_is_the_unbroken_run(whole, broken, capsys):
-    test = go(broken, resume=True)
+    test = go_on(broken)
     assert test == whole[1]
     out = capsys.readouterr().out
     assert "resumed at step 10 of 20" in out
@@ -149,7 +133,7 @@ def test_resumed_is_the_unbroken_run(whole, broken, capsys):
 
 
 def test_a_checkpoint_opens_on_another_device_count_and_the_run_says_so(whole, broken, capsys):
-    go(broken, "devices=3", resume=True)
+    go_on(broken, "devices=3")
     assert "devices: 1 before, 3 now" in capsys.readouterr().out
     records = [read_metrics(folder / "metrics.jsonl") for folder in (whole[0], broken)]
     for a, b in zip(*records, strict=True):
@@ -160,19 +144,81 @@ def test_a_damaged_checkpoint_stops_the_resume_and_the_one_before_serves(whole, 
     manifest = broken / "checkpoints/10/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0'))
     with pytest.raises(CheckpointError, match="its SHA-256 differs"):
-        go(broken, resume=True)
+        go_on(broken)
     shutil.rmtree(manifest.parent)
-    go(broken, resume=True)  # from step 5
+    go_on(broken)  # from step 5
     assert digests(broken) == digests(whole[0])
 
 
-def test_divergence_ends_the_run_and_leaves_sound_checkpoints(tmp_path):
-    with pytest.raises(DivergedError, match=r"is (not finite after|inf at|nan at) step \d+"):
-        go(tmp_path / "a", "optim.name=sgd", "optim.lr=1e18", "checkpoint_every=1")
-    logged = read_metrics(tmp_path / "a/metrics.jsonl")
-    assert all(np.isfinite(record.values["train/loss"]) for record in logged)
-    for folder in (tmp_path / "a/checkpoints").iterdir():
-        assert int(folder.name) <= len(logged)
+def test_divergence_ends_the_run_and_leaves_sound_checkpoints_and_the_whole_log(tmp_path):
+    with pytest.raises(DivergedError, match=r"is (not finite after|inf at|nan at) step \d+") as caught:
+        go(tmp_path / "a", "optim.name=sgd", "optim.lr=1e18", "checkpoint_every=1", "log_every=1")
+    losses = [record.values["train/loss"] for record in read_metrics(tmp_path / "a/metrics.jsonl")]
+    assert np.isfinite(losses[:-2]).all()
+    steps = sorted(int(folder.name) for folder in (tmp_path / "a/checkpoints").iterdir())
+    assert steps and steps[-1] <= len(losses)
+    assert f"sound checkpoint  {tmp_path / 'a/checkpoints' / str(steps[-1])}\n" in str(caught.value)
+
+
+def test_the_records_before_a_nan_are_in_the_log(tmp_path):
+    with pytest.raises(DivergedError):
+        go(tmp_path / "a", "optim.name=sgd", "optim.lr=1e18", "log_every=20", "checkpoint_every=20")
+    assert len(read_metrics(tmp_path / "a/metrics.jsonl")) == 20
+
+
+# ---- signals, longer runs, other data ----------------------------------------------------------------------------
+
+
+class _After(Interrupts):
+    """A signal that arrives while some step is done."""
+
+    def __init__(self, looks):
+        self._looks = looks
+
+    @property
+    def received(self):
+        self._looks -= 1
+        return signal.SIGTERM if self._looks < 0 else None
+
+
+@pytest.mark.parametrize("looks", [1, 8, 15])
+def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, looks):
+    folder = tmp_path / "a"
+    config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}"])
+    with pytest.raises(Interrupted) as caught:
+        run(config, "gcn", interrupts=_After(looks))
+    assert caught.value.exit_code == 143
+    assert f"fix: python -m recipes.train --resume {folder}" in str(caught.value)
+    assert go_on(folder) == whole[1]
+    assert digests(folder) == digests(whole[0])
+    assert (folder / "metrics.jsonl").read_text() == (whole[0] / "metrics.jsonl").read_text()
+
+
+def test_a_signal_before_the_first_step_leaves_nothing(tmp_path):
+    with pytest.raises(Interrupted, match="before the first step"):
+        run(load_config("gcn", [f"run_dir={tmp_path / 'a'}"]), "gcn", interrupts=_After(0))
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_extended_run_keeps_its_schedule(tmp_path):
+    go(tmp_path / "long", "optim.schedule=linear", "steps=30", "schedule_steps=20")
+    go(tmp_path / "short", "optim.schedule=linear")
+    go_on(tmp_path / "short", extend=30)
+    assert digests(tmp_path / "short", 30) == digests(tmp_path / "long", 30)
+    rates = [record.values["train/lr"] for record in read_metrics(tmp_path / "short/metrics.jsonl")]
+    np.testing.assert_allclose(rates[:20], 0.01 * (1 - np.arange(20) / 20), rtol=1e-5)
+    np.testing.assert_allclose(rates[20:], 0, atol=1e-8)
+
+
+def test_other_data_are_refused_on_resume(rings, tmp_path):
+    file = tmp_path / "rings.csv"
+    file.write_text(rings.read_text())
+    config = load_config("mlp_table", [f"task.file={file}", "task.target=ring", "steps=2", "devices=1",
+                                       "optim.schedule=constant", f"run_dir={tmp_path / 'a'}"])
+    run(config, "mlp_table")
+    file.write_text(rings.read_text().replace("outer", "far"))
+    with pytest.raises(CheckpointError, match="it was trained on other data"):
+        go_on(tmp_path / "a", extend=4)
 
 
 # ---- published numbers ---------------------------------------------------------------------------

@@ -1,0 +1,199 @@
+"""From a YAML file and overrides to a checked config: `load_config`. All faults come out in one `ConfigError`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from recipes.config import RunConfig, TaskConfig
+from recipes.config_faults import Fault, Path_, close_to, explained, table_of
+from recipes.errors import ConfigError
+from recipes.optim import Optimizer
+
+Sources = dict[Path_, str]                                    # key path -> "line 7" or "override"
+
+
+def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Reads config ``name`` with ``key.path=value`` overrides.
+
+    Args:
+      name: looked up as a path, then in ``./configs``, then among the configs shipped with this package; ``.yaml`` may
+        be left out.
+      overrides: values are read as YAML; the last one of a key wins.
+    Raises: ConfigError with every fault of file and overrides.
+    """
+    file = find_config(name)
+    tree, sources, faults = _read_yaml(file)
+    for text in overrides:
+        _override(tree, text, sources, faults)
+    task = _task_of(tree, sources, faults)
+    kind = RunConfig[task or Any, Optimizer]
+    config = None
+    try:
+        config = kind.model_validate(tree)
+    except ValidationError as err:
+        faults += [explained(error, sources, kind) for error in err.errors(include_url=False)]
+    except RecursionError:
+        faults.append(("file", "", "is nested too deeply"))
+    if faults or config is None:
+        count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise ConfigError("config", f"{count} in {file}.", table_of(faults),
+                          fix="correct them all; `python -m recipes.train --list` has all keys and their defaults.")
+    return config
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def find_config(name: str) -> Path:
+    """The file that ``name`` means.  Raises: ConfigError with the places and the names there."""
+    names = (name,) if name.endswith((".yaml", ".yml")) else (name, f"{name}.yaml")
+    for folder in (Path(), Path("configs"), shipped_configs()):
+        for candidate in (folder / Path(n).expanduser() for n in names):
+            if candidate.is_file():
+                return candidate
+    known = sorted({p.name for d in (Path("configs"), shipped_configs()) for p in d.glob("*.yaml")})
+    raise ConfigError("config", f"there is no config {name!r}{close_to(Path(names[-1]).name, known)}",
+                      {"looked in": f"., ./configs, {shipped_configs()}", "known": ", ".join(known)},
+                      fix="--config PATH, or one of the known names.")
+
+
+def shipped_configs() -> Path:
+    """The configs of this package: in a checkout a link to the folder at its top."""
+    return Path(str(resources.files("recipes"))) / "configs"
+
+
+def _read_yaml(file: Path) -> tuple[dict[str, Any], Sources, list[Fault]]:
+    try:
+        text = file.read_text("utf-8")
+        root = yaml.compose(text, Loader=_Loader)
+        tree = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as err:   # dates out of range are ValueErrors
+        why = "it is nested too deeply" if isinstance(err, RecursionError) else " ".join(str(err).split())
+        raise ConfigError("config", "the file cannot be read as YAML.", {"file": file, "why": why},
+                          fix="correct its syntax, or its permissions.") from None
+    if tree is None:
+        tree, root = {}, yaml.MappingNode("", [])
+    if not isinstance(tree, dict):
+        raise ConfigError("config", f"the file must hold a mapping, and holds a {type(tree).__name__}.", {"file": file},
+                          fix="write it as `key: value` lines.")
+    sources: Sources = {}
+    faults: list[Fault] = []
+    _walk(root, (), sources, faults)
+    return tree, sources, faults
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without aliases: a config gains nothing by them, and a few lines of them make gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not used in configs", mark)
+        return super().compose_node(parent, index)
+
+
+def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -> None:
+    """Notes the line of every key; a key that stands twice is a fault (YAML keeps the last)."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        here = (*path, str(key.value))
+        line = f"line {key.start_mark.line + 1}"
+        if here in sources:
+            faults.append((line, ".".join(here), f"stands twice; first in {sources[here]}"))
+            for below in [path for path in sources if path[:len(here)] == here]:
+                del sources[below]                 # one fault for the section, none for what stands in it
+        sources[here] = line
+        _walk(value, here, sources, faults)
+
+
+def _override(tree: dict[str, Any], text: str, sources: Sources, faults: list[Fault]) -> None:
+    """Sets one ``key.path=value`` in ``tree``; what cannot be set is a fault."""
+    key, equals, value = text.partition("=")
+    path = tuple(key.split("."))
+    if not equals or not all(path):
+        faults.append(("override", text, "an override is key.path=value"))
+        return
+    try:
+        leaf = yaml.load(value, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
+        faults.append(("override", text, f"the value is not YAML: {' '.join(str(err).split())}"))
+        return
+    for depth, name in enumerate(path[:-1], start=1):
+        inner = tree.setdefault(name, {})
+        if not isinstance(inner, dict):
+            above = ".".join(path[:depth])
+            faults.append(("override", text, f"{above} is a value ({inner!r}), not a section"))
+            return
+        tree = inner
+    tree[path[-1]] = leaf
+    sources[path] = "override"
+
+
+# ---- the file of the task ---------------------------------------------------------------------------------------
+
+
+def task_names() -> list[str]:
+    """Names of the files in recipes/tasks."""
+    folder = Path(str(resources.files("recipes"))) / "tasks"
+    return sorted(file.stem for file in folder.glob("*.py") if not file.stem.startswith("_"))
+
+
+def task_module(name: str) -> ModuleType:
+    """The file of a task, which has `Config`, `load` and `make`; see `recipes.task`.  Raises: LookupError."""
+    if name.endswith(".py"):
+        return _module_of(Path(name))
+    if name not in task_names():
+        raise LookupError(f"there is no task {name!r}{close_to(name, task_names())}")
+    return importlib.import_module(f"recipes.tasks.{name}")
+
+
+def _module_of(file: Path) -> ModuleType:
+    """A task's file outside the package, loaded once."""
+    key = f"recipes_task_of {file.expanduser().absolute()}"
+    if key not in sys.modules:
+        spec = importlib.util.spec_from_file_location(key, file.expanduser())
+        if spec is None or spec.loader is None or not file.expanduser().is_file():
+            raise LookupError(f"there is no file {name_of(file)}")
+        module = sys.modules[key] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[key]
+            raise
+    return sys.modules[key]
+
+
+def name_of(file: Path) -> str:
+    return repr(str(file))
+
+
+def _task_of(tree: dict[str, Any], sources: Sources, faults: list[Fault]) -> type[TaskConfig] | None:
+    """The `Config` of the task that the section ``task`` names; without one, a fault."""
+    section = tree.get("task")
+    name = section.get("name") if isinstance(section, dict) else None
+    if isinstance(name, str):
+        try:
+            return task_module(name).Config
+        except LookupError as err:
+            faults.append((sources.get(("task", "name"), "file"), "task.name", str(err)))
+    elif isinstance(section, dict):
+        faults.append((sources.get(("task", "name"), sources.get(("task",), "file")), "task.name",
+                       f"needs a name: one of {', '.join(task_names())}"))
+    return None
+
+
+def all_sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """(Task, its Config), one by one."""
+    for name in task_names():
+        yield name, task_module(name).Config

@@ -1,0 +1,326 @@
+"""Labelled images as arrays: the digits of scikit-learn, a folder of files, or a set of Hugging Face ``datasets``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from recipes.batches import Rows
+from recipes.config import AbsolutePath, Count, Fraction, Frozen, Index
+from recipes.errors import DataError
+from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
+
+KINDS = (".png", ".jpg", ".jpeg")
+OWN_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+# ---- sections of a config ------------------------------------------------------------------------------------------
+
+
+def _absolute_if_local(name: str) -> str:
+    """A run is resumed and read from other folders than the one in which it started."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if path.exists() else name
+
+
+class _Split(Frozen):
+    test_fraction: Fraction | None = None
+    """Share of each class that is for the test; none: 0.2, unless the set has a test split of its own."""
+    val_fraction: Fraction | None = None
+    """Share of the rest of each class that is for validation; none: 0.1, unless the set has a split of its own."""
+    split_seed: Index = 0
+    """Another seed chooses other images."""
+
+
+class Digits(_Split):
+    """1797 handwritten digits, grey, 8 x 8, which scikit-learn contains (a part of UCI's optdigits)."""
+
+    name: Literal["digits"] = "digits"
+    """Which set."""
+    image: Count = 8
+    """Height and width that images are resized to."""
+    channels: ClassVar[int] = 1
+
+
+class Folder(_Split):
+    """png and jpg files in one folder for each class; or such folders in train/, and in val/ and test/ if wanted."""
+
+    name: Literal["folder"] = "folder"
+    """Which set."""
+    path: AbsolutePath
+    """The folder of these folders."""
+    image: Count = 32
+    """Height and width that images are resized to."""
+    channels: Literal[1, 3] = 3
+    """1: grey; 3: colour."""
+
+
+class Hub(_Split):
+    """A local image set of Hugging Face: files, what ``save_to_disk`` wrote, or a name in the cache."""
+
+    name: Literal["hub"] = "hub"
+    """Which set."""
+    path: Annotated[str, AfterValidator(_absolute_if_local)]
+    """Its path, or its name on the hub; nothing is downloaded unless the environment has HF_HUB_OFFLINE=0."""
+    subset: str | None = None
+    """The name of one of its configurations."""
+    image_key: str = "image"
+    """The column of images."""
+    label_key: str = "label"
+    """The column of classes."""
+    image: Count = 32
+    """Height and width that images are resized to."""
+    channels: Literal[1, 3] = 3
+    """1: grey; 3: colour."""
+
+
+ImageSet = Annotated[Digits | Folder | Hub, Field(discriminator="name")]
+
+# ---- arrays --------------------------------------------------------------------------------------------------------
+
+
+class Images(NamedTuple):
+    """Examples.  Attributes: x: u8[n, image, image, channels]; y: i32[n], ids of classes."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+class LabelledImages(NamedTuple):
+    """A set of images.
+
+    Attributes:
+      classes: names.
+      splits: "train", and "val" and "test" where they have examples.
+      summary: lines for a person.
+    """
+
+    classes: list[str]
+    splits: dict[str, Images]
+    summary: dict[str, str]
+
+
+class NamedRows(Rows):
+    """`Rows` read from files.  Attributes: names: the file of each row."""
+
+    def __init__(self, names: Sequence[str], **arrays: np.ndarray) -> None:
+        super().__init__(**arrays)
+        self.names = list(names)
+
+
+def load_images(section: Digits | Folder | Hub) -> LabelledImages:
+    """Reads the set that a section names.
+
+    Raises: DataError if it is missing or unreadable, its classes do not fit, or a key has no effect on it.
+    """
+    classes, parts, notes = _READERS[section.name](section)
+    splits = split_apart(parts, section)
+    size = "x".join(map(str, parts["train"].x.shape[1:3])) + (", grey" if section.channels == 1 else ", colour")
+    counts = ", ".join(f"{split} {len(part.y)}" for split, part in splits.items())
+    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", "split": counts, **notes}
+    return LabelledImages(classes, splits, summary)
+
+
+def split_apart(parts: dict[str, Images], section: Any) -> dict[str, Images]:
+    """All splits, of which the ones that ``parts`` does not have are taken from "train"."""
+    splits, own = dict(parts), [split for split in ("test", "val") if split in parts]
+    useless = [f"{split}_fraction" for split in own if getattr(section, f"{split}_fraction") is not None]
+    if len(own) == 2 and section.split_seed:
+        useless.append("split_seed")
+    if useless:
+        raise DataError("images", "the set has splits of its own.", {f"task.data.{key}": "without effect"
+                        for key in useless}, fix="leave these keys out.")
+    for split, default in (("test", 0.2), ("val", 0.1)):
+        if split not in own:
+            fraction = getattr(section, f"{split}_fraction")
+            rng = np.random.default_rng([section.split_seed, len(split)])
+            chosen = stratified(splits["train"].y, default if fraction is None else fraction, rng)
+            splits[split] = Images(*(a[chosen] for a in splits["train"]))
+            splits["train"] = Images(*(a[~chosen] for a in splits["train"]))
+    return {split: part for split, part in splits.items() if len(part.y)}
+
+
+def stratified(labels: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """bool[n]: the same share of each class, of which one example at least is left out."""
+    chosen = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        ids = rng.permutation(np.flatnonzero(labels == label))
+        chosen[ids[:min(round(fraction * len(ids)), len(ids) - 1)]] = True
+    return chosen
+
+
+def moments(x: np.ndarray) -> dict[str, list[float]]:
+    """Mean and deviation of each channel of pixels scaled to [0, 1]; 1 for a channel that is constant."""
+    values, mean, deviation = np.arange(256) / 255, [], []
+    for channel in range(x.shape[-1]):
+        share = np.bincount(x[..., channel].ravel(), minlength=256) / (x.size // x.shape[-1])
+        mean.append(float(share @ values))
+        deviation.append(float(np.sqrt(share @ (values - mean[-1])**2)) or 1.0)
+    return {"mean": mean, "deviation": deviation}
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+
+def read_files(path: Path, image: int, channels: int) -> NamedRows:
+    """One image file, or all in a folder and its subfolders, as ``NamedRows(x=u8[n, image, image, channels])``.
+
+    Raises: DataError if there is none, or one cannot be read.
+    """
+    inside = sorted(file for file in path.rglob("*") if _is_image(file)) if path.is_dir() else []
+    files = [path] if path.is_file() else inside
+    if not files:
+        raise DataError("images", "there are no images to read.", {"path": path, "kinds": ", ".join(KINDS)},
+                        fix="the path of an image, or of a folder that contains images.")
+    names = [file.relative_to(path).as_posix() if inside else file.name for file in files]
+    return NamedRows(names, x=_read_all(files, image, channels))
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in KINDS and not file.name.startswith(".") and file.is_file()
+
+
+def _read_all(files: Sequence[Path], image: int, channels: int) -> np.ndarray:
+    with ThreadPoolExecutor() as pool:
+        return np.stack(list(pool.map(lambda file: _read_file(file, image, channels), files)))
+
+
+def _read_file(file: Path, image: int, channels: int) -> np.ndarray:
+    try:
+        with pil_image.open(file, formats=("PNG", "JPEG")) as picture:
+            return pixels_of(picture, image, channels)
+    except Exception as err:                                  # decoders raise errors of many classes
+        why = str(err) or type(err).__name__
+        raise DataError("images", "the image cannot be read.", {"file": file, "why": why},
+                        fix="a whole png or jpg file, or remove this one.") from err
+
+
+def pixels_of(picture: Any, image: int, channels: int) -> np.ndarray:
+    """u8[image, image, channels] of a Pillow image of any size and kind; its transparency is ignored."""
+    picture = pil_ops.exif_transpose(picture)
+    if picture.mode.startswith("I"):                          # 16 bits, which Pillow's own conversion clips to 255
+        picture = pil_image.fromarray(np.clip(np.asarray(picture) // 257, 0, 255).astype(np.uint8))
+    picture = picture.convert("L" if channels == 1 else "RGB")
+    if picture.size != (image, image):
+        picture = picture.resize((image, image), pil_image.Resampling.BILINEAR)
+    return np.asarray(picture, np.uint8).reshape(image, image, channels)
+
+
+# ---- the three sets ------------------------------------------------------------------------------------------------
+
+_Read = tuple[list[str], dict[str, Images], dict[str, str]]   # classes, the set's own splits, notes for a person
+
+
+def _read_digits(section: Digits) -> _Read:
+    digits = sk_datasets.load_digits()
+    grey = np.round(digits.images * (255 / 16)).astype(np.uint8)
+    x = np.stack([pixels_of(pil_image.fromarray(each), section.image, 1) for each in grey])
+    return [str(name) for name in digits.target_names], {"train": Images(x, digits.target.astype(np.int32))}, {}
+
+
+def _read_folder(section: Folder) -> _Read:
+    root = section.path
+    if not root.is_dir():
+        raise DataError("images", "the folder is missing.", {"task.data.path": root},
+                        fix="task.data.path=PATH of an existing folder.")
+    folders = {"train": root}
+    if any(_subfolders(root / split) for split in OWN_SPLITS):
+        folders = {OWN_SPLITS[path.name]: path for path in _subfolders(root) if path.name in OWN_SPLITS}
+        if len(folders) < len(_subfolders(root)) or "train" not in folders:
+            raise DataError("images", "a folder with splits has train/, and val/ and test/ if wanted, and no other.",
+                            {"task.data.path": root, "folders": ", ".join(p.name for p in _subfolders(root))},
+                            fix="rename or move the folders.")
+    classes = [path.name for path in _subfolders(folders["train"])]
+    parts = {split: _of_classes(folder, classes, section) for split, folder in folders.items()}
+    kinds = {file.suffix for folder in folders.values() for file in folder.glob("*/*") if not _is_image(file)}
+    return classes, parts, {"ignored": f"files of other kinds: {', '.join(sorted(kinds))}"} if kinds else {}
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    inside = folder.iterdir() if folder.is_dir() else ()
+    return sorted(path for path in inside if path.is_dir() and not path.name.startswith("."))
+
+
+def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
+    """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image."""
+    files = {path.name: sorted(filter(_is_image, path.iterdir())) for path in _subfolders(folder)}
+    empty = [name for name, found in files.items() if not found]
+    unknown = sorted(set(files) - set(classes))
+    if empty or unknown or not files:
+        what = ("classes have no images." if empty else "a split has classes that train/ does not have." if unknown
+                else "there are no folders of classes.")
+        raise DataError("images", what, {"folder": folder, "classes": ", ".join(empty or unknown) or "-",
+                                         "kinds": ", ".join(KINDS)}, fix="one folder of images for each class.")
+    y = np.repeat([classes.index(name) for name in files], [len(found) for found in files.values()])
+    every = [file for found in files.values() for file in found]
+    return Images(_read_all(every, section.image, section.channels), y.astype(np.int32))
+
+
+def _read_hub(section: Hub) -> _Read:
+    found = _open_hub(section)
+    parts = {OWN_SPLITS[split]: rows for split, rows in found.items() if split in OWN_SPLITS}
+    ignored = [split for split in found if split not in OWN_SPLITS]
+    columns = {split: rows.column_names for split, rows in parts.items()}
+    if "train" not in parts:
+        raise DataError("images", "the set has no split for training.",
+                        {"task.data.path": section.path, "splits": ", ".join(found)}, fix="a set with a split 'train'.")
+    for key in ("image_key", "label_key"):
+        if any(getattr(section, key) not in names for names in columns.values()):
+            raise DataError("images", f"there is no column {getattr(section, key)!r}.",
+                            {"task.data.path": section.path, "columns": ", ".join(columns["train"])},
+                            fix=f"task.data.{key}=COLUMN.")
+    kind = parts["train"].features[section.label_key]
+    words = hasattr(kind, "names")                            # a ClassLabel: ids into its names
+    classes = list(kind.names) if words else sorted(
+        {str(v) for v in parts["train"][section.label_key] if v is not None})
+    images = {split: _of_rows(rows, classes, words, section) for split, rows in parts.items()}
+    return classes, images, {"ignored": f"splits {', '.join(ignored)}"} if ignored else {}
+
+
+def _open_hub(section: Hub) -> dict[str, Any]:
+    """Split -> rows, as the set calls it."""
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    path = Path(section.path)
+    try:
+        if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+            if section.subset is not None:
+                raise ValueError("what save_to_disk wrote has no task.data.subset")
+            found = datasets.load_from_disk(section.path)
+            return found if isinstance(found, dict) else {"train": found}
+        if not path.exists():
+            return datasets.load_dataset(section.path, section.subset)
+        with tempfile.TemporaryDirectory() as scratch:        # never the user's cache: it may be stale
+            return datasets.load_dataset(section.path, section.subset, cache_dir=scratch, keep_in_memory=True)
+    except Exception as err:                                  # datasets wraps the readers' many errors in its own
+        why = " ".join(str(err).split()) or type(err).__name__
+        raise DataError("images", "the set cannot be loaded.", {"task.data.path": section.path, "why": why},
+                        fix="the path of a local set, or a name in the cache; HF_HUB_OFFLINE=0 downloads.") from err
+
+
+def _of_rows(rows: Any, classes: list[str], words: bool, section: Hub) -> Images:
+    labels = rows[section.label_key]
+    ids = np.array([v if words and v is not None else classes.index(str(v)) if str(v) in classes else -1
+                    for v in labels], np.int32)
+    if not len(ids) or ids.min() < 0:
+        what = "labels are missing, or are no classes of the training split." if len(ids) else "a split has no rows."
+        bad = f"{int((ids < 0).sum())} of {len(ids)}"
+        raise DataError("images", what, {"task.data.path": section.path, section.label_key: bad},
+                        fix="a set whose rows all have a label.")
+    try:
+        column = rows.cast_column(section.image_key, datasets.Image())[section.image_key]
+        x = np.stack([pixels_of(picture, section.image, section.channels) for picture in column])
+    except Exception as err:                                  # decoders raise errors of many classes
+        why = " ".join(str(err).split()) or type(err).__name__
+        raise DataError("images", f"the column {section.image_key!r} cannot be read as images.",
+                        {"task.data.path": section.path, "why": why},
+                        fix="task.data.image_key=COLUMN of images.") from err
+    return Images(x, ids)
+
+
+_READERS: dict[str, Any] = {"digits": _read_digits, "folder": _read_folder, "hub": _read_hub}

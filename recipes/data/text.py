@@ -1,0 +1,109 @@
+"""Texts: where they are read from, how each is split by position, and windows of a stream of tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from recipes.errors import DataError
+
+# Modules that every Python from 3.11 on has as one file of that name: 2.7 MB.
+STDLIB = (
+    "argparse", "bdb", "calendar", "codecs", "configparser", "contextlib", "csv", "dataclasses", "difflib", "doctest",
+    "enum", "fractions", "ftplib", "functools", "gettext", "gzip", "heapq", "imaplib", "inspect", "ipaddress", "locale",
+    "mailbox", "mimetypes", "optparse", "os", "pdb", "pickle", "pickletools", "platform", "plistlib", "pprint",
+    "random", "selectors", "shutil", "smtplib", "socket", "socketserver", "ssl", "statistics", "string", "subprocess",
+    "tarfile", "tempfile", "textwrap", "threading", "timeit", "tokenize", "traceback", "turtle", "types", "typing",
+    "uuid", "warnings", "weakref", "webbrowser")
+
+
+class Text(NamedTuple):
+    """A module or a file."""
+
+    name: str
+    text: str
+
+
+def read_modules(names: Sequence[str]) -> list[Text]:
+    """The source code of modules of the standard library.  Raises: DataError if this Python has none of it."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    missing = [name for name in names if not (folder / f"{name}.py").is_file()]
+    if missing:
+        raise DataError("text", "this Python comes without the source code of its standard library.",
+                        {"folder": folder, "missing": ", ".join(missing)}, fix="text files of your own in the config.")
+    return [Text(name, _read(folder / f"{name}.py")) for name in names]
+
+
+def read_files(paths: Sequence[Path], pattern: str) -> list[Text]:
+    """Text files in the order of ``paths``; of a folder all that match ``pattern``, sorted.  Raises: DataError."""
+    files: list[Path] = []
+    for path in paths:
+        inside = [path] if path.is_file() else sorted(file for file in path.glob(pattern) if file.is_file())
+        if not inside:
+            what = "the folder has no file that matches task.pattern." if path.is_dir() else "the text file is missing."
+            raise DataError("text", what, {"path": path, "pattern": pattern},
+                            fix="task.files='[PATH, ...]' of text files or folders of them.")
+        files += inside
+    texts = [Text(str(file), _read(file)) for file in dict.fromkeys(files)]
+    if not any(text for _, text in texts):
+        raise DataError("text", "the files are empty.", {"files": len(texts)}, fix="files with text.")
+    return texts
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise DataError("text", "the file is not UTF-8 text.", {"file": file, "first wrong byte": err.start},
+                        fix="convert it to UTF-8, or leave it out.") from None
+
+
+def digest(texts: Iterable[Text]) -> str:
+    """First characters of the SHA-256 of all texts."""
+    total = hashlib.sha256()
+    for _, text in texts:
+        total.update(text.encode() + b"\0")
+    return total.hexdigest()[:12]
+
+
+def split_by_position(n: int, val_fraction: float, test_fraction: float) -> dict[str, slice]:
+    """Split -> its part of ``n`` characters or rows: the first part is train, the last shares are val and test."""
+    n_test = round(n * test_fraction)
+    n_val = min(round(n * val_fraction), n - n_test)
+    return {"train": slice(0, n - n_val - n_test), "val": slice(n - n_val - n_test, n - n_test),
+            "test": slice(n - n_test, n)}
+
+
+class Windows:
+    """Parts of a stream of tokens as examples: each token of a window is predicted from those before it.
+
+    A window of ``length`` has the inputs ``tokens[s : s + length]`` and the targets one later.
+
+    Args:
+      tokens: integers [n]; n_bytes: [n], the bytes of text that each stands for.
+      stride: tokens between the starts of two windows.
+      only_whole: leave out windows that would reach beyond the end, if there is a whole one. Else the last is padded.
+    """
+
+    def __init__(self, tokens: np.ndarray, n_bytes: np.ndarray, length: int, stride: int, only_whole: bool) -> None:
+        self._tokens, self._n_bytes, self._length, self._stride = tokens, n_bytes, length, stride
+        targets = len(tokens) - 1
+        self._n = max(1, (targets - length) // stride + 1) if only_whole else -(-targets // stride)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def take(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """ "x", "y": i32[rows, length]; "counts": f32[rows, length], 0 for padding; "bytes": f32[rows], of targets."""
+        at = np.asarray(ids)[:, None] * self._stride + np.arange(self._length + 1)
+        kept = at < len(self._tokens)
+        at = np.minimum(at, len(self._tokens) - 1)
+        tokens = np.where(kept, self._tokens[at], 0).astype(np.int32)
+        n_bytes = (self._n_bytes[at] * kept)[:, 1:].sum(axis=1)
+        return {"x": tokens[:, :-1], "y": tokens[:, 1:], "counts": kept[:, 1:].astype(np.float32),
+                "bytes": n_bytes.astype(np.float32)}

@@ -1,0 +1,50 @@
+"""Command line: ``python -m recipes.evaluate RUN``: the metrics of a trained model on the splits of its data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from recipes.errors import exit_code_of
+from recipes.folder import shown
+from recipes.run import in_words
+from recipes.trained import Trained, open_run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns: 0, or 1 if the run or its data cannot be read."""
+    parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.")
+    parser.add_argument("run", help="a run folder, or a name in ./runs")
+    parser.add_argument("--split", choices=("train", "val", "test"), action="append",
+                        help="val and test by default; may be given several times")
+    args = parser.parse_args(argv)
+    return exit_code_of(lambda: _work(args.run, args.split or ["val", "test"]))
+
+
+def _work(run: str, splits: list[str]) -> None:
+    models = [open_run(run)]
+    if models[0].kind == "best":
+        models.append(open_run(run, last=True))
+    Console(soft_wrap=True).print(_table(models, splits))
+
+
+def _table(models: list[Trained], splits: list[str]) -> Table:
+    table = Table(title=shown(models[0].folder), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    found = {(model.kind, split): model.metrics(split) for model in models for split in splits}
+    names = list(dict.fromkeys(name for metrics in found.values() for name in metrics))
+    for heading in ("parameters", "step", "split", *(name.replace("_", " ") for name in names)):
+        table.add_column(heading)
+    for model in models:
+        for split in splits:
+            metrics = found[model.kind, split]
+            numbers = [in_words(name, metrics[name]) if name in metrics else "" for name in names]
+            table.add_row(model.kind, str(model.step), split, *(numbers if metrics else ["no rows"]))
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Command line: ``python -m recipes.export RUN FOLDER``: a trained model as three files that load without the run.
+
+    config.yaml         of the run
+    exported.json       what the model needs besides its parameters: class names, columns, a vocabulary
+    model.safetensors   parameters and state, by path
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from recipes.errors import RecipeError, exit_code_of
+from recipes.exported import write_arrays
+from recipes.folder import write_config
+from recipes.trained import open_run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns: 0, or 1 if the run cannot be read or the folder not be written."""
+    parser = argparse.ArgumentParser(prog="recipes.export", description="Writes a trained model into a folder.")
+    parser.add_argument("run", help="a run folder, or a name in ./runs")
+    parser.add_argument("folder", type=Path, help="a new or an empty folder")
+    parser.add_argument("--last", action="store_true", help="the last parameters, not the best on validation")
+    args = parser.parse_args(argv)
+    return exit_code_of(lambda: _work(args.run, args.folder, args.last))
+
+
+def _work(run: str, folder: Path, last: bool) -> None:
+    trained = open_run(run, last)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RecipeError("export", "the folder is not empty.", {"folder": folder}, fix="another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_config(trained.config, folder)
+    about = {"step": trained.step, "kind": trained.kind, "artifacts": trained.task.artifacts}
+    (folder / "exported.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    write_arrays(folder / "model.safetensors", (trained.params, trained.state))
+    print(f"the {trained.kind} parameters (step {trained.step}) in {folder}; to load them:\n"
+          f"  from recipes.trained import open_run\n"
+          f"  trained = open_run({str(folder)!r})\n"
+          f"  trained.predict(FILE)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

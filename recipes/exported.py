@@ -1,0 +1,40 @@
+"""Parameters as a safetensors file, one tensor for each path of the tree, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recipes.errors import DataError
+from recipes.lazy import safetensors_numpy, tree_util
+
+
+def write_arrays(file: Path, tree: Any) -> None:
+    """Writes the NumPy leaves of a tree."""
+    safetensors_numpy.save_file({path: np.ascontiguousarray(leaf) for path, leaf in _by_path(tree).items()}, file)
+
+
+def read_arrays(file: Path, shapes: Any) -> Any:
+    """The tree in the structure of ``shapes``.  Raises: DataError naming the tensors that do not fit."""
+    try:
+        arrays = safetensors_numpy.load_file(file)
+    except Exception as err:                                  # a Rust error type of its own
+        raise DataError("exported", "the parameters cannot be read.", {"file": file, "why": err},
+                        fix="export the run again.") from None
+    expected = _by_path(shapes)
+    there = {path: f"{a.dtype}{list(a.shape)}" for path, a in arrays.items()}
+    wanted = {path: f"{np.dtype(leaf.dtype)}{list(leaf.shape)}" for path, leaf in expected.items()}
+    wrong = {path: f"{there.get(path, 'nothing')} in the file, the config makes {wanted.get(path, 'nothing')}"
+             for path in sorted(there.keys() | wanted.keys()) if there.get(path) != wanted.get(path)}
+    if wrong:
+        raise DataError("exported", "the parameters are not those of the config's model.", {"file": file, **wrong},
+                        fix="export the run again.")
+    leaves = [arrays[path] for path in expected]
+    return tree_util.tree_unflatten(tree_util.tree_structure(shapes), leaves)
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
+    leaves, _ = tree_util.tree_flatten_with_path(tree)
+    return {tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}

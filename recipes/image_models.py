@@ -1,0 +1,77 @@
+"""Networks that classify images, as sections of a config: `Network`, one of five models of xnn, chosen by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from recipes.config import fault, section_of
+from recipes.lazy import xnn
+from recipes.parallel import AXIS
+from xnn.models.configs import ConvNeXtConfig, LeNetConfig, MLPConfig, ResNetConfig, ViTConfig
+
+MLP = section_of("mlp", MLPConfig, without=("features",))
+LeNet = section_of("lenet", LeNetConfig, without=("classes",))
+ResNet = section_of("resnet", ResNetConfig, without=("classes", "axis_name"))
+ConvNeXt = section_of("convnext", ConvNeXtConfig, without=("classes",))
+ViT = section_of("vit", ViTConfig, without=("classes", "image"))
+
+Network = Annotated[MLP | LeNet | ResNet | ConvNeXt | ViT, Field(discriminator="name")]
+
+ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid", "softplus")
+RATES = ("dropout", "drop_path")
+LEAST_OF_LENET = 12                                           # two pools, and a convolution that takes 4 pixels
+
+
+def make_network(section: Any, image: int, classes: int) -> Any:
+    """The layer.  Shape: [batch, image, image, channels] -> [batch, classes]."""
+    models = xnn.models
+    if isinstance(section, MLP):
+        return xnn.serial(xnn.Flatten, models.MLP(section.make(features=classes)))
+    if isinstance(section, LeNet):
+        return models.LeNet(section.make(classes=classes))
+    if isinstance(section, ResNet):
+        return models.ResNet(section.make(classes=classes, axis_name=AXIS))
+    if isinstance(section, ConvNeXt):
+        return models.ConvNeXt(section.make(classes=classes))
+    return models.ViT(section.make(classes=classes, image=image))
+
+
+def check_network(section: Any, image: int) -> None:
+    """Raises: a fault of the config if a size is out of range, or does not fit images of this size."""
+    for key in type(section).model_fields:
+        for number in _numbers(getattr(section, key)):
+            if key in RATES and not 0 <= number < 1:
+                raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
+            if key not in RATES and number <= 0:
+                raise fault(f"task.model.{key}", f"must be greater than 0, got {number}")
+    if isinstance(section, MLP) and section.activation not in ACTIVATIONS:
+        raise fault("task.model.activation", f"must be one of {', '.join(ACTIVATIONS)}, got {section.activation!r}")
+    if isinstance(section, LeNet) and image < LEAST_OF_LENET:
+        raise fault("task.data.image", f"must be at least {LEAST_OF_LENET} for lenet, got {image}")
+    if isinstance(section, ResNet | ConvNeXt) and not section.stages:
+        raise fault("task.model.stages", "needs one stage at least")
+    if isinstance(section, ConvNeXt) and image < (least := section.patch * 2**(len(section.stages) - 1)):
+        raise fault("task.data.image", f"must be at least {least} for the patches of {section.patch} pixels and the "
+                                       f"{len(section.stages)} stages of convnext, got {image}")
+    if isinstance(section, ViT):
+        _check_vit(section, image)
+
+
+def _check_vit(section: Any, image: int) -> None:
+    if image % section.patch:
+        raise fault("task.model.patch", f"must divide task.data.image, which is {image}, got {section.patch}")
+    if section.features % section.heads:
+        raise fault("task.model.heads", f"must divide task.model.features, which is {section.features}, got "
+                                        f"{section.heads}")
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The numbers in nested tuples; truth values are none."""
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _numbers(each)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value

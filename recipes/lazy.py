@@ -1,0 +1,51 @@
+"""Modules that are loaded when one of their names is first used: ``from recipes.lazy import jnp, xnn``.
+
+A mistake in a config, an option or a file name then ends a command before jaxlib, orbax or matplotlib are loaded.
+"""
+
+import importlib
+import os
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+# Read at the import of datasets: without it each load, of a local file too, calls the network.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+if TYPE_CHECKING:
+    import chex
+    import datasets
+    import matplotlib.figure as mpl_figure
+    import matplotlib.ticker as mpl_ticker
+    import networkx as nx
+    import orbax.checkpoint as ocp
+    import PIL.Image as pil_image
+    import PIL.ImageOps as pil_ops
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+    import safetensors.numpy as safetensors_numpy
+    import scipy.sparse as sp
+    import sklearn.datasets as sk_datasets
+    import tokenizers
+
+    import xjax
+    import xjax.numpy as jnp
+    import xnn
+    from xjax import lax, nn, random, tree_util
+    from xnn import optim
+else:
+    class _Lazy(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module(self.__name__), name)
+
+    chex, datasets, nx, ocp, pa, sp, tokenizers = map(
+        _Lazy, ("chex", "datasets", "networkx", "orbax.checkpoint", "pyarrow", "scipy.sparse", "tokenizers"))
+    parquet, safetensors_numpy = map(_Lazy, ("pyarrow.parquet", "safetensors.numpy"))
+    mpl_figure, mpl_ticker = map(_Lazy, ("matplotlib.figure", "matplotlib.ticker"))
+    pil_image, pil_ops, sk_datasets = map(_Lazy, ("PIL.Image", "PIL.ImageOps", "sklearn.datasets"))
+    xjax, jnp, lax, nn, random, tree_util = map(
+        _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
+    xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
+
+__all__ = ["chex", "datasets", "jnp", "lax", "mpl_figure", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa", "parquet",
+           "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers", "tree_util",
+           "xjax", "xnn"]

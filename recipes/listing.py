@@ -1,0 +1,91 @@
+"""``--list``: all tasks and all keys, with types, defaults and meanings, read from the config classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+from rich.console import Console
+from rich.table import Table
+
+from recipes.config import RunConfig, sections_in
+from recipes.config_file import all_sections
+from recipes.optim import Optimizer
+
+
+def list_tasks() -> None:
+    console = Console(soft_wrap=False)
+    for title, prefix, fields in sections():
+        console.print(_table(title, prefix, fields))
+        console.print()
+
+
+def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(Title, what its keys begin with, fields by key) of every section of every config."""
+    run = RunConfig.model_fields
+    yield "A run", "", {key: field for key, field in run.items() if key not in ("task", "optim")}
+    for key in ("early_stopping", "privacy"):
+        yield from _below("", {key: run[key]})
+    for model in sections_in(Optimizer):
+        yield f"optim, {_tag(model)}: {_summary(model)}", "optim.", model.model_fields
+    yield from _below("optim.", {"schedule": sections_in(Optimizer)[0].model_fields["schedule"]})
+    for name, model in all_sections():
+        yield f"task, {name}: {_summary(model)}", "task.", model.model_fields
+        yield from _below("task.", model.model_fields)
+
+
+def _below(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for key, field in fields.items():
+        for model in sections_in(field.annotation):
+            title = f"{prefix}{key}, {_tag(model)}" if "name" in model.model_fields else f"{prefix}{key}"
+            yield f"{title}: {_summary(model)}", f"{prefix}{key}.", model.model_fields
+            yield from _below(f"{prefix}{key}.", model.model_fields)
+
+
+def _table(title: str, prefix: str, fields: dict[str, Any]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("key", "type", "default", "meaning"):
+        table.add_column(heading, overflow="fold")
+    for key, field in fields.items():
+        table.add_row(prefix + key, _type_text(field.annotation), _default_text(field), field.description or "")
+    return table
+
+
+def _summary(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+def _tag(model: BaseModel | type[BaseModel]) -> str:
+    return str(get_args(model.model_fields["name"].annotation)[0])
+
+
+def _default_text(field: Any) -> str:
+    if field.default is PydanticUndefined:
+        return "(needed)"
+    if isinstance(field.default, BaseModel):
+        return _tag(field.default)
+    return "none" if field.default in (None, (), {}) else str(field.default)
+
+
+def _type_text(annotation: Any) -> str:
+    """A type as a person writes it: ``int``, ``adam | sgd``, ``list of text``."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type_text(args[0])
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(_type_text(each) for each in args))
+    if origin is tuple:
+        kinds = list(dict.fromkeys(_type_text(each) for each in args if each is not Ellipsis))
+        return f"list of {' and '.join(kinds)}"
+    if origin is dict:
+        return f"{_type_text(args[0])}: {_type_text(args[1])}"
+    if args:                                                  # Literal
+        return " | ".join(map(str, args))
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _tag(annotation) if "name" in annotation.model_fields else "section"
+    names = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "NoneType": "none",
+             "Path": "path"}
+    return names.get(getattr(annotation, "__name__", ""), str(annotation))

@@ -1,0 +1,33 @@
+"""One run in one folder at a time: a lock that ends with its process, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from recipes.errors import RecipeError
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds ``folder/.lock``.  Raises: RecipeError that says who holds it."""
+    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RecipeError("run", "another process is at work in this run folder.",
+                              {"folder": folder, "held by": file.read(1000).strip() or "unknown"},
+                              "wait for it or stop it, or take another run_dir.") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)

@@ -1,0 +1,64 @@
+"""Command line: ``python -m recipes.predict RUN --input FILE --output FILE``: labels, probabilities or values."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recipes.errors import ConfigError, exit_code_of
+from recipes.lazy import pa, parquet
+from recipes.trained import open_run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns: 0; 2 for an unknown kind of output; 1 if the run or the input cannot be read."""
+    parser = argparse.ArgumentParser(prog="recipes.predict", description="Predicts for a file with a trained model.")
+    parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
+    parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="what the task reads: a table, "
+                                                                                  "images, text, a graph")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help=", ".join(_WRITERS))
+    parser.add_argument("--last", action="store_true", help="with the last parameters, not the best on validation")
+    args = parser.parse_args(argv)
+    return exit_code_of(lambda: _work(args))
+
+
+def _work(args: argparse.Namespace) -> None:
+    write = _WRITERS.get(args.output.suffix.lower())
+    if write is None:
+        raise ConfigError("predict", "the kind of the output is not known.", {"--output": args.output},
+                          fix=f"a name that ends with one of {', '.join(_WRITERS)}.")
+    trained = open_run(args.run, args.last)
+    columns = trained.predict(args.input)
+    write(args.output, columns)
+    n_rows = len(next(iter(columns.values())))
+    print(f"{n_rows} rows in {args.output}, by the {trained.kind} parameters (step {trained.step})")
+
+
+def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(columns)
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+
+
+def _write_json(file: Path, columns: dict[str, np.ndarray]) -> None:
+    rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True))
+                                  for row in zip(*(values.tolist() for values in columns.values()), strict=True)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
+    parquet.write_table(pa.table({name: values.tolist() for name, values in columns.items()}), file)
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_json, ".parquet": _write_parquet}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Command line: ``python -m recipes.report RUN``: one self-contained HTML page of a run, RUN/report.html."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import io
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recipes.errors import RecipeError, exit_code_of
+from recipes.folder import read_json
+from recipes.hooks import read_metrics
+from recipes.plots import curve_figure
+from recipes.run import in_words
+from recipes.trained import Trained, open_run
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+img { max-width: 100%; height: auto; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; white-space: nowrap; }
+th { border-bottom: 1px solid #ccc; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
+pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns: 0, or 1 if the run or its data cannot be read."""
+    parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.")
+    parser.add_argument("run", help="a run folder, or a name in ./runs")
+    args = parser.parse_args(argv)
+    return exit_code_of(lambda: print(write_report(open_run(args.run))))
+
+
+def write_report(trained: Trained) -> Path:
+    """Writes ``report.html`` into the run folder; returns its path."""
+    folder = trained.folder
+    parts = [_heading(trained), _results(folder, trained.task.score), _curves(trained), _drawings(trained),
+             _timing(folder), _pairs("Environment", read_json(folder / "environment.json")),
+             f"<h2>Config</h2><pre>{html.escape(trained.config.to_yaml())}</pre>"]
+    title = html.escape(f"{folder.name}: {trained.config.task.name}")
+    page = (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+            f'<body>{"".join(parts)}</body></html>\n')
+    file = folder / "report.html"
+    file.write_text(page, "utf-8")
+    return file
+
+
+def _heading(trained: Trained) -> str:
+    name = html.escape(trained.folder.name)
+    return (f"<h1>{name}</h1><p>Task {html.escape(trained.config.task.name)}, seed {trained.config.seed}, "
+            f"{trained.config.steps} steps. Pictures and samples are of the {trained.kind} parameters, of step "
+            f"{trained.step}.</p>")
+
+
+def _results(folder: Path, score: str) -> str:
+    """The metrics of last and best parameters; the score that the run is judged by comes first."""
+    result = read_json(folder / "result.json")
+    rows = [(kind, found["step"], split, found[split])
+            for kind, found in result.items() for split in ("val", "test") if found.get(split)]
+    names = sorted({name for *_, metrics in rows for name in metrics}, key=lambda name: (name != score, name))
+    headings = ("parameters", "step", "split", *(name.replace("_", " ") for name in names))
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        f"<tr><td>{kind}</td><td>{step}</td><td>{split}</td>"
+        + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
+        for kind, step, split, metrics in rows)
+    table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    return f"<h2>Results</h2>{table if rows else '<p>The run is not finished.</p>'}"
+
+
+def _curves(trained: Trained) -> str:
+    records = read_metrics(trained.folder / "metrics.jsonl")
+    if not records:
+        return ""
+    result = read_json(trained.folder / "result.json")
+    figure = curve_figure(records, trained.task.score, result.get("last", {}).get("test", {}), "")
+    return f"<h2>Curves</h2>{_image(figure, 'learning curves')}"
+
+
+def _drawings(trained: Trained) -> str:
+    """What the task draws; a page without the data says so, and has all the rest."""
+    try:
+        drawn = trained.task.draw(trained)
+    except RecipeError as err:
+        return f"<h2>Data</h2><p>Not drawn:</p><pre>{html.escape(str(err))}</pre>"
+    return "".join(f"<h2>{html.escape(title)}</h2>" + (f"<pre>{html.escape(what)}</pre>" if isinstance(what, str)
+                                                     else _image(what, title)) for title, what in drawn.items())
+
+
+def _timing(folder: Path) -> str:
+    file = folder / "timing.jsonl"
+    try:
+        times = [float(json.loads(line)["seconds_per_step"]) for line in file.read_text("utf-8").splitlines()]
+    except (OSError, ValueError, KeyError, TypeError):
+        times = []
+    if not times:
+        return ""
+    return _pairs("Timing", {"median step": f"{1e3 * statistics.median(times):.3g} ms",
+                             "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times)})
+
+
+def _pairs(title: str, values: dict[str, Any]) -> str:
+    rows = "".join(f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(str(value))}</td></tr>"
+                   for key, value in values.items())
+    return f'<h2>{title}</h2><div class="wide"><table>{rows}</table></div>' if rows else ""
+
+
+def _image(figure: Any, title: str) -> str:
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    data = base64.b64encode(out.getvalue()).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{data}">'
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Classify images with a network of xnn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import model_validator
+
+from recipes.batches import Rows
+from recipes.classification import ClassesConfig, Classifier, class_artifacts
+from recipes.config import Count, Index, fault
+from recipes.data.images import Digits, ImageSet, load_images, moments, read_files
+from recipes.errors import DataError
+from recipes.image_models import Network, check_network, make_network
+from recipes.image_plots import image_grid
+from recipes.lazy import jnp, lax, nn, random, xjax, xnn
+from recipes.task import Bound, Data, Inputs, Sums
+
+AUGMENTATION = 0x617567                                       # a stream of the key that no layer draws from
+MISTAKES = 20                                                 # shown by a report
+
+
+class Config(ClassesConfig):
+    """A network for images, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+
+    data: ImageSet = Digits()
+    """The set of images."""
+    model: Network
+    """The network."""
+    shift: Index = 0
+    """In training an image is moved at random, along both axes by up to so many pixels; what enters is black."""
+    flip: bool = False
+    """In training half of the images, drawn at random, are mirrored left to right."""
+    batch_size: Count = 128
+    """Of all devices together."""
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Config:
+        image = self.data.image
+        check_network(self.model, image)
+        if self.shift >= image:
+            raise fault("task.shift", f"must be less than task.data.image, which is {image}, got {self.shift}")
+        return self
+
+
+def load(config: Config) -> Data:
+    images = load_images(config.data)
+    if len(images.classes) < 2:
+        raise DataError("images", "the set has one class.", {"class": images.classes[0]}, fix="two classes or more.")
+    splits = {split: Rows(x=part.x, y=part.y) for split, part in images.splits.items()}
+    train = images.splits["train"]
+    artifacts = class_artifacts(images.classes, train.y, config)
+    artifacts |= {"image": train.x.shape[1], "channels": train.x.shape[3], **moments(train.x)}
+    return Data(splits, artifacts, images.summary)
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> ImageClassifier:
+    return ImageClassifier(config, artifacts)
+
+
+class ImageClassifier(Classifier):
+    """See `recipes.task.Task`. A batch has "x" u8[rows, image, image, channels] and "y" i32[rows]."""
+
+    independent_examples = True
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        image = artifacts["image"]
+        self.model = make_network(config.model, image, len(artifacts["classes"]))
+        self.inputs = ((-1, image, image, artifacts["channels"]),)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        pixels = batch["x"]
+        if model.train:
+            pixels = augmented(pixels, model.rng.fold_in(AUGMENTATION), self.config.shift, self.config.flip)
+        return self.sums_of(model, model(self._standardised(pixels)), batch["y"], batch["weight"])
+
+    def _standardised(self, pixels: Any) -> Any:
+        mean, deviation = (jnp.asarray(self.artifacts[name], float) for name in ("mean", "deviation"))
+        return (pixels.astype(float) / 255 - mean) / deviation
+
+    # -- after training --------------------------------------------------------------------------------------------
+
+    def read(self, file: Path) -> Inputs:
+        """One image, or all in a folder, of any size."""
+        rows = read_files(file, self.artifacts["image"], self.artifacts["channels"])
+        return Inputs(rows, {"file": np.array(rows.names)})
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        """"probabilities" [rows, classes], with the "x" and "y" of the batch that they are for."""
+        probabilities = nn.softmax(model(self._standardised(batch["x"])).astype(float))
+        return {"probabilities": probabilities, **{key: batch[key] for key in ("x", "y") if key in batch}}
+
+    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+        return super().columns(outputs["probabilities"])
+
+    def draw(self, trained: Any) -> dict[str, Any]:
+        """The confusion matrix of the test split, and its most certain mistakes."""
+        figures = super().draw(trained)
+        if not figures:
+            return {}
+        outputs, classes = trained.outputs("test"), self.artifacts["classes"]
+        probabilities, y = outputs["probabilities"], outputs["y"]
+        guesses, certainty = probabilities.argmax(axis=1), probabilities.max(axis=1)
+        wrong = np.flatnonzero(guesses != y)
+        shown = wrong[np.argsort(-certainty[wrong], kind="stable")][:MISTAKES]
+        if len(shown):
+            captions = [f"is {classes[y[i]]}\n{classes[guesses[i]]}: {100 * certainty[i]:.0f} %" for i in shown]
+            figures["Most certain mistakes, test"] = image_grid(outputs["x"][shown], captions)
+        return figures
+
+
+def augmented(pixels: Any, rng: Any, shift: int, flip: bool) -> Any:
+    """Each image moved by up to ``shift`` pixels along both axes, and mirrored or not.
+
+    Args: pixels: [rows, height, width, channels]; rng: a `RowKey`: draws depend on the number of the row alone.
+    """
+
+    def one(key: Any, image: Any) -> Any:
+        for_shift, for_flip = random.split(key)
+        if shift:
+            row, column = random.randint(for_shift, (2,), 0, 2 * shift + 1)
+            padded = jnp.pad(image, ((shift, shift), (shift, shift), (0, 0)))
+            image = lax.dynamic_slice(padded, (row, column, 0), image.shape)
+        if flip:
+            image = jnp.where(random.bernoulli(for_flip), image[:, ::-1], image)
+        return image
+
+    return xjax.vmap(one)(xnn.rng.row_keys(rng, len(pixels)), pixels) if shift or flip else pixels

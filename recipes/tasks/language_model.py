@@ -1,0 +1,171 @@
+"""A language model: predict each token of a text from those before it; from scratch, or from pretrained weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from pydantic import model_validator
+
+from recipes.config import AbsolutePath, Count, Fraction, TaskConfig, fault
+from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_modules, split_by_position
+from recipes.data.vocabulary import Vocabulary, train_tokenizer
+from recipes.errors import DataError
+from recipes.lazy import jnp, random, xnn
+from recipes.task import Bound, Data, Sums, Task
+from recipes.text_models import (
+    BPE,
+    LanguageModelSection,
+    check_model,
+    check_sizes,
+    load_folder,
+    make_model,
+    model_config,
+    pretrained_config,
+)
+
+KINDS = ("gpt2", "llama")
+PROMPTS, PROMPT = 3, 160                                  # how many samples a report shows; characters of their prompts
+
+
+class Config(TaskConfig):
+    """A language model on text files, joined one after the other; GPT-2, Llama or an LSTM."""
+
+    files: tuple[AbsolutePath, ...] | None = None
+    """Text files, or folders of them; none: source code of Python's standard library."""
+    pattern: str = "**/*.txt"
+    """Which files of the folders in files."""
+    tokenizer: BPE | None = None
+    """none: each byte is a token, or the tokenizer of pretrained."""
+    model: LanguageModelSection | None = None
+    """From scratch; its vocabulary and length are filled in."""
+    pretrained: AbsolutePath | None = None
+    """A folder with config.json, *.safetensors and tokenizer.json of a GPT-2 or Llama, instead of model."""
+    length: Count = 128
+    """Tokens of a window: how far back the model looks."""
+    stride: Count | None = None
+    """Tokens between the starts of training windows; 1: they start anywhere; none: length."""
+    batch_size: Count = 32
+    """Windows, of all devices together."""
+    val_fraction: Fraction = 0.05
+    """Of each file, before the part for test."""
+    test_fraction: Fraction = 0.05
+    """Of each file, at its end."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        check_model(self)
+        if self.files == ():
+            raise fault("task.files", "is empty: name a file, or leave it out for the standard library")
+        if self.files is None and self.is_changed("pattern"):
+            raise fault("task.pattern", "is for folders in task.files")
+        return self
+
+
+def load(config: Config) -> Data:
+    texts = read_modules(STDLIB) if config.files is None else read_files(config.files, config.pattern)
+    parts = _parts(texts, config)
+    if config.pretrained is not None:
+        artifacts = load_folder(config.pretrained, KINDS).artifacts
+    else:
+        saved = train_tokenizer(parts["train"], config.tokenizer.size) if config.tokenizer else None
+        artifacts = {"tokenizer": saved, "pretrained": None, "stop": [],
+                     "positions": None if config.model.name == "lstm" else config.length}
+    vocabulary = Vocabulary(artifacts["tokenizer"])
+    streams = {split: [np.concatenate(column) for column in zip(*map(vocabulary.encode_counted, part), strict=True)]
+               for split, part in parts.items()}
+    if len(streams["train"][0]) < 2:
+        raise DataError("text", "there are too few tokens to train on.", {"train": len(streams["train"][0])},
+                        fix="more text, or smaller fractions.")
+    stride = config.stride or config.length
+    splits = {split: Windows(tokens, sizes, config.length, stride if split == "train" else config.length,
+                             only_whole=split == "train")
+              for split, (tokens, sizes) in streams.items() if len(tokens) > 1}
+    summary = {"text": f"{'the standard library' if config.files is None else 'files'}, {len(texts)} files, "
+                       f"SHA-256 {digest(texts)}...",
+               "vocabulary": f"{vocabulary.size} {'tokens' if artifacts['tokenizer'] else 'bytes'}",
+               "split": ", ".join(f"{split} {len(tokens)} tokens" for split, (tokens, _) in streams.items())}
+    return Data(splits, artifacts | {"prompts": _prompts(parts)}, summary)
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> LanguageModel:
+    return LanguageModel(config, artifacts)
+
+
+class LanguageModel(Task):
+    """See `recipes.task.Task`."""
+
+    score = "bits_per_byte"
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        self._vocabulary = Vocabulary(artifacts["tokenizer"])
+        if artifacts["pretrained"] is not None:
+            model = pretrained_config(artifacts["pretrained"])
+            check_sizes(model, self._vocabulary.size, config.length)
+        else:
+            model = model_config(config.model, vocabulary=self._vocabulary.size, length=config.length)
+        self.model, self.inputs = make_model(model), (np.zeros((1, config.length), np.int32),)
+
+    def init(self, rng: Any) -> tuple[Any, Any]:
+        if self.artifacts["pretrained"] is None:
+            return super().init(rng)
+        return load_folder(self.config.pretrained, KINDS).params, self.model.init_state(*self.inputs)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        logits, counts = model(batch["x"]), batch["counts"] * batch["weight"][:, None]
+        nats = jnp.sum(xnn.losses.cross_entropy(logits, batch["y"], reduction=None) * counts)
+        right, total = jnp.argmax(logits, axis=-1) == batch["y"], jnp.sum(counts)
+        return {"loss": (nats, total), "accuracy": (jnp.sum(right * counts), total),
+                "bits_per_byte": (nats / math.log(2), jnp.sum(batch["bytes"] * batch["weight"]))}
+
+    # -- after training --------------------------------------------------------------------------------------------
+
+    def generate(self, params: Any, prompt: str, tokens: int, *, temperature: float = 1.0, top_k: int | None = None,
+                 top_p: float | None = None, seed: int = 0) -> str:
+        """What follows ``prompt``: up to ``tokens`` tokens, fewer after one that ends a text.
+
+        Args: temperature, top_k, top_p: as in `xnn.generate`. The seed decides all that is drawn.
+        Raises: DataError for an empty prompt.
+        """
+        before = self._vocabulary.encode(prompt, special=True).tolist()
+        if not before:
+            raise DataError("generate", "the prompt is empty.", {"prompt": repr(prompt)}, fix="at least one character.")
+        after = self._following(params, before, tokens, random.PRNGKey(seed), temperature=temperature, top_k=top_k,
+                                top_p=top_p)
+        decode = self._vocabulary.decode                  # together: some tokenizers drop a space at the start
+        return decode([*before, *after])[len(decode(before)):]
+
+    def _following(self, params: Any, before: list[int], steps: int, rng: Any, **how: Any) -> list[int]:
+        """Tokens after those before. When the positions are used up, the later half of them is read afresh."""
+        limit, stop, after = self.artifacts["positions"], self.artifacts["stop"], []
+        while len(after) < steps and not (after and after[-1] in stop):
+            context, wanted = [*before, *after], steps - len(after)
+            if limit is not None:
+                context = context if len(context) < limit else context[-max(limit // 2, 1):]
+                wanted = min(wanted, limit - len(context) + 1)
+            made = xnn.generate(self.model, params, np.array([context], np.int32), steps=wanted, length=limit,
+                                rng=random.fold_in(rng, len(after)), stop=stop, **how)
+            after += np.asarray(made.tokens)[0, :int(np.asarray(made.lengths)[0])].tolist()
+        return after
+
+    def draw(self, trained: Any) -> dict[str, Any]:
+        """Continuations of parts of the test split, or of the training text if there is none."""
+        samples = [f"{prompt} ▸▸▸ {self.generate(trained.params, prompt, 200, top_p=0.95, seed=seed)}"
+                   for seed, prompt in enumerate(self.artifacts["prompts"])]
+        return {"Samples (what the model wrote follows ▸▸▸)": "\n\n────\n\n".join(samples)}
+
+
+def _parts(texts: list[Text], config: Config) -> dict[str, list[str]]:
+    """Split -> a part of each text."""
+    cuts = [split_by_position(len(text), config.val_fraction, config.test_fraction) for _, text in texts]
+    return {split: [text[cut[split]] for (_, text), cut in zip(texts, cuts, strict=True)]
+            for split in ("train", "val", "test")}
+
+
+def _prompts(parts: dict[str, list[str]]) -> list[str]:
+    """Beginnings of lines, evenly over the text."""
+    text = "".join(parts["test"]) or "".join(parts["train"])
+    starts = [text.find("\n", i * len(text) // PROMPTS) + 1 for i in range(PROMPTS)]
+    return [prompt for prompt in (text[start:start + PROMPT] for start in dict.fromkeys(starts)) if prompt]

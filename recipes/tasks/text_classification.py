@@ -1,0 +1,166 @@
+"""Classify passages of text with BERT and an output layer on its pooled vector (Devlin et al., 2019)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import model_validator
+
+from recipes.batches import Rows
+from recipes.classification import ClassesConfig, Classifier, class_artifacts
+from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.data.passages import Passages, module_passages, read_passages, table_passages
+from recipes.data.vocabulary import Vocabulary, train_tokenizer
+from recipes.lazy import jnp, nn, xnn
+from recipes.task import Bound, Data, Inputs, Sums
+from recipes.text_models import (
+    BERT,
+    BPE,
+    check_model,
+    check_sizes,
+    load_folder,
+    make_model,
+    model_config,
+    pretrained_config,
+)
+
+KINDS = ("bert",)
+
+
+class Config(ClassesConfig):
+    """BERT on passages of text, each of one class."""
+
+    file: AbsolutePath | None = None
+    """csv, tsv or parquet; none: of which module of Python's standard library a passage is."""
+    text: str = "text"
+    """The column of texts, in file and in files to predict."""
+    label: str = "label"
+    """The column of classes in file."""
+    passage: Count = 200
+    """Characters of a passage of the standard library."""
+    tokenizer: BPE | None = None
+    """none: each byte is a token, or the tokenizer of pretrained."""
+    model: BERT | None = None
+    """From scratch; its vocabulary and length are filled in."""
+    pretrained: AbsolutePath | None = None
+    """A folder with config.json, *.safetensors and tokenizer.json of a BERT, instead of model."""
+    length: Count = 128
+    """Tokens that are read of a passage, a start token among them."""
+    dropout: Fraction = 0.1
+    """Of the pooled vector, before the output layer."""
+    batch_size: Count = 32
+    """Passages, of all devices together."""
+    val_fraction: Fraction = 0.1
+    """Share for validation."""
+    test_fraction: Fraction = 0.1
+    """Of the standard library by position in each module, of a file at random."""
+    split_seed: Index = 0
+    """Of the split of a file."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        check_model(self)
+        for key in ("label", "split_seed") if self.file is None else ("passage",):
+            if self.is_changed(key):
+                raise fault(f"task.{key}", f"is for {'task.file' if self.file is None else 'the standard library'}")
+        if self.length < 3:
+            raise fault("task.length", f"must be at least 3, got {self.length}: tokens around a passage count")
+        return self
+
+
+def load(config: Config) -> Data:
+    shares = (config.val_fraction, config.test_fraction)
+    if config.file is None:
+        data = module_passages(config.passage, *shares)
+    else:
+        data = table_passages(config.file, config.text, config.label, *shares, config.split_seed)
+    if config.pretrained is not None:
+        found = load_folder(config.pretrained, KINDS).artifacts
+        artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}
+    else:
+        texts = [data.texts[i] for i in data.rows["train"]]
+        saved = train_tokenizer(texts, config.tokenizer.size) if config.tokenizer else None
+        artifacts = {"tokenizer": saved, "pretrained": None}
+    artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)
+    rows = encoded(data.texts, artifacts, config.length)
+    splits = {split: Rows(**rows.take(ids), y=data.labels[ids]) for split, ids in data.rows.items() if len(ids)}
+    return Data(splits, artifacts, _summary(config, data, artifacts, rows))
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> TextClassification:
+    return TextClassification(config, artifacts)
+
+
+class TextClassification(Classifier):
+    """See `recipes.task.Task`."""
+
+    independent_examples = True
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        size = Vocabulary(artifacts["tokenizer"]).size
+        if artifacts["pretrained"] is not None:
+            bert = pretrained_config(artifacts["pretrained"])
+            check_sizes(bert, size, config.length)
+        else:
+            bert = model_config(config.model, vocabulary=size + 1, types=1, length=config.length)
+
+        def forward(layers: Any, tokens: Any, mask: Any = None) -> Any:
+            return layers.head(layers.dropout(layers.encoder(tokens, mask=mask)[1]))
+
+        self.model = xnn.composite(forward, "text_classifier", encoder=make_model(bert),
+                                   dropout=xnn.Dropout(config.dropout), head=xnn.Dense(len(artifacts["classes"])))
+        self.inputs = (np.zeros((1, config.length), np.int32),)
+
+    def init(self, rng: Any) -> tuple[Any, Any]:
+        params, state = super().init(rng)
+        if self.artifacts["pretrained"] is not None:
+            params = {**params, "encoder": load_folder(self.config.pretrained, KINDS).params}
+        return params, state
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        return self.sums_of(model, _logits(model, batch), batch["y"], batch["weight"])
+
+    # -- after training --------------------------------------------------------------------------------------------
+
+    def read(self, file: Path) -> Inputs:
+        rows = encoded(read_passages(file, self.config.text), self.artifacts, self.config.length)
+        return Inputs(rows, {"row": np.arange(1, len(rows) + 1)})
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        return nn.softmax(_logits(model, batch), axis=-1)
+
+
+def encoded(texts: list[str], artifacts: dict[str, Any], length: int) -> Rows:
+    """ "x": i32[n, length], padded; "lengths": i32[n], the numbers of tokens before the padding.
+
+    The model pools the first token: a token of its own after those of the vocabulary, or that of a pretrained
+    tokenizer.
+    """
+    vocabulary = Vocabulary(artifacts["tokenizer"])
+    if artifacts["pretrained"] is not None:
+        tokens = vocabulary.encode_all(texts, length, special=True)
+    else:
+        tokens = [np.concatenate([[vocabulary.size], one]) for one in vocabulary.encode_all(texts, length - 1, False)]
+    lengths = np.array([len(one) for one in tokens], np.int32)
+    x = np.zeros((len(texts), length), np.int32)
+    x[np.arange(length) < lengths[:, None]] = np.concatenate(tokens)
+    return Rows(x=x, lengths=lengths)
+
+
+def _logits(model: Bound, batch: Any) -> Any:
+    mask = jnp.arange(batch["x"].shape[1])[None] < batch["lengths"][:, None]
+    return model(batch["x"], mask=mask)
+
+
+def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Rows) -> dict[str, str]:
+    lengths = rows.arrays["lengths"]
+    full = (lengths == config.length).mean()
+    kind = "tokens" if artifacts["tokenizer"] else "bytes"
+    return {"text": "modules of the standard library" if config.file is None else str(config.file),
+            "classes": ", ".join(data.classes[:10]) + (", ..." if len(data.classes) > 10 else ""),
+            "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
+            "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have all",
+            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}

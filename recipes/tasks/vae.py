@@ -1,0 +1,121 @@
+"""A variational autoencoder of images (Kingma and Welling, 2014)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from recipes.batches import Rows
+from recipes.config import Count, NotNegative, TaskConfig
+from recipes.data.images import Digits, ImageSet, load_images, read_files
+from recipes.image_plots import image_grid
+from recipes.lazy import jnp, nn, random, xnn
+from recipes.parallel import weighted
+from recipes.task import Bound, Data, Inputs, Sums, Task
+
+NOISE = 0x766165                                              # seed of the codes that evaluations draw
+SHOWN = 10                                                    # reconstructions, and samples in a line, of a report
+
+
+class Config(TaskConfig):
+    """Dense encoder and decoder, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+
+    data: ImageSet = Digits()
+    """The set of images; its classes are not used."""
+    code: Count = 20
+    """Features of the code."""
+    hidden: tuple[Count, ...] = (400,)
+    """Features of the encoder's hidden layers; the decoder has them in reverse order."""
+    likelihood: Literal["bernoulli", "normal"] = "bernoulli"
+    """Of a pixel, which is a number in [0, 1]: by its logit, or by its mean with variance 1."""
+    beta: NotNegative = 1.0
+    """Weight of the divergence in the loss (Higgins et al., 2017); 1: the bound itself."""
+    batch_size: Count = 128
+    """Of all devices together."""
+
+
+def load(config: Config) -> Data:
+    images = load_images(config.data)
+    splits = {split: Rows(x=part.x, row=np.arange(len(part.x), dtype=np.int32))
+              for split, part in images.splits.items()}
+    return Data(splits, {"shape": list(images.splits["train"].x.shape[1:])}, images.summary)
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> ImageVAE:
+    return ImageVAE(config, artifacts)
+
+
+class ImageVAE(Task):
+    """See `recipes.task.Task`. A batch has "x" u8[rows, image, image, channels], and "row", their numbers in the split.
+
+    In evaluation too the bound is that of drawn codes, not of their means: the draw of an example is a function of its
+    number in the split, so it is the same in each evaluation, on any number of devices.
+    """
+
+    score = "negative_elbo"
+    independent_examples = True
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        shape = tuple(artifacts["shape"])
+        self.model = xnn.models.VAE(xnn.models.VAEConfig(shape, config.code, config.hidden))
+        self.inputs = ((-1, *shape),)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        x, weight = _unit(batch["x"]), batch["weight"]
+        outputs, mean, log_variance = model(x) if model.train else self._drawn(model, x, batch["row"])
+        divergence = jnp.asarray(xnn.losses.gaussian_kl(mean, log_variance, reduction=None))
+        loss, bound = (self._losses(outputs, x, mean, log_variance, beta) for beta in (self.config.beta, 1.0))
+        return {"loss": weighted(loss, weight), "negative_elbo": weighted(bound, weight),
+                "reconstruction": weighted(bound - divergence, weight), "kl": weighted(divergence, weight)}
+
+    def _drawn(self, model: Bound, x: Any, rows: Any) -> Any:
+        """Of one drawn code for each example; ``rows`` are consecutive numbers."""
+        rng = xnn.RowKey(random.key(NOISE), rows[0])
+        return self.model.apply(model.params, x, rng=rng, train=True)
+
+    def _losses(self, outputs: Any, x: Any, mean: Any, log_variance: Any, beta: float) -> Any:
+        return jnp.asarray(xnn.losses.negative_elbo(outputs, x, mean, log_variance, beta=beta, reduction=None,
+                                                    likelihood=self.config.likelihood))
+
+    def _pixels(self, outputs: Any) -> Any:
+        """The mean of the decoder's distribution."""
+        return nn.sigmoid(outputs) if self.config.likelihood == "bernoulli" else outputs
+
+    # -- after training --------------------------------------------------------------------------------------------
+
+    def read(self, file: Path) -> Inputs:
+        """One image, or all in a folder, of any size."""
+        rows = read_files(file, self.artifacts["shape"][0], self.artifacts["shape"][2])
+        return Inputs(rows, {"file": np.array(rows.names)})
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        """What the decoder makes of the mean code: "reconstruction", with the "x", "code" and "negative_elbo" of it."""
+        x = _unit(batch["x"])
+        outputs, mean, log_variance = model(x)
+        return {"x": x, "code": mean, "reconstruction": self._pixels(outputs),
+                "negative_elbo": self._losses(outputs, x, mean, log_variance, 1.0)}
+
+    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+        """The code of each image, and how badly the mean code describes it."""
+        codes = {f"code {i}": outputs["code"][:, i] for i in range(self.config.code)}
+        return {"negative_elbo": outputs["negative_elbo"], **codes}
+
+    def draw(self, trained: Any) -> dict[str, Any]:
+        """Reconstructions of the first test images, and images of codes that are drawn from the prior."""
+        codes = np.random.default_rng(NOISE).normal(size=(5 * SHOWN, self.config.code)).astype(np.float32)
+        decoded = self.model.layers["decoder"].apply(trained.params["decoder"], codes)
+        figures = {"Samples from the prior": image_grid(np.asarray(self._pixels(decoded)), columns=SHOWN)}
+        outputs = trained.outputs("test")
+        if outputs is not None and len(outputs["x"]):
+            pairs = np.concatenate([outputs[name][:SHOWN] for name in ("x", "reconstruction")])
+            grid = image_grid(pairs, columns=len(pairs) // 2, rows=("original", "reconstruction"))
+            figures = {"Reconstructions, test": grid, **figures}
+        return figures
+
+
+def _unit(pixels: Any) -> Any:
+    """Numbers in [0, 1]."""
+    return pixels.astype(float) / 255

@@ -1,0 +1,136 @@
+"""Models of text as sections of a config, and pretrained ones from a folder in the layout of Hugging Face."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from recipes.config import Count, Frozen, fault, section_of
+from recipes.errors import DataError
+from recipes.lazy import jnp, tree_util, xnn
+from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguageModelConfig
+from xnn.scaling import Llama3Scaling
+
+GPT2 = section_of("gpt2", GPT2Config, without=("vocabulary", "length"))
+LLAMA = section_of("llama", LlamaConfig, without=("vocabulary", "scaling"), features=768, hidden=2048, layers=12,
+                   heads=12, kv_heads=12, base=10_000.0, tied=True)
+LSTM = section_of("lstm", LSTMLanguageModelConfig, without=("vocabulary", "return_carry"))
+BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length"))
+LanguageModelSection = Annotated[GPT2 | LLAMA | LSTM, Field(discriminator="name")]
+
+_CONFIGS = {"gpt2": GPT2Config, "llama": LlamaConfig, "lstm": LSTMLanguageModelConfig, "bert": BERTConfig}
+_MODELS = {"gpt2": "GPT2", "llama": "Llama", "lstm": "LSTMLanguageModel", "bert": "BERT"}
+
+
+class BPE(Frozen):
+    """A tokenizer trained on the training text: byte pair encoding of bytes."""
+
+    size: Annotated[Count, Field(ge=256)]
+    """Of the vocabulary; 256 tokens are the bytes."""
+
+
+def check_model(config: Any) -> None:
+    """Raises: a config fault unless exactly one of ``model`` and ``pretrained`` is given, and shares and sizes fit."""
+    if config.val_fraction + config.test_fraction >= 1:
+        raise fault("task.test_fraction", "leaves nothing to train on, with task.val_fraction")
+    if config.pretrained is not None:
+        for key in ("model", "tokenizer"):
+            if getattr(config, key) is not None:
+                raise fault(f"task.{key}", "is for a model from scratch: this one comes from the folder "
+                                           "task.pretrained")
+        return
+    model = config.model
+    if model is None:
+        raise fault("task.model", "is needed, or task.pretrained")
+    for key in type(model).model_fields:
+        value = getattr(model, key)
+        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+            raise fault(f"task.model.{key}", f"must be at least 1, got {value}")
+        if isinstance(value, float) and not (0 <= value < 1 if key == "dropout" else value > 0):
+            raise fault(f"task.model.{key}", f"must be {'in [0, 1)' if key == 'dropout' else 'above 0'}, got {value}")
+    heads, size = getattr(model, "heads", 1), getattr(model, "head_size", None)
+    if size is None and model.features % heads:
+        raise fault("task.model.heads", f"must divide the {model.features} features, got {heads}")
+    if heads % getattr(model, "kv_heads", 1):
+        raise fault("task.model.kv_heads", f"must divide the {heads} heads, got {model.kv_heads}")
+    if model.name == "llama" and (size or model.features // heads) % 2:
+        raise fault("task.model.heads" if size is None else "task.model.head_size",
+                    f"the size of a head must be even, got {size or model.features // heads}")
+
+
+def model_config(section: Any, **sizes: int) -> Any:
+    """The dataclass of a section, with those of ``sizes`` that it has."""
+    names = {field.name for field in dataclasses.fields(_CONFIGS[section.name])}
+    extra = {"scaling": None} if section.name == "llama" else {}
+    return section.make(**{name: size for name, size in sizes.items() if name in names}, **extra)
+
+
+def make_model(config: Any) -> Any:
+    """The layer of a dataclass."""
+    name = next(name for name, kind in _CONFIGS.items() if kind is type(config))
+    return getattr(xnn.models, _MODELS[name])(config)
+
+
+# ---- pretrained --------------------------------------------------------------------------------------------------
+
+
+class Folder(NamedTuple):
+    """A pretrained model.
+
+    Attributes:
+      params: float32.
+      artifacts: "tokenizer", JSON text; "pretrained", what `pretrained_config` reads; "positions", the greatest number,
+        or None; "stop", tokens that end a text.
+    """
+
+    params: Any
+    artifacts: dict[str, Any]
+
+
+def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
+    """Reads weights, config and tokenizer.  Raises: DataError, also for a model that is none of ``kinds``."""
+    try:
+        _, params, config = xnn.pretrained.load(folder)
+        settings = json.loads((folder / "config.json").read_text("utf-8"))
+    except (ValueError, TypeError, FileNotFoundError) as err:
+        raise DataError("pretrained", "the folder cannot be read.",
+                        {"task.pretrained": folder, "why": str(err).replace("\n", "\n    ")},
+                        fix="a folder with config.json, *.safetensors and tokenizer.json.") from err
+    name = next((name for name in kinds if _CONFIGS[name] is type(config)), None)
+    if name is None:
+        raise DataError("pretrained", "the task needs another model.",
+                        {"task.pretrained": folder, "model": settings["model_type"], "needed": " or ".join(kinds)},
+                        fix="the folder of such a model.")
+    if not (folder / "tokenizer.json").is_file():
+        raise DataError("pretrained", "the folder has no tokenizer.json.", {"task.pretrained": folder},
+                        fix="save it with the tokenizer (transformers: a fast one).")
+    stop = settings.get("eos_token_id")
+    artifacts = {"tokenizer": (folder / "tokenizer.json").read_text("utf-8"),
+                 "pretrained": {"name": name, **dataclasses.asdict(config)},
+                 "positions": getattr(config, "length", settings.get("max_position_embeddings")),
+                 "stop": [] if stop is None else [stop] if isinstance(stop, int) else list(stop)}
+    return Folder(tree_util.tree_map(lambda leaf: jnp.asarray(leaf, "float32"), params), artifacts)
+
+
+def pretrained_config(artifact: dict[str, Any]) -> Any:
+    """The dataclass of ``artifacts["pretrained"]``."""
+    fields = {name: value for name, value in artifact.items() if name != "name"}
+    if fields.get("scaling") is not None:
+        fields["scaling"] = Llama3Scaling(**fields["scaling"])
+    return _CONFIGS[artifact["name"]](**fields)
+
+
+def check_sizes(config: Any, vocabulary: int, length: int) -> None:
+    """Raises: DataError if a pretrained model is too small for its tokenizer or for ``task.length``."""
+    if config.vocabulary < vocabulary:
+        raise DataError("pretrained", "tokenizer and model do not belong together.",
+                        {"tokens of tokenizer.json": vocabulary, "of the model": config.vocabulary},
+                        fix="the tokenizer.json that was saved with the model.")
+    if length > getattr(config, "length", length):
+        raise DataError("pretrained", "the model has too few positions.",
+                        {"task.length": length, "positions of the model": config.length},
+                        fix=f"task.length={config.length}, or less.")

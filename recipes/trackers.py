@@ -1,0 +1,86 @@
+"""Where metrics go besides the run folder: TensorBoard, Weights & Biases, MLflow, each if installed and asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from recipes.config import RunConfig
+from recipes.errors import ConfigError
+from recipes.loop import Report
+
+Log = Callable[[int, dict[str, float]], None]                 # (step, metrics)
+
+
+class Tracker:
+    """A hook that hands the records on; numbers that are not finite are left out."""
+
+    def __init__(self, log: Log, start: int) -> None:
+        self._log, self._start = log, start
+
+    def __call__(self, report: Report) -> None:
+        for record in report.records:
+            finite = {name: value for name, value in record.values.items() if math.isfinite(value)}
+            if record.step > self._start and finite:
+                self._log(record.step, finite)
+
+
+def check_trackers(config: RunConfig) -> None:
+    """Raises: ConfigError for one that is not installed; before the data are read."""
+    for name in config.trackers:
+        if importlib.util.find_spec(_PACKAGES[name]) is None:
+            raise ConfigError("config", f"the tracker {name} is not installed.",
+                              {"trackers": ", ".join(config.trackers)},
+                              fix=f"pip install {_PACKAGES[name]}, or leave it out.")
+
+
+def make_trackers(config: RunConfig, folder: Path, start: int) -> list[Tracker]:
+    """Args: start: steps done before; what they logged is there already."""
+    return [Tracker(_MAKERS[name](config, folder), start) for name in config.trackers]
+
+
+def _tensorboard(config: RunConfig, folder: Path) -> Log:
+    writer = importlib.import_module("tensorboard.summary").Writer(str(folder / "tensorboard"))
+
+    def log(step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
+
+    return log
+
+
+def _wandb(config: RunConfig, folder: Path) -> Log:
+    """Offline if WANDB_MODE says so. The run's id is that of its folder, so a resumed run goes on there too."""
+    wandb = importlib.import_module("wandb")
+    run = wandb.init(project="recipes", dir=str(folder), id=folder.name, name=folder.name, resume="allow",
+                     config=config.model_dump(mode="json"))
+    return lambda step, values: run.log(values, step=step)
+
+
+def _mlflow(config: RunConfig, folder: Path) -> Log:
+    """Goes to $MLFLOW_TRACKING_URI, or to a database in the run folder."""
+    mlflow = importlib.import_module("mlflow")
+    if not mlflow.environment_variables.MLFLOW_TRACKING_URI.get():
+        mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    mlflow.set_experiment("recipes")
+    found = mlflow.search_runs(filter_string=f"tags.mlflow.runName = '{folder.name}'", output_format="list")
+    run = mlflow.start_run(run_id=found[0].info.run_id) if found else mlflow.start_run(run_name=folder.name)
+    client = mlflow.MlflowClient()
+    if not found:
+        mlflow.log_params({key: str(value)[:500] for key, value in config.model_dump(mode="json").items()})
+    mlflow.end_run()
+
+    def log(step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            client.log_metric(run.info.run_id, name, value, step=step)
+
+    return log
+
+
+_PACKAGES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
+_MAKERS: dict[str, Callable[[RunConfig, Path], Log]] = {
+    "tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}

@@ -1,0 +1,150 @@
+"""A trained model: `open_run` opens it from its run folder, or from what `recipes.export` wrote, without training data.
+
+    from recipes.trained import open_run
+    trained = open_run("runs/gcn")
+    trained.predict("new.csv")                                # {column: array}
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recipes.batches import Batches
+from recipes.checkpoint import Checkpoints
+from recipes.config import RunConfig
+from recipes.config_file import load_config, task_module
+from recipes.errors import DataError, RecipeError
+from recipes.exported import read_arrays
+from recipes.folder import find_run, saved_config
+from recipes.lazy import tree_util, xjax
+from recipes.loop import begin
+from recipes.parallel import AXIS, Placer, choose_devices
+from recipes.run import check_artifacts, make_task
+from recipes.step import init_state, make_eval_step, totals_over
+from recipes.task import Bound, Task
+
+
+class Trained:
+    """See `open_run`.
+
+    Attributes:
+      folder: where it was read from.
+      config, task: of the run.
+      params, state: of the model, NumPy arrays.
+      step: updates done.
+      kind: "best" (on the validation split) or "last".
+    """
+
+    def __init__(self, folder: Path, config: RunConfig, task: Task, model: tuple[Any, Any], step: int,
+                 kind: str) -> None:
+        self.folder, self.config, self.task, self.step, self.kind = folder, config, task, step, kind
+        self.params, self.state = model
+        self.placer = Placer(choose_devices(config.devices))
+
+    def predict(self, file: str | Path) -> dict[str, np.ndarray]:
+        """Columns of predictions for the rows of a file.  Raises: DataError if its columns do not fit, by name."""
+        inputs = self.task.read(Path(file).expanduser())
+        return {**inputs.names, **self.task.columns(self._outputs_of(self._batches(inputs.rows), len(inputs.rows)))}
+
+    def metrics(self, split: str) -> dict[str, float]:
+        """Metrics on a split of the training data; {} if there is none.  Raises: RecipeError if the data changed."""
+        totals = self.totals(split)
+        return self.task.metrics(totals) if totals else {}
+
+    def totals(self, split: str) -> dict[str, tuple[Any, Any]]:
+        """Sums and weights of the metrics on a split."""
+        if split not in self._splits:
+            return {}
+        batches = self._batches(self._splits[split])
+        return totals_over(self._eval_step, self._placed, batches.all())
+
+    def outputs(self, split: str) -> Any:
+        """What the model says of each row of a split, as NumPy arrays; None if there is no such split."""
+        rows = self._splits.get(split)
+        return None if rows is None else self._outputs_of(self._batches(rows), len(rows))
+
+    def rows(self, split: str) -> Any:
+        """The examples of a split."""
+        return self._splits.get(split)
+
+    def _batches(self, rows: Any) -> Batches:
+        return self.task.batches(rows, self.placer, self.config.seed)
+
+    @functools.cached_property
+    def _splits(self) -> dict[str, Any]:
+        data = task_module(self.config.task.name).load(self.config.task)
+        check_artifacts(self.task.artifacts, data.artifacts, self.folder)
+        return data.splits
+
+    @functools.cached_property
+    def _placed(self) -> Any:
+        return self.placer.replicate((self.params, self.state))
+
+    @functools.cached_property
+    def _eval_step(self) -> Any:
+        return make_eval_step(self.task, self.placer)
+
+    @functools.cached_property
+    def _output_step(self) -> Any:
+        return xjax.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
+                         axis_name=AXIS, devices=self.placer.devices)
+
+    def _outputs_of(self, batches: Batches, n_rows: int) -> Any:
+        found = (xjax.device_get(self._output_step(self._placed, batch)) for batch in batches.all())
+        parts = [tree_util.tree_map(_rows_of_all, each) for each in found]
+        return tree_util.tree_map(lambda *arrays: np.concatenate(arrays)[:n_rows], *parts)
+
+
+def _rows_of_all(blocks: np.ndarray) -> np.ndarray:
+    """[devices, block, ...] -> [devices * block, ...]."""
+    return np.asarray(blocks).reshape(-1, *blocks.shape[2:])
+
+
+def open_run(run: str | Path, last: bool = False) -> Trained:
+    """The trained model of a run folder, or of an exported one.
+
+    Args:
+      run: a folder, or a name in ./runs.
+      last: the parameters of the last step rather than the best ones on the validation split.
+    Raises: RecipeError.
+    """
+    xjax.config.update("cache_compiled_functions", True)
+    folder = Path(run).expanduser()
+    if (folder / "model.safetensors").is_file():
+        return _exported(folder.absolute())
+    return _of_run(find_run(str(run)), last)
+
+
+def _of_run(folder: Path, last: bool) -> Trained:
+    config = saved_config(folder)
+    checkpoints = Checkpoints(folder / "checkpoints")
+    saved = checkpoints.steps()
+    if not saved:
+        raise RecipeError("run", "it has no checkpoint yet.", {"run": folder}, fix=f"--resume {folder} first.")
+    task = make_task(config, checkpoints.artifacts(saved[-1]))
+    splits = ("train", "val") if checkpoints.has_best(saved[-1]) else ("train",)
+    template = xjax.eval_shape(lambda: begin(init_state(task, config), dict.fromkeys(splits))._asdict())
+    tree = checkpoints.restore(saved[-1], template)
+    state, best = tree["state"], tree["best"]
+    if last or best is None or int(best.step) == 0:
+        return Trained(folder, config, task, state.model, int(state.step), "last")
+    return Trained(folder, config, task, best.model, int(best.step), "best")
+
+
+def _exported(folder: Path) -> Trained:
+    config = load_config(str(folder / "config.yaml"))
+    try:
+        about = json.loads((folder / "exported.json").read_text("utf-8"))
+        artifacts, step, kind = about["artifacts"], int(about["step"]), str(about["kind"])
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        raise DataError("exported", "exported.json is damaged.", {"folder": folder, "why": err},
+                        fix="export the run again.") from None
+    task = make_task(config, artifacts)
+    shapes = xjax.eval_shape(lambda: init_state(task, config).model)
+    return Trained(folder, config, task, read_arrays(folder / "model.safetensors", shapes), step, kind)
+

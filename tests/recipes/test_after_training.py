@@ -1,0 +1,166 @@
+"""After training: evaluate, predict, export, compare, report, each from the run folder alone."""
+
+import json
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recipes import compare, evaluate, export, predict, report
+from recipes.config_file import load_config
+from recipes.errors import CheckpointError, DataError, RecipeError
+from recipes.run import run
+from recipes.trained import open_run
+
+
+@pytest.fixture(scope="module")
+def folder(rings, tmp_path_factory):
+    """A finished run on a copy of the rings."""
+    home = tmp_path_factory.mktemp("after")
+    shutil.copy(rings, home / "rings.csv")
+    config = load_config("mlp_table", [
+        f"task.file={home / 'rings.csv'}", "task.target=ring", "steps=60", "eval_every=20", "devices=2",
+        "optim.schedule=constant", "task.metrics=[f1]", f"run_dir={home / 'run'}"])
+    run(config, "mlp_table")
+    return home / "run"
+
+
+@pytest.fixture
+def inputs(rings, tmp_path):
+    file = tmp_path / "inputs.csv"
+    pd.read_csv(rings)[["y", "x"]].to_csv(file, index=False)               # in another order
+    return file
+
+
+def test_evaluation_repeats_the_result_of_the_run(folder, capsys):
+    result = json.loads((folder / "result.json").read_text())
+    for last, kind in ((True, "last"), (False, "best")):
+        trained = open_run(folder, last)
+        assert (trained.kind, trained.step) == (kind, result[kind]["step"])
+        for split in ("val", "test"):
+            assert trained.metrics(split) == pytest.approx(result[kind][split], rel=1e-6)
+    assert evaluate.main([str(folder), "--split", "test", "--split", "train"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[2] for line in out.splitlines()[2:]] == ["test", "train", "test", "train"]
+
+
+def test_predictions_are_those_of_the_task_row_by_row(folder, rings, inputs, tmp_path):
+    for name in ("out.csv", "out.jsonl", "out.parquet"):
+        assert predict.main([str(folder), "--input", str(inputs), "--output", str(tmp_path / name)]) == 0
+    csv = pd.read_csv(tmp_path / "out.csv")
+    truth = pd.read_csv(rings)["ring"]
+    assert (csv["label"] == truth).mean() > 0.9
+    assert csv["row"].tolist() == list(range(1, 301))
+    np.testing.assert_allclose(csv["probability of inner"] + csv["probability of outer"], 1, rtol=1e-6)
+    for other in (pd.read_parquet(tmp_path / "out.parquet"), pd.read_json(tmp_path / "out.jsonl", lines=True)):
+        pd.testing.assert_frame_equal(csv, other, check_dtype=False)
+
+
+def test_prediction_needs_no_training_data(folder, inputs, tmp_path):
+    moved = tmp_path / "run"
+    shutil.copytree(folder, moved)
+    config = (moved / "config.yaml").read_text()
+    (moved / "config.yaml").write_text(config.replace("rings.csv", "gone.csv"))
+    assert len(open_run(moved).predict(inputs)["label"]) == 300
+    with pytest.raises(DataError, match="the data file is missing"):
+        open_run(moved).metrics("test")
+
+
+def test_other_data_are_not_evaluated_as_if_they_were_the_same(folder, tmp_path):
+    moved, file = tmp_path / "run", tmp_path / "other.csv"
+    shutil.copytree(folder, moved)
+    file.write_text("x,y,ring\n" + "".join(f"{i},{i % 7},{'ab'[i % 2]}\n" for i in range(40)))
+    config = (moved / "config.yaml").read_text().splitlines()
+    config = [f"  file: {file}" if line.startswith("  file: ") else line for line in config]
+    (moved / "config.yaml").write_text("\n".join(config))
+    with pytest.raises(CheckpointError, match="(?s)it was trained on other data.*changed  classes"):
+        open_run(moved).metrics("test")
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("x,z\n1,2\n", "  missing  y\n  unknown  z\n"), ("x\n1\n", "  missing  y\n"), ("x,y,w\n1,2,3\n", "  unknown  w\n"),
+    ("x,y\n1,\n", "the column 'y' has gaps, and had none in training."), ("x,y\n", "the data file cannot be read"),
+])
+def test_columns_that_differ_are_named(folder, tmp_path, text, told):
+    file = tmp_path / "inputs.csv"
+    file.write_text(text)
+    with pytest.raises(DataError) as caught:
+        open_run(folder).predict(file)
+    assert told in str(caught.value)
+
+
+def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, capsys):
+    out = tmp_path / "exported"
+    assert export.main([str(folder), str(out)]) == 0
+    assert sorted(file.name for file in out.iterdir()) == ["config.yaml", "exported.json", "model.safetensors"]
+    one, other = open_run(folder).predict(inputs), open_run(out).predict(inputs)
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, other[name])
+    assert f"open_run({str(out)!r})" in capsys.readouterr().out
+    assert export.main([str(folder), str(out)]) == 1
+    assert "the folder is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["exported.json", "model.safetensors", "config.yaml", "other sizes"])
+def test_a_damaged_export_is_a_house_error(folder, tmp_path, damage):
+    out = tmp_path / "exported"
+    export.main([str(folder), str(out)])
+    if damage == "other sizes":
+        config = (out / "config.yaml").read_text()
+        (out / "config.yaml").write_text(config.replace("- 64\n  - 64", "- 64\n  - 32"))
+    else:
+        (out / damage).write_bytes(b"\x00garbage")
+    with pytest.raises(RecipeError, match="fix: "):
+        open_run(out)
+
+
+class _Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.seen, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_a_report_is_one_whole_page(folder):
+    assert report.main([str(folder)]) == 0
+    text = (folder / "report.html").read_text()
+    page = _Page(text)
+    assert not page.open
+    images = [attrs for tag, attrs in page.seen if tag == "img"]
+    assert len(images) == 2 and all(attrs["src"].startswith("data:image/png;base64,") for attrs in images)
+    assert not any("http" in str(value) for _, attrs in page.seen for value in attrs.values())
+    for words in ("Confusion, test", "Environment", "median step", "best</td>", "batch_size: 64"):
+        assert words in text
+
+
+def test_a_comparison_shows_what_differs(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("lr: 0.003", "lr: 0.004"))
+    assert compare.main([str(folder), str(other)]) == 0
+    out = capsys.readouterr().out
+    assert [line.split() for line in out.splitlines() if line.startswith("optim")] == [["optim.lr", "0.003", "0.004"]]
+    assert "test accuracy, best" in out and (tmp_path / "comparison.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("command", [evaluate, report, compare])
+def test_a_missing_run_is_a_house_error(command, capsys):
+    assert command.main(["no-such-run"]) == 1
+    assert "there is no such run" in capsys.readouterr().err
+
+
+def test_a_run_without_a_checkpoint(tmp_path, folder, capsys):
+    shutil.copy(folder / "config.yaml", tmp_path / "config.yaml")
+    assert evaluate.main([str(tmp_path)]) == 1
+    assert "it has no checkpoint yet" in capsys.readouterr().err

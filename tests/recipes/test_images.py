@@ -1,0 +1,365 @@
+"""The task images: it learns, draws by row, reads digits, folders and sets of Hugging Face, and refuses the rest."""
+
+import datasets
+import numpy as np
+import pytest
+from PIL import Image
+
+import xjax
+import xnn
+from recipes.config_file import load_config
+from recipes.data.images import load_images, pixels_of, read_files, split_apart
+from recipes.errors import ConfigError, DataError
+from recipes.tasks.images import augmented, load, make
+from tests.recipes.after import after
+from tests.recipes.conftest import train
+from xjax import random
+
+SMALL = ("optim.schedule.warmup_steps=0", "devices=1")
+MLP = "task.model={name: mlp, hidden: [32]}"
+RESNET = "task.model={name: resnet, stages: [[1, 8]], small_images: true}"
+VIT = "task.model={name: vit, patch: 4, features: 16, hidden: 32, layers: 1, heads: 2, dropout: 0.1}"
+
+
+def config(*overrides, name="resnet_digits.yaml"):
+    return load_config(name, [*SMALL, *overrides])
+
+
+def data(text):
+    """Section ``task.data`` -> the set."""
+    return load_images(config(MLP, "task.shift=0", f"task.data={text}").task.data)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A small network on the digits: (its config, its training)."""
+    small = config(MLP, "task.shift=0", "steps=150", "eval_every=1000")
+    return small, train(small)
+
+
+# ---- training ------------------------------------------------------------------------------------------------------
+
+
+def test_it_learns_the_digits(learned):
+    _, trained = learned
+    assert trained.test["accuracy"] > 0.9
+    assert trained.losses[-1] < 0.3 < 2 < trained.losses[0]
+
+
+@pytest.mark.parametrize("model", [RESNET, pytest.param(VIT, marks=pytest.mark.slow)], ids=["resnet", "vit"])
+def test_device_count_changes_nothing(model):
+    """The network with statistics of batches, and the one with dropout; both draw shifts and mirrorings."""
+    runs = [train(config(model, "task.flip=true", "steps=4", "task.batch_size=48", "optim.lr=1e-3",
+                         f"devices={devices}")) for devices in (1, 2, 3)]
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.losses, runs[0].losses, rtol=0, atol=2e-4)
+        assert run.test["loss"] == pytest.approx(runs[0].test["loss"], abs=1e-3)
+
+
+@pytest.mark.parametrize(("model", "image"), [
+    ("{name: mlp}", 1), ("{name: lenet}", 12), ("{name: lenet, activation: relu, pool: max}", 28),
+    ("{name: resnet}", 1),
+    ("{name: resnet, bottleneck: true, stages: [[1, 8], [2, 16]]}", 5), ("{name: convnext, drop_path: 0.1}", 32),
+    ("{name: convnext, patch: 1, stages: [[1, 8], [1, 8], [1, 8]]}", 4), ("{name: vit, patch: 3, layers: 1}", 9)])
+def test_every_network_takes_the_least_images_that_the_config_allows(model, image):
+    small = config(f"task.model={model}", "task.shift=0", f"task.data.image={image}")
+    task = make(small.task, {"classes": ["a", "b"], "class_weights": [1, 1], "image": image, "channels": 3})
+    x = np.zeros((2, image, image, 3), np.float32)
+
+    def run(key):
+        params, state = task.init(key)
+        return task.model.apply_with_state(params, state, x)[0]
+
+    assert xjax.eval_shape(run, random.key(0)).shape == (2, 2)
+
+
+def test_each_option_of_augmentation_has_its_effect():
+    runs = [train(config(MLP, "steps=2", "eval_every=9", *more)).losses for more in
+            (("task.shift=0",), ("task.shift=1",), ("task.shift=0", "task.flip=true"), ("task.shift=0",))]
+    np.testing.assert_array_equal(runs[0], runs[3])
+    assert len({float(losses[0]) for losses in runs}) == 3
+
+
+def test_augmented_images_are_moved_and_mirrored_by_the_number_of_their_row():
+    images = np.random.default_rng(0).integers(1, 255, (60, 4, 6, 3)).astype(np.uint8)
+    key = random.key(3)
+    whole = np.asarray(augmented(images, xnn.RowKey(key, 0), 1, True))
+    part = np.asarray(augmented(images[20:50], xnn.RowKey(key, 20), 1, True))
+    np.testing.assert_array_equal(part, whole[20:50])
+    seen = set()
+    for image, new in zip(images, whole, strict=True):
+        padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
+        moved = {(r, c, m): padded[r:r + 4, c:c + 6][:, ::m] for r in range(3) for c in range(3) for m in (1, -1)}
+        matching = [how for how, candidate in moved.items() if np.array_equal(candidate, new)]
+        assert len(matching) == 1
+        seen.add(matching[0])
+    assert len(seen) > 12                                          # of 18 ways, by 60 draws
+    other = np.asarray(augmented(images, xnn.RowKey(random.key(4), 0), 1, True))
+    assert not np.array_equal(other, whole)
+
+
+def test_class_weights_and_metrics_of_classes():
+    test = train(config(MLP, "steps=2", "task.metrics=[f1, recall]", "task.class_weights=balanced")).test
+    assert set(test) == {"loss", "accuracy", "f1", "recall"}
+
+
+# ---- after training ------------------------------------------------------------------------------------------------
+
+
+def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
+    small, trained = learned
+    figures = trained.task.draw(after(small, trained))
+    assert list(figures) == ["Confusion, test", "Most certain mistakes, test"]
+    mistakes = figures["Most certain mistakes, test"]
+    captions = [axis.get_title() for axis in mistakes.axes if axis.get_title()]
+    certainty = [float(text.split()[-2]) for text in captions]
+    assert certainty == sorted(certainty, reverse=True)
+    assert all(text[3] != text[5] for text in captions)             # "is 3\n8: 99 %"
+    for i, figure in enumerate(figures.values()):
+        figure.savefig(tmp_path / f"{i}.png")
+
+
+def test_files_of_digits_are_read_as_the_digits_and_labelled(learned, tmp_path):
+    small, trained = learned
+    test = load(small.task).splits["test"]
+    for i in range(70):
+        Image.fromarray(test.arrays["x"][i, ..., 0]).save(tmp_path / f"{i:02}.png")
+    rows, names = trained.task.read(tmp_path)
+    assert names["file"].tolist() == [f"{i:02}.png" for i in range(70)]
+    np.testing.assert_array_equal(rows.arrays["x"], test.arrays["x"][:70])
+    model = after(small, trained)
+    columns = trained.task.columns(model.outputs_of(rows))
+    assert list(columns) == ["label", *(f"probability of {i}" for i in range(10))]
+    probabilities = np.stack([columns[f"probability of {i}"] for i in range(10)], axis=1)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(probabilities, model.outputs("test")["probabilities"][:70], atol=1e-6)
+    assert np.mean(columns["label"] == test.arrays["y"][:70].astype(str)) > 0.85
+    one, names = trained.task.read(tmp_path / "03.png")
+    assert (names["file"].tolist(), len(one)) == (["03.png"], 1)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "hello"), ("b.png", "no image"), (None, None)])
+def test_what_is_no_image_is_refused_by_name(tmp_path, name, text):
+    if name:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_files(tmp_path, 8, 1) if name != "a.txt" else read_files(tmp_path / name, 8, 1)
+    assert str(tmp_path / (name or "")) in str(caught.value) and "  fix: " in str(caught.value)
+
+
+# ---- pixels and splits -----------------------------------------------------------------------------------------------
+
+
+def test_digits_are_split_by_class_and_standardized_by_the_training_images():
+    found = load(config(MLP).task)
+    sizes = {split: len(rows) for split, rows in found.splits.items()}
+    assert sizes == {"train": 1295, "test": 359, "val": 143}
+    counts = {split: np.bincount(rows.arrays["y"]) for split, rows in found.splits.items()}
+    np.testing.assert_allclose(counts["test"] / sum(counts.values()), 0.2, atol=0.003)
+    x = found.splits["train"].arrays["x"] / 255
+    np.testing.assert_allclose([found.artifacts["mean"], found.artifacts["deviation"]], [[x.mean()], [x.std()]])
+    every = np.concatenate([rows.arrays["x"] for rows in found.splits.values()]).reshape(1797, -1)
+    assert len(np.unique(every, axis=0)) == 1797                   # the digits are all different, so none is twice
+    other = load(config(MLP, "task.data.split_seed=1").task).splits["test"].arrays["x"]
+    assert not np.array_equal(other, found.splits["test"].arrays["x"])
+
+
+def test_shares_of_zero_leave_no_split():
+    assert list(data("{name: digits, val_fraction: 0, test_fraction: 0}").splits) == ["train"]
+    tiny = data("{name: digits, test_fraction: 0.99}").splits["train"]
+    assert len(np.unique(tiny.y)) == 10
+
+
+def test_pixels_of_pictures_of_every_kind():
+    ramp = np.linspace(0, 65535, 16).astype(np.uint16).reshape(4, 4)
+    np.testing.assert_array_equal(pixels_of(Image.fromarray(ramp), 4, 1)[..., 0], ramp // 257)
+    red = Image.new("RGB", (10, 6), (200, 0, 0))
+    np.testing.assert_array_equal(pixels_of(red, 3, 3), np.broadcast_to([200, 0, 0], (3, 3, 3)))
+    for mode in ("1", "L", "LA", "P", "RGBA", "CMYK"):
+        assert pixels_of(red.convert(mode), 5, 1).shape == (5, 5, 1)
+
+
+# ---- folders -------------------------------------------------------------------------------------------------------
+
+
+def paint(folder, classes=("blue", "red"), n=10, kind="png", seed=0):
+    """Noisy images of 9 x 7 pixels whose name is their colour, in one folder for each."""
+    rng = np.random.default_rng(seed)
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            pixels = rng.integers(0, 80, (7, 9, 3))
+            pixels[..., ("red", "green", "blue").index(name)] += 150
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{i}.{kind}")
+    return folder
+
+
+def test_a_folder_with_one_folder_for_each_class(tmp_path):
+    paint(tmp_path, kind="jpg")
+    (tmp_path / "red" / "notes.txt").write_text("x")
+    found = data(f"{{name: folder, path: {tmp_path}, image: 8, val_fraction: 0.25}}")
+    assert found.classes == ["blue", "red"]
+    assert {split: part.x.shape for split, part in found.splits.items()} == {
+        "train": (12, 8, 8, 3), "test": (4, 8, 8, 3), "val": (4, 8, 8, 3)}
+    for part in found.splits.values():
+        np.testing.assert_array_equal(part.x.mean((1, 2))[:, 0] > 130, part.y == 1)
+        assert set(part.y) == {0, 1}
+    assert found.summary["ignored"] == "files of other kinds: .txt"
+    grey = data(f"{{name: folder, path: {tmp_path}, image: 8, channels: 1}}")
+    assert grey.splits["train"].x.shape[1:] == (8, 8, 1)
+
+
+def test_a_folder_with_splits_of_its_own(tmp_path):
+    for i, split in enumerate(("train", "validation", "test")):
+        paint(tmp_path / split, n=4 - i, seed=i)
+    found = data(f"{{name: folder, path: {tmp_path}}}")
+    assert {split: len(part.y) for split, part in found.splits.items()} == {"train": 8, "val": 6, "test": 4}
+    test = train(config(MLP, "task.shift=0", f"task.data={{name: folder, path: {tmp_path}}}", "steps=20",
+                        "task.batch_size=8")).test
+    assert test["accuracy"] == 1
+
+
+@pytest.mark.parametrize(("key", "value"), [("test_fraction", 0.2), ("val_fraction", 0), ("split_seed", 1)])
+def test_shares_have_no_effect_on_a_set_with_splits(tmp_path, key, value):
+    for split in ("train", "val", "test"):
+        paint(tmp_path / split, n=1)
+    with pytest.raises(DataError, match=f"splits of its own(.|\n)*task.data.{key}"):
+        data(f"{{name: folder, path: {tmp_path}, {key}: {value}}}")
+
+
+def test_wrong_folders(tmp_path):
+    def told(folder):
+        with pytest.raises(DataError) as caught:
+            load(config(MLP, "task.shift=0", f"task.data={{name: folder, path: {folder}}}").task)
+        assert "  fix: " in str(caught.value)
+        return str(caught.value)
+
+    assert "the folder is missing" in told(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    assert "there are no folders of classes" in told(tmp_path / "empty")
+    (paint(tmp_path / "a") / "green").mkdir()
+    assert "classes have no images" in told(tmp_path / "a") and "green" in told(tmp_path / "a")
+    assert "the set has one class" in told(paint(tmp_path / "b", ["red"]))
+    (paint(tmp_path / "c") / "red" / "3.png").write_bytes(b"\x89PNG broken")
+    assert "cannot be read" in told(tmp_path / "c") and "3.png" in told(tmp_path / "c")
+    paint(tmp_path / "d" / "train")
+    paint(tmp_path / "d" / "test", ["red", "green"])
+    assert "that train/ does not have" in told(tmp_path / "d") and "green" in told(tmp_path / "d")
+    paint(tmp_path / "e" / "test")
+    assert "has train/" in told(tmp_path / "e")
+    paint(tmp_path / "f" / "train")
+    paint(tmp_path / "f", ["red"])
+    assert "and no other" in told(tmp_path / "f")
+
+
+# ---- sets of Hugging Face --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def painted(tmp_path_factory):
+    """A set of 20 images with named classes, of which 8 are its test split."""
+    folder = paint(tmp_path_factory.mktemp("painted") / "files")
+    files = sorted(folder.glob("*/*.png"))
+    labels = [file.parent.name for file in files]
+    features = datasets.Features({"picture": datasets.Image(), "colour": datasets.ClassLabel(names=["red", "blue"])})
+    whole = datasets.Dataset.from_dict({"picture": list(map(str, files)), "colour": labels}, features)
+    return whole.train_test_split(0.4, seed=0)
+
+
+HUB = "{{name: hub, path: {}, image: 6, image_key: picture, label_key: colour}}"
+
+
+def test_a_saved_set_and_its_parquet_files_are_the_same(painted, tmp_path):
+    painted.save_to_disk(tmp_path / "saved")
+    (tmp_path / "files").mkdir()
+    for split, rows in painted.items():
+        rows.to_parquet(tmp_path / "files" / f"{split}.parquet")
+    saved, files = (data(HUB.format(tmp_path / name)) for name in ("saved", "files"))
+    assert saved.classes == files.classes == ["red", "blue"]
+    assert {split: len(part.y) for split, part in saved.splits.items()} == {"train": 10, "val": 2, "test": 8}
+    for split, part in saved.splits.items():
+        np.testing.assert_array_equal(part.x, files.splits[split].x)
+        np.testing.assert_array_equal(part.x.mean((1, 2))[:, 0] > 130, part.y == 0)
+
+
+def test_labels_may_be_words(painted, tmp_path):
+    words = painted["train"].cast_column("colour", datasets.Value("string"))
+    names = [painted["train"].features["colour"].names[i] for i in painted["train"]["colour"]]
+    words = words.remove_columns("colour").add_column("colour", names)
+    words.save_to_disk(tmp_path / "words")
+    assert data(HUB.format(tmp_path / "words")).classes == ["blue", "red"]
+
+
+def test_a_set_that_is_not_here_fails_at_once(command):
+    """In a process of its own: the library reads whether it may call the network when it is first imported."""
+    script = ("import time\nfrom recipes.data.images import Hub, load_images\nstart = time.perf_counter()\n"
+              "try: load_images(Hub(path='no/such'))\n"
+              "except Exception as err: print(err, time.perf_counter() - start, sep='\\n')")
+    code, out, err = command(module=("-c", script))
+    assert code == 0, err
+    *told, seconds = out.splitlines()
+    assert told[0] == "images: the set cannot be loaded." and told[1].split() == ["task.data.path", "no/such"]
+    assert told[-1].startswith("  fix: ") and float(seconds) < 15  # 2 s, and more where many tests run at once
+
+
+def test_wrong_sets(painted, tmp_path):
+    def told(text):
+        with pytest.raises(DataError) as caught:
+            data(text)
+        assert "  fix: " in str(caught.value)
+        return str(caught.value)
+
+    painted.save_to_disk(tmp_path / "saved")
+    right = HUB.format(tmp_path / "saved")
+    assert "there is no column 'image'" in told(f"{{name: hub, path: {tmp_path / 'saved'}}}")
+    assert "there is no column 'label'" in told(right.replace("label_key: colour", "label_key: label"))
+    assert "cannot be read as images" in told(right.replace("picture", "colour"))
+    assert "has no task.data.subset" in told(right.replace("image: 6", "subset: a"))
+    datasets.DatasetDict(test=painted["test"]).save_to_disk(tmp_path / "test")
+    assert "no split for training" in told(HUB.format(tmp_path / "test"))
+    unlabelled = painted["train"].map(lambda row: {"colour": -1})
+    unlabelled.save_to_disk(tmp_path / "unlabelled")
+    assert "labels are missing" in told(HUB.format(tmp_path / "unlabelled"))
+
+
+# ---- configs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("task.shift=8", "task.shift  must be less than task.data.image, which is 8, got 8"),
+        ("task.model={name: lenet}", "task.data.image  must be at least 12 for lenet, got 8"),
+        ("task.model={name: convnext}", "task.data.image  must be at least 32 for the patches of 4 pixels"),
+        ("task.model={name: vit}", "task.model.patch  must divide task.data.image, which is 8, got 16"),
+        ("task.model={name: vit, patch: 4, heads: 5}", "task.model.heads  must divide task.model.features"),
+        ("task.model={name: vit, patch: 4, dropout: 1}", "task.model.dropout  must be at least 0 and less than 1"),
+        ("task.model={name: mlp, activation: rleu}", "task.model.activation  must be one of relu, gelu"),
+        ("task.model={name: mlp, hidden: [8, 0]}", "task.model.hidden  must be greater than 0, got 0"),
+        ("task.model={name: resnet, stages: []}", "task.model.stages  needs one stage at least"),
+        ("task.model={name: resmet}", "there is no model 'resmet'; did you mean 'resnet'?"),
+        ("task.data={name: folder}", "task.data.path  a value is needed here"),
+        ("task.data={name: digit}", "there is no data 'digit'; did you mean 'digits'?"),
+        ("task.data.channels=3", "task.data.channels  unknown key: it is for folder, hub alone"),
+        ("task.data.val_fraction=1", "task.data.val_fraction  must be less than 1, got 1"),
+    ])
+def test_one_wrong_override(override, told):
+    with pytest.raises(ConfigError) as caught:
+        config(override)
+    assert told in str(caught.value)
+
+
+def test_own_splits_are_kept():
+    found = data("{name: digits}").splits
+    section = config(MLP).task.data
+    assert split_apart(found, section) == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), [("resnet_digits.yaml", 0.98), ("vit_digits.yaml", 0.97),
+                                             ("lenet_digits.yaml", 0.98)])
+def test_published_accuracy(name, least):
+    scores = [train(load_config(name, [f"seed={seed}", f"task.data.split_seed={seed}", "devices=1"])).test["accuracy"]
+              for seed in range(3)]
+    print(f"{name}: {scores}")
+    assert np.mean(scores) >= least

@@ -1,0 +1,193 @@
+"""What the keys of a run do: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+from recipes import train as command_line
+from recipes.config_file import load_config
+from recipes.errors import ConfigError, RecipeError
+from recipes.folder import saved_config
+from recipes.hooks import read_metrics
+from recipes.parallel import Placer
+from recipes.run import prepare, run
+from recipes.sweep import values_of
+from recipes.trained import open_run
+from tests.recipes.conftest import train
+from xjax import tree_util
+
+
+@pytest.fixture
+def config(rings):
+    def load(*overrides):
+        return load_config("mlp_table", [f"task.file={rings}", "task.target=ring", "optim.schedule=constant",
+                                         "devices=1", "steps=12", "eval_every=4", *overrides])
+    return load
+
+
+def params(trained):
+    return tree_util.tree_map(np.asarray, Placer.fetch(trained.progress.state.params))
+
+
+def assert_near(one, other, tol):
+    tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=tol, atol=tol), one, other)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_gradients_of_parts_add_up_to_those_of_the_batch(config, parts):
+    whole, cut = (train(config("task.dropout=0.3", f"accumulate={n}")) for n in (1, parts))
+    np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-5)
+    assert_near(params(cut), params(whole), 1e-4)             # adam divides by small numbers
+    assert cut.test == pytest.approx(whole.test, rel=1e-4)
+
+
+def test_a_batch_that_has_no_equal_parts_is_refused(config):
+    with pytest.raises(RecipeError, match="(?s)the batch cannot be divided.*task.batch_size  64.*accumulate       3"):
+        train(config("accumulate=3"))
+    with pytest.raises(RecipeError, match="this task has one batch"):
+        train(load_config("gcn", ["accumulate=2"]))
+
+
+def test_half_precision_is_in_the_computation_alone(config):
+    half, single = train(config("precision=bfloat16")), train(config())
+    assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(params(half)))
+    np.testing.assert_allclose(half.losses, single.losses, rtol=0.05)
+    assert (half.losses != single.losses).all()
+
+
+def test_the_average_is_what_is_evaluated_and_saved(config, tmp_path):
+    """The decay of update i is min(decay, (1 + i) / (10 + i)), as xnn.params.ema says."""
+    average = Placer.host(_initial(config()))
+    for i in range(3):
+        after = params(train(config("ema=0.9", f"steps={i + 1}")))
+        rate = np.float32(max(1 - 0.9, 9 / (10 + i)))
+        average = tree_util.tree_map(lambda a, b, rate=rate: a + rate * (b - a), average, after)
+    result = run(config("ema=0.9", "steps=3", f"run_dir={tmp_path / 'a'}"), "a")
+    trained = open_run(tmp_path / "a", last=True)
+    assert_near(trained.params, average, 1e-5)
+    assert trained.metrics("test") == pytest.approx(result["last"]["test"])
+
+
+def _initial(config):
+    return prepare(config).task.init(xjax.random.split(xjax.random.PRNGKey(config.seed))[0])[0]
+
+
+def test_frozen_parameters_stay_and_multipliers_scale(config):
+    start = Placer.host(_initial(config()))
+    frozen = params(train(config("freeze=[hidden0/**]", "optim.weight_decay=0.1")))
+    assert_near(frozen["hidden0"], start["hidden0"], 0)
+    assert np.abs(frozen["head"]["w"] - start["head"]["w"]).max() > 1e-3
+    slow = params(train(config("steps=1", "lr_multipliers={head/**: 0.5}", "optim.name=sgd", "optim.clip_norm=null")))
+    full = params(train(config("steps=1", "optim.name=sgd", "optim.clip_norm=null")))
+    assert_near(2 * (slow["head"]["w"] - start["head"]["w"]), full["head"]["w"] - start["head"]["w"], 1e-6)
+    assert_near(slow["hidden0"], full["hidden0"], 0)
+
+
+def test_early_stopping_counts_evaluations_and_survives_a_resume(config, tmp_path):
+    options = ("optim.lr=1e-30", "early_stopping={patience: 2}", "steps=100", "checkpoint_every=4")
+    result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
+    assert (result["best"]["step"], result["last"]["step"]) == (4, 12)
+    assert len(read_metrics(tmp_path / "a/metrics.jsonl")) == 12
+    again = run(saved_config(tmp_path / "a"), "a", resume=True)           # it has stopped: no step is done
+    assert again["last"] == result["last"]
+
+
+def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
+    """The rate explodes at the end, so the last parameters are worse."""
+    options = ("steps=60", "optim.name=sgd", "optim.lr=0.5", "optim.clip_norm=null", "eval_every=5")
+    result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
+    scores = {r.step: r.values["val/accuracy"] for r in read_metrics(tmp_path / "a/metrics.jsonl")
+              if "val/accuracy" in r.values}
+    best = max(scores, key=lambda step: (scores[step], -step))
+    assert result["best"]["step"] == best == open_run(tmp_path / "a").step
+    assert open_run(tmp_path / "a").metrics("val")["accuracy"] == pytest.approx(scores[best])
+
+
+@pytest.mark.parametrize(("axis", "values"), [
+    ("seed=0..2", ["seed=0", "seed=1", "seed=2"]), ("a.b=1e-3,x", ["a.b=1e-3", "a.b=x"]),
+    ("a=[1,2],{b: 1, c: 2}", ["a=[1,2]", "a={b: 1, c: 2}"]), ("a=3", ["a=3"])])
+def test_axes_of_a_sweep(axis, values):
+    assert values_of(axis) == values
+
+
+@pytest.mark.parametrize("axis", ["a", "a=", "a=1,,2"])
+def test_wrong_axes(axis):
+    with pytest.raises(ConfigError, match="is no axis of a sweep"):
+        values_of(axis)
+
+
+def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    args = ["--sweep", "optim.lr=0.01,0.02", "seed=0..1", "--config", "gcn", "steps=5", "devices=1"]
+    assert command_line.main(args) == 0
+    folders = sorted(path.name for path in Path("runs/gcn-sweep").iterdir())
+    assert folders == [f"optim.lr={lr}_seed={seed}" for lr in ("0.01", "0.02") for seed in (0, 1)]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "±" in line]
+    results = [json.loads(Path(f"runs/gcn-sweep/optim.lr=0.02_seed={seed}/result.json").read_text()) for seed in (0, 1)]
+    found = [result["last"]["test"]["loss"] for result in results]
+    assert float(rows[1][-3]) == pytest.approx(np.mean(found), rel=1e-4)
+    assert float(rows[1][-1]) == pytest.approx(np.std(found, ddof=1), rel=1e-3)
+    assert command_line.main(args) == 0
+    assert capsys.readouterr().out.count("finished before") == 4
+    assert command_line.main([*args, "task.hidden=8"]) == 2
+    assert "the folder has a run with another config" in capsys.readouterr().err
+
+
+def test_a_dry_run_leaves_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert command_line.main(["--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "GraphConvolution(n_out=16)" in out and "the first step, with its compilation" in out
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_printed_config_is_a_config(tmp_path, capsys):
+    assert command_line.main(["--print-config", "seed=5"]) == 0
+    (tmp_path / "a.yaml").write_text(capsys.readouterr().out)
+    assert load_config(str(tmp_path / "a.yaml")) == load_config("gcn", ["seed=5"])
+
+
+# ---- trackers ----------------------------------------------------------------------------------------------------
+
+def test_a_tracker_that_is_missing_is_named_before_the_data_are_read(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="(?s)the tracker wandb is not installed.*pip install wandb"):
+        prepare(load_config("gcn_cora", ["trackers=[wandb]"]))
+
+
+def _tracked(tmp_path, name):
+    pytest.importorskip(name)
+    config = load_config("gcn", [f"trackers=[{name}]", "steps=4", "checkpoint_every=2", "devices=1",
+                                 f"run_dir={tmp_path / 'run'}"])
+    run(config, "gcn")
+    run(saved_config(tmp_path / "run", extend=6), "gcn", resume=True)
+    return {r.step: r.values["train/loss"] for r in read_metrics(tmp_path / "run/metrics.jsonl")}
+
+
+def test_tensorboard(tmp_path):
+    want = _tracked(tmp_path, "tensorboard")
+    reader = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    events = reader.EventAccumulator(str(tmp_path / "run/tensorboard"))
+    events.Reload()
+    got = {event.step: float(event.tensor_proto.float_val[0]) for event in events.Tensors("train/loss")}
+    assert got == pytest.approx(want)
+
+
+def test_mlflow(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    want = _tracked(tmp_path, "mlflow")
+    mlflow = importlib.import_module("mlflow")
+    runs = mlflow.search_runs(experiment_names=["recipes"], output_format="list")
+    history = mlflow.MlflowClient().get_metric_history(runs[0].info.run_id, "train/loss")
+    assert {metric.step: metric.value for metric in history} == pytest.approx(want)
+    assert len(runs) == 1
+
+
+def test_wandb(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    _tracked(tmp_path, "wandb")
+    assert list((tmp_path / "run/wandb").glob("offline-run-*"))
