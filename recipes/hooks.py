@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -23,13 +22,13 @@ class MetricsLog:
     """Appends one JSON line per step to ``metrics.jsonl``, and keeps the records for the plot.
 
     A resumed run drops the lines after the step it starts from: the steps are done again. Beside it ``timing.jsonl``
-    has a line for each report, of what differs from run to run: seconds per step.
+    has a line for each report, of what differs from run to run: seconds per step, and examples per second where a step
+    has a batch of them.
     """
 
-    def __init__(self, file: Path, start: int) -> None:
+    def __init__(self, file: Path, start: int, batch_size: int | None = None) -> None:
         self.records = [r for r in read_metrics(file) if r.step <= start] if start else []
-        self._file, self._timing = file, file.with_name("timing.jsonl")
-        self._last = time.perf_counter()
+        self._file, self._timing, self._batch_size = file, file.with_name("timing.jsonl"), batch_size
         scratch = file.with_suffix(".tmp")
         scratch.write_text("".join(_line(r) for r in self.records), "utf-8")
         os.replace(scratch, file)
@@ -38,10 +37,11 @@ class MetricsLog:
         self.records += report.records
         with self._file.open("a", encoding="utf-8") as out:
             out.writelines(_line(record) for record in report.records)
-        now = time.perf_counter()
-        seconds, self._last = (now - self._last) / len(report.records), now
+        timing = {"step": report.step, "seconds_per_step": round(report.seconds_per_step, 6)}
+        if self._batch_size is not None:
+            timing["examples_per_second"] = round(self._batch_size / report.seconds_per_step, 1)
         with self._timing.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({"step": report.step, "seconds_per_step": round(seconds, 6)}) + "\n")
+            out.write(json.dumps(timing) + "\n")
 
 
 def _line(record: Record) -> str:
@@ -108,6 +108,7 @@ class ProgressBar:
         shown = {name: value for name, value in report.records[-1].values.items()
                  if name not in ("train/lr", "train/gradient_norm")}
         text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
+        text += f"  {1e3 * report.seconds_per_step:.3g} ms/step"
         self._bar.update(self._task, completed=report.step, metrics=text)
         if not self._console.is_terminal and (report.step % self._every == 0 or report.final):
             self._console.print(f"step {report.step:>6}  {text}", highlight=False)

@@ -7,6 +7,7 @@ is lost, and the devices are never kept waiting for a print.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -39,12 +40,18 @@ class Report:
       records: one for each step since the last report.
       fetch_params: reads the parameters as NumPy arrays.
       final: no step follows.
+      seconds: since the last report, evaluation and compilation included.
     """
 
     step: int
     records: list[Record]
     fetch_params: Callable[[], Any]
     final: bool
+    seconds: float
+
+    @property
+    def seconds_per_step(self) -> float:
+        return self.seconds / len(self.records)
 
 
 class Hook(Protocol):
@@ -95,6 +102,7 @@ class Loop:
         if best is not None:
             best = best._replace(model=self.placer.replicate(best.model))
         pending: list[tuple[int, Any]] = []
+        reported = time.perf_counter()
         stop = start if self._stagnant(best, start) else config.steps
         for index, batch in prefetched(self.splits["train"], start, stop):
             step = index + 1
@@ -110,7 +118,8 @@ class Loop:
                 records[-1].values.update(_named("val", val))
                 best = self._better(best, val[self.task.score], state, step)
             final = step == config.steps or self._stagnant(best, step)
-            report = Report(step, records, lambda state=state: Placer.fetch(state.params), final)
+            seconds, reported = time.perf_counter() - reported, time.perf_counter()
+            report = Report(step, records, lambda state=state: Placer.fetch(state.params), final, seconds)
             for hook in hooks:
                 hook(report)
             if final or interrupts.received or step % config.checkpoint_every == 0:

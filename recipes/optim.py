@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from recipes.config import Fraction, Frozen, Index, NotNegative, Positive, RunConfig
+from recipes.errors import ConfigError
 from recipes.lazy import optim, tree_util, xnn
 
 # ---- schedules: from update number to learning rate ------------------------------------------------------------------
@@ -218,12 +219,16 @@ def learning_rate(config: RunConfig) -> Any:
 def update_factors(config: RunConfig, params: Any) -> Any:
     """A tree like ``params``: what each leaf's update is multiplied by, 0 for a frozen one.
 
-    Raises: ValueError if a pattern matches no path.
+    Raises: ConfigError if a pattern matches no path.
     """
-    frozen = {pattern: 0.0 for pattern in config.freeze}
+    frozen = [("freeze", pattern, 0.0) for pattern in config.freeze]
+    scaled = [("lr_multipliers", pattern, factor) for pattern, factor in config.lr_multipliers.items()]
     factors = tree_util.tree_map(lambda _: 1.0, params)
-    for pattern, factor in reversed([*frozen.items(), *config.lr_multipliers.items()]):
-        hits = xnn.params.mask(params, pattern)
+    for key, pattern, factor in reversed([*frozen, *scaled]):
+        try:
+            hits = xnn.params.mask(params, pattern)
+        except ValueError as err:
+            raise ConfigError(key, str(err).partition(": ")[2]) from None        # the text is in the house format
         factors = tree_util.tree_map(lambda hit, old, factor=factor: factor if hit else old, hits, factors)
     return factors
 

@@ -99,12 +99,15 @@ def _drawings(trained: Trained) -> str:
 def _timing(folder: Path) -> str:
     file = folder / "timing.jsonl"
     try:
-        times = [float(json.loads(line)["seconds_per_step"]) for line in file.read_text("utf-8").splitlines()]
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        times = [float(line["seconds_per_step"]) for line in lines]
+        speeds = [float(line["examples_per_second"]) for line in lines if "examples_per_second" in line]
     except (OSError, ValueError, KeyError, TypeError):
-        times = []
+        times, speeds = [], []
     if not times:
         return ""
-    return _pairs("Timing", {"median step": f"{1e3 * statistics.median(times):.3g} ms",
+    speed = {"examples": f"{statistics.median(speeds):.4g} per second"} if speeds else {}
+    return _pairs("Timing", {"median step": f"{1e3 * statistics.median(times):.3g} ms", **speed,
                              "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times)})
 
 

@@ -20,6 +20,7 @@ from recipes.interrupts import Interrupts
 from recipes.lazy import xjax, xnn
 from recipes.lock import locked
 from recipes.loop import Loop, Progress, begin
+from recipes.optim import update_factors
 from recipes.parallel import Placer, choose_devices
 from recipes.plots import learning_curve
 from recipes.privacy import PoissonBatches, check_privacy, epsilon
@@ -56,6 +57,8 @@ def prepare(config: RunConfig) -> Prepared:
     task = make_task(config, data.artifacts)
     check_batch(config, task, placer)
     check_privacy(config, task)
+    if config.freeze or config.lr_multipliers:
+        update_factors(config, xjax.eval_shape(task.init, xjax.random.PRNGKey(0))[0])      # its patterns must match
     return Prepared(config, data, task, placer)
 
 
@@ -117,7 +120,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
 
     loop = Loop(config, task, placer, prepared.batches())
-    log = MetricsLog(folder / "metrics.jsonl", start)
+    log = MetricsLog(folder / "metrics.jsonl", start, getattr(config.task, "batch_size", None))
     with ProgressBar(console, config.steps, start, config.eval_every) as bar:
         saver = Saver(checkpoints, data.artifacts)
         hooks = [log, bar, *make_trackers(config, folder, start), StopOnNaN(saver)]

@@ -60,15 +60,14 @@ class TrainStep:
     def __init__(self, task: Task, config: RunConfig, placer: Placer) -> None:
         self._names: list[str] = []
         self._call = xjax.pmap(self._packed(_step_function(task, config)), axis_name=AXIS, devices=placer.devices,
-                               donate_argnums=0)
+                               out_axes=(0, None), donate_argnums=0)
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         return self._call(state, batch)
 
     def sums_of(self, packed: Sequence[Any]) -> list[dict[str, tuple[Any, Any]]]:
         """The (sum, weight) of each metric, for each of some steps."""
-        fetched = xjax.device_get([each.addressable_data(0) for each in packed])
-        return [dict(zip(self._names, zip(*np.asarray(each)[0], strict=True), strict=True)) for each in fetched]
+        return [dict(zip(self._names, zip(*each, strict=True), strict=True)) for each in xjax.device_get(list(packed))]
 
     def _packed(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def packed(state: TrainState, batch: Any) -> tuple[TrainState, Any]:

@@ -18,7 +18,7 @@ from recipes.plots import learning_curve
 def report(*values, final=False, params=()):
     """A report of steps 1, 2, ... with these train losses."""
     records = [Record(i, {"train/loss": value}) for i, value in enumerate(values, start=1)]
-    return Report(len(values), records, fetch_params=lambda: params, final=final)
+    return Report(len(values), records, fetch_params=lambda: params, final=final, seconds=0.5)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
@@ -48,6 +48,13 @@ def test_a_damaged_line_is_named(tmp_path, line):
     file.write_text('{"step": 1}\n' + line + "\n" + '{"step": 3}\n')
     with pytest.raises(RecipeError, match=r"(?s)the metrics of the run are damaged.*line 2.*fix: delete this line"):
         read_metrics(file)
+
+
+@pytest.mark.parametrize("batch_size, more", [(None, {}), (10, {"examples_per_second": 40.0})])
+def test_speed_is_one_json_line_a_report(tmp_path, batch_size, more):
+    log = MetricsLog(tmp_path / "metrics.jsonl", start=0, batch_size=batch_size)
+    log(report(0.5, 0.25))
+    assert json.loads((tmp_path / "timing.jsonl").read_text()) == {"step": 2, "seconds_per_step": 0.25, **more}
 
 
 def test_metrics_are_one_json_line_a_step(tmp_path):
@@ -82,7 +89,7 @@ def test_without_a_terminal_lines_are_printed_when_due():
     with ProgressBar(Console(file=out, soft_wrap=True), total=4, start=0, every=2) as bar:
         for values in ((1.0,), (1.0, 0.5), (1.0, 0.5, 0.4)):
             bar(report(*values))
-    assert out.getvalue() == "step      2  train/loss 0.5000\n"
+    assert out.getvalue() == "step      2  train/loss 0.5000  250 ms/step\n"
 
 
 def test_on_a_terminal_there_is_a_bar():

@@ -6,6 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from recipes.config_file import load_config
+from recipes.errors import ConfigError
 from recipes.optim import SGD, Adam, AdamW, Constant, Cosine, Lamb, Linear, Lion, WarmupStableDecay, update_factors
 from recipes.optim import learning_rate as rate_of
 from recipes.optim import make_optimizer as make
@@ -136,5 +137,5 @@ def test_factors_by_path():
     params = {"body": {"w": 1, "b": 1}, "head": {"w": 1, "b": 1}}
     config = made(Adam(), freeze=("body/w",), lr_multipliers={"head/b": 3.0, "head/*": 2.0, "body/*": 0.5})
     assert update_factors(config, params) == {"body": {"w": 0.0, "b": 0.5}, "head": {"w": 2.0, "b": 3.0}}
-    with pytest.raises(ValueError, match="matches no"):
+    with pytest.raises(ConfigError, match=r"freeze: the pattern matches no leaf(.|\n)*fix: .*'body/\*\*'"):
         update_factors(made(Adam(), freeze=("boddy",)), params)

@@ -248,7 +248,7 @@ class Array:
     def global_shards(self) -> list[Shard]:
         """The parts, one for each device, in the order of the sharding's devices; no `data` of other processes."""
         pieces = dict(zip(self.sharding.addressable_list, self._pieces(), strict=True))
-        aval = ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
+        aval = self._part_type()
         copies: Counter = Counter()
         out = []
         for device, index in self.sharding.devices_indices_map(self.shape).items():
@@ -265,11 +265,14 @@ class Array:
 
     def addressable_data(self, index: int) -> Array:
         """The part on one device of this process, by its place among `addressable_shards`."""
-        shards = self.addressable_shards
-        if not -len(shards) <= index < len(shards):
-            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(shards)},
-                      f"use an index from 0 to {len(shards) - 1}.", exc=IndexError)
-        return shards[index].data
+        pieces, devices = self._pieces(), self.sharding.addressable_list
+        if not -len(pieces) <= index < len(pieces):
+            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
+                      f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
+        return Array(pieces[index], self._part_type(), on(devices[index]))
+
+    def _part_type(self) -> ShapedArray:
+        return ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
 
     def _pieces(self) -> list[xla.Buffer]:
         if self._buf.is_deleted():
