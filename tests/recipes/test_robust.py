@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
@@ -82,26 +83,50 @@ def test_a_second_ctrl_c_leaves_at_once(command):
     assert err == "\nstopped at once, nothing more is saved\n"
 
 
+TINY = ("task.files=[text.txt]", "task.tokenizer=null", "task.length=16", "task.stride=null", "task.batch_size=6",
+        "task.model={name: gpt2, features: 16, layers: 1, heads: 2, dropout: 0.1}")
+KILLED = {                                                    # name -> config and overrides: seconds of steps each
+    "graph, dropout, 3 devices": ("gcn.yaml", "task.dropout=0.5", "devices=3", "steps=2000"),
+    "table, average, parts, 2 devices": ("mlp_table.yaml", "task.file=rings.csv", "task.target=ring", "ema=0.9",
+                                         "accumulate=2", "devices=2", "steps=2000"),
+    "images, running statistics, 1 device": (
+        "resnet_digits.yaml", "task.model={name: resnet, stages: [[1, 4]], small_images: true}", "task.batch_size=24",
+        "devices=1", "steps=1000"),
+    "text, 3 devices": ("gpt2_stdlib.yaml", *TINY, "devices=3", "steps=1500"),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_killed_again_and_again(command, tmp_path, whole, number):
-    """Some twenty kills at random moments, start-up and saves among them; the end is that of the unbroken run."""
-    rng, args, kills = random.Random(int(number)), (*SMALL, "steps=1000", "run_dir=run"), 0
+@pytest.mark.parametrize("name", KILLED)
+def test_killed_again_and_again(command, tmp_path, rings, name, number):
+    """17 kills at random moments, start-up and saves among them: it always goes on, to the end of the unbroken run."""
+    shutil.copy(rings, tmp_path / "rings.csv")
+    (tmp_path / "text.txt").write_text("".join(f"{i} and {i + 1} are {2 * i + 1}.\n" for i in range(200)))
+    config, *overrides = KILLED[name]
+    args = ("--config", config, *overrides, "checkpoint_every=20", "log_every=10", "eval_every=100")
+    code, _, err = command(*args, "run_dir=whole")
+    assert code == 0, err
+    rng, kills, run = random.Random(f"{name} {number}"), 0, tmp_path / "run"
     while True:
-        begun = (tmp_path / "run/checkpoints").exists()
-        process = command(*(("--resume", "run") if begun else args), wait=False)
+        begun = (run / "checkpoints").exists() and any((run / "checkpoints").iterdir())
+        if not begun:
+            shutil.rmtree(run, ignore_errors=True)            # killed before the first checkpoint
+        process = command(*(("--resume", "run") if begun else (*args, "run_dir=run")), wait=False)
         try:
-            out, err = process.communicate(timeout=rng.uniform(0.3, 6.0) if kills < 20 else 120)
-        except Exception:
+            _, err = process.communicate(timeout=rng.uniform(0.3, 6.0) if kills < 17 else 200)
+        except subprocess.TimeoutExpired:
             process.send_signal(number)
-            out, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=60)
             kills += 1
         assert "Traceback" not in err
+        assert process.returncode in (0, -number, 128 + number), err
         if process.returncode == 0:
-            break
-        if not begun and (tmp_path / "run").exists() and not (tmp_path / "run/checkpoints").exists():
-            shutil.rmtree(tmp_path / "run")                   # killed before the first checkpoint: from step 0
-    assert manifest(tmp_path / "run") == manifest(whole)
+            assert manifest(run) == manifest(tmp_path / "whole")
+            assert (run / "metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
+            if kills == 17:
+                break
+            shutil.rmtree(run)
 
 
 # ---- damaged folders ---------------------------------------------------------------------------------------------
