@@ -1,4 +1,4 @@
-"""Random programs give in xjax what they give in real JAX; `random_programs` runs thousands, this a hundred."""
+"""Random programs give in xjax what they give in real JAX; `random_programs` runs thousands, this a few dozen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 20
 
 
 @pytest.mark.parametrize("first", [
-    *range(0, 100, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 600, _CHUNK))])
+    *range(0, 40, _CHUNK), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 600, _CHUNK))])
 def test_programs_agree_with_jax(first):
     jax = real_jax()
     for seed in range(first, first + _CHUNK):

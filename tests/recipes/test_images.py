@@ -50,7 +50,7 @@ def test_it_learns_the_digits(learned):
 def test_device_count_changes_nothing(model):
     """The network with statistics of batches, and the one with dropout; both draw shifts and mirrorings."""
     runs = [train(config(model, "task.flip=true", "steps=4", "task.batch_size=48", "optim.lr=1e-3",
-                         f"devices={devices}")) for devices in (1, 2, 3)]
+                         f"devices={devices}")) for devices in (1, 3)]
     for run in runs[1:]:
         np.testing.assert_allclose(run.losses, runs[0].losses, rtol=0, atol=2e-4)
         assert run.test["loss"] == pytest.approx(runs[0].test["loss"], abs=1e-3)

@@ -4,6 +4,7 @@ A ```text block is what the block before it prints: its lines stand in the outpu
 that begins with a comment such as ``# name.py`` is a file of that name.
 """
 
+import json
 import os
 import re
 import shlex
@@ -25,41 +26,67 @@ def without_numbers(text):
     return re.sub(r"\d[\d.]*", "#", " ".join(text.split()))
 
 
-def run(argv, folder):
+def run(argv, folder, given=""):
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run(argv, cwd=folder, text=True, capture_output=True, timeout=300,
+    done = subprocess.run(argv, cwd=folder, input=given, text=True, capture_output=True, timeout=300,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "XLA_FLAGS": ""})
     assert done.returncode == 0, f"{argv}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
-def run_page(found, folder):
-    out = ""
-    for kind, text in found:
-        name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
-        if name:
-            (folder / name[1]).write_text(text)
-        elif kind == "bash":
-            lines = [line for line in text.splitlines() if not line.startswith("#")]
-            argvs = [shlex.split(line.partition("  # ")[0]) for line in lines]
-            assert all(argv[0] == "python" for argv in argvs)
-            out = "".join(run([sys.executable, *argv[1:]], folder) for argv in argvs)
-        elif kind == "python":
-            out = run([sys.executable, "-c", text], folder)
-        elif kind == "text":
-            printed = [without_numbers(line) for line in out.splitlines()]
-            for line in text.splitlines():
-                at = next((i for i, each in enumerate(printed) if without_numbers(line) in each), None)
-                assert at is not None, f"{line!r} is not in the output, or not after the line before it:\n{out}"
-                printed = printed[at + 1:]
+def commands(text):
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    argvs = [shlex.split(line.partition("  # ")[0]) for line in lines]
+    assert all(argv[0] == "python" for argv in argvs)
+    return [argv[1:] for argv in argvs]
+
+
+# All blocks of a page in one process, which spares the imports: what `python` does with a file's text, "-c", or "-m".
+IN_ONE_PROCESS = """
+import json, runpy, sys
+sys.path.insert(0, "")
+for kind, content in json.load(sys.stdin):
+    if kind == "file":
+        open(content[0], "w").write(content[1])
+    elif kind == "python":
+        exec(compile(content, "block", "exec"), {"__name__": "__main__"})
+    for argv in content if kind == "bash" else ():
+        assert argv[0] == "-m"
+        sys.argv = argv[1:]
+        try:
+            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            assert end.code in (0, None), argv
+    print("end of the block", flush=True)
+"""
 
 
 @pytest.mark.parametrize("page", ["docs/training.md", "docs/new_task.md"])
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page, tmp_path):
-    run_page(blocks(page), tmp_path)
+    work, shown = [], {}                                      # what to do; its number -> the text shown for it
+    for kind, text in blocks(page):
+        name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
+        if name:
+            work.append(("file", (name[1], text)))
+        elif kind == "bash":
+            work.append(("bash", commands(text)))
+        elif kind == "python":
+            work.append(("python", text))
+        elif kind == "text":
+            shown[len(work) - 1] = text
+    outputs = run([sys.executable, "-c", IN_ONE_PROCESS], tmp_path, json.dumps(work)).split("end of the block\n")
+    assert len(outputs) == len(work) + 1
+    for number, text in shown.items():
+        printed = [without_numbers(line) for line in outputs[number].splitlines()]
+        for line in text.splitlines():
+            at = next((i for i, each in enumerate(printed) if without_numbers(line) in each), None)
+            assert at is not None, f"{line!r} is not there, or not after the line before it:\n{outputs[number]}"
+            printed = printed[at + 1:]
 
 
 def test_the_commands_of_the_readme_run(tmp_path):
-    found = [(kind, text) for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]
-    assert len(found) == 1
-    run_page(found, tmp_path)
+    """Each in a process of its own, as a user's are."""
+    texts = [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]
+    assert len(texts) == 1
+    for argv in commands(texts[0]):
+        run([sys.executable, *argv], tmp_path)

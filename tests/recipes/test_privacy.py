@@ -71,7 +71,7 @@ def config(rings, *overrides):
                                      *overrides])
 
 
-@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_numbers_do_not_depend_on_the_devices(rings, devices):
     pytest.importorskip("dp_accounting")
     one, many = (train(config(rings, f"devices={n}")).losses for n in (1, devices))

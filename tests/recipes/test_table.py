@@ -31,7 +31,7 @@ def test_it_learns_the_rings(rings):
     assert losses[-20:].mean() < 0.2 < losses[0]
 
 
-@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_device_count_changes_nothing(rings, devices):
     """Batches of 50 of 210 rows: uneven over 3 devices, and the last one of an epoch is short."""
     overrides = ("steps=25", "task.batch_size=50", "task.dropout=0.3")

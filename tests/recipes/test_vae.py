@@ -35,7 +35,7 @@ def test_it_learns_the_digits(learned):
 
 def test_device_count_changes_nothing():
     """Batches of 50: uneven over 3 devices. The evaluation draws too."""
-    one, *others = (train(config("steps=5", "task.batch_size=50", f"devices={n}")) for n in (1, 2, 3))
+    one, *others = (train(config("steps=5", "task.batch_size=50", f"devices={n}")) for n in (1, 3))
     for other in others:
         np.testing.assert_allclose(other.losses, one.losses, rtol=2e-5)
         for name, value in one.test.items():

@@ -141,7 +141,7 @@ def agree(signature: str) -> bool:
     return len({w.dtype for w in found}) < 2 and len({len(w.shape) for w in found if w.shape}) < 2
 
 
-@pytest.mark.parametrize("x64", [True, False])
+@pytest.mark.parametrize("x64", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_functions_of_arrays_that_agree(x64):
     wrong = []
     for row in ROWS:

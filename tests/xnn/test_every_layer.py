@@ -12,11 +12,14 @@ from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 
 VARIANTS = [name for name in ROWS if "," in name]
+LAYERS = [name for name in ROWS if "," not in name]
 
 
-def rows(slow_variants=True):
-    mark = [pytest.mark.slow] if slow_variants else []
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=mark * (name in VARIANTS)) for name in ROWS])
+def rows(fast):
+    """Args: fast: the names of the rows in the fast set."""
+    slow = set(ROWS) - set(fast)
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in slow))
+                                            for name in ROWS])
 
 
 def assert_near(got, want, dtype, grows=1.0):
@@ -27,7 +30,7 @@ def assert_near(got, want, dtype, grows=1.0):
         np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
 
 
-@rows(slow_variants=False)
+@rows([*LAYERS, *VARIANTS[::3]])
 def test_shapes_and_values(name):
     row = ROWS[name]
     x, extra = draw(row)
@@ -45,7 +48,7 @@ def test_shapes_and_values(name):
                 row.grows)
 
 
-@rows()
+@rows(LAYERS[::2])
 def test_gradients_are_those_of_differences_in_double_precision(name):
     row = ROWS[name]
     with wide():
@@ -70,7 +73,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
 
 
-@rows()
+@rows(LAYERS)
 def test_an_open_batch_has_the_same_parameters(name):
     row = ROWS[name]
     x, extra = draw(row)
@@ -85,7 +88,7 @@ def test_an_open_batch_has_the_same_parameters(name):
         assert all(shape[0] == -1 for shape in open_flat)
 
 
-@rows()
+@rows(LAYERS)
 def test_vmap_over_batches_and_over_ensembles(name):
     row = ROWS[name]
     x, extra = draw(row, batch=2)
@@ -99,7 +102,7 @@ def test_vmap_over_batches_and_over_ensembles(name):
                     row.grows)
 
 
-@rows()
+@rows(LAYERS)
 def test_two_devices_compute_their_examples(name):
     row = ROWS[name]
     if not row.by_example:
@@ -113,7 +116,7 @@ def test_two_devices_compute_their_examples(name):
     assert_near(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, np.float32, row.grows)
 
 
-@rows()
+@rows(LAYERS[::2])
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision_stays_half_precision(name, dtype):
     row = ROWS[name]
@@ -130,7 +133,7 @@ def test_half_precision_stays_half_precision(name, dtype):
             jnp.finfo(dtype).eps))
 
 
-@rows()
+@rows(LAYERS[1::2])
 def test_training(name):
     row = ROWS[name]
     x, extra = draw(row)
@@ -166,14 +169,14 @@ def test_state_of_two_steps(name):
     tree_util.tree_map(np.testing.assert_array_equal, kept[1], second)
 
 
-@rows(slow_variants=False)
+@rows(ROWS)
 def test_repr_is_the_call(name):
     text = repr(ROWS[name].layer)
     assert text.startswith(ROWS[name].layer.name) and " at 0x" not in text
     assert name.partition(",")[0] in _names(ROWS[name].layer), "a row is named after its layer"
 
 
-@rows()
+@rows(LAYERS)
 def test_what_is_no_input_or_parameter_of_the_layer_is_refused(name):
     row = ROWS[name]
     layer, (x, extra), params = row.layer, draw(row), make_params(row)
