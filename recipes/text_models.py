@@ -94,7 +94,7 @@ class Folder(NamedTuple):
 def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
     """Reads weights, config and tokenizer.  Raises: DataError, also for a model that is none of ``kinds``."""
     try:
-        _, params, config = xnn.pretrained.load(folder)
+        _, params, _, config = xnn.pretrained.load(folder)
         settings = json.loads((folder / "config.json").read_text("utf-8"))
     except (ValueError, TypeError, FileNotFoundError) as err:
         raise DataError("pretrained", "the folder cannot be read.",

@@ -159,7 +159,7 @@ def test_fine_tuning_starts_from_the_weights_and_tokenizer(corpus, folder):
     made = config(corpus, f"task.pretrained={folder}", model="null").task
     data = load(made)
     task = make(made, data.artifacts)
-    model, params, _ = xnn.pretrained.load(folder)
+    model, params, *_ = xnn.pretrained.load(folder)
     batch = data.splits["test"].take(np.arange(len(data.splits["test"])))
     entropy = xnn.losses.cross_entropy(model.apply(params, batch["x"]), batch["y"], weights=batch["counts"])
     nats, tokens = totals(task, data)["loss"]

@@ -145,7 +145,7 @@ def test_fine_tuning_starts_from_the_weights_and_tokenizer(notes, folder):
     ids = tokenizers.Tokenizer.from_str(task.artifacts["tokenizer"])
     assert rows["x"][:, 0].tolist() == [ids.token_to_id("[CLS]")] * 2
     assert rows["x"][1, -1] == rows["x"][0, rows["lengths"][0] - 1] == ids.token_to_id("[SEP]")
-    bert, params, _ = xnn.pretrained.load(folder)
+    bert, params, *_ = xnn.pretrained.load(folder)
     mask = np.arange(24) < rows["lengths"][:, None]
     pooled = np.asarray(bert.apply(params, rows["x"], mask=mask)[1])
     head = Placer.host(model.params["head"])

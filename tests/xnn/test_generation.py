@@ -129,7 +129,7 @@ FOLDERS = Path(__file__).parent / "peers" / "pretrained"
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_the_most_likely_tokens_are_those_of_transformers(name):
-    model, params, _ = pretrained.load(FOLDERS / name)
+    model, params, *_ = pretrained.load(FOLDERS / name)
     arrays = np.load(FOLDERS / name / "arrays.npz")
     prompt, mask = arrays["x"], np.array([[False] * 2 + [True] * 4, [True] * 6])       # the first row is padded
     got = generate(model, params, prompt, steps=8, temperature=0, mask=mask).tokens

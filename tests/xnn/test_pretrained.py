@@ -11,11 +11,11 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xnn import Dense, pretrained
-from xnn.models import GPT2Config
+from xnn.models import GPT2Config, ResNet, ResNetConfig
 from xnn.pretrained import safetensors
 
 FOLDERS = Path(__file__).parent / "peers" / "pretrained"
-NAMES = ["gpt2", "llama", "llama_tied", "bert", "t5", "t5_tied", "vit"]
+NAMES = ["gpt2", "llama", "llama_tied", "bert", "t5", "t5_tied", "vit", "resnet", "resnet_basic"]
 
 
 def arrays(name):
@@ -24,18 +24,18 @@ def arrays(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_are_those_of_transformers(name):
-    model, params, _ = pretrained.load(FOLDERS / name)
+    model, params, state, _ = pretrained.load(FOLDERS / name)
     x = arrays(name)["x"]
-    x = np.moveaxis(x, 1, -1) if name == "vit" else x.astype(np.int32)
+    x = np.moveaxis(x, 1, -1) if x.ndim == 4 else x.astype(np.int32)
     inputs = (arrays(name)["decoder_input_ids"].astype(np.int32), x) if name.startswith("t5") else (x,)
-    y = xjax.jit(model.apply)(params, *inputs)
+    y, _ = xjax.jit(model.apply_with_state)(params, state, *inputs)
     np.testing.assert_allclose(y[0] if name == "bert" else y, arrays(name)["y"], atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_greedy_generation_token_for_token_with_padding(name):
     """A compiled step with a cache; the first row has two positions of padding on the left."""
-    model, params, _ = pretrained.load(FOLDERS / name)
+    model, params, *_ = pretrained.load(FOLDERS / name)
     x, want = arrays(name)["x"].astype(np.int32), arrays(name)["greedy"]
     step = xjax.jit(lambda cache, tokens, mask: model.apply_with_cache(params, cache, tokens, mask=mask))
     logits, cache = step(model.init_cache(2, 14), x, np.array([[False] * 2 + [True] * 4, [True] * 6]))
@@ -48,11 +48,11 @@ def test_greedy_generation_token_for_token_with_padding(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_saved_is_what_was_loaded(name, tmp_path):
-    model, params, config = pretrained.load(FOLDERS / name)
-    pretrained.save(tmp_path, config, params)
+    model, params, state, config = pretrained.load(FOLDERS / name)
+    pretrained.save(tmp_path, config, params, state)
     again = pretrained.load(tmp_path)
     assert again.config == config and repr(again.model) == repr(model)
-    tree_util.tree_map(np.testing.assert_array_equal, again.params, params)
+    tree_util.tree_map(np.testing.assert_array_equal, (again.params, again.state), (params, state))
     files = [*(FOLDERS / name).glob("*.safetensors")]
     theirs = {key: tensor for file in files for key, tensor in safetensors.read(file).items()}
     ours = safetensors.read(tmp_path / "model.safetensors")
@@ -62,7 +62,7 @@ def test_what_is_saved_is_what_was_loaded(name, tmp_path):
 
 
 def test_half_precision_is_kept(tmp_path):
-    _, params, config = pretrained.load(FOLDERS / "gpt2")
+    _, params, _, config = pretrained.load(FOLDERS / "gpt2")
     half = tree_util.tree_map(lambda leaf: leaf.astype(jnp.bfloat16), params)
     pretrained.save(tmp_path, config, half)
     again = pretrained.load(tmp_path).params
@@ -106,7 +106,7 @@ def test_an_output_layer_that_should_be_tied_and_is_not_is_refused(tmp_path):
 
 def test_the_first_files_of_bert_are_read(tmp_path):
     """They have heads of pretraining, and other names for the parameters of norms."""
-    _, params, _ = pretrained.load(FOLDERS / "bert")
+    _, params, *_ = pretrained.load(FOLDERS / "bert")
     tensors = {"bert." + key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"):
                tensor for key, tensor in safetensors.read(FOLDERS / "bert" / "model.safetensors").items()}
     tensors["cls.predictions.bias"] = np.zeros(11, np.float32)
@@ -151,5 +151,27 @@ def test_missing_and_broken_files_are_refused(tmp_path):
 def test_only_parameters_of_the_config_are_saved(tmp_path, key):
     with pytest.raises(TypeError, match="not those of this config"):
         pretrained.save(tmp_path, GPT2Config(), Dense(2).init(key, (1, 3))[1])
+    _, params, _, config = pretrained.load(FOLDERS / "resnet")
+    with pytest.raises(TypeError, match="stem/norm/mean"):
+        pretrained.save(tmp_path, config, params)
     with pytest.raises(ValueError, match="not of a model with a layout"):
         pretrained.save(tmp_path, {"vocab_size": 3}, {})
+
+
+@pytest.mark.parametrize("settings", [{"layer_type": "dense"}, {"embedding_size": 4}, {"hidden_sizes": [8, 15]},
+                                      {"downsample_in_bottleneck": True}])
+def test_forms_of_resnet_that_are_not_known_are_refused(tmp_path, settings):
+    shutil.copytree(FOLDERS / "resnet", tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    with pytest.raises(ValueError, match="(?s)not known here.*fix:"):
+        pretrained.load(tmp_path)
+
+
+def test_a_resnet_for_small_images_has_no_layout(tmp_path):
+    config = ResNetConfig(stages=((1, 4),), small_images=True)
+    model = ResNet(config)
+    _, params = model.init(xjax.random.key(0), (1, 8, 8, 3))
+    with pytest.raises(ValueError, match="(?s)no ResNet for small images.*fix:"):
+        pretrained.save(tmp_path / "new", config, params, model.init_state((1, 8, 8, 3)))
+    assert not (tmp_path / "new").exists()

@@ -7,27 +7,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import xjax
 from xjax.errors import bad
 from xnn.checks import counted, type_text
 from xnn.layer import Layer, Params, init_types
 from xnn.params.patterns import paths, with_leaves
 from xnn.pretrained import safetensors
-from xnn.pretrained.names import FAMILIES, Family, Tensor
+from xnn.pretrained.names import FAMILIES, STATE, Family, Tensor
 
 
 class Pretrained(NamedTuple):
-    """What `load` returns: the model, its parameters, and the config that made the model."""
+    """What `load` returns: the model, its parameters and state, and the config that made the model.
+
+    The state is that of `Layer.init_state`, the running statistics of a ResNet; other models have none.
+    """
 
     model: Layer
     params: Params
+    state: Any
     config: Any
 
 
 def load(folder: str | Path) -> Pretrained:
-    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT, T5 or ViT.
+    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT, T5, ViT or ResNet.
 
-    ``model, params, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of the
-    folder runs, and no pickle is read.
+    ``model, params, state, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of
+    the folder runs, and no pickle is read.
     Heads of BERT's pretraining are not read. Of the dropout rates, which matter in training only, one is read.
     Raises: ValueError for a model or a setting that is not known here, and one error for all tensors that are missing,
       not of the model, or of another shape.
@@ -38,29 +43,32 @@ def load(folder: str | Path) -> Pretrained:
     config = _config(family, settings)
     model = family.model(config)
     tensors = {_known_name(family, name): tensor for name, tensor in _tensors(folder).items()}
-    return Pretrained(model, _params(model, family, config, tensors), config)
+    return Pretrained(model, *_weights(model, family, config, tensors), config)
 
 
-def save(folder: str | Path, config: Any, params: Params) -> None:
+def save(folder: str | Path, config: Any, params: Params, state: Any = ()) -> None:
     """Writes config.json and model.safetensors, which `load` and `transformers` read.
 
-    Args: config: of the model, such as a `GPT2Config`; params: its parameters.
-    Raises: ValueError for a config of another model; TypeError for parameters that are not those of the model.
+    The layout has no place for `zero_init` and `axis_name` of a ResNet, which matter in training only.
+
+    Args: config: of the model, such as a `GPT2Config`; params, state: its parameters and running statistics.
+    Raises: ValueError for a config of another model; TypeError for parameters or a state that are not those of the
+      model.
     """
     kind = next((kind for kind, family in FAMILIES.items() if family.config_type is type(config)), None)
     if kind is None:
         raise bad("pretrained.save", "the config is not of a model with a layout", {"config": type(config).__name__},
                   f"pass a config of {', '.join(family.model.__name__ for family in FAMILIES.values())}.", ValueError)
-    family, ours = FAMILIES[kind], _leaves(params)
-    wanted = _leaves(_types(family, config, family.model(config)))
+    family, ours = FAMILIES[kind], _leaves(params, state)
+    wanted = _leaves(*_types(family, config, family.model(config)))
     shapes, expected = ({path: np.shape(leaf) for path, leaf in leaves.items()} for leaves in (ours, wanted))
     wrong = [path for path in {**shapes, **expected} if shapes.get(path) != expected.get(path)]
     if wrong:
-        raise bad("pretrained.save", "the parameters are not those of this config", {"paths": ", ".join(wrong)},
-                  "pass the config that made the model.")
+        raise bad("pretrained.save", "the parameters or the state are not those of this config",
+                  {"paths": ", ".join(wrong)}, "pass the config that made the model.")
     tensors = {_full(family, name): np.asarray(one.form.to_theirs([
         np.asarray(ours[path] if i is None else ours[path][i]) for path in one.ours]))
-        for one in family.tensors(config) for name, i in _places(one, config.layers)}
+        for one in family.tensors(config) for name, i in _places(one, config)}
     fields = {theirs: getattr(config, ours_name) for ours_name, theirs in family.settings.items()}
     settings = {"model_type": kind, "architectures": [family.architecture], **family.fixed, **fields,
                 **family.write(config)}
@@ -109,14 +117,17 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
     return {key: tensor for name in names for key, tensor in safetensors.read(folder / name).items()}
 
 
-def _params(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> Params:
+def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> tuple[Params, Any]:
+    """(Parameters, state) from the tensors."""
     types = _types(family, config, model)
-    wanted, known = _leaves(types), family.tensors(config)
+    wanted, known = _leaves(*types), family.tensors(config)
     values: dict[str, list] = {path: [] for path in wanted}
     faults, used = [], set()
     for one in known:
-        for name, i in _places(one, config.layers):
+        for name, i in _places(one, config):
             used.add(name)
+            if not one.ours:
+                continue
             shapes = [wanted[path].shape[i is not None:] for path in one.ours]
             expected = one.form.to_theirs([np.broadcast_to(False, shape) for shape in shapes]).shape
             if name not in tensors:
@@ -147,19 +158,23 @@ def _known_name(family: Family, name: str) -> str:
     return f"{start}.{last}" if start else last
 
 
-def _types(family: Family, config: Any, model: Layer) -> Params:
+def _types(family: Family, config: Any, model: Layer) -> tuple[Params, Any]:
+    """(Parameters, state) as types without values."""
     shape, further = family.shapes(config)
-    return init_types(model, shape, **further)[1]
+    return init_types(model, shape, **further)[1], xjax.eval_shape(lambda: model.init_state(shape, **further))
 
 
-def _places(one: Tensor, layers: int) -> list[tuple[str, int | None]]:
+def _places(one: Tensor, config: Any) -> list[tuple[str, int | None]]:
     """(Name, number of the block or None) of each of their tensors."""
-    return [(one.theirs.format(i=i), i) for i in range(layers)] if "{i}" in one.theirs else [(one.theirs, None)]
+    if "{i}" not in one.theirs:
+        return [(one.theirs, None)]
+    return [(one.theirs.format(i=i), i) for i in range(config.layers)]
 
 
-def _leaves(params: Params) -> dict[str, Any]:
-    """Leaves by path, without the part of the path that `with_shared` adds."""
-    return {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
+def _leaves(params: Params, state: Any) -> dict[str, Any]:
+    """Leaves by path, without the part of the path that `with_shared` adds; those of the state after `STATE`."""
+    ours = {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
+    return ours | {f"{STATE}{path}": leaf for path, leaf in paths(state).items()}
 
 
 def _full(family: Family, name: str) -> str:

@@ -7,7 +7,20 @@ import numpy as np
 
 from xjax.errors import bad
 from xnn.layers import Llama3Scaling
-from xnn.models import BERT, GPT2, T5, BERTConfig, GPT2Config, Llama, LlamaConfig, T5Config, ViT, ViTConfig
+from xnn.models import (
+    BERT,
+    GPT2,
+    T5,
+    BERTConfig,
+    GPT2Config,
+    Llama,
+    LlamaConfig,
+    ResNet,
+    ResNetConfig,
+    T5Config,
+    ViT,
+    ViTConfig,
+)
 
 
 class Form(NamedTuple):
@@ -22,8 +35,14 @@ TRANSPOSED = Form(lambda w: [w.T], lambda ws: ws[0].T)
 IN_THREE = Form(lambda w: np.split(w, 3, -1), lambda ws: np.concatenate(ws, -1))
 
 
+STATE = "state: "                                             # before a path in the state, as of running statistics
+
+
 class Tensor(NamedTuple):
-    """One of their tensors, "{i}" for the number of the block, and the paths of ours that it is made of."""
+    """One of their tensors, "{i}" for the number of the block, and the paths of ours that it is made of.
+
+    A tensor made of none of ours is a constant: it is written, and not read.
+    """
 
     theirs: str
     ours: tuple[str, ...]
@@ -111,7 +130,7 @@ _LLAMA_DEFAULTS = {"vocabulary": ("vocab_size", 32_000), "features": ("hidden_si
 def _read_llama(settings: Mapping[str, Any]) -> dict[str, Any]:
     rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind not in ("default", "llama3"):
+    if kind not in ("default", "llama3") or rope.get("partial_rotary_factor", 1) != 1:
         raise bad("pretrained.load", f"the scaling {kind!r} of rotary positions is not known here",
                   {"rope": str(rope)}, "convert the model to one of rope_type llama3 or default.", ValueError)
     scaling = Llama3Scaling(rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"],
@@ -160,6 +179,59 @@ def _vit(config: ViTConfig) -> list[Tensor]:
             *_encoder_block("attention.attention"), *_dense("classifier", "logits"),
             *_norms({"layernorm": "norm", "encoder.layer.{i}.layernorm_before": "blocks/attention_norm",
                      "encoder.layer.{i}.layernorm_after": "blocks/feed_forward_norm"})]
+
+
+def _resnet(config: ResNetConfig) -> list[Tensor]:
+    kernel = Form(lambda w: [np.transpose(w, (2, 3, 1, 0))], lambda ws: np.transpose(ws[0], (3, 2, 0, 1)))
+    steps = Form(lambda w: [], lambda ws: np.zeros((), np.int64))      # a count that nothing reads
+
+    def convolution(theirs, ours, number=""):
+        norm = f"{ours}/norm{number}"
+        return [Tensor(f"{theirs}.convolution.weight", (f"{ours}/conv{number}/w",), kernel),
+                *_norms({f"{theirs}.normalization": norm}),
+                Tensor(f"{theirs}.normalization.running_mean", (f"{STATE}{norm}/mean",)),
+                Tensor(f"{theirs}.normalization.running_var", (f"{STATE}{norm}/var",)),
+                Tensor(f"{theirs}.normalization.num_batches_tracked", (), steps)]
+
+    tensors = [*convolution("embedder.embedder", "stem"), *_dense("classifier.1", "head/dense")]
+    for stage, (blocks, _) in enumerate(config.stages):
+        for block in range(blocks):
+            theirs, ours = f"encoder.stages.{stage}.layers.{block}", f"stage{stage}/block{block}"
+            for i in range(3 if config.bottleneck else 2):
+                tensors += convolution(f"{theirs}.layer.{i}", ours, str(i + 1))
+            if block == 0 and (stage > 0 or config.bottleneck):
+                tensors += convolution(f"{theirs}.shortcut", f"{ours}/shortcut")
+    return tensors
+
+
+def _read_resnet(settings: Mapping[str, Any]) -> dict[str, Any]:
+    kind, sizes = settings.get("layer_type", "bottleneck"), settings.get("hidden_sizes", [256, 512, 1024, 2048])
+    stem, out = settings.get("embedding_size", 64), 4 if kind == "bottleneck" else 1
+    if kind not in ("basic", "bottleneck") or sizes[0] != stem * out or any(size % out for size in sizes):
+        raise bad("pretrained.load", "a ResNet of this form is not known here", {
+            "layer_type": repr(kind), "embedding_size": stem, "hidden_sizes": sizes},
+            "load one of basic or bottleneck blocks, whose first stage has the features of the stem.", ValueError)
+    depths = settings.get("depths", [3, 4, 6, 3])
+    return {"stages": tuple((n, size // out) for n, size in zip(depths, sizes, strict=True)),
+            "bottleneck": kind == "bottleneck", **_read_classes(settings)}
+
+
+def _write_resnet(config: ResNetConfig) -> dict[str, Any]:
+    if config.small_images:
+        raise bad("pretrained.save", "the layout has no ResNet for small images", {"small_images": True},
+                  "save its parameters and state with xnn.params or safetensors.", ValueError)
+    kind, out = ("bottleneck", 4) if config.bottleneck else ("basic", 1)
+    return {"layer_type": kind, "embedding_size": config.stages[0][1], "depths": [n for n, _ in config.stages],
+            "hidden_sizes": [out * features for _, features in config.stages], **_write_classes(config)}
+
+
+def _read_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"classes": len(settings["id2label"]) if "id2label" in settings else settings.get("num_labels", 2)}
+
+
+def _write_classes(config: ViTConfig | ResNetConfig) -> dict[str, Any]:
+    names = {i: f"LABEL_{i}" for i in range(config.classes)}
+    return {"id2label": {str(i): name for i, name in names.items()}, "label2id": {name: i for i, name in names.items()}}
 
 
 def _t5(config: T5Config) -> list[Tensor]:
@@ -225,8 +297,10 @@ FAMILIES: dict[str, Family] = {
         ViT, ViTConfig, {**_SIZES, **_ENCODER, "image": "image_size", "patch": "patch_size"},
         {"hidden_act": "gelu", "qkv_bias": True, "num_channels": 3}, _vit,
         lambda config: ((1, config.image, config.image, 3), {}), "ViTForImageClassification", "vit.",
-        read=lambda settings: {"classes": len(settings["id2label"]) if "id2label" in settings else
-                               settings.get("num_labels", 2)},
-        write=lambda config: {"id2label": {str(i): f"LABEL_{i}" for i in range(config.classes)},
-                              "label2id": {f"LABEL_{i}": i for i in range(config.classes)}}),
+        read=_read_classes, write=_write_classes),
+    "resnet": Family(
+        ResNet, ResNetConfig, {}, {"hidden_act": "relu", "num_channels": 3, "downsample_in_first_stage": False,
+                                   "downsample_in_bottleneck": False}, _resnet,
+        lambda config: ((1, 64, 64, 3), {}), "ResNetForImageClassification", "resnet.",
+        read=_read_resnet, write=_write_resnet),
 }

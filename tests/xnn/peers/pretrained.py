@@ -25,6 +25,10 @@ MODELS = {
     "t5_tied": hf.T5ForConditionalGeneration(hf.T5Config(
         vocab_size=11, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2, decoder_start_token_id=0)),
     "vit": hf.ViTForImageClassification(hf.ViTConfig(image_size=4, patch_size=2, num_labels=3, **SMALL)),
+    "resnet": hf.ResNetForImageClassification(hf.ResNetConfig(
+        embedding_size=2, hidden_sizes=[8, 16], depths=[1, 2], num_labels=3)),
+    "resnet_basic": hf.ResNetForImageClassification(hf.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 8], depths=[2, 1], layer_type="basic", num_labels=3)),
 }
 
 
@@ -33,8 +37,12 @@ def main():
     for name, model in MODELS.items():
         for weight in model.eval().parameters():
             torch.nn.init.normal_(weight, std=0.3)
+        for name_of, statistic in model.named_buffers():      # of a ResNet
+            if name_of.endswith(("running_mean", "running_var")):
+                torch.nn.init.uniform_(statistic, 0.5, 1.5)
         model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "llama" else "5GB")
-        x = torch.randn(2, 3, 4, 4) if name == "vit" else torch.randint(0, 11, (2, 6))
+        image = {"vit": 4, "resnet": 32, "resnet_basic": 32}.get(name)
+        x = torch.randn(2, 3, image, image) if image else torch.randint(0, 11, (2, 6))
         more = {"decoder_input_ids": torch.randint(0, 11, (2, 5))} if name.startswith("t5") else {}
         with torch.no_grad():
             y = model(x, **more)[0]
