@@ -116,5 +116,5 @@ def in_precision(x: Any, dtype: Any) -> Any:
 
 
 def at_least_float32(dtype: Any) -> Any:
-    """The dtype of sums of squares and of probabilities: float32 for half precision, else the dtype itself."""
+    """The dtype of sums, of probabilities and of angles: float32 for half precision, else the dtype itself."""
     return dtype if jnp.dtype(dtype).itemsize >= 4 else jnp.dtype(np.float32)

@@ -14,16 +14,9 @@ from xjax.errors import bad
 from xnn.checks import check_float, type_text
 from xnn.layer import CacheFns, Layer, arguments
 from xnn.layers.dropout import Dropout
-from xnn.layers.positions import (
-    check_mask,
-    check_sequence,
-    fill_slots,
-    init_slots,
-    positions_of,
-    wide_dtype,
-    write,
-)
+from xnn.layers.positions import check_mask, check_sequence, fill_slots, init_slots, positions_of, write
 from xnn.layers.relative import ALiBi, Rotary
+from xnn.precision import at_least_float32
 
 
 def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = None, causal: bool = False,
@@ -148,7 +141,7 @@ class _Heads(NamedTuple):
         `nn.dot_product_attention` has no dropout, and gives the mean of all values to a query that sees no key.
         Args: seen: bools that broadcast to [batch, heads, queries, keys], which must all hold; bias: floats likewise.
         """
-        (batch, time), wide = query.shape[:2], wide_dtype(query)
+        (batch, time), wide = query.shape[:2], at_least_float32(query.dtype)
         query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
         products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
         products = products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale)

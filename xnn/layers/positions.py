@@ -16,6 +16,7 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import CacheFns, Layer, arguments
+from xnn.precision import at_least_float32
 
 
 def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
@@ -176,13 +177,8 @@ def check_mask(caller: str, mask: Any, shape: tuple[int, int, int, int]) -> Any:
     return mask
 
 
-def wide_dtype(x: Any) -> Any:
-    """The dtype of x, float32 for half precision."""
-    return x.dtype if x.dtype.itemsize == 8 else np.dtype("float32")
-
-
 def angles_of(x: Any, at: Any, frequencies: Any) -> Any:
     """Position times frequency, [*at.shape, n]; in float32 at least: float16 cannot count beyond 2048."""
-    dtype, shape = wide_dtype(x), (*at.shape, len(frequencies))
+    dtype, shape = at_least_float32(x.dtype), (*at.shape, len(frequencies))
     return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
         jnp.asarray(frequencies, dtype), shape)

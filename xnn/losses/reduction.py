@@ -10,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn.checks import check_float, type_text
+from xnn.precision import at_least_float32
 
 REDUCTIONS = ("mean", "sum", None)
 
@@ -54,7 +55,7 @@ def _weights(caller: str, losses: Any, weights: Any) -> Any:
 def wide(caller: str, x: Any, min_rank: int = 0) -> tuple[Any, Any]:
     """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats."""
     x = check_float(caller, x, min_rank)
-    return (x.astype(np.float32) if x.dtype.itemsize < 4 else x), x.dtype
+    return x.astype(at_least_float32(x.dtype)), x.dtype
 
 
 def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
