@@ -64,7 +64,7 @@ class EarlyStopping(Frozen):
     patience: Count = 10
     """Evaluations without improvement."""
     min_change: NotNegative = 0.0
-    """What counts as an improvement."""
+    """An improvement is larger than this."""
 
 
 class Privacy(Frozen):

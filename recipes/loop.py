@@ -61,11 +61,19 @@ class Hook(Protocol):
 
 
 class Best(NamedTuple):
-    """The model that was best on the validation split, and when; step 0: no evaluation yet."""
+    """The model that was best on the validation split: by its score, among equal scores by its loss.
+
+    Attributes:
+      step: when; 0: no evaluation yet.
+      reference, since: the last score that early stopping took for an improvement, and its step.
+    """
 
     model: Any
     score: Any
+    loss: Any
     step: Any
+    reference: Any
+    since: Any
 
 
 class Progress(NamedTuple):
@@ -77,7 +85,8 @@ class Progress(NamedTuple):
 
 def begin(state: TrainState, splits: Mapping[str, Any]) -> Progress:
     """The progress before the first step."""
-    return Progress(state, Best(state.model, np.float32(np.nan), np.int32(0)) if "val" in splits else None)
+    unknown, never = np.float32(np.nan), np.int32(0)
+    return Progress(state, Best(state.model, unknown, unknown, never, unknown, never) if "val" in splits else None)
 
 
 class Loop:
@@ -116,7 +125,7 @@ class Loop:
             if best is not None and self._at(config.eval_every, step):
                 val = self.task.metrics(self.totals(state.model, "val"))
                 records[-1].values.update(_named("val", val))
-                best = self._better(best, val[self.task.score], state, step)
+                best = self._judged(best, val, state, step)
             final = step == config.steps or self._stagnant(best, step)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
             report = Report(step, records, lambda state=state: Placer.fetch(state.params), final, seconds)
@@ -144,19 +153,24 @@ class Loop:
     def _at(self, every: int, step: int) -> bool:
         return step % every == 0 or step == self.config.steps
 
-    def _better(self, best: Best, score: float, state: TrainState, step: int) -> Best:
-        stopping = self.config.early_stopping
-        gain = (score - best.score) * (1 if self.task.higher_is_better else -1)
-        if best.step == 0 or gain > (stopping.min_change if stopping else 0.0):
-            return Best(self.placer.copy(state.model), np.float32(score), np.int32(step))
+    def _judged(self, best: Best, val: dict[str, float], state: TrainState, step: int) -> Best:
+        """``best`` after an evaluation; one without a number changes nothing."""
+        score, loss = np.float32(val[self.task.score]), np.float32(val["loss"])
+        sign, stopping = 1 if self.task.higher_is_better else -1, self.config.early_stopping
+        if np.isnan(score):
+            return best
+        if best.step == 0 or (sign * score, -loss) > (sign * best.score, -best.loss):
+            best = best._replace(model=self.placer.copy(state.model), score=score, loss=loss, step=np.int32(step))
+        if best.since == 0 or sign * (score - best.reference) > (stopping.min_change if stopping else 0):
+            best = best._replace(reference=score, since=np.int32(step))
         return best
 
     def _stagnant(self, best: Best | None, step: int) -> bool:
         """Whether early stopping ends the run after ``step``."""
         stopping = self.config.early_stopping
-        if stopping is None or best is None or best.step == 0:
+        if stopping is None or best is None or best.since == 0:
             return False
-        return math.ceil((step - int(best.step)) / self.config.eval_every) >= stopping.patience
+        return math.ceil((step - int(best.since)) / self.config.eval_every) >= stopping.patience
 
 
 def _named(split: str, metrics: dict[str, float]) -> dict[str, float]:

@@ -23,7 +23,7 @@ from recipes.trained import Trained, open_run
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-img { max-width: 100%; height: auto; } .wide { overflow-x: auto; }
+img { max-width: 100%; height: auto; } .wide { overflow-x: auto; } .curves img { min-width: 40rem; }
 table { border-collapse: collapse; }
 td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; white-space: nowrap; }
 th { border-bottom: 1px solid #ccc; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
@@ -83,7 +83,7 @@ def _curves(trained: Trained) -> str:
         return ""
     result = read_json(trained.folder / "result.json")
     figure = curve_figure(records, trained.task.score, result.get("last", {}).get("test", {}), "")
-    return f"<h2>Curves</h2>{_image(figure, 'learning curves')}"
+    return f'<h2>Curves</h2><div class="wide curves">{_image(figure, "learning curves")}</div>'
 
 
 def _drawings(trained: Trained) -> str:

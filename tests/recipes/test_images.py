@@ -353,13 +353,3 @@ def test_own_splits_are_kept():
     found = data("{name: digits}").splits
     section = config(MLP).task.data
     assert split_apart(found, section) == found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("resnet_digits.yaml", 0.98), ("vit_digits.yaml", 0.97),
-                                             ("lenet_digits.yaml", 0.98)])
-def test_published_accuracy(name, least):
-    scores = [train(load_config(name, [f"seed={seed}", f"task.data.split_seed={seed}", "devices=1"])).test["accuracy"]
-              for seed in range(3)]
-    print(f"{name}: {scores}")
-    assert np.mean(scores) >= least

@@ -13,8 +13,10 @@ from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
 from recipes.folder import saved_config
 from recipes.hooks import read_metrics
+from recipes.loop import Loop, begin
 from recipes.parallel import Placer
 from recipes.run import prepare, run
+from recipes.step import init_state
 from recipes.sweep import values_of
 from recipes.trained import open_run
 from tests.recipes.conftest import train
@@ -100,11 +102,29 @@ def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
     """The rate explodes at the end, so the last parameters are worse."""
     options = ("steps=60", "optim.name=sgd", "optim.lr=0.5", "optim.clip_norm=null", "eval_every=5")
     result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
-    scores = {r.step: r.values["val/accuracy"] for r in read_metrics(tmp_path / "a/metrics.jsonl")
-              if "val/accuracy" in r.values}
-    best = max(scores, key=lambda step: (scores[step], -step))
+    scores = {r.step: (r.values["val/accuracy"], -r.values["val/loss"])
+              for r in read_metrics(tmp_path / "a/metrics.jsonl") if "val/accuracy" in r.values}
+    best = max(scores, key=scores.get)
     assert result["best"]["step"] == best == open_run(tmp_path / "a").step
-    assert open_run(tmp_path / "a").metrics("val")["accuracy"] == pytest.approx(scores[best])
+    assert open_run(tmp_path / "a").metrics("val")["accuracy"] == pytest.approx(scores[best][0])
+
+
+@pytest.mark.parametrize(("evaluations", "best", "stopped"), [
+    ([(0.5, 3), (0.9, 2), (0.9, 1), (0.9, 1.5)], 3, 4),       # of equal scores that of lower loss, but time runs out
+    ([(0.5, 3), (0.55, 3), (0.58, 3), (0.7, 3)], 4, None),    # small steps, measured from the last large one
+    ([(0.5, 3), (0.54, 1), (0.53, 0), (0.55, 2)], 4, 3),      # no step is large: the best is still the best
+    ([(float("nan"), 3), (0.3, 3), (float("nan"), 3), (0.2, 1)], 2, 4),
+])
+def test_what_is_best_and_what_early_stopping_waits_for(config, evaluations, best, stopped):
+    prepared = prepare(config("early_stopping={patience: 2, min_change: 0.06}", "eval_every=1"))
+    loop = Loop(prepared.config, prepared.task, prepared.placer, {})
+    state = init_state(prepared.task, prepared.config)
+    found, ends = begin(state, {"val": ()}).best, []
+    for step, (score, loss) in enumerate(evaluations, start=1):
+        found = loop._judged(found, {"accuracy": score, "loss": loss}, loop.placer.replicate(state), step)
+        ends += [step] * loop._stagnant(found, step)
+    assert int(found.step) == best
+    assert next(iter(ends), None) == stopped
 
 
 @pytest.mark.parametrize(("axis", "values"), [

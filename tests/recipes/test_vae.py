@@ -91,10 +91,3 @@ def test_one_wrong_override(override, told):
     with pytest.raises(ConfigError) as caught:
         config(override)
     assert told in str(caught.value)
-
-
-@pytest.mark.slow
-def test_published_bound():
-    test = train(load_config("vae_digits.yaml", ["devices=1"])).test
-    print(f"vae_digits.yaml: {test}")
-    assert test["negative_elbo"] < 25
