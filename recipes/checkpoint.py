@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,11 +161,11 @@ def first_not_finite(params: Any) -> str | None:
     return None
 
 
-def diverged(what: str, checkpoints: Checkpoints, **given: object) -> RecipeError:
+def diverged(what: str, checkpoints: Checkpoints, given: Mapping[str, object] | None = None) -> RecipeError:
     """The error of a run whose numbers are no longer finite."""
     sound = checkpoints.steps()
-    given["sound checkpoint"] = checkpoints.folder / str(sound[-1]) if sound else "none was saved"
-    return DivergedError("training", what, {name.replace("_", " "): value for name, value in given.items()},
+    last = checkpoints.folder / str(sound[-1]) if sound else "none was saved"
+    return DivergedError("training", what, {**(given or {}), "sound checkpoint": last},
                          fix="a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
 
 

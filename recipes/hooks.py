@@ -84,7 +84,7 @@ class StopOnNaN:
                 name = "train/loss" if "train/loss" in bad else bad[0]
                 self._saver.wait()                            # it may be writing the last sound one
                 raise diverged(f"{name} is {record.values[name]} at step {record.step}.", self._saver.checkpoints,
-                               bad_parameter=first_not_finite(report.fetch_params()) or "none")
+                               {"bad parameter": first_not_finite(report.fetch_params()) or "none"})
 
 
 class ProgressBar:
