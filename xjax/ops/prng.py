@@ -56,9 +56,9 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], k1: Value, k2: Value, x1: Va
     # The key schedule is computed once where the key is a scalar.
     common = broadcast_shape("threefry2x32", k1.aval.shape, k2.aval.shape)
     k1, k2 = expand(b, k1, common), expand(b, k2, common)
-    if 1 < math.prod(common) < math.prod(shape) and b.module.platform == "cpu" and not b.module.partitioned:
-        # Fused, keys that were just made (by split) are made again for each counter, and reducing such a loop over the
-        # keys takes XLA of jaxlib 0.12 minutes to compile.
+    if 1 < math.prod(common) <= math.prod(shape) and b.module.platform == "cpu":
+        # Fused, keys that were just made (by split or fold_in) are made again for each counter. Nor does LLVM of jaxlib
+        # 0.12 end with such a loop: it follows each path through the rounds of both ciphers, 2 ** 40 of them.
         k1, k2 = (lower_apart(b, lambda inner, words: words, [k]) for k in (k1, k2))
     k3 = xor(xor(k1, k2), b.constant(_PARITY, k1.aval))
     schedule = [expand(b, k, shape) for k in (k1, k2, k3)]
