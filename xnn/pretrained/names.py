@@ -206,12 +206,13 @@ def _resnet(config: ResNetConfig) -> list[Tensor]:
 
 def _read_resnet(settings: Mapping[str, Any]) -> dict[str, Any]:
     kind, sizes = settings.get("layer_type", "bottleneck"), settings.get("hidden_sizes", [256, 512, 1024, 2048])
-    stem, out = settings.get("embedding_size", 64), 4 if kind == "bottleneck" else 1
-    if kind not in ("basic", "bottleneck") or sizes[0] != stem * out or any(size % out for size in sizes):
+    stem, depths = settings.get("embedding_size", 64), settings.get("depths", [3, 4, 6, 3])
+    out = 4 if kind == "bottleneck" else 1
+    if (kind not in ("basic", "bottleneck") or len(depths) != len(sizes) or sizes[0] != stem * out
+            or any(size % out for size in sizes)):
         raise bad("pretrained.load", "a ResNet of this form is not known here", {
-            "layer_type": repr(kind), "embedding_size": stem, "hidden_sizes": sizes},
+            "layer_type": repr(kind), "embedding_size": stem, "hidden_sizes": sizes, "depths": depths},
             "load one of basic or bottleneck blocks, whose first stage has the features of the stem.", ValueError)
-    depths = settings.get("depths", [3, 4, 6, 3])
     return {"stages": tuple((n, size // out) for n, size in zip(depths, sizes, strict=True)),
             "bottleneck": kind == "bottleneck", **_read_classes(settings)}
 
@@ -219,7 +220,7 @@ def _read_resnet(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _write_resnet(config: ResNetConfig) -> dict[str, Any]:
     if config.small_images:
         raise bad("pretrained.save", "the layout has no ResNet for small images", {"small_images": True},
-                  "save its parameters and state with xnn.params or safetensors.", ValueError)
+                  "write its parameters and state with the package safetensors.", ValueError)
     kind, out = ("bottleneck", 4) if config.bottleneck else ("basic", 1)
     return {"layer_type": kind, "embedding_size": config.stages[0][1], "depths": [n for n, _ in config.stages],
             "hidden_sizes": [out * features for _, features in config.stages], **_write_classes(config)}
