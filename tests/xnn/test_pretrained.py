@@ -158,8 +158,8 @@ def test_only_parameters_of_the_config_are_saved(tmp_path, key):
         pretrained.save(tmp_path, {"vocab_size": 3}, {})
 
 
-@pytest.mark.parametrize("settings", [{"layer_type": "dense"}, {"embedding_size": 4}, {"hidden_sizes": [8, 15]}, {"depths": [1]},
-                                      {"downsample_in_bottleneck": True}])
+@pytest.mark.parametrize("settings", [{"layer_type": "dense"}, {"embedding_size": 4}, {"hidden_sizes": [8, 15]},
+                                      {"depths": [1]}, {"downsample_in_bottleneck": True}])
 def test_forms_of_resnet_that_are_not_known_are_refused(tmp_path, settings):
     shutil.copytree(FOLDERS / "resnet", tmp_path, dirs_exist_ok=True)
     file = tmp_path / "config.json"
