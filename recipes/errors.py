@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 
@@ -58,6 +59,8 @@ def exit_code_of(work: Callable[[], None]) -> int:
     Errors of files that no caller explains get the house format here; any other exception is a fault of ours, and
     keeps its traceback.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         work()
     except RecipeError as err:

@@ -64,6 +64,15 @@ def test_a_signal_at_start_up_or_in_the_first_compilation(command, tmp_path, del
     assert process.returncode in (143, -signal.SIGTERM), err        # before Python runs our code, nobody listens
 
 
+@pytest.mark.parametrize("delay", [0.25, *(pytest.param(d, marks=pytest.mark.slow) for d in (0.2, 0.3, 0.4, 0.6, 1.0))])
+def test_ctrl_c_while_modules_are_imported_has_no_traceback(command, tmp_path, delay):
+    process = command(*SMALL, "steps=100000", "run_dir=run", wait=False)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT) and "Traceback" not in err, err
+
+
 def test_a_second_ctrl_c_leaves_at_once(command):
     script = ("import time; from recipes.interrupts import Interrupts\n"
               "with Interrupts():\n"
