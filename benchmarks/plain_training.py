@@ -7,11 +7,14 @@ steps. Time counts from step 20 on: both are compiled by then. Flax is no depend
 from __future__ import annotations
 
 import importlib
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))      # before this folder, which has a recipes.py
 
 import numpy as np
 from pairs import load, main, wanted
