@@ -35,10 +35,7 @@ class Case(NamedTuple):
 
 def cases(folder: Path) -> dict[str, Case]:
     npr = np.random.default_rng(0)
-    rows = npr.normal(size=(20_000, 20)).astype(np.float32)
-    signs = (rows.sum(1) > 0).astype(np.int32)
-    lines = [",".join(f"{x:.4f}" for x in row) + f",{'ab'[sign]}" for row, sign in zip(rows, signs, strict=True)]
-    (folder / "table.csv").write_text("\n".join([",".join([f"f{i}" for i in range(20)] + ["label"]), *lines]))
+    rows, signs = write_table(folder / "table.csv")
 
     def digits():
         from sklearn.datasets import load_digits
@@ -64,6 +61,15 @@ def cases(folder: Path) -> dict[str, Case]:
     }
 
 
+def write_table(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A csv of 20 numbers a row and the class by the sign of their sum; returns both."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
+    signs = (rows.sum(1) > 0).astype(np.int32)
+    lines = [",".join(f"{x:.4f}" for x in row) + f",{'ab'[sign]}" for row, sign in zip(rows, signs, strict=True)]
+    file.write_text("\n".join([",".join([f"f{i}" for i in range(20)] + ["label"]), *lines]))
+    return rows, signs
+
+
 def work(library: str) -> dict[str, float]:
     train = {"xjax": with_recipes, "jax": by_hand}[library]
     with tempfile.TemporaryDirectory() as folder:
@@ -71,24 +77,29 @@ def work(library: str) -> dict[str, float]:
 
 
 def with_recipes(case: Case) -> float:
+    return timed_loop(case.config, case.overrides)[0]
+
+
+def timed_loop(name: str, overrides: list[str]) -> tuple[float, Any, Any]:
+    """(Seconds of the steps after the first report, the loop of recipes, its state before the first step)."""
     from recipes.config_file import load_config
     from recipes.interrupts import Interrupts
     from recipes.loop import Loop, begin
     from recipes.run import prepare
     from recipes.step import init_state
 
-    config = load_config(case.config, [*case.overrides, f"steps={STEPS}", "devices=1", "eval_every=100000",
-                                       f"log_every={LOG_EVERY}", "checkpoint_every=100000"])
+    config = load_config(name, [*overrides, f"steps={STEPS}", "devices=1", "eval_every=100000",
+                                f"log_every={LOG_EVERY}", "checkpoint_every=100000"])
     prepared = prepare(config)
     loop = Loop(config, prepared.task, prepared.placer, {"train": prepared.batches()["train"]})
-    progress = begin(init_state(prepared.task, config), {})
+    state = init_state(prepared.task, config)
     marks: list[float] = []
-    loop.fit(progress, [lambda report: marks.append(time.perf_counter())], NoSaver(), Interrupts())
-    return marks[-1] - marks[0]
+    loop.fit(begin(state, {}), [lambda report: marks.append(time.perf_counter())], NoSaver(), Interrupts())
+    return marks[-1] - marks[0], loop, state
 
 
 class NoSaver:
-    """A `Saver` that saves nothing: the loop by hand saves nothing either."""
+    """A `Saver` that saves nothing: saving runs beside the loop, and its time belongs to the disk."""
 
     def save(self, *_: object) -> None:
         pass

@@ -160,7 +160,7 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
 
 @functools.lru_cache(maxsize=1024)
 def _sharding(mesh: Mesh, spec: PartitionSpec) -> NamedSharding:
-    """One object for equal ones: a launch recognises by identity that an argument lies where the program wants it."""
+    """The same object for equal arguments: a launch compares the sharding of each array by identity first."""
     return NamedSharding(mesh, spec)
 
 
