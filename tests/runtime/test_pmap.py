@@ -36,13 +36,14 @@ def test_elementwise_keeps_rows_apart():
     (lambda x: lax.all_gather(x, "i"), np.broadcast_to(X, (N, *X.shape))),
     (lambda x: lax.all_gather(x, "i", tiled=True), np.broadcast_to(X.reshape(-1), (N, X.size))),
     (lambda x: lax.ppermute(x, "i", [(k, (k + 1) % N) for k in range(N)]), np.roll(X, 1, 0)),
+    (lambda x: lax.ppermute(x, "i", []), np.zeros_like(X)),
     (lambda x: x * lax.axis_index("i"), X * np.arange(N)[:, None]),
     (lambda x: x * lax.psum(1, "i"), X * N),
     (lambda x: lax.psum_scatter(lax.all_gather(x, "i"), "i"), N * X),
     (lambda x: lax.pbroadcast(x, "i", 2), np.broadcast_to(X[2], X.shape)),
     (lambda x: lax.pswapaxes(x[0] * np.arange(N, dtype=np.float32), "i", 0), np.outer(np.arange(N), X[:, 0])),
-], ids=["psum", "pmean", "pmax", "pmin", "all_gather", "tiled", "ppermute", "axis_index", "psum(1)", "psum_scatter",
-        "pbroadcast", "pswapaxes"])
+], ids=["psum", "pmean", "pmax", "pmin", "all_gather", "tiled", "ppermute", "to nobody", "axis_index", "psum(1)",
+        "psum_scatter", "pbroadcast", "pswapaxes"])
 def test_collectives_agree_with_vmap(f, expected):
     np.testing.assert_allclose(xjax.pmap(f, axis_name="i")(X), expected, rtol=1e-6)
     np.testing.assert_allclose(xjax.vmap(f, axis_name="i")(X), expected, rtol=1e-6)
@@ -51,6 +52,37 @@ def test_collectives_agree_with_vmap(f, expected):
 def test_groups_sum_apart():
     y = xjax.pmap(lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]]), axis_name="i")(X)
     np.testing.assert_array_equal(y, np.repeat([X[:2].sum(0), X[2:].sum(0)], 2, axis=0))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: lax.psum(x, "i"),
+    lambda x: lax.pmean(x, "i"),
+    lambda x: lax.pmax(x, "i"),
+    lambda x: lax.all_gather(x, "i"),
+    lambda x: lax.all_gather(x, "i", axis=1, tiled=True),
+    lambda x: lax.psum_scatter(x[None], "i"),
+    lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True),
+    lambda x: lax.all_to_all(x[None], "i", 0, 1),
+    lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True),
+    lambda x: lax.ppermute(x, "i", [(0, 0)]),
+    lambda x: lax.ppermute(x, "i", []),
+    lambda x: x + lax.axis_index("i"),
+    lambda x: xjax.grad(lambda x: (lax.psum(x, "i") * lax.all_gather(x, "i").sum(0)).sum())(x),
+])
+def test_one_device_alone_sends_nothing(f):
+    x = np.arange(1, 7, dtype=np.float32).reshape(1, 2, 3)
+    g = xjax.pmap(f, axis_name="i")
+    np.testing.assert_array_equal(g(x), xjax.vmap(f, axis_name="i")(x))
+    text = xjax.jit(g).lower(x).as_text()
+    assert not any(word in text for word in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
+
+
+def test_an_axis_of_one_device_beside_one_of_several():
+    mesh = xjax.sharding.Mesh(np.array(xjax.devices()[:N]).reshape(N, 1), ("i", "j"))
+    rows = xjax.sharding.PartitionSpec("i")
+    f = xjax.shard_map(lambda x: lax.psum(lax.psum(x, "j"), ("i", "j")) + lax.axis_index("j"), mesh=mesh,
+                       in_specs=rows, out_specs=rows, check_vma=False)
+    np.testing.assert_array_equal(f(X), np.broadcast_to(X.sum(0), X.shape))
 
 
 def test_trees_axes_and_whole_arguments():

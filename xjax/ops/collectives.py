@@ -87,6 +87,19 @@ def mesh_of(b: Builder, where: str) -> MeshAxes:
     return b.axes
 
 
+def alone(groups: Sequence[Sequence[int]]) -> bool:
+    """Whether each device communicates with itself only, as on a mesh of one device: nothing is sent then.
+
+    XLA would run such a collective all the same.
+    """
+    return all(len(group) == 1 for group in groups)
+
+
+def _among(b: Builder, groups: Sequence[Sequence[int]]) -> str:
+    """The attributes of a collective that say who takes part."""
+    return f"replica_groups = {i64_matrix(groups)}, {channel(b)}, use_global_device_ids"
+
+
 def channel(b: Builder) -> str:
     return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
 
@@ -160,13 +173,14 @@ def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: An
         return tuple(a.strong() for a in avals)
 
     def lower(b, outs, *xs, axes, axis_index_groups):
-        groups = i64_matrix(mesh_of(b, name).groups(axes, axis_index_groups))
+        groups = mesh_of(b, name).groups(axes, axis_index_groups)
+        if alone(groups):
+            return list(xs)
         results = []
         for x, out in zip(xs, outs, strict=True):
             scalar = ShapedArray((), out.dtype)
             region = b.region([scalar, scalar], lambda inner, p, q: [inner.binary(combine, p, q)])
-            results += b.generic("stablehlo.all_reduce", [x], [out],
-                                 f"replica_groups = {groups}, {channel(b)}, use_global_device_ids", [region])
+            results += b.generic("stablehlo.all_reduce", [x], [out], _among(b, groups), [region])
         return results
 
     def batch(axis, args, bdims, *, axes, axis_index_groups):
@@ -227,6 +241,8 @@ def axis_index(axis_name: AxisName) -> Any:
 
 def _axis_index_lower(b, out, *, axis_name):
     stride, size = mesh_of(b, "axis_index").stride(axis_name)
+    if size == 1:
+        return b.constant(0, out)
     unsigned = ShapedArray((), np.dtype(np.uint32))
     position = b.op("stablehlo.partition_id : tensor<ui32>", unsigned)
     position = b.div(position, stride)
@@ -269,9 +285,10 @@ def _all_gather_lower(b, out, x, *, all_gather_dimension, axis_name, axis_index_
     d = all_gather_dimension
     if not tiled:
         x = _insert_axis(b, x, d)
-    groups = i64_matrix(mesh_of(b, "all_gather").groups(axis_name, axis_index_groups))
-    return b.generic("stablehlo.all_gather", [x], [out],
-                     f"all_gather_dim = {d} : i64, replica_groups = {groups}, {channel(b)}, use_global_device_ids")[0]
+    groups = mesh_of(b, "all_gather").groups(axis_name, axis_index_groups)
+    if alone(groups):
+        return x
+    return b.generic("stablehlo.all_gather", [x], [out], f"all_gather_dim = {d} : i64, {_among(b, groups)}")[0]
 
 
 def _insert_axis(b: Builder, x: Value, d: int) -> Value:
@@ -346,13 +363,14 @@ def _scatter_type(x, *, scatter_dimension, axis_name, axis_index_groups, axis_si
 
 def _scatter_lower(b, out, x, *, scatter_dimension, axis_name, axis_index_groups, axis_size, tiled):
     d = scatter_dimension
-    groups = i64_matrix(mesh_of(b, "psum_scatter").groups(axis_name, axis_index_groups))
-    scalar = ShapedArray((), out.dtype)
-    region = b.region([scalar, scalar], lambda inner, p, q: [inner.add(p, q)])
-    part = out if tiled else ShapedArray((*out.shape[:d], 1, *out.shape[d:]), out.dtype)
-    y, = b.generic("stablehlo.reduce_scatter", [x], [part],
-                   f"scatter_dimension = {d} : i64, replica_groups = {groups}, {channel(b)}, use_global_device_ids",
-                   [region])
+    groups = mesh_of(b, "psum_scatter").groups(axis_name, axis_index_groups)
+    y = x
+    if not alone(groups):
+        scalar = ShapedArray((), out.dtype)
+        region = b.region([scalar, scalar], lambda inner, p, q: [inner.add(p, q)])
+        part = out if tiled else ShapedArray((*out.shape[:d], 1, *out.shape[d:]), out.dtype)
+        y, = b.generic("stablehlo.reduce_scatter", [x], [part], f"scatter_dimension = {d} : i64, {_among(b, groups)}",
+                       [region])
     return y if tiled else b.op(f"stablehlo.reshape {y} : ({y.type}) -> {tensor_type(out)}", out)
 
 
@@ -402,6 +420,10 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
 
 def _ppermute_lower(b, out, x, *, axis_name, perm):
     rows = mesh_of(b, "ppermute").groups(axis_name, None)
+    if not perm:
+        return b.constant(0, out)
+    if len(perm) == len(rows[0]) and all(source == target for source, target in perm):
+        return x
     pairs = [(row[s], row[d]) for row in rows for s, d in perm]
     return b.generic("stablehlo.collective_permute", [x], [out],
                      f"source_target_pairs = {i64_matrix(pairs)}, {channel(b)}")[0]

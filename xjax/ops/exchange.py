@@ -15,6 +15,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.ops.collectives import (
     AxisName,
+    alone,
     axis_index,
     axis_size,
     channel,
@@ -92,6 +93,8 @@ def _all_to_all_type(x, *, split_axis, concat_axis, axis_name, axis_index_groups
 
 def _all_to_all_lower(b, out, x, *, split_axis, concat_axis, axis_name, axis_index_groups, axis_size, tiled):
     groups = mesh_of(b, "all_to_all").groups(names_of(axis_name), axis_index_groups)
+    if alone(groups):
+        return x
     return b.generic("stablehlo.all_to_all", [x], [out],
                      f"split_dimension = {split_axis} : i64, concat_dimension = {concat_axis} : i64, split_count = "
                      f"{axis_size} : i64, replica_groups = {i64_matrix(groups)}, {channel(b)}")[0]
