@@ -123,9 +123,9 @@ class Saver:
 
         def work() -> None:
             try:
-                fetched = Placer.fetch(state)
+                fetched = Placer.host(state)
                 _check_finite(step, fetched.params, self.checkpoints)
-                model = best and best._replace(model=Placer.fetch(best.model))
+                model = best and best._replace(model=Placer.host(best.model))
                 self.checkpoints.save(step, {"state": fetched, "best": model}, self._artifacts)
             except Exception as err:                                      # raised by `check`, in the main thread
                 self._error = err

@@ -128,7 +128,7 @@ class Loop:
                 best = self._judged(best, val, state, step)
             final = step == config.steps or self._stagnant(best, step)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
-            report = Report(step, records, lambda state=state: Placer.fetch(state.params), final, seconds)
+            report = Report(step, records, lambda state=state: Placer.host(state.params), final, seconds)
             for hook in hooks:
                 hook(report)
             if final or interrupts.received or step % config.checkpoint_every == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +44,18 @@ def choose_devices(count: int | None) -> list[Any]:
 
 
 class Placer:
-    """Moves host trees to the devices and back, in the layout that pmap wants."""
+    """Moves host trees to the devices and back: cut along a leading axis of devices, or whole on each of them."""
 
     def __init__(self, devices: list[Any]) -> None:
         self.devices = devices
         self.count = len(devices)
-        self._put = xjax.pmap(lambda tree: tree, axis_name=AXIS, devices=devices)
+        mesh = xjax.sharding.Mesh(np.array(devices), (AXIS,))
+        self._cut, self._whole = (xjax.NamedSharding(mesh, xjax.P(*names)) for names in ((AXIS,), ()))
+        self._copy = self.pmap(lambda tree: tree, in_axes=None, out_axes=None)
+
+    def pmap(self, fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """``xjax.pmap`` over these devices, on the axis AXIS."""
+        return xjax.pmap(fun, axis_name=AXIS, axis_size=self.count, devices=self.devices, **options)
 
     def block(self, n: int) -> int:
         """Rows that one device owns of ``n``."""
@@ -86,26 +93,20 @@ class Placer:
 
     def put(self, tree: Any) -> Any:
         """A host tree with leading axis ``devices``, each slice on its device."""
-        return self._put(tree)
+        return xjax.device_put(tree, self._cut)
 
     def replicate(self, tree: Any) -> Any:
         """The same host tree on every device."""
-        return self.put(tree_util.tree_map(lambda x: np.broadcast_to(x, (self.count, *x.shape)), self.host(tree)))
+        return xjax.device_put(self.host(tree), self._whole)
 
     def copy(self, tree: Any) -> Any:
         """The same values in arrays of their own: the training step overwrites the arrays that it is given."""
-        return self._put(tree)
+        return self._copy(tree)
 
     @staticmethod
     def host(tree: Any) -> Any:
-        """Any tree with NumPy arrays for leaves."""
-        return tree_util.tree_map(np.asarray, xjax.device_get(tree))
-
-    @staticmethod
-    def fetch(tree: Any) -> Any:
-        """A replicated tree as NumPy arrays (the copy of the first device)."""
-        first = tree_util.tree_map(lambda x: x.addressable_data(0), tree)
-        return tree_util.tree_map(lambda x: np.array(x[0]), xjax.device_get(first))
+        """Any tree with NumPy arrays for leaves; a replicated one as the first device has it."""
+        return tree_util.tree_map(np.array, xjax.device_get(tree))
 
 
 class RowBlock(NamedTuple):

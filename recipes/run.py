@@ -154,7 +154,7 @@ def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) ->
 
 def results(loop: Loop, progress: Progress) -> Result:
     """Metrics on the test split (and on val) of the last parameters and of the best ones."""
-    last = {"step": int(Placer.fetch(progress.state.step)), **_on_both(loop, progress.state.model)}
+    last = {"step": int(Placer.host(progress.state.step)), **_on_both(loop, progress.state.model)}
     if progress.best is None or int(progress.best.step) == 0:
         return {"last": last}
     return {"last": last, "best": {"step": int(progress.best.step), **_on_both(loop, progress.best.model)}}

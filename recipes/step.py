@@ -59,8 +59,8 @@ class TrainStep:
 
     def __init__(self, task: Task, config: RunConfig, placer: Placer) -> None:
         self._names: list[str] = []
-        self._call = xjax.pmap(self._packed(_step_function(task, config)), axis_name=AXIS, devices=placer.devices,
-                               out_axes=(0, None), donate_argnums=0)
+        self._call = placer.pmap(self._packed(_step_function(task, config)), in_axes=(None, 0), out_axes=None,
+                                 donate_argnums=0)
 
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         return self._call(state, batch)
@@ -85,11 +85,6 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
     def step(state: TrainState, batch: Any) -> tuple[TrainState, Sums]:
         key = random.fold_in(state.rng, state.step)
         grads, model_state, sums = _gradients(task, config, state, batch, key)
-        grads, sums = lax.psum((grads, sums), AXIS)
-        if config.privacy is not None:
-            grads = noisy_mean(grads, key, config.privacy, config.task.batch_size)
-        else:
-            grads = tree_util.tree_map(lambda g: g / sums["loss"][1], grads)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         factors = update_factors(config, state.params)
         updates = tree_util.tree_map(lambda u, factor: u if factor == 1 else u * factor, updates, factors)
@@ -105,7 +100,7 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
 
 
 def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: Any) -> tuple[Any, Any, Sums]:
-    """Sums over this device's rows: of gradients and of metrics, with the state of the model after them."""
+    """The mean gradient, the state of the model after it and the sums of metrics, over the rows of all devices."""
     n_rows = batch["weight"].shape[0]
     first = my_rows(n_rows)
 
@@ -123,11 +118,15 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
             grads, (_, sums) = gradient(state.params, state.model_state, row, number)
             return grads, sums
 
-        grads, sums = clipped_sum(of_row, batch, first, config.privacy.clip_norm)
-        return grads, state.model_state, sums
+        grads, sums = lax.psum(clipped_sum(of_row, batch, first, config.privacy.clip_norm), AXIS)
+        return noisy_mean(grads, key, config.privacy, config.task.batch_size), state.model_state, sums
     if config.accumulate == 1:
-        grads, (model_state, sums) = gradient(state.params, state.model_state, batch, first)
-        return grads, model_state, sums
+        _, pull_back, (model_state, sums) = xjax.vjp(
+            lambda params: objective(params, state.model_state, batch, first), state.params, has_aux=True)
+        sums = lax.psum(sums, AXIS)
+        loss, weight = sums["loss"]
+        grads, = pull_back(jnp.asarray(1 / weight, loss.dtype))         # one division, instead of one for each gradient
+        return lax.psum(grads, AXIS), model_state, sums
 
     size = n_rows // config.accumulate
     parts = tree_util.tree_map(lambda x: x.reshape(config.accumulate, size, *x.shape[1:]), batch)
@@ -140,7 +139,8 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
 
     zeros = tree_util.tree_map(jnp.zeros_like, state.params)
     (grads, model_state), sums = lax.scan(add, (zeros, state.model_state), (parts, jnp.arange(config.accumulate)))
-    return grads, model_state, tree_util.tree_map(lambda x: x.sum(0), sums)
+    grads, sums = lax.psum((grads, tree_util.tree_map(lambda x: x.sum(0), sums)), AXIS)
+    return tree_util.tree_map(lambda g: g / sums["loss"][1], grads), model_state, sums
 
 
 def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
@@ -149,14 +149,14 @@ def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
     def step(model: tuple[Any, Any], batch: Any) -> Sums:
         return lax.psum(task.sums(Bound(task.model, *model), batch), AXIS)
 
-    return xjax.pmap(step, axis_name=AXIS, devices=placer.devices)
+    return placer.pmap(step, in_axes=(None, 0), out_axes=None)
 
 
 def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict[str, tuple[Any, Any]]:
     """Sums and weights over all batches, in double precision; {} if there are none."""
     totals: dict[str, tuple[Any, Any]] = {}
     for batch in batches:
-        for name, (total, weight) in Placer.fetch(eval_step(model, batch)).items():
+        for name, (total, weight) in Placer.host(eval_step(model, batch)).items():
             before = totals.get(name, (0.0, 0.0))
             totals[name] = (before[0] + np.float64(total), before[1] + np.float64(weight))
     return totals

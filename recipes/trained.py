@@ -23,7 +23,7 @@ from recipes.exported import read_arrays
 from recipes.folder import find_run, saved_config
 from recipes.lazy import tree_util, xjax
 from recipes.loop import begin
-from recipes.parallel import AXIS, Placer, choose_devices
+from recipes.parallel import Placer, choose_devices
 from recipes.run import check_artifacts, make_task
 from recipes.step import init_state, make_eval_step, totals_over
 from recipes.task import Bound, Task
@@ -91,8 +91,8 @@ class Trained:
 
     @functools.cached_property
     def _output_step(self) -> Any:
-        return xjax.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
-                         axis_name=AXIS, devices=self.placer.devices)
+        return self.placer.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
+                                in_axes=(None, 0))
 
     def _outputs_of(self, batches: Batches, n_rows: int) -> Any:
         found = (xjax.device_get(self._output_step(self._placed, batch)) for batch in batches.all())

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-import xjax
 from recipes.loop import Loop
-from recipes.parallel import AXIS, Placer, choose_devices
+from recipes.parallel import Placer, choose_devices
 from recipes.run import prepare
 from recipes.task import Bound
 from xjax import tree_util
@@ -29,8 +28,8 @@ class After(NamedTuple):
 
     def outputs_of(self, rows):
         """Of all rows of a split or a file, in their order."""
-        step = xjax.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch), axis_name=AXIS,
-                         devices=self.loop.placer.devices)
+        step = self.loop.placer.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
+                                     in_axes=(None, 0))
         parts = [self._kept(step(self._model(), batch), batch) for batch in
                  self.task.batches(rows, self.loop.placer, 0).all()]
         return tree_util.tree_map(lambda *arrays: np.concatenate(arrays), *parts)
@@ -48,5 +47,5 @@ def after(config, trained):
     data = prepare(config).data
     placer = Placer(choose_devices(config.devices))
     splits = {split: trained.task.batches(rows, placer, config.seed) for split, rows in data.splits.items()}
-    params, state = Placer.fetch(trained.progress.state.model)
+    params, state = Placer.host(trained.progress.state.model)
     return After(trained.task, data.splits, params, state, Loop(config, trained.task, placer, splits))

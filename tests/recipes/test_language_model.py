@@ -49,7 +49,7 @@ def result(request, corpus):
 @pytest.fixture
 def trained(result):
     """(Task, parameters)."""
-    return result.task, Placer.fetch(result.progress.state.params)
+    return result.task, Placer.host(result.progress.state.params)
 
 
 def test_it_learns(result):

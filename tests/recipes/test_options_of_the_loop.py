@@ -32,7 +32,7 @@ def config(rings):
 
 
 def params(trained):
-    return tree_util.tree_map(np.asarray, Placer.fetch(trained.progress.state.params))
+    return tree_util.tree_map(np.asarray, Placer.host(trained.progress.state.params))
 
 
 def assert_near(one, other, tol):

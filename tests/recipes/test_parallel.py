@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import xjax
 from recipes.errors import RecipeError
-from recipes.parallel import AXIS, Placer, choose_devices, my_rows
+from recipes.parallel import Placer, choose_devices, my_rows
 
 COUNTS = (1, 2, 3, 4)
 
@@ -35,7 +35,7 @@ def test_split_pads_with_zeros_and_keeps_the_order(placer):
 def test_sparse_blocks_are_the_rows_of_the_matrix(placer, matrix):
     n, m = matrix.shape
     dense = np.random.default_rng(0).normal(size=(m, 2)).astype(np.float32)
-    product = xjax.pmap(lambda block, h: block @ h, axis_name=AXIS, devices=placer.devices)
+    product = placer.pmap(lambda block, h: block @ h, in_axes=(0, None))
     out = product(placer.put(placer.split_sparse(matrix)), placer.replicate(dense))
     rows = np.asarray(xjax.device_get(out)).reshape(-1, 2)
     np.testing.assert_allclose(rows[:n], matrix @ dense, rtol=1e-5, atol=1e-6)
@@ -46,7 +46,7 @@ def test_sparse_blocks_are_the_rows_of_the_matrix(placer, matrix):
 def test_row_block_gathers_the_rows_of_all_devices(placer, n):
     square = sp.random(n, n, density=0.5, random_state=n, dtype=np.float32, format="csr")
     h = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
-    product = xjax.pmap(lambda adj, x: adj @ x, axis_name=AXIS, devices=placer.devices)
+    product = placer.pmap(lambda adj, x: adj @ x)
     out = product(placer.put(placer.row_block(square)), placer.put(placer.split(h)))
     rows = np.asarray(xjax.device_get(out)).reshape(-1, 3)
     np.testing.assert_allclose(rows[:n], square @ h, rtol=1e-5, atol=1e-6)
@@ -62,21 +62,21 @@ def test_gradient_through_the_gathering_product(placer):
     def gradient(adj, x, c):
         return xjax.grad(lambda x: ((adj @ x) * c).sum())(x)
 
-    mapped = xjax.pmap(gradient, axis_name=AXIS, devices=placer.devices)
+    mapped = placer.pmap(gradient)
     parts = (placer.put(placer.split(rows)) for rows in (x, c))
     out = np.asarray(xjax.device_get(mapped(placer.put(placer.row_block(square)), *parts)))
     np.testing.assert_allclose(out.reshape(-1, 2)[:n], square.T @ c, rtol=1e-5, atol=1e-6)
 
 
-def test_replicate_and_fetch(placer):
+def test_replicate_and_host(placer):
     tree = {"a": np.arange(3.0, dtype=np.float32), "b": (np.int32(4),)}
-    back = Placer.fetch(placer.replicate(tree))
+    back = Placer.host(placer.replicate(tree))
     assert back["b"][0] == 4
     np.testing.assert_array_equal(back["a"], tree["a"])
 
 
 def test_my_rows_are_global_ids(placer):
-    starts = xjax.pmap(lambda _: my_rows(5), axis_name=AXIS, devices=placer.devices)
+    starts = placer.pmap(lambda _: my_rows(5))
     got = np.asarray(xjax.device_get(starts(np.zeros(placer.count, np.float32))))
     assert got.tolist() == [5 * i for i in range(placer.count)]
 

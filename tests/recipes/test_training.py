@@ -35,7 +35,7 @@ def test_karate_club_ten_seeds():
         state = placer.replicate(init_state(task, config.model_copy(update={"seed": seed})))
         for i in range(config.steps):
             state, sums = loop._train_step(state, splits["train"].train(i))
-            placer.fetch(sums)
+            placer.host(sums)
         right = sum(loop.totals(state.model, split)["accuracy"][0] for split in ("train", "test"))
         assert right / 34 >= 0.95, f"seed {seed}: {right:.0f} of 34 nodes"
 
