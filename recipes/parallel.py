@@ -17,6 +17,7 @@ from recipes.errors import RecipeError
 from recipes.lazy import jnp, lax, sp, tree_util, xjax, xnn
 
 AXIS = "devices"                                              # the one pmap axis of the recipes
+DENSE = 128 * 128                                             # entries of a matrix that is kept dense
 MOST_VIRTUAL = 64                                             # devices made of one CPU: a larger number is a slip
 
 
@@ -68,12 +69,15 @@ class Placer:
         out[: len(rows)] = rows
         return out.reshape(self.count, block, *rows.shape[1:])
 
-    def split_sparse(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR:
+    def split_matrix(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR | np.ndarray:
         """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.
 
-        All blocks are padded to as many stored values as the fullest has: zeros in the last place.
+        A small matrix becomes dense: the several operations of a sparse product cost more than its zeros.
+        All blocks of a CSR are padded to as many stored values as the fullest has: zeros in the last place.
         """
         n_rows, n_cols = self.block(matrix.shape[0]), n_cols or matrix.shape[1]
+        if matrix.shape[0] * matrix.shape[1] <= DENSE:
+            return self.split(np.pad(matrix.toarray(), [(0, 0), (0, n_cols - matrix.shape[1])]))
         values = matrix.tocoo()
         owner = values.row // n_rows
         size = np.bincount(owner, minlength=self.count).max(initial=1)
@@ -89,7 +93,7 @@ class Placer:
 
     def row_block(self, matrix: sp.spmatrix) -> RowBlock:
         """A square sparse matrix as blocks whose product gathers; columns are padded like rows."""
-        return RowBlock(self.split_sparse(matrix, self.count * self.block(matrix.shape[0])))
+        return RowBlock(self.split_matrix(matrix, self.count * self.block(matrix.shape[0])))
 
     def put(self, tree: Any) -> Any:
         """A host tree with leading axis ``devices``, each slice on its device."""
@@ -115,7 +119,7 @@ class RowBlock(NamedTuple):
     Inside pmap it stands where a layer expects the whole adjacency: ``adj @ (x @ w)``, with ``x``
     the device's own rows, gives the device's own rows of the product.
 
-    Attributes: local: CSR [block, devices * block].
+    Attributes: local: CSR or dense [block, devices * block].
     """
 
     local: Any

@@ -142,7 +142,7 @@ class NodeClassification(Classifier):
 class WholeGraph:
     """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
 
-    On each device "adj" is a RowBlock, "x" CSR [block, f], "labels" i32[block], "weight" f32[block].
+    On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
     """
 
     ahead = 0
@@ -153,7 +153,7 @@ class WholeGraph:
         weight = np.zeros(len(graph.labels), np.float32)
         weight[ids] = 1
         self._batch = placer.put({
-            "adj": placer.row_block(adjacency.to_scipy()), "x": placer.split_sparse(features),
+            "adj": placer.row_block(adjacency.to_scipy()), "x": placer.split_matrix(features),
             "labels": placer.split(graph.labels), "weight": placer.split(weight)})
 
     def train(self, step: int) -> Any:

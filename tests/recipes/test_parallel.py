@@ -36,7 +36,7 @@ def test_sparse_blocks_are_the_rows_of_the_matrix(placer, matrix):
     n, m = matrix.shape
     dense = np.random.default_rng(0).normal(size=(m, 2)).astype(np.float32)
     product = placer.pmap(lambda block, h: block @ h, in_axes=(0, None))
-    out = product(placer.put(placer.split_sparse(matrix)), placer.replicate(dense))
+    out = product(placer.put(placer.split_matrix(matrix)), placer.replicate(dense))
     rows = np.asarray(xjax.device_get(out)).reshape(-1, 2)
     np.testing.assert_allclose(rows[:n], matrix @ dense, rtol=1e-5, atol=1e-6)
     assert not rows[n:].any()

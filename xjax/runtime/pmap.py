@@ -22,7 +22,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import backend as backends
-from xjax.runtime.array import Array, from_numpy, to_array
+from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec
@@ -83,7 +83,7 @@ class Pmapped:
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             executable = traced.executable(self._where, donated)
             shardings = executable.in_shardings
-            consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
+            consts = [put(_place(c, s), s) for c, s in zip(traced.consts, shardings, strict=False)]
             run = watched(executable, self._where) if is_watching() else executable
             launch = self._launches[key] = run, consts, shardings[len(consts):], traced.out_tree
         run, consts, shardings, out_tree = launch

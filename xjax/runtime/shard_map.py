@@ -153,15 +153,9 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
         outvars = [Var(a) for a in _type(**params)]
         program = ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, shard_map_p, params)], outvars))
         found = closed.memo[key] = compile_sharded(
-            program, name, mesh, [_sharding(mesh, s) for s in in_specs],
-            [_sharding(mesh, s) for s in out_specs], donated)
+            program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
+            [NamedSharding(mesh, s) for s in out_specs], donated)
     return found
-
-
-@functools.lru_cache(maxsize=1024)
-def _sharding(mesh: Mesh, spec: PartitionSpec) -> NamedSharding:
-    """The same object for equal arguments: a launch compares the sharding of each array by identity first."""
-    return NamedSharding(mesh, spec)
 
 
 def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma):

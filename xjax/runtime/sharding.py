@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -204,10 +205,23 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
 class NamedSharding(Sharding):
     """An array cut along the axes of a mesh, as a `PartitionSpec` says.
 
+    Equal ones are one object: a launch recognises arguments that lie where it wants them by identity.
+
     Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice.
     """
 
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+    _made: WeakValueDictionary[tuple, NamedSharding] = WeakValueDictionary()
+
+    def __new__(cls, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> NamedSharding:
+        key = (mesh, spec, memory_kind)
+        found = cls._made.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found._set(*key)
+            cls._made[key] = found
+        return found
+
+    def _set(self, mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> None:
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
         self.devices = mesh.devices_flat
         self._hash = hash((mesh, spec, memory_kind))
