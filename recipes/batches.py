@@ -18,7 +18,7 @@ class Batches(Protocol):
     """Batches of one split, placed on the devices. Each has an array "weight": 0 for rows that only fill it up.
 
     Attributes:
-      ahead: how many a thread makes beside the step; 0 where making one takes no time.
+      ahead: how many a thread makes beside the step; 0: all steps have the same batch.
     """
 
     ahead: int
@@ -92,9 +92,6 @@ def prefetched(batches: Batches, start: int, stop: int) -> Iterator[tuple[int, A
 
     An error in making a batch is raised here, at its step.
     """
-    if not batches.ahead:
-        yield from ((step, batches.train(step)) for step in range(start, stop))
-        return
     made: queue.Queue[Any] = queue.Queue(batches.ahead)
     left = threading.Event()
 

@@ -28,7 +28,7 @@ def dry_run(config: RunConfig) -> None:
     step = TrainStep(task, config, placer)
     started = time.perf_counter()
     state, sums = step(placer.replicate(state), batch)
-    metrics = task.metrics(step.sums_of([sums])[0])
+    metrics = task.metrics(step.sums_of([(1, sums)])[0])
     compiled = time.perf_counter()
     xjax.block_until_ready(step(state, batch))
     console.print(f"the first step, with its compilation: {compiled - started:.2f} s; the second: "

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from recipes.batches import Batches, prefetched
+from recipes.best import Best, judged, no_best, stagnant
 from recipes.checkpoint import Saver
 from recipes.config import RunConfig
 from recipes.errors import Interrupted
@@ -22,6 +21,9 @@ from recipes.interrupts import Interrupts
 from recipes.parallel import Placer
 from recipes.step import TrainState, TrainStep, make_eval_step, totals_over
 from recipes.task import Task
+
+AT_ONCE = 64                                                  # most steps of one launch
+PATIENCE = 0.1                                                # seconds that a signal may wait for a launch
 
 
 class Record(NamedTuple):
@@ -60,22 +62,6 @@ class Hook(Protocol):
     def __call__(self, report: Report) -> None: ...
 
 
-class Best(NamedTuple):
-    """The model that was best on the validation split: by its score, among equal scores by its loss.
-
-    Attributes:
-      step: when; 0: no evaluation yet.
-      reference, since: the last score that early stopping took for an improvement, and its step.
-    """
-
-    model: Any
-    score: Any
-    loss: Any
-    step: Any
-    reference: Any
-    since: Any
-
-
 class Progress(NamedTuple):
     """What a checkpoint holds: the last state, and the best model so far, None without a validation split."""
 
@@ -85,8 +71,7 @@ class Progress(NamedTuple):
 
 def begin(state: TrainState, splits: Mapping[str, Any]) -> Progress:
     """The progress before the first step."""
-    unknown, never = np.float32(np.nan), np.int32(0)
-    return Progress(state, Best(state.model, unknown, unknown, never, unknown, never) if "val" in splits else None)
+    return Progress(state, no_best(state.model) if "val" in splits else None)
 
 
 class Loop:
@@ -94,8 +79,9 @@ class Loop:
 
     def __init__(self, config: RunConfig, task: Task, placer: Placer, splits: Mapping[str, Batches]) -> None:
         self.config, self.task, self.placer, self.splits = config, task, placer, splits
-        self._train_step = TrainStep(task, config, placer)
+        self._train_step = TrainStep(task, config, placer, 1 if splits["train"].ahead else AT_ONCE)
         self._eval_step = make_eval_step(task, placer)
+        self._pace = math.inf                                 # seconds per step at the last report
 
     def totals(self, model: Any, split: str) -> dict[str, tuple[Any, Any]]:
         """Sums and weights of the metrics over a split; {} if there is none.  Args: model: placed."""
@@ -112,23 +98,23 @@ class Loop:
             best = best._replace(model=self.placer.replicate(best.model))
         pending: list[tuple[int, Any]] = []
         reported = time.perf_counter()
-        stop = start if self._stagnant(best, start) else config.steps
-        for index, batch in prefetched(self.splits["train"], start, stop):
-            step = index + 1
-            state, sums = self._train_step(state, batch)
-            pending.append((step, sums))
+        stop = start if stagnant(best, start, config) else config.steps
+        for step, batch, count in self._launches(start, stop):
+            state, sums = self._train_step(state, batch, count)
+            pending.append((count, sums))
             saver.check()
             if not (self._due(step) or interrupts.received):
                 continue
-            records = self._records(pending)
+            records = self._records(step, pending)
             pending.clear()
             if best is not None and self._at(config.eval_every, step):
                 val = self.task.metrics(self.totals(state.model, "val"))
                 records[-1].values.update(_named("val", val))
-                best = self._judged(best, val, state, step)
-            final = step == config.steps or self._stagnant(best, step)
+                best = judged(best, val, step, self.task, config, lambda state=state: self.placer.copy(state.model))
+            final = step == config.steps or stagnant(best, step, config)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
             report = Report(step, records, lambda state=state: Placer.host(state.params), final, seconds)
+            self._pace = report.seconds_per_step
             for hook in hooks:
                 hook(report)
             if final or interrupts.received or step % config.checkpoint_every == 0:
@@ -141,36 +127,36 @@ class Loop:
         saver.wait()
         return Progress(state, best)
 
-    def _records(self, pending: Sequence[tuple[int, Any]]) -> list[Record]:
-        sums = self._train_step.sums_of([packed for _, packed in pending])
-        return [Record(step, _named("train", self.task.metrics(each)))
-                for (step, _), each in zip(pending, sums, strict=True)]
+    def _launches(self, start: int, stop: int) -> Iterator[tuple[int, Any, int]]:
+        """(Its last step, batch, number of steps) of each launch.
+
+        Where all steps have the same batch, one launch takes all steps to the next report that it can do in `PATIENCE`.
+        """
+        train, step = self.splits["train"], start
+        if train.ahead:
+            yield from ((index + 1, batch, 1) for index, batch in prefetched(train, start, stop))
+            return
+        batch = train.train(start)
+        while step < stop:
+            to_report = min(every - step % every for every in self._periods)
+            count = min(to_report, stop - step, AT_ONCE, max(1, int(PATIENCE / self._pace)))
+            step += count
+            yield step, batch, count
+
+    def _records(self, last: int, pending: Sequence[tuple[int, Any]]) -> list[Record]:
+        sums = self._train_step.sums_of(pending)
+        return [Record(last - len(sums) + i, _named("train", self.task.metrics(each)))
+                for i, each in enumerate(sums, start=1)]
+
+    @property
+    def _periods(self) -> tuple[int, int, int]:
+        return self.config.log_every, self.config.eval_every, self.config.checkpoint_every
 
     def _due(self, step: int) -> bool:
-        periods = (self.config.log_every, self.config.eval_every, self.config.checkpoint_every)
-        return any(self._at(every, step) for every in periods)
+        return any(self._at(every, step) for every in self._periods)
 
     def _at(self, every: int, step: int) -> bool:
         return step % every == 0 or step == self.config.steps
-
-    def _judged(self, best: Best, val: dict[str, float], state: TrainState, step: int) -> Best:
-        """``best`` after an evaluation; one without a number changes nothing."""
-        score, loss = np.float32(val[self.task.score]), np.float32(val["loss"])
-        sign, stopping = 1 if self.task.higher_is_better else -1, self.config.early_stopping
-        if np.isnan(score):
-            return best
-        if best.step == 0 or (sign * score, -loss) > (sign * best.score, -best.loss):
-            best = best._replace(model=self.placer.copy(state.model), score=score, loss=loss, step=np.int32(step))
-        if best.since == 0 or sign * (score - best.reference) > (stopping.min_change if stopping else 0):
-            best = best._replace(reference=score, since=np.int32(step))
-        return best
-
-    def _stagnant(self, best: Best | None, step: int) -> bool:
-        """Whether early stopping ends the run after ``step``."""
-        stopping = self.config.early_stopping
-        if stopping is None or best is None or best.since == 0:
-            return False
-        return math.ceil((step - int(best.since)) / self.config.eval_every) >= stopping.patience
 
 
 def _named(split: str, metrics: dict[str, float]) -> dict[str, float]:

@@ -52,30 +52,44 @@ def init_state(task: Task, config: RunConfig) -> TrainState:
 
 
 class TrainStep:
-    """``(state, batch) -> (state, sums)`` over placed trees; the state is donated.
+    """``(state, batch, count) -> (state, sums)``: ``count`` updates in one launch; the state is donated.
 
-    The sums of a step are one array, which costs one transfer; `sums_of` reads it.
+    The sums of a launch are one array, which costs one transfer; `sums_of` reads it.
     """
 
-    def __init__(self, task: Task, config: RunConfig, placer: Placer) -> None:
+    def __init__(self, task: Task, config: RunConfig, placer: Placer, at_once: int = 1) -> None:
+        """Args: at_once: the greatest count. Several updates are on the same batch."""
         self._names: list[str] = []
-        self._call = placer.pmap(self._packed(_step_function(task, config)), in_axes=(None, 0), out_axes=None,
-                                 donate_argnums=0)
+        self._at_once, self._step = at_once, _step_function(task, config)
+        several = at_once > 1
+        self._call = placer.pmap(self._several if several else self._one, in_axes=(None, 0, None)[:2 + several],
+                                 out_axes=None, donate_argnums=0)
 
-    def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
-        return self._call(state, batch)
+    def __call__(self, state: TrainState, batch: Any, count: int = 1) -> tuple[TrainState, Any]:
+        return self._call(state, batch, *([np.int32(count)] if self._at_once > 1 else []))
 
-    def sums_of(self, packed: Sequence[Any]) -> list[dict[str, tuple[Any, Any]]]:
-        """The (sum, weight) of each metric, for each of some steps."""
-        return [dict(zip(self._names, zip(*each, strict=True), strict=True)) for each in xjax.device_get(list(packed))]
+    def sums_of(self, launches: Sequence[tuple[int, Any]]) -> list[dict[str, tuple[Any, Any]]]:
+        """The (sum, weight) of each metric, for each update.  Args: launches: (count, what the call gave)."""
+        counts = [count for count, _ in launches]
+        arrays = xjax.device_get([packed for _, packed in launches])
+        updates = [each for count, array in zip(counts, arrays, strict=True) for each in array[:count]]
+        return [dict(zip(self._names, zip(*each, strict=True), strict=True)) for each in updates]
 
-    def _packed(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def packed(state: TrainState, batch: Any) -> tuple[TrainState, Any]:
-            state, sums = step(state, batch)
-            self._names = list(sums)                          # the same each time that it is traced
-            return state, jnp.array([[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)])
+    def _one(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
+        """The sums: f32[1, 2, metrics]."""
+        state, sums = self._step(state, batch)
+        self._names = list(sums)                              # the same each time that it is traced
+        pairs = [[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)]
+        return state, jnp.array([pairs])
 
-        return packed
+    def _several(self, state: TrainState, batch: Any, count: Any) -> tuple[TrainState, Any]:
+        """The sums: f32[at_once, 2, metrics], of which the first ``count`` are set."""
+        def update(i: Any, carry: Any) -> tuple[TrainState, Any]:
+            state, sums = self._one(carry[0], batch)
+            return state, lax.dynamic_update_slice_in_dim(carry[1], sums, i, 0)
+
+        _, one = xjax.eval_shape(self._one, state, batch)
+        return lax.fori_loop(0, count, update, (state, jnp.zeros((self._at_once, *one.shape[1:]), one.dtype)))
 
 
 def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:

@@ -9,14 +9,13 @@ import pytest
 
 import xjax
 from recipes import train as command_line
+from recipes.best import judged, no_best, stagnant
 from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
 from recipes.folder import saved_config
 from recipes.hooks import read_metrics
-from recipes.loop import Loop, begin
 from recipes.parallel import Placer
 from recipes.run import prepare, run
-from recipes.step import init_state
 from recipes.sweep import values_of
 from recipes.trained import open_run
 from tests.recipes.conftest import train
@@ -116,13 +115,11 @@ def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
     ([(float("nan"), 3), (0.3, 3), (float("nan"), 3), (0.2, 1)], 2, 4),
 ])
 def test_what_is_best_and_what_early_stopping_waits_for(config, evaluations, best, stopped):
-    prepared = prepare(config("early_stopping={patience: 2, min_change: 0.06}", "eval_every=1"))
-    loop = Loop(prepared.config, prepared.task, prepared.placer, {})
-    state = init_state(prepared.task, prepared.config)
-    found, ends = begin(state, {"val": ()}).best, []
+    early = config("early_stopping={patience: 2, min_change: 0.06}", "eval_every=1")
+    task, found, ends = prepare(early).task, no_best("nothing yet"), []
     for step, (score, loss) in enumerate(evaluations, start=1):
-        found = loop._judged(found, {"accuracy": score, "loss": loss}, loop.placer.replicate(state), step)
-        ends += [step] * loop._stagnant(found, step)
+        found = judged(found, {"accuracy": score, "loss": loss}, step, task, early, lambda: "a model")
+        ends += [step] * stagnant(found, step, early)
     assert int(found.step) == best
     assert next(iter(ends), None) == stopped
 

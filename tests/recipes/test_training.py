@@ -7,16 +7,19 @@ import signal
 import numpy as np
 import pytest
 
+from recipes import loop as loop_module
 from recipes.config_file import load_config
 from recipes.errors import CheckpointError, DivergedError, Interrupted
 from recipes.folder import saved_config
 from recipes.hooks import read_metrics
 from recipes.interrupts import Interrupts
 from recipes.loop import Loop
+from recipes.parallel import Placer
 from recipes.run import prepare, run
-from recipes.step import init_state
+from recipes.step import TrainStep, init_state
 from tests.recipes.conftest import train as train_config
 from tests.sampling import one_in
+from xjax import tree_util
 
 
 def train(name, *overrides):
@@ -43,6 +46,29 @@ def test_karate_club_ten_seeds():
 @pytest.fixture(scope="module")
 def one_device():
     return train("gcn.yaml", "devices=1", "task.dropout=0.5", "steps=60")
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, devices):
+    """A full-batch task runs the steps to the next report in one launch, and alone if they are slow."""
+    launched, call = [], TrainStep.__call__
+    monkeypatch.setattr(TrainStep, "__call__", lambda *args: launched.append(args[-1]) or call(*args))
+
+    def curve():
+        launched.clear()
+        return train_config(load_config("gcn.yaml", [f"devices={devices}", "task.dropout=0.5", "steps=90",
+                                                     "log_every=7", "eval_every=40", "checkpoint_every=1000"]))
+
+    monkeypatch.setattr(loop_module, "PATIENCE", 1e6)
+    together = curve()
+    assert launched[:8] == [1] * 7 + [7] and launched[-2:] == [4, 6] and sum(launched) == 90
+    assert [5, 2] in [launched[i:i + 2] for i in range(len(launched))]            # 35, 40, 42: an evaluation between
+    monkeypatch.setattr(loop_module, "PATIENCE", 0)
+    alone = curve()
+    assert launched == [1] * 90
+    np.testing.assert_array_equal(together[1], alone[1])
+    states = [tree_util.tree_leaves(Placer.host(result.progress.state)) for result in (together, alone)]
+    assert all(np.array_equal(a, b) for a, b in zip(*states, strict=True))
 
 
 @pytest.mark.parametrize("devices", one_in(3, [3, 2, 4]))
@@ -182,8 +208,11 @@ class _After(Interrupts):
         return signal.SIGTERM if self._looks < 0 else None
 
 
-@pytest.mark.parametrize("looks", [1, 8, 15])
-def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, looks):
+@pytest.mark.parametrize(("looks", "patience"), [(1, 0), (8, 0), (15, 0), (6, 1e6)])
+def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, monkeypatch, looks,
+                                                                                  patience):
+    """Whether each step is a launch or all up to the next report are one."""
+    monkeypatch.setattr(loop_module, "PATIENCE", patience)
     folder = tmp_path / "a"
     config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}"])
     with pytest.raises(Interrupted) as caught:

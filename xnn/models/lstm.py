@@ -14,8 +14,8 @@ def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig(
 
     Shape: integers [batch, time] -> [batch, time, vocabulary]; with return_carry (that, the carries of `LSTM`).
     Inputs: lengths, mask, carry, those of `LSTM`.
-    Params: ``{"embedding", "lstm", "logits", "dropout"}``; if tied ``{"shared": {"tokens": ...}, "body": these}``. The
-      table is drawn from the normal distribution with standard deviation features^-1/2.
+    Params: ``{"embedding", "lstm", "logits", "dropout"}``; if tied ``{"shared": {"tokens": ...}, "body": these}``, and
+      the table is drawn with standard deviation features^-1/2, so that the first logits are small.
     Cache: the carries; each call of `apply_with_cache` takes the next tokens.
 
     >>> import xjax
@@ -27,7 +27,7 @@ def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig(
     if config.layers < 1:
         raise bad("LSTMLanguageModel", "it needs at least 1 layer", {"layers": config.layers}, "pass layers=2.",
                   ValueError)
-    table = initializers.normal(config.features ** -0.5)
+    table = initializers.normal(config.features ** -0.5) if config.tied else None
     embedding = Embedding(config.vocabulary, config.features, init=table)
     logits = Attend(config.vocabulary, init=table) if config.tied else Dense(config.vocabulary)
     lstm = LSTM(config.features, layers=config.layers, dropout=config.dropout if config.layers > 1 else 0.0,
