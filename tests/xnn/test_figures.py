@@ -21,11 +21,12 @@ optim = pytest.importorskip("xnn.optim", exc_type=ImportError)              # ne
 AXIS = "devices"
 
 
-def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1):
+def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1, params=None):
     """(params, state, losses) after AdamW with a cosine schedule on ``batch(step) -> (x, labels)``."""
     x, _ = batch(0)
     optimizer = optim.adamw(optim.warmup_cosine_decay_schedule(0.0, rate, steps // 20 + 1, steps), weight_decay=decay)
-    params = xjax.jit(lambda key: model.init(key, x)[1])(random.key(seed))
+    if params is None:
+        params = xjax.jit(lambda key: model.init(key, x)[1])(random.key(seed))
     state, opt_state = model.init_state(x.shape), optimizer.init(params)
 
     def step(params, state, opt_state, x, labels, rng):
@@ -140,9 +141,15 @@ LANGUAGE_MODELS = {
 
 @functools.cache
 def bits_per_character(name, devices):
+    return bits_from(name, devices, None)
+
+
+def bits_from(name, devices, params):
+    """Bits per character on the validation text after a training from these parameters; None: from new ones."""
     train, valid, digest = text()
     model = LANGUAGE_MODELS[name]
-    params, _, _ = fit(model, lambda step: windows(train, step, BATCH, LENGTH), STEPS, rate=RATE, devices=devices)
+    params, _, _ = fit(model, lambda step: windows(train, step, BATCH, LENGTH), STEPS, rate=RATE, devices=devices,
+                       params=params)
     loss = xjax.jit(lambda params, x, y: cross_entropy(model.apply(params, x), y))
     found = float(np.mean([loss(params, *windows(valid, i, BATCH, LENGTH, seed=1)) for i in range(20)])) / math.log(2)
     print(f"{name}, {devices} devices, text {digest}: {found:.3f} bits per character")
@@ -151,8 +158,19 @@ def bits_per_character(name, devices):
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_language_models_reach_what_they_reach_in_pytorch(name):
-    theirs = bits_per_character_in_pytorch(name)
-    np.testing.assert_allclose(bits_per_character(name, 1), theirs, rtol=0.05)
+    """From weights as each library draws them, and the LSTM from the same: what differs is its forget bias of 1."""
+    theirs, start = bits_per_character_in_pytorch(name)
+    assert bits_per_character(name, 1) <= 1.05 * theirs
+    if name == "LSTM":
+        np.testing.assert_allclose(bits_from(name, 1, lstm_params(start)), theirs, rtol=0.05)
+
+
+def lstm_params(weights):
+    """Those of the LSTM of `benchmarks.networks_torch`."""
+    lstm = {f"layer_{i}": {"w_in": weights[f"body.weight_ih_l{i}"].T, "w_rec": weights[f"body.weight_hh_l{i}"].T,
+                           "b": weights[f"body.bias_ih_l{i}"] + weights[f"body.bias_hh_l{i}"]} for i in range(2)}
+    return {"embedding": {"table": weights["embed.weight"]}, "lstm": lstm, "dropout": (),
+            "logits": {"w": weights["head.weight"].T, "b": weights["head.bias"]}}
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
@@ -161,13 +179,14 @@ def test_language_models_on_four_devices(name):
 
 
 def bits_per_character_in_pytorch(name):
-    """The same sizes, batches, optimizer and schedule; weights as each library draws them by default."""
+    """(With the same sizes, batches, optimizer and schedule; the weights before, as it draws them)."""
     torch = pytest.importorskip("torch")
     networks = pytest.importorskip("benchmarks.networks_torch")
     train, valid, digest = text()
     torch.manual_seed(0)
     model = (networks.LSTM(VOCABULARY, 192) if name == "LSTM" else
              networks.Transformer(VOCABULARY, LENGTH, 4, causal=True, width=128))
+    start = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     schedule = optim.warmup_cosine_decay_schedule(0.0, RATE, STEPS // 20 + 1, STEPS)
 
@@ -184,4 +203,4 @@ def bits_per_character_in_pytorch(name):
     with torch.no_grad():
         found = np.mean([loss(*windows(valid, i, BATCH, LENGTH, seed=1)).item() for i in range(20)]) / math.log(2)
     print(f"{name} in PyTorch, text {digest}: {found:.3f} bits per character")
-    return found
+    return found, start
