@@ -61,12 +61,12 @@ class TrainStep:
         """Args: at_once: the greatest count. Several updates are on the same batch."""
         self._names: list[str] = []
         self._at_once, self._step = at_once, _step_function(task, config)
-        several = at_once > 1
-        self._call = placer.pmap(self._several if several else self._one, in_axes=(None, 0, None)[:2 + several],
-                                 out_axes=None, donate_argnums=0)
+        launch, in_axes = (self._one, (None, 0)) if at_once == 1 else (self._several, (None, 0, None))
+        self._call = placer.pmap(launch, in_axes=in_axes, out_axes=None, donate_argnums=0)
 
     def __call__(self, state: TrainState, batch: Any, count: int = 1) -> tuple[TrainState, Any]:
-        return self._call(state, batch, *([np.int32(count)] if self._at_once > 1 else []))
+        counted = () if self._at_once == 1 else (np.int32(count),)
+        return self._call(state, batch, *counted)
 
     def sums_of(self, launches: Sequence[tuple[int, Any]]) -> list[dict[str, tuple[Any, Any]]]:
         """The (sum, weight) of each metric, for each update.  Args: launches: (count, what the call gave)."""
