@@ -4,7 +4,7 @@
   (30 to 50 times faster).
 - Of few input features, such as images, with small kernels: the same (2 to 30 times).
 - The gradient of a kernel of one element (1 x 1): a matrix product for each image (6 to 19 times); of a larger kernel
-  with many features: a product for each image and element of the kernel (2 to 4 times).
+  with many features and large images: a product for each image and element of the kernel (2 to 4 times).
 - The gradient of a depthwise kernel: a loop over rows of images, with one accumulator for each element (7 times).
 """
 
@@ -148,8 +148,9 @@ def _feature(b: Builder, x: Value, axis: int, i: int) -> Value:
 
 # A matrix product that is smaller, in multiplications, gains nothing from being written alone.
 _LARGE = 1 << 17
-# Nor do several, unless they have this many results, and they take long to compile.
-_WIDE, _MOST_PRODUCTS = 1 << 12, 25
+# Nor do several, unless they have this many results and each sums over this many positions; they take long to compile.
+# (In the step of a ResNet-18, products over 16 to 256 positions took 1.4 times the time of XLA's own convolutions.)
+_WIDE, _LONG, _MOST_PRODUCTS = 1 << 12, 512, 25
 
 
 def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
@@ -157,7 +158,8 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     rows, columns, *space = take(out.shape, out_spec)
     window = take(rhs.aval.shape, rhs_spec[2:])
     taps = list(np.ndindex(*space))
-    if (not 0 < len(taps) <= _MOST_PRODUCTS or (len(taps) > 1 and rows * columns < _WIDE)
+    if (not 0 < len(taps) <= _MOST_PRODUCTS
+            or (len(taps) > 1 and (rows * columns < _WIDE or math.prod(window) < _LONG))
             or rows * columns * math.prod(window) < _LARGE
             or max(p.feature_group_count, p.batch_group_count) > 1
             or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
