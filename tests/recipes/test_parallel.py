@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import xjax
+import xnn
+from recipes import parallel
 from recipes.errors import RecipeError
 from recipes.parallel import Placer, choose_devices, my_rows
 
@@ -14,6 +16,13 @@ COUNTS = (1, 2, 3, 4)
 @pytest.fixture(params=COUNTS)
 def placer(request):
     return Placer(choose_devices(request.param))
+
+
+@pytest.fixture(params=["sparse", "dense"])
+def form(request, monkeypatch):
+    """How matrices of this size are kept."""
+    monkeypatch.setattr(parallel, "DENSE", 0 if request.param == "sparse" else parallel.DENSE)
+    return {"sparse": xnn.CSR, "dense": np.ndarray}[request.param]
 
 
 @pytest.fixture(params=[(7, 5), (4, 3), (3, 9), (34, 34)], ids=str)
@@ -32,18 +41,20 @@ def test_split_pads_with_zeros_and_keeps_the_order(placer):
     assert not flat[7:].any()
 
 
-def test_sparse_blocks_are_the_rows_of_the_matrix(placer, matrix):
+def test_blocks_are_the_rows_of_the_matrix(placer, form, matrix):
     n, m = matrix.shape
     dense = np.random.default_rng(0).normal(size=(m, 2)).astype(np.float32)
     product = placer.pmap(lambda block, h: block @ h, in_axes=(0, None))
-    out = product(placer.put(placer.split_matrix(matrix)), placer.replicate(dense))
+    blocks = placer.split_matrix(matrix)
+    assert isinstance(blocks, form)
+    out = product(placer.put(blocks), placer.replicate(dense))
     rows = np.asarray(xjax.device_get(out)).reshape(-1, 2)
     np.testing.assert_allclose(rows[:n], matrix @ dense, rtol=1e-5, atol=1e-6)
     assert not rows[n:].any()
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 34])  # fewer rows than devices, uneven, even
-def test_row_block_gathers_the_rows_of_all_devices(placer, n):
+def test_row_block_gathers_the_rows_of_all_devices(placer, form, n):
     square = sp.random(n, n, density=0.5, random_state=n, dtype=np.float32, format="csr")
     h = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
     product = placer.pmap(lambda adj, x: adj @ x)
@@ -52,7 +63,7 @@ def test_row_block_gathers_the_rows_of_all_devices(placer, n):
     np.testing.assert_allclose(rows[:n], square @ h, rtol=1e-5, atol=1e-6)
 
 
-def test_gradient_through_the_gathering_product(placer):
+def test_gradient_through_the_gathering_product(placer, form):
     """d/dx of sum(c * (A x)) is A^T c, whichever device owns a row."""
     n = 7
     square = sp.random(n, n, density=0.5, random_state=3, dtype=np.float32, format="csr")

@@ -83,7 +83,7 @@ class Pmapped:
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             executable = traced.executable(self._where, donated)
             shardings = executable.in_shardings
-            consts = [put(_place(c, s), s) for c, s in zip(traced.consts, shardings, strict=False)]
+            consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
             run = watched(executable, self._where) if is_watching() else executable
             launch = self._launches[key] = run, consts, shardings[len(consts):], traced.out_tree
         run, consts, shardings, out_tree = launch
@@ -181,10 +181,8 @@ def _one_row(aval: ShapedArray, d: int | None) -> ShapedArray:
 
 
 def _place(x: Any, sharding: NamedSharding) -> Array:
-    """A host value cut over the devices, without a detour over one of them."""
-    if type(x) is np.ndarray:
-        return from_numpy(x, sharding)
-    return to_array(x)
+    """A value cut over the devices; one on the host without a detour over one of them."""
+    return from_numpy(x, sharding) if type(x) is np.ndarray else put(to_array(x), sharding)
 
 
 def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
