@@ -107,9 +107,10 @@ def test_residual_of_several_layers(key, npr):
     np.testing.assert_allclose(model.apply(params, x), x + inner.apply(params, x), rtol=1e-6)
 
 
-def test_repeat_is_serial_with_stacked_parameters(key, npr):
+@pytest.mark.parametrize("unroll", [None, False, 1, 2, True])
+def test_repeat_is_serial_with_stacked_parameters(key, npr, unroll):
     layer = serial(Dense(5), Tanh, Dropout(0.5))
-    looped, unrolled = xnn.repeat(layer, 3), serial(layer, layer, layer)
+    looped, unrolled = xnn.repeat(layer, 3, unroll=unroll), serial(layer, layer, layer)
     shape, stacked = looped.init(key, (4, 5))
     _, separate = unrolled.init(key, (4, 5))
     assert shape == (4, 5) and stacked[0]["w"].shape == (3, 5, 5)
@@ -129,6 +130,21 @@ def test_repeat_is_serial_with_stacked_parameters(key, npr):
     expected = xjax.grad(loss)(separate, unrolled)
     for i in range(3):
         np.testing.assert_allclose(grads[0]["w"][i], expected[i][0]["w"], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("layer", "n", "unroll", "loops"), [
+    (Tanh, 12, None, False), (Tanh, 13, None, True), (Tanh, 13, True, False), (Tanh, 12, 1, True), (Tanh, 12, 6, True),
+    (xnn.residual(xnn.with_remat(Tanh)), 12, None, True), (xnn.with_remat(Tanh), 12, True, False)])
+def test_what_repeat_compiles_as_a_loop(layer, n, unroll, loops):
+    model = xnn.repeat(layer, n, unroll=unroll)
+    _, params = model.init(xjax.random.key(0), (3,))
+    text = xjax.jit(model.apply).lower(params, jnp.ones(3)).as_text()
+    assert ("stablehlo.while" in text) == loops
+
+
+def test_repeat_refuses_what_is_no_number_of_layers():
+    with pytest.raises(ValueError, match="(?s)repeat: `unroll` is no number of layers.*-2.*fix:"):
+        xnn.repeat(Tanh, 3, unroll=-2)
 
 
 def test_repeat_without_parameters(key):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core.context import current_trace
-from xjax.core.hlo import Builder, Value, tensor_type, types_text
+from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
@@ -26,6 +26,13 @@ from xjax.lax.control import (
     program_of,
     unflagged,
     with_all_residuals,
+)
+from xjax.ops.arrange import (
+    concatenate_text,
+    dynamic_slice_text,
+    dynamic_update_slice_text,
+    reshape_text,
+    slice_text,
 )
 from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate
@@ -66,6 +73,8 @@ _INDEX = ShapedArray((), np.int32)
 def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll):
     """A while loop over (index, constants, xs, carry, ys); steps that fill no whole turn follow it one by one."""
     consts, carry, xs = _sections(list(args), num_consts, num_carry)
+    if length <= unroll:
+        return _written_out(b, outs, consts, carry, xs, jaxpr, length, reverse)
     ys = [b.constant(0, aval.strong()) for aval in outs[num_carry:]]
 
     def step(inner: Builder, i: Value, consts: Sequence[Value], xs: Sequence[Value], state: list[Value]) -> list[Value]:
@@ -75,12 +84,27 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
         rows = zip(state[num_carry:], results[num_carry:], strict=True)
         return [*results[:num_carry], *(_set_row(inner, y, row, i) for y, row in rows)]
 
-    state, turns = [*carry, *ys], length // unroll
-    if turns > 1:
-        state = _loop(b, turns * unroll, unroll, consts, xs, state, step)
-    for i in range(turns * unroll if turns > 1 else 0, length):
+    end = length - length % unroll
+    state = _loop(b, end, unroll, consts, xs, [*carry, *ys], step)
+    for i in range(end, length):
         state = step(b, b.constant(i, _INDEX), consts, xs, state)
     return state
+
+
+def _written_out(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: int, reverse: bool) -> list[Value]:
+    """The steps one after the other.
+
+    XLA sees through static slices and one concatenation: a row of xs that was stacked in such a scan is that row,
+    without a copy. It does not see through updates of a row.
+    """
+    stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
+    for i in reversed(range(length)) if reverse else range(length):
+        found = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
+        carry = found[:len(carry)]
+        for stack, row in zip(stacks, found[len(carry):], strict=True):
+            stack.append(reshape_text(b, row, (1, *row.aval.shape)))
+    return [*carry, *(concatenate_text(b, stack[::-1] if reverse else stack, aval, 0) if stack
+                      else b.constant(0, aval.strong()) for stack, aval in zip(stacks, outs[len(carry):], strict=True))]
 
 
 def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Value]:
@@ -102,25 +126,23 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
     return b.while_loop(start, go_on, turn)[m:]
 
 
+def _static_row(b: Builder, x: Value, i: int) -> Value:
+    """``x[i]`` of a known row."""
+    shape = x.aval.shape
+    return reshape_text(b, slice_text(b, x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:])), shape[1:])
+
+
 def _row(b: Builder, x: Value, i: Value) -> Value:
     """``x[i]``"""
-    shape = x.aval.shape
-    one = ShapedArray((1, *shape[1:]), x.aval.dtype)
-    zero = [b.constant(0, _INDEX)] * (len(shape) - 1)
-    starts = [i, *zero]
-    part = b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(one.shape)} : "
-                f"({types_text([x.aval, *[_INDEX] * len(starts)])}) -> {tensor_type(one)}", one)
-    row = ShapedArray(shape[1:], x.aval.dtype)
-    return b.op(f"stablehlo.reshape {part} : ({part.type}) -> {tensor_type(row)}", row)
+    row = x.aval.shape[1:]
+    return reshape_text(b, dynamic_slice_text(b, x, [i, *[b.constant(0, _INDEX)] * len(row)], (1, *row)), row)
 
 
 def _set_row(b: Builder, y: Value, row: Value, i: Value) -> Value:
     """`y` with ``y[i] = row``."""
-    one = ShapedArray((1, *row.aval.shape), row.aval.dtype)
-    row = b.op(f"stablehlo.reshape {row} : ({row.type}) -> {tensor_type(one)}", one)
-    starts = [i, *[b.constant(0, _INDEX)] * (len(one.shape) - 1)]
-    return b.op(f"stablehlo.dynamic_update_slice {y}, {row}, {', '.join(s.name for s in starts)} : "
-                f"({types_text([y.aval, row.aval, *[_INDEX] * len(starts)])}) -> {y.type}", y.aval)
+    shape = row.aval.shape
+    return dynamic_update_slice_text(b, y, reshape_text(b, row, (1, *shape)),
+                                     [i, *[b.constant(0, _INDEX)] * len(shape)])
 
 
 # -- jvp ----------------------------------------------------------------------------------------------------------
