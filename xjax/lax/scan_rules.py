@@ -27,6 +27,8 @@ from xjax.lax.control import (
     unflagged,
     with_all_residuals,
 )
+from xjax.lax.scan_products import with_products, without_products
+from xjax.lax.scan_residuals import without_cheap
 from xjax.ops.arrange import (
     concatenate_text,
     dynamic_slice_text,
@@ -215,9 +217,9 @@ def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int
     """
     known, own = hoist_consts(known)
     num_consts, num_carry, count = known_sizes[0] + len(own), *known_sizes[1:]
-    j, u = known.jaxpr, unknown.jaxpr
+    j = known.jaxpr
     consts, carry, xs = _sections(j.invars, num_consts, num_carry)
-    residuals = j.outvars[count:]
+    residuals, u = without_cheap(j, j.outvars[count:], unknown.jaxpr)
     computed = _invariant(j, consts, residuals)
     once = {v: k for k, v in enumerate([*computed, *consts])}
     row = {v: k for k, v in enumerate(xs)}
@@ -375,12 +377,15 @@ def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
     consts, carry, xs = _sections(args, num_consts, num_carry)
     lin_consts, lin_carry, lin_xs = _sections(linear, num_consts, num_carry)
     has_consts, _, has_xs = _sections(has, lin_consts.count(True), num_carry)
-    sums = [zeros_of(x.aval) for x in flagged(flagged(consts, lin_consts), has_consts)]
-    ct_carry = map(instantiate, flagged(cts[:num_carry], reached))
-    found = _bind(body, unflagged(consts, lin_consts), [*sums, *ct_carry],
-                  [*flagged(cts[num_carry:], nonzero), *unflagged(xs, lin_xs)],
+    known, summed = unflagged(consts, lin_consts), flagged(flagged(consts, lin_consts), has_consts)
+    count = len(summed) + reached.count(True)
+    body, products = without_products(body, len(known), len(summed), count)
+    sums = [zeros_of(x.aval) for x, product in zip(summed, products, strict=True) if product is None]
+    rows = [*flagged(cts[num_carry:], nonzero), *unflagged(xs, lin_xs)]
+    found = _bind(body, known, [*sums, *map(instantiate, flagged(cts[:num_carry], reached))], rows,
                   {**loop, "reverse": not loop["reverse"]})
-    ct_consts, ct_carry, ct_xs = map(iter, _sections(found, len(sums), reached.count(True)))
+    sums, ct_carry, ys = _sections(found, len(sums), reached.count(True))
+    ct_consts, ct_carry, ct_xs = with_products(products, sums, [*rows, *ys]), iter(ct_carry), iter(ys)
     ct_carry = [next(ct_carry) if flag else None for flag in reached]
     flags_consts, flags_xs = iter(has_consts), iter(has_xs)
     # A carry may start from a known value, such as zero, and be linear from then on.
