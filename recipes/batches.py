@@ -1,9 +1,7 @@
-"""Batches of a split: which examples each step sees, and getting them onto the devices beside the step."""
+"""Batches of a split: which examples each step sees, and getting them onto the devices."""
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -18,10 +16,10 @@ class Batches(Protocol):
     """Batches of one split, placed on the devices. Each has an array "weight": 0 for rows that only fill it up.
 
     Attributes:
-      ahead: how many a thread makes beside the step; 0: all steps have the same batch.
+      same: whether all steps train on the same batch.
     """
 
-    ahead: int
+    same: bool
 
     def train(self, step: int) -> Any:
         """What step ``step`` (from 0) trains on: a function of ``step`` and the config alone."""
@@ -54,11 +52,12 @@ class RowBatches:
     the number of devices nor a resume changes what a step sees.
     """
 
-    ahead = 2
+    same = False
 
     def __init__(self, rows: Rows, placer: Placer, size: int, seed: int) -> None:
         self._rows, self._placer, self._size, self._seed = rows, placer, size, seed
         self._orders: dict[int, np.ndarray] = {}              # epoch -> order; the last two
+        self._ones = placer.put(placer.split(np.ones(size, np.float32)))      # weights of a full batch
 
     def train(self, step: int) -> Any:
         epoch, first = divmod(step * self._size, len(self._rows))
@@ -81,49 +80,11 @@ class RowBatches:
 
     def _place(self, ids: np.ndarray) -> Any:
         """These rows, padded to the batch size: one shape for all steps, one compilation."""
-        taken = {**self._rows.take(ids), "weight": np.ones(len(ids), np.float32)}
-        pad = self._size - len(ids)
-        whole = {name: np.pad(a, [(0, pad)] + [(0, 0)] * (a.ndim - 1)) if pad else a for name, a in taken.items()}
-        return self._placer.put({name: self._placer.split(a) for name, a in whole.items()})
-
-
-def prefetched(batches: Batches, start: int, stop: int) -> Iterator[tuple[int, Any]]:
-    """(step, its batch) from ``start`` up to ``stop``; a thread makes the next ones meanwhile.
-
-    An error in making a batch is raised here, at its step.
-    """
-    made: queue.Queue[Any] = queue.Queue(batches.ahead)
-    left = threading.Event()
-
-    def put(item: Any) -> bool:
-        while not left.is_set():
-            try:
-                made.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        for step in range(start, stop):
-            try:
-                item = (step, batches.train(step), None)
-            except Exception as err:                          # raised by the reader of the queue
-                item = (step, None, err)
-            if not put(item) or item[2] is not None:
-                return
-
-    thread = threading.Thread(target=work, name="batches", daemon=True)
-    thread.start()
-    try:
-        for _ in range(start, stop):
-            step, batch, err = made.get()
-            if err is not None:
-                raise err
-            yield step, batch
-    finally:
-        left.set()
-        thread.join()
+        taken = self._rows.take(ids)
+        if len(ids) < self._size:
+            taken["weight"] = np.ones(len(ids), np.float32)
+        placed = self._placer.put({name: self._placer.split(a, self._size) for name, a in taken.items()})
+        return {"weight": self._ones, **placed}
 
 
 def check_batch(config: RunConfig, task: Any, placer: Placer) -> None:

@@ -1,7 +1,7 @@
 """The training loop.
 
-It runs steps without waiting for them and, at every report, reads the metrics of all steps since the last one: nothing
-is lost, and the devices are never kept waiting for a print.
+It launches steps without waiting for them, and makes the next batch meanwhile. At every report it reads the metrics of
+all steps since the last one: nothing is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from recipes.batches import Batches, prefetched
+from recipes.batches import Batches
 from recipes.best import Best, judged, no_best, stagnant
 from recipes.checkpoint import Saver
 from recipes.config import RunConfig
@@ -79,7 +79,7 @@ class Loop:
 
     def __init__(self, config: RunConfig, task: Task, placer: Placer, splits: Mapping[str, Batches]) -> None:
         self.config, self.task, self.placer, self.splits = config, task, placer, splits
-        self._train_step = TrainStep(task, config, placer, 1 if splits["train"].ahead else AT_ONCE)
+        self._train_step = TrainStep(task, config, placer, AT_ONCE if splits["train"].same else 1)
         self._eval_step = make_eval_step(task, placer)
         self._pace = math.inf                                 # seconds per step at the last report
 
@@ -133,8 +133,8 @@ class Loop:
         Where all steps have the same batch, one launch takes all steps to the next report that it can do in `PATIENCE`.
         """
         train, step = self.splits["train"], start
-        if train.ahead:
-            yield from ((index + 1, batch, 1) for index, batch in prefetched(train, start, stop))
+        if not train.same:
+            yield from ((index + 1, train.train(index), 1) for index in range(start, stop))
             return
         batch = train.train(start)
         while step < stop:

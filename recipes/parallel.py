@@ -62,12 +62,13 @@ class Placer:
         """Rows that one device owns of ``n``."""
         return -(-n // self.count)
 
-    def split(self, rows: np.ndarray) -> np.ndarray:
-        """``[n, ...]`` as ``[devices, block, ...]``, padded with zeros."""
-        block = self.block(len(rows))
-        out = np.zeros((self.count * block, *rows.shape[1:]), rows.dtype)
-        out[: len(rows)] = rows
-        return out.reshape(self.count, block, *rows.shape[1:])
+    def split(self, rows: np.ndarray, n: int = 0) -> np.ndarray:
+        """``[m, ...]`` as ``[devices, block, ...]``, padded with zeros to at least ``n`` rows."""
+        block = self.block(max(len(rows), n))
+        missing = self.count * block - len(rows)
+        if missing:
+            rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+        return rows.reshape(self.count, block, *rows.shape[1:])
 
     def split_matrix(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR | np.ndarray:
         """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.

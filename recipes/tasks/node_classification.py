@@ -145,7 +145,7 @@ class WholeGraph:
     On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
     """
 
-    ahead = 0
+    same = True
 
     def __init__(self, nodes: Nodes, norm: str, placer: Placer) -> None:
         graph, features, ids = nodes.graph, nodes.features, nodes.ids

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recipes.batches import RowBatches, Rows, prefetched
+from recipes.batches import RowBatches, Rows
 from recipes.config_file import load_config
 from recipes.data import tables
 from recipes.errors import DataError
@@ -155,23 +155,6 @@ def test_every_epoch_has_every_row_once_in_an_order_of_its_own(size):
 @pytest.mark.parametrize("devices", [2, 3])
 def test_the_stream_does_not_know_the_devices_nor_the_batch(devices):
     np.testing.assert_array_equal(stream(50, 9, devices), stream(45, 10))
-
-
-def test_prefetched_batches_are_those_of_the_steps_and_errors_arrive_at_theirs():
-    class Numbers:
-        ahead = 2
-
-        def train(self, step):
-            return 10 // (7 - step)
-
-    with pytest.raises(ZeroDivisionError):
-        list(prefetched(Numbers(), 3, 9))
-    seen = []
-    for step, batch in prefetched(Numbers(), 3, 9):
-        seen.append((step, batch))
-        if step == 5:
-            break                                             # the thread ends too
-    assert seen == [(3, 2), (4, 3), (5, 5)]
 
 
 def test_splits_are_disjoint_and_whole(rings):
