@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -183,6 +184,23 @@ def test_loops_over_images_are_not_cut_over_devices():
     compiled = compile_sharded(xjax.make_jaxpr(gradient)(k, sharded), "gradient", mesh, [whole, over], [None])
     assert "all-gather(" not in compiled.as_text() and "all-reduce(" in compiled.as_text()
     np.testing.assert_allclose(xjax.pmap(gradient, in_axes=(None, 0))(k, xs).sum(0), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("numbers", [NHWC, ("NCHW", "OIHW", "NCHW")])
+def test_in_a_loop_all_convolutions_have_the_order_of_axes_that_is_fast(numbers):
+    """In others XLA's CPU backend computes element by element: 14 times slower."""
+    x, k = (f(*(dict(zip("NHWC", (2, 8, 8, 12), strict=True))[a] for a in numbers[0])),
+            f(*(dict(zip("HWIO", (3, 3, 12, 12), strict=True))[a] for a in numbers[1])))
+
+    def loss(x, k):
+        return lax.sin(lax.conv_general_dilated(lax.sin(x), k, (1, 1), "SAME", dimension_numbers=numbers)).sum()
+
+    def descend(x, k):
+        return lax.fori_loop(0, 3, lambda i, xk: xjax.grad(loss, (0, 1))(*xk), (x, k))
+
+    text = xjax.jit(descend).lower(x, k).compile().as_text()
+    labels = re.findall("dim_labels=([^, ]*)", text)
+    assert len(labels) == 3 and set(labels) == {"b01f_01io->b01f"}
 
 
 def test_programs_for_gpu():

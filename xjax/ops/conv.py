@@ -18,7 +18,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
-from xjax.ops.arrange import rev
+from xjax.ops.arrange import rev, transpose_text
 from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
 from xjax.ops.conv_numbers import (
     ConvDimensionNumbers,
@@ -119,11 +119,13 @@ def _lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) 
 def _convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, window_strides, padding, lhs_dilation,
                  rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, precision,
                  preferred_element_type) -> Value:
+    back = tuple(range(out.ndim))
     if b.module.platform == "cpu":
         found = emit_on_cpu(b, out, lhs, rhs, Convolution(window_strides, padding, lhs_dilation, rhs_dilation,
                                                           dimension_numbers, feature_group_count, batch_group_count))
         if found is not None:
             return found
+        lhs, rhs, out, dimension_numbers, back = _channels_last(b, lhs, rhs, out, dimension_numbers)
     labels = [_labels(spec, kinds) for spec, kinds in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)]
     window = ""
     if window_strides:
@@ -133,10 +135,23 @@ def _convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, window
     exact = ""
     if isinstance(precision, tuple):        # algorithms are of products of matrices only
         exact = f", precision_config = [{', '.join(f'#stablehlo<precision {p.name}>' for p in precision)}]"
-    return b.op(f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {labels[0]}x{labels[1]}->{labels[2]}, "
-                f"window = {{{window}}} {{batch_group_count = {batch_group_count} : i64, "
-                f"feature_group_count = {feature_group_count} : i64{exact}}} : ({lhs.type}, {rhs.type}) -> "
-                f"{tensor_type(out)}", out)
+    found = b.op(f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {labels[0]}x{labels[1]}->{labels[2]}, "
+                 f"window = {{{window}}} {{batch_group_count = {batch_group_count} : i64, "
+                 f"feature_group_count = {feature_group_count} : i64{exact}}} : ({lhs.type}, {rhs.type}) -> "
+                 f"{tensor_type(out)}", out)
+    return transpose_text(b, found, back)
+
+
+def _channels_last(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: ConvDimensionNumbers) -> tuple:
+    """Operands, result and dimension numbers in the only order of axes for which XLA's CPU backend has fast code, and
+    the transposition of the result. XLA finds it by itself outside of loops and branches alone."""
+    n = out.ndim
+    lhs = transpose_text(b, lhs, (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1]))
+    rhs = transpose_text(b, rhs, (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0]))
+    order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    images = (0, n - 1, *range(1, n - 1))
+    last = ConvDimensionNumbers(images, (n - 1, n - 2, *range(n - 2)), images)
+    return lhs, rhs, ShapedArray(take(out.shape, order), out.dtype), last, placed(range(n), order)
 
 
 def _labels(spec: Sequence[int], kinds: str) -> str:
