@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from plain_training import LOG_EVERY, STEPS, timed_loop, write_table
 
 import xjax
+from recipes.step import TrainStep
 
 
 def cases(folder: Path) -> dict[str, list[str]]:
@@ -35,13 +36,14 @@ def cases(folder: Path) -> dict[str, list[str]]:
 def seconds(name: str, overrides: list[str]) -> tuple[float, float]:
     """(Recipe, bare loop) for the same number of steps, both compiled before."""
     recipe, loop, state = timed_loop(name, overrides)
-    placed, batch = loop.placer.replicate(state), loop.splits["train"].train(0)
+    bare, placed = TrainStep(loop.task, loop.config, loop.placer), loop.placer.replicate(state)
+    batch = loop.splits["train"].train(0)
     started = time.perf_counter()
     for step in range(STEPS):
         if step == LOG_EVERY:                                 # as many steps as of the recipe count
             xjax.block_until_ready(placed)
             started = time.perf_counter()
-        placed, _ = loop._train_step(placed, batch)
+        placed, _ = bare(placed, batch)
     xjax.block_until_ready(placed)
     return recipe, time.perf_counter() - started
 

@@ -17,15 +17,24 @@ class Batches(Protocol):
 
     Attributes:
       same: whether all steps train on the same batch.
+      at_once: the most steps of one launch.
     """
 
     same: bool
+    at_once: int
 
     def train(self, step: int) -> Any:
         """What step ``step`` (from 0) trains on: a function of ``step`` and the config alone."""
 
+    def several(self, step: int, count: int) -> Any:
+        """The batches of ``count`` steps, on an axis of `at_once` after that of the devices; if `same`, the one."""
+
     def all(self) -> Iterator[Any]:
         """The whole split in order."""
+
+
+AT_ONCE = 16                                                  # most steps of one launch ...
+TOGETHER = 4 << 20                                            # ... whose batches have at most so many bytes together
 
 
 class Rows:
@@ -57,16 +66,32 @@ class RowBatches:
     def __init__(self, rows: Rows, placer: Placer, size: int, seed: int) -> None:
         self._rows, self._placer, self._size, self._seed = rows, placer, size, seed
         self._orders: dict[int, np.ndarray] = {}              # epoch -> order; the last two
-        self._ones = placer.put(placer.split(np.ones(size, np.float32)))      # weights of a full batch
+        row = sum(array.nbytes for array in rows.take(np.arange(min(1, len(rows)))).values())
+        self.at_once = max(1, min(AT_ONCE, TOGETHER // max(1, size * row)))
+        ones = np.ones((self.at_once, size), np.float32)
+        self._ones, self._all_ones = (placer.put(a) for a in (placer.split(ones[0]), placer.split(ones, axis=1)))
 
     def train(self, step: int) -> Any:
+        return self._place(self._stream(step, 1))
+
+    def several(self, step: int, count: int) -> Any:
+        def stacked(rows: np.ndarray) -> np.ndarray:
+            whole = np.zeros((self.at_once, self._size, *rows.shape[1:]), rows.dtype)
+            whole[:count] = rows.reshape(count, *whole.shape[1:])
+            return self._placer.split(whole, axis=1)
+
+        taken = self._rows.take(self._stream(step, count))
+        return {"weight": self._all_ones, **self._placer.put({name: stacked(a) for name, a in taken.items()})}
+
+    def _stream(self, step: int, count: int) -> np.ndarray:
+        """The examples of ``count`` steps, one batch after the other."""
         epoch, first = divmod(step * self._size, len(self._rows))
-        parts, wanted = [], self._size
+        parts, wanted = [], count * self._size
         while wanted:
             parts.append(self._order(epoch)[first:first + wanted])
             wanted -= len(parts[-1])
             epoch, first = epoch + 1, 0
-        return self._place(np.concatenate(parts))
+        return np.concatenate(parts)
 
     def all(self) -> Iterator[Any]:
         for start in range(0, len(self._rows), self._size):

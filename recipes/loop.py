@@ -22,7 +22,6 @@ from recipes.parallel import Placer
 from recipes.step import TrainState, TrainStep, make_eval_step, totals_over
 from recipes.task import Task
 
-AT_ONCE = 64                                                  # most steps of one launch
 PATIENCE = 0.1                                                # seconds that a signal may wait for a launch
 
 
@@ -79,7 +78,7 @@ class Loop:
 
     def __init__(self, config: RunConfig, task: Task, placer: Placer, splits: Mapping[str, Batches]) -> None:
         self.config, self.task, self.placer, self.splits = config, task, placer, splits
-        self._train_step = TrainStep(task, config, placer, AT_ONCE if splits["train"].same else 1)
+        self._train_step = TrainStep(task, config, placer, splits["train"].at_once, splits["train"].same)
         self._eval_step = make_eval_step(task, placer)
         self._pace = math.inf                                 # seconds per step at the last report
 
@@ -128,20 +127,14 @@ class Loop:
         return Progress(state, best)
 
     def _launches(self, start: int, stop: int) -> Iterator[tuple[int, Any, int]]:
-        """(Its last step, batch, number of steps) of each launch.
-
-        Where all steps have the same batch, one launch takes all steps to the next report that it can do in `PATIENCE`.
-        """
+        """(Its last step, batches, number of steps) of each launch: up to the next report, as `PATIENCE` allows."""
         train, step = self.splits["train"], start
-        if not train.same:
-            yield from ((index + 1, train.train(index), 1) for index in range(start, stop))
-            return
-        batch = train.train(start)
         while step < stop:
             to_report = min(every - step % every for every in self._periods)
-            count = min(to_report, stop - step, AT_ONCE, max(1, int(PATIENCE / self._pace)))
+            count = min(to_report, stop - step, train.at_once, max(1, int(PATIENCE / self._pace)))
+            batches = train.train(step) if train.at_once == 1 else train.several(step, count)
             step += count
-            yield step, batch, count
+            yield step, batches, count
 
     def _records(self, last: int, pending: Sequence[tuple[int, Any]]) -> list[Record]:
         sums = self._train_step.sums_of(pending)

@@ -62,13 +62,19 @@ class Placer:
         """Rows that one device owns of ``n``."""
         return -(-n // self.count)
 
-    def split(self, rows: np.ndarray, n: int = 0) -> np.ndarray:
-        """``[m, ...]`` as ``[devices, block, ...]``, padded with zeros to at least ``n`` rows."""
-        block = self.block(max(len(rows), n))
-        missing = self.count * block - len(rows)
-        if missing:
-            rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
-        return rows.reshape(self.count, block, *rows.shape[1:])
+    def split(self, rows: np.ndarray, n: int = 0, axis: int = 0) -> np.ndarray:
+        """An axis of rows, cut: ``[m, ...]`` as ``[devices, block, ...]``, padded with zeros to at least ``n`` rows.
+
+        The devices are always the first axis.
+        """
+        m = rows.shape[axis]
+        block = self.block(max(m, n))
+        if self.count * block > m:
+            pads = [(0, 0)] * rows.ndim
+            pads[axis] = (0, self.count * block - m)
+            rows = np.pad(rows, pads)
+        cut = rows.reshape(*rows.shape[:axis], self.count, block, *rows.shape[axis + 1:])
+        return np.moveaxis(cut, axis, 0) if axis else cut
 
     def split_matrix(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR | np.ndarray:
         """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.

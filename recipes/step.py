@@ -57,10 +57,10 @@ class TrainStep:
     The sums of a launch are one array, which costs one transfer; `sums_of` reads it.
     """
 
-    def __init__(self, task: Task, config: RunConfig, placer: Placer, at_once: int = 1) -> None:
-        """Args: at_once: the greatest count. Several updates are on the same batch."""
+    def __init__(self, task: Task, config: RunConfig, placer: Placer, at_once: int = 1, same: bool = True) -> None:
+        """Args: at_once: the greatest count; same: whether all updates are on one batch: see `Batches`."""
         self._names: list[str] = []
-        self._at_once, self._step = at_once, _step_function(task, config)
+        self._at_once, self._same, self._step = at_once, same, _step_function(task, config)
         launch, in_axes = (self._one, (None, 0)) if at_once == 1 else (self._several, (None, 0, None))
         self._call = placer.pmap(launch, in_axes=in_axes, out_axes=None, donate_argnums=0)
 
@@ -84,11 +84,16 @@ class TrainStep:
 
     def _several(self, state: TrainState, batch: Any, count: Any) -> tuple[TrainState, Any]:
         """The sums: f32[at_once, 2, metrics], of which the first ``count`` are set."""
+        def at(i: Any) -> Any:
+            if self._same:
+                return batch
+            return tree_util.tree_map(lambda x: lax.dynamic_index_in_dim(x, i, 0, keepdims=False), batch)
+
         def update(i: Any, carry: Any) -> tuple[TrainState, Any]:
-            state, sums = self._one(carry[0], batch)
+            state, sums = self._one(carry[0], at(i))
             return state, lax.dynamic_update_slice_in_dim(carry[1], sums, i, 0)
 
-        _, one = xjax.eval_shape(self._one, state, batch)
+        _, one = xjax.eval_shape(lambda state, batch: self._one(state, at(0)), state, batch)
         return lax.fori_loop(0, count, update, (state, jnp.zeros((self._at_once, *one.shape[1:]), one.dtype)))
 
 

@@ -145,7 +145,7 @@ class WholeGraph:
     On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
     """
 
-    same = True
+    same, at_once = True, 64
 
     def __init__(self, nodes: Nodes, norm: str, placer: Placer) -> None:
         graph, features, ids = nodes.graph, nodes.features, nodes.ids
@@ -157,6 +157,9 @@ class WholeGraph:
             "labels": placer.split(graph.labels), "weight": placer.split(weight)})
 
     def train(self, step: int) -> Any:
+        return self._batch
+
+    def several(self, step: int, count: int) -> Any:
         return self._batch
 
     def all(self) -> Iterator[Any]:

@@ -48,16 +48,21 @@ def one_device():
     return train("gcn.yaml", "devices=1", "task.dropout=0.5", "steps=60")
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, devices):
-    """A full-batch task runs the steps to the next report in one launch, and alone if they are slow."""
+@pytest.mark.parametrize(("name", "options", "devices"), [
+    ("gcn", ["task.dropout=0.5"], 1), ("gcn", ["task.dropout=0.5"], 2),
+    ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=50"], 1),
+    ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=52", "accumulate=2"], 2),
+    ("resnet_digits", ["task.model={{name: resnet, stages: [[1, 4]], small_images: true}}", "task.batch_size=20"], 1)])
+def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, rings, name, options, devices):
+    """The steps to the next report are one launch, and each is one if they are slow."""
     launched, call = [], TrainStep.__call__
     monkeypatch.setattr(TrainStep, "__call__", lambda *args: launched.append(args[-1]) or call(*args))
 
     def curve():
         launched.clear()
-        return train_config(load_config("gcn.yaml", [f"devices={devices}", "task.dropout=0.5", "steps=90",
-                                                     "log_every=7", "eval_every=40", "checkpoint_every=1000"]))
+        return train_config(load_config(name, [*(option.format(rings=rings) for option in options),
+                                               f"devices={devices}", "steps=90", "log_every=7", "eval_every=40",
+                                               "checkpoint_every=1000"]))
 
     monkeypatch.setattr(loop_module, "PATIENCE", 1e6)
     together = curve()
