@@ -15,7 +15,6 @@ from xnn.checks import counted
 from xnn.composites import check_kept, combine, dict_of, extra_values, init_child
 from xnn.inputs import bind
 from xnn.layer import CacheFns, Layer, Parts, StateFns, arguments, as_layer, note_path
-from xnn.remat import recomputes
 from xnn.rng import fold_in
 from xnn.wrapping import wrapped
 
@@ -136,8 +135,7 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
     Args:
       unroll: how many layers make one turn of the compiled loop, as in `xjax.lax.scan`; True: there is no loop. A loop
         compiles as fast for 100 layers as for one, but stores what the gradient needs in arrays of all layers, and
-        reads it from there: a training step takes an eighth longer. None: no loop for up to 12 layers, unless there is
-        a `with_remat` in the layer: on CPU, XLA undoes it where there is no loop.
+        reads it from there: a training step takes an eighth longer. None: no loop for up to 12 layers.
     Raises: ValueError for n < 1 and for a negative `unroll`; TypeError from `init` if the layer changes the shape.
     """
     child = as_layer(layer, "repeat")
@@ -146,7 +144,7 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
     if unroll is not None and (not isinstance(unroll, int) or unroll < 0):
         raise bad("repeat", "`unroll` is no number of layers", {"unroll": repr(unroll)},
                   "unroll=1 for a loop, True for none.", ValueError)
-    turn = n <= _WITHOUT_LOOP and not recomputes(child) if unroll is None else unroll
+    turn = n <= _WITHOUT_LOOP if unroll is None else unroll
 
     def init(rng, in_shape, **shapes):
         made = []

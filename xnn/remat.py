@@ -32,8 +32,3 @@ def with_remat(layer: Layer, policy: Callable | None = None) -> Layer:
     return dataclasses.replace(child, apply=None if child.state else apply, settings={**child.settings, "remat": True},
                                state=child.state and StateFns(child.init_state, apply_with_state),
                                parts=child.parts and child.parts._replace(rebuild=rebuild))
-
-
-def recomputes(layer: Layer) -> bool:
-    """Whether there is a `with_remat` in a layer."""
-    return "remat" in layer.settings or any(map(recomputes, layer.parts.children.values() if layer.parts else ()))

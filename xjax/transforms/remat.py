@@ -14,6 +14,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xjax.core.calls import (
     argument_names,
     argument_types,
@@ -25,13 +27,16 @@ from xjax.core.calls import (
     split_args,
 )
 from xjax.core.context import current_trace
+from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import Zero, is_linear, with_zeros
+from xjax.core.types import ShapedArray, Zero, is_linear, with_zeros
+from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.identity import optimization_barrier_p
 from xjax.transforms.batching import batch_program
 from xjax.transforms.checkpoint_policies import Policy
@@ -48,7 +53,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
 
     Args:
       prevent_cse: keep the compiler from sharing the two computations, which would undo the saving. Inside `scan`
-        False is as good and faster. A sequence, one entry for each argument, counts as True if one entry does.
+        False is as good. A sequence, one entry for each argument, counts as True if one entry does.
       policy: which intermediate values are kept all the same; None: none. See `xjax.checkpoint_policies`.
       static_argnums, static_argnames: arguments passed as Python values; they must be hashable.
       concrete: no longer exists (JAX removed it too): use static_argnums.
@@ -126,9 +131,32 @@ def _type(*avals, jaxpr, **params):
 
 
 def _lower(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
-    if differentiated and prevent_cse and args:
-        args = optimization_barrier_p.lower(b, [x.aval for x in args], *args)
-    return lower_closed(b, jaxpr, args)
+    if not (differentiated and prevent_cse and args):
+        return lower_closed(b, jaxpr, args)
+    numbers = [x for x in args if is_float(x.aval.dtype) and x.aval.size]
+    if b.module.platform == "cpu" and numbers and not jaxpr.effects:
+        return _as_branch(b, outs, args, jaxpr, (numbers[0], numbers[-1]))
+    return lower_closed(b, jaxpr, optimization_barrier_p.lower(b, [x.aval for x in args], *args))
+
+
+def _as_branch(b: Builder, outs: Sequence[ShapedArray], args: Sequence[Value], jaxpr: ClosedJaxpr,
+               ends: tuple[Value, Value]) -> list[Value]:
+    """The program as one of two branches, always the same; but XLA cannot know which one.
+
+    XLA's CPU backend removes barriers before it looks for equal computations, but does not look into branches. The
+    branch depends on the first floating-point input and on the last one, which is a cotangent in a gradient: it does
+    not run long before it is needed.
+    """
+    def element(x: Value) -> Value:
+        one = slice_text(b, x, [0] * x.aval.ndim, [1] * x.aval.ndim)
+        return b.convert(reshape_text(b, one, ()), np.dtype(np.float32))
+
+    x = b.add(*map(element, ends))
+    is_nan, is_number = b.compare("NE", x, x), b.compare("EQ", x, x)
+    both = b.op(f"stablehlo.and {is_nan}, {is_number} : {is_nan.type}", is_nan.aval)
+    return b.case(b.convert(both, np.dtype(np.int32)), [
+        lambda inner: lower_closed(inner, jaxpr, args),
+        lambda inner: [inner.constant(0, aval.strong()) for aval in outs]], outs)
 
 
 def _jvp(primals, tangents, *, jaxpr, differentiated, **params):
