@@ -127,18 +127,18 @@ def test_blocks_one_after_the_other_need_the_memory_of_one():
     """Outside of loops too, where XLA's CPU backend shares what a barrier keeps apart (in JAX it saves nothing)."""
     def temporary_bytes(block):
         def loss(ws, x):
-            for i in range(12):
+            for i in range(6):
                 x = block(ws[i], x)
             return lax.reduce_sum(x, (0, 1))
-        args = np.zeros((12, 32, 32), np.float32), np.zeros((1000, 32), np.float32)
+        args = np.zeros((6, 32, 32), np.float32), np.zeros((1000, 32), np.float32)
         return xjax.jit(xjax.grad(loss)).lower(*args).compile().memory_analysis().temp_size_in_bytes
 
     def block(w, x):
-        for _ in range(4):
+        for _ in range(3):
             x = lax.mul(lax.sin(lax.dot(x, w)), lax.cos(x))
         return x
 
-    assert temporary_bytes(checkpoint(block)) < 0.3 * temporary_bytes(block)
+    assert temporary_bytes(checkpoint(block)) < 0.5 * temporary_bytes(block)
 
 
 def test_policy_sees_into_jitted_functions():
