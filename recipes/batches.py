@@ -81,7 +81,7 @@ class RowBatches:
             return self._placer.split(whole, axis=1)
 
         taken = self._rows.take(self._stream(step, count))
-        return {"weight": self._all_ones, **self._placer.put({name: stacked(a) for name, a in taken.items()})}
+        return {**self._placer.put({name: stacked(a) for name, a in taken.items()}), "weight": self._all_ones}
 
     def _stream(self, step: int, count: int) -> np.ndarray:
         """The examples of ``count`` steps, one batch after the other."""
@@ -105,11 +105,10 @@ class RowBatches:
 
     def _place(self, ids: np.ndarray) -> Any:
         """These rows, padded to the batch size: one shape for all steps, one compilation."""
-        taken = self._rows.take(ids)
-        if len(ids) < self._size:
-            taken["weight"] = np.ones(len(ids), np.float32)
+        full = len(ids) == self._size
+        taken = {**self._rows.take(ids), **({} if full else {"weight": np.ones(len(ids), np.float32)})}
         placed = self._placer.put({name: self._placer.split(a, self._size) for name, a in taken.items()})
-        return {"weight": self._ones, **placed}
+        return {**placed, "weight": self._ones} if full else placed
 
 
 def check_batch(config: RunConfig, task: Any, placer: Placer) -> None:
