@@ -23,7 +23,10 @@ STEPS, LOG_EVERY = 220, 20
 
 
 class Case(NamedTuple):
-    """Config and overrides for recipes; for JAX the network, the arrays (input, classes), and what optax is given."""
+    """Config and overrides for recipes; for JAX the network, the arrays (input, classes), and what optax is given.
+
+    `steps`: of one training.
+    """
 
     config: str
     overrides: list[str]
@@ -31,6 +34,7 @@ class Case(NamedTuple):
     data: Callable[[], tuple[np.ndarray, np.ndarray]]
     batch: int
     optimizer: dict[str, Any]
+    steps: int = STEPS
 
 
 def cases(folder: Path) -> dict[str, Case]:
@@ -57,7 +61,7 @@ def cases(folder: Path) -> dict[str, Case]:
                       128, {"lr": 4e-3, "warmup": 30}),
         "GPT-2": Case("gpt2_stdlib.yaml", ["task.tokenizer=null", "task.batch_size=8",
                                            "task.model={name: gpt2, features: 256, layers: 4, heads: 8, dropout: 0.0}"],
-                      lambda peers: peers.LanguageModel(256), text, 8, {"lr": 2e-3, "warmup": 50, "clip": 1.0}),
+                      lambda peers: peers.LanguageModel(256), text, 8, {"lr": 2e-3, "warmup": 50, "clip": 1.0}, 80),
     }
 
 
@@ -77,10 +81,10 @@ def work(library: str) -> dict[str, float]:
 
 
 def with_recipes(case: Case) -> float:
-    return timed_loop(case.config, case.overrides)[0]
+    return timed_loop(case.config, case.overrides, case.steps)[0]
 
 
-def timed_loop(name: str, overrides: list[str]) -> tuple[float, Any, Any]:
+def timed_loop(name: str, overrides: list[str], steps: int = STEPS) -> tuple[float, Any, Any]:
     """(Seconds of the steps after the first report, the loop of recipes, its state before the first step)."""
     from recipes.config_file import load_config
     from recipes.interrupts import Interrupts
@@ -88,7 +92,7 @@ def timed_loop(name: str, overrides: list[str]) -> tuple[float, Any, Any]:
     from recipes.run import prepare
     from recipes.step import init_state
 
-    config = load_config(name, [*overrides, f"steps={STEPS}", "devices=1", "eval_every=100000",
+    config = load_config(name, [*overrides, f"steps={steps}", "devices=1", "eval_every=100000",
                                 f"log_every={LOG_EVERY}", "checkpoint_every=100000"])
     prepared = prepare(config)
     loop = Loop(config, prepared.task, prepared.placer, {"train": prepared.batches()["train"]})
@@ -112,7 +116,7 @@ def by_hand(case: Case) -> float:
     optax, peers = importlib.import_module("optax"), importlib.import_module("networks_flax")
     model, (x, classes) = case.network(peers), case.data()
     params = model.init(jax.random.key(0), jnp.asarray(x[:case.batch]))
-    optimizer = make_optimizer(optax, **case.optimizer)
+    optimizer = make_optimizer(optax, case.steps, **case.optimizer)
     opt_state = optimizer.init(params)
 
     def step(params, opt_state, x, classes):
@@ -128,7 +132,7 @@ def by_hand(case: Case) -> float:
     step = jax.jit(step, donate_argnums=(0, 1))
     npr, order, logged = np.random.default_rng(0), np.arange(0), []
     marks, history = [], []
-    for i in range(STEPS):
+    for i in range(case.steps):
         if len(order) < case.batch:
             order = npr.permutation(len(x)) if case.batch < len(x) else np.arange(len(x))
         rows, order = order[:case.batch], order[case.batch:]
@@ -141,11 +145,11 @@ def by_hand(case: Case) -> float:
     return marks[-1] - marks[0]
 
 
-def make_optimizer(optax: Any, lr: float, warmup: int = 0, clip: float = 0.0) -> Any:
+def make_optimizer(optax: Any, steps: int, lr: float, warmup: int = 0, clip: float = 0.0) -> Any:
     """The optimizer of the config: AdamW with a cosine schedule, or with constant rate and decay in the gradient."""
     if not warmup:
         return optax.chain(optax.add_decayed_weights(0.05), optax.adam(lr))
-    schedule = optax.warmup_cosine_decay_schedule(0.0, lr, warmup, STEPS)
+    schedule = optax.warmup_cosine_decay_schedule(0.0, lr, warmup, steps)
     adamw = optax.adamw(schedule, weight_decay=0.01)
     return optax.chain(optax.clip_by_global_norm(clip), adamw) if clip else adamw
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -68,8 +69,6 @@ class RowBatches:
         self._orders: dict[int, np.ndarray] = {}              # epoch -> order; the last two
         row = sum(array.nbytes for array in rows.take(np.arange(min(1, len(rows)))).values())
         self.at_once = max(1, min(AT_ONCE, TOGETHER // max(1, size * row)))
-        ones = np.ones((self.at_once, size), np.float32)
-        self._ones, self._all_ones = (placer.put(a) for a in (placer.split(ones[0]), placer.split(ones, axis=1)))
 
     def train(self, step: int) -> Any:
         return self._place(self._stream(step, 1))
@@ -92,6 +91,16 @@ class RowBatches:
             wanted -= len(parts[-1])
             epoch, first = epoch + 1, 0
         return np.concatenate(parts)
+
+    @functools.cached_property
+    def _ones(self) -> Any:
+        """The weights of a full batch, placed once."""
+        return self._placer.put(self._placer.split(np.ones(self._size, np.float32)))
+
+    @functools.cached_property
+    def _all_ones(self) -> Any:
+        """Those of the batches of one launch."""
+        return self._placer.put(self._placer.split(np.ones((self.at_once, self._size), np.float32), axis=1))
 
     def all(self) -> Iterator[Any]:
         for start in range(0, len(self._rows), self._size):

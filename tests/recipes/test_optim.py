@@ -74,6 +74,13 @@ def test_clipping_is_by_the_global_norm():
     np.testing.assert_allclose(out[1]["w"], [-0.8], rtol=1e-5)
 
 
+def test_clipping_keeps_the_dtypes_of_the_gradients():
+    grads = {"half": jnp.array([3.0, 0.0], jnp.bfloat16), "single": jnp.array([4.0])}
+    out = updates(SGD(lr=1.0, clip_norm=1.0), grads, grads)
+    assert {name: str(x.dtype) for name, x in out.items()} == {"half": "bfloat16", "single": "float32"}
+    np.testing.assert_allclose(np.float32(out["half"]), [-0.6, 0], rtol=2**-8)          # bfloat16 has 8 bits
+
+
 @pytest.mark.parametrize("kind", [Adam, AdamW, SGD, Lion, Lamb])
 def test_cosine_schedule_ends_at_zero(kind):
     config = kind(lr=0.1, schedule=Cosine(warmup_steps=5))

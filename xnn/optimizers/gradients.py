@@ -18,10 +18,16 @@ def l2_norm(tree: Any) -> Any:
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """The tree as it is if its `l2_norm` is below max_norm, else scaled to have that norm.
+    """The tree as it is if its `l2_norm` is below max_norm, else scaled to have that norm; gradients keep their dtypes.
 
     >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)
     [Array([3., 4.], dtype=float32)]
     """
     norm = l2_norm(grad_tree)
-    return tree_util.tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
+
+    def clip(g: Any) -> Any:
+        clipped = jnp.where(norm < max_norm, g, g * (max_norm / norm))
+        dtype = jnp.result_type(g)
+        return clipped.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else clipped
+
+    return tree_util.tree_map(clip, grad_tree)
