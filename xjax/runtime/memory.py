@@ -4,9 +4,8 @@ glibc maps fresh pages for each large block and gives them back when it is freed
 operation, and the workspace of every training step, pays for page faults: a fifth of the step of a small transformer,
 half of an elementwise operation on 1e7 numbers. With these settings freed pages are used again, up to a sixteenth of
 the machine's memory, 1 GiB at most. Threads share one heap, since the heaps that glibc makes for threads hold no block
-over 64 MiB; small operations on several threads wait for it: a step of 6 ms of an MLP takes a tenth longer. All this
-acts on the whole process, and the peak of a loop over many sizes grows; ``XJAX_MALLOC=default`` leaves the allocator
-alone.
+over 64 MiB; a step of 6 ms of a small MLP takes some 2 % longer with one. All this acts on the whole process, and the
+peak of a loop over many sizes grows; ``XJAX_MALLOC=default`` leaves the allocator alone.
 """
 
 import ctypes
