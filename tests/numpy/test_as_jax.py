@@ -32,7 +32,7 @@ def check(name):
         check_calls(ROWS, name, other_class=name in OTHER_CLASS)
 
 
-@pytest.mark.parametrize("name", one_in(6, NAMES))
+@pytest.mark.parametrize("name", one_in(8, NAMES))
 def test_call(name):
     check(name)
 

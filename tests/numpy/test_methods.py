@@ -157,7 +157,7 @@ WIDTHS = ["bool", "int8", "uint16", "int32", "float16", "float32", "complex64", 
           "uint64"]
 
 
-@pytest.mark.parametrize("widths", one_in(3, itertools.product(WIDTHS, WIDTHS), "-".join))
+@pytest.mark.parametrize("widths", one_in(4, itertools.product(WIDTHS, WIDTHS), "-".join))
 def test_view_between_all_widths(widths):
     old, new = widths
     with xjax.enable_x64():

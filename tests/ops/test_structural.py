@@ -22,7 +22,7 @@ jax = real_jax()
 DIFFERENTIABLE = [row for row in TABLE if row.grads]
 
 
-@pytest.mark.parametrize("row", one_in(2, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(3, TABLE), ids=[row.name for row in TABLE])
 def test_value(row: Row) -> None:
     """Run eagerly and compiled: value and dtype as JAX."""
     theirs = row.fun(jax.lax, *map(jax.numpy.asarray, row.args))
@@ -30,13 +30,13 @@ def test_value(row: Row) -> None:
     assert_same(jit(lambda *args: row.fun(OURS, *args))(*row.args), theirs)
 
 
-@pytest.mark.parametrize("row", one_in(4, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(6, TABLE), ids=[row.name for row in TABLE])
 def test_vmap(row: Row) -> None:
     """Every pattern of batched arguments, and vmap of vmap."""
     check_as_jax(row._replace(grads=()), OURS, jax.lax, every_batch=True, copy=rolled)
 
 
-@pytest.mark.parametrize("row", one_in(4, DIFFERENTIABLE), ids=[row.name for row in DIFFERENTIABLE])
+@pytest.mark.parametrize("row", one_in(6, DIFFERENTIABLE), ids=[row.name for row in DIFFERENTIABLE])
 def test_derivatives(row: Row) -> None:
     """jvp, and the jvp of a vjp of a function that is not linear in the result, in double precision."""
     check_as_jax(row._replace(args=tuple(map(double, row.args))), OURS, jax.lax, order=2)

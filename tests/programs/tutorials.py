@@ -42,5 +42,5 @@ def check(program: Callable[[Any], Any]) -> None:
 
 
 def each(*programs: Callable[[Any], Any]) -> Any:
-    """Parametrizes a test by programs, under their names; every other one runs in the slow set only."""
-    return pytest.mark.parametrize("program", one_in(2, programs, lambda p: p.__name__))
+    """Parametrizes a test by programs, under their names; two of three run in the slow set only."""
+    return pytest.mark.parametrize("program", one_in(3, programs, lambda p: p.__name__))

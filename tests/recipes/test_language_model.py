@@ -15,6 +15,7 @@ from recipes.parallel import Placer, choose_devices
 from recipes.step import make_eval_step, totals_over
 from recipes.tasks.language_model import load, make
 from tests.recipes.conftest import train
+from tests.sampling import one_in
 from xjax import random
 from xnn.models import GPT2Config, LlamaConfig
 
@@ -39,7 +40,7 @@ def config(corpus, *overrides, model=GPT2):
         "optim.schedule.warmup_steps=0", "eval_every=4", *overrides])
 
 
-@pytest.fixture(scope="module", params=[MODELS[0], pytest.param(MODELS[1], marks=pytest.mark.slow), MODELS[2]])
+@pytest.fixture(scope="module", params=one_in(len(MODELS), MODELS))
 def result(request, corpus):
     """Of a training in which the model learns the numbers of the corpus by heart, more or less."""
     return train(config(corpus, "steps=80", "optim.lr=0.01", "task.batch_size=16", "eval_every=80",

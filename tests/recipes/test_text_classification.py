@@ -139,6 +139,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_the_weights_and_tokenizer(notes, folder):
     task, model = task_and_model(config(notes, f"task.pretrained={folder}", model="null"))
     rows = encoded(["red green", "blue " * 20], task.artifacts, 24).take(np.arange(2))

@@ -259,6 +259,7 @@ def test_other_data_are_refused_on_resume(rings, tmp_path):
 # ---- real graphs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_planetoid_curve_does_not_know_the_device_count(planetoid_root):
     overrides = (f"task.root={planetoid_root}", "steps=10")
     _, one = train("gcn_cora", "devices=1", *overrides)

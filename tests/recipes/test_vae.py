@@ -33,6 +33,7 @@ def test_it_learns_the_digits(learned):
     assert test["kl"] > 0.5
 
 
+@pytest.mark.slow
 def test_device_count_changes_nothing():
     """Batches of 50: uneven over 3 devices. The evaluation draws too."""
     one, *others = (train(config("steps=5", "task.batch_size=50", f"devices={n}")) for n in (1, 3))

@@ -50,7 +50,7 @@ GRIDS = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", one_in(3, GRIDS))
+@pytest.mark.parametrize("name", one_in(4, GRIDS))
 def test_values(name, dtype):
     args, tol, *floor = GRIDS[name]
     with xjax.enable_x64(dtype == "float64"), np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ SLOPES = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(3, SLOPES))
+@pytest.mark.parametrize("name", one_in(4, SLOPES))
 def test_derivatives(name):
     f, where = SLOPES[name]
     with xjax.enable_x64(True):

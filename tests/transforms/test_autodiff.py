@@ -91,7 +91,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, CASES))
+@pytest.mark.parametrize("name", one_in(3, CASES))
 def test_as_jax(name):
     make, args = CASES[name]
     with xjax.enable_x64(True), jax.enable_x64(True):
