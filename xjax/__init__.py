@@ -57,6 +57,7 @@ from xjax.runtime.api import (
     device_put,
     ensure_compile_time_eval,
     live_arrays,
+    memory_report,
     named_call,
     named_scope,
 )
@@ -119,8 +120,8 @@ __all__ = [
     "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
     "errors", "eval_shape", "explain_cache_misses", "float0", "grad", "hessian", "host_count", "host_id", "host_ids",
     "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays",
-    "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "named_call", "named_scope",
-    "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "memory_report", "named_call",
+    "named_scope", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
     "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding",
     "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing",

@@ -46,7 +46,7 @@ def test_each_option_reads_under_both_names_and_is_documented(name):
     assert f"jax_{name} = " in repr(config)
 
 
-OWN = {"cache_compiled_functions"}
+OWN = {"cache_compiled_functions", "compiled_memory_limit"}
 OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # single operations, all quick to compile, are kept
 # JAX's options without the prefix jax_, of parts that are not here, and the alias.
 LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",

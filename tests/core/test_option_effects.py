@@ -117,7 +117,7 @@ def test_disable_most_optimizations_compiles_another_program():
     usual = f(x)
     with Override("disable_most_optimizations", True):
         plain = f(x)
-        assert len(f._launches) == 2                # compiled for itself
+        assert len(f._launches.values()) == 2                # compiled for itself
     np.testing.assert_allclose(plain, usual, rtol=1e-6)
 
 
@@ -301,7 +301,7 @@ def frames_of(error):
     return files
 
 
-def test_traceback_filtering():
+def test_traceback_filtering(monkeypatch):
     def broken(x):
         return jnp.reshape(x, (3, 3))               # raised deep inside
 
@@ -314,8 +314,9 @@ def test_traceback_filtering():
     assert not inner_frames()
     with Override("traceback_filtering", "off"):
         assert len(inner_frames()) >= 5
-    with pytest.raises(RecursionError) as caught:       # not an error that we explain: its place is shown
-        xjax.jit(endless := lambda x: xjax.jit(lambda y: endless(y))(x))(1.0)
+    monkeypatch.setattr("xjax.runtime.executable.lower_program", [].pop)
+    with pytest.raises(TypeError) as caught:            # not an error that we explain: its place is shown
+        xjax.jit(lambda x: x)(1.0)
     files = frames_of(caught.value)
     after = files[len(files) - files[::-1].index(__file__):]
     assert any("/xjax/" in file for file in after)

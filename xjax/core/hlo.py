@@ -164,12 +164,13 @@ class Module:
 class Builder:
     """Writes the operations of one function or region."""
 
-    __slots__ = ("module", "lines", "axes", "token", "_constants")
+    __slots__ = ("module", "lines", "axes", "level", "token", "_constants")
 
-    def __init__(self, module: Module, axes: Any = None):
+    def __init__(self, module: Module, axes: Any = None, level: int = 0):
         self.module = module
         self.lines: list[str] = []
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
+        self.level = level                  # how many regions this code is in
         self.token: Value | None = None     # what the next ordered effect waits for; None: there can be none here
         self._constants: dict[tuple, Value] = {}
 
@@ -251,7 +252,7 @@ class Builder:
 
     def nested(self) -> Builder:
         """A builder for a region inside this code."""
-        return Builder(self.module, self.axes)
+        return Builder(self.module, self.axes, self.level + 1)
 
     def region(self, arg_avals: Sequence[ShapedArray], body: Callable[..., Sequence[Value]],
                terminator: str = "stablehlo.return") -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from xjax.core.context import context
+from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
 from xjax.core.types import ShapedArray, typeof
@@ -82,7 +83,7 @@ class Jaxpr:
     def effects(self) -> Effects:
         """What its equations do besides computing their results."""
         if self._effects is None:
-            self._effects = NO_EFFECTS.union(*[eqn.effects for eqn in self.eqns])
+            self._effects = _effects_of(self)
         return self._effects
 
     @property
@@ -140,6 +141,11 @@ class ClosedJaxpr:
     __repr__ = __str__
 
 
+@deep
+def _effects_of(jaxpr: Jaxpr) -> Effects:
+    return NO_EFFECTS.union(*[eqn.effects for eqn in jaxpr.eqns])
+
+
 def _changed(x: Any, fields: Sequence[str], changed: dict) -> Any:
     """A new object of the same class, made of the fields of `x` but for those that are `changed`."""
     unknown = sorted(set(changed) - set(fields))
@@ -159,13 +165,14 @@ def newest(programs: Iterable[ClosedJaxpr]) -> ClosedJaxpr:
 
 def program_cache(f: Callable) -> Callable:
     """Remember `f(program, *hashable)` on the program."""
+    make = deep(f)
 
     @functools.wraps(f)
     def cached(program: ClosedJaxpr, *key: Any) -> Any:
         full = (f, *key)
         found = program.memo.get(full)
         if found is None:
-            found = program.memo[full] = f(program, *key)
+            found = program.memo[full] = make(program, *key)
         return found
 
     return cached
@@ -244,6 +251,18 @@ def subjaxprs(params: dict) -> list[Jaxpr]:
     return found
 
 
+def programs_in(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """A program and all programs inside it, each once."""
+    todo, seen = [jaxpr], {jaxpr}
+    while todo:
+        program = todo.pop()
+        yield program
+        inside = [sub for eqn in program.eqns for sub in subjaxprs(eqn.params) if sub not in seen]
+        todo += inside
+        seen.update(inside)
+
+
+@deep
 def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Assert that a program is well formed: variables are defined once, before use, with the types the rules give."""
     defined = {*jaxpr.constvars, *jaxpr.invars}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.depth import deep
 from xjax.core.hlo import Builder, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
@@ -19,6 +20,7 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
 
 
+@deep
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Write a program in place. Its constants, if any, are host arrays that a derivative rule made."""
     j = closed.jaxpr
@@ -97,6 +99,7 @@ def symbol_name(name: str) -> str:
     return re.sub("[^A-Za-z0-9_]", "_", name) or "main"
 
 
+@deep
 def count_programs(jaxpr: Jaxpr, uses: Counter | None = None) -> Counter:
     """How often each sub-program occurs; one that was seen is not entered again."""
     uses = Counter() if uses is None else uses

@@ -142,6 +142,9 @@ _TABLE = (
     Option("no_tracing", "bool", False, "a jitted function that would be traced raises RuntimeError", block=True),
     Option("no_execution", "bool", False, "an operation or program that would run raises RuntimeError", block=True,
            traced=True),
+    Option("compiled_memory_limit", "int", 256 << 20,
+           "bytes that compiled programs may take in memory, by estimate; the least recently used are forgotten. "
+           "-1: no bound"),
     # Looking for faults
     Option("debug_nans", "bool", False, "stop where a NaN is made, with the operation and the line", block=True,
            traced=True),

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax.core.depth import deep
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, set_printer, subjaxprs
 
 # ------------------------------------------------------------------------------------- documents
@@ -207,6 +208,7 @@ class _Printer:
     def _program(self, program: Jaxpr) -> _Doc:
         return self.apart.get(program) or self._braces(program)
 
+    @deep
     def _braces(self, program: Jaxpr) -> _Doc:
         """`{ lambda constants; inputs. let equations in (outputs) }`"""
         constvars, invars = self._binders(program.constvars), self._binders(program.invars)

@@ -13,6 +13,7 @@ import numpy as np
 
 from xjax.core.config import config
 from xjax.core.context import context
+from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr
 from xjax.core.primitive import Primitive
@@ -107,6 +108,7 @@ class StagingTrace(Trace):
         return ClosedJaxpr(jaxpr, self.consts)
 
 
+@deep
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], where: str = "a staged function",
                    arg_names: Sequence[str] | None = None) -> ClosedJaxpr:
     """Record `f(*tracers) -> flat list of results` as a program."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from xjax.core import cache
+from xjax.core.config import config
 from xjax.core.context import context, current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
@@ -16,9 +18,6 @@ from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tre
 from xjax.runtime import array, backend, memory
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import clear_compiled
-from xjax.runtime.jit import clear_jit_caches
-from xjax.runtime.one_launch import clear_launches
 from xjax.transforms import trace_cache
 
 
@@ -127,14 +126,47 @@ class ensure_compile_time_eval:
 
 
 def clear_caches() -> None:
-    """Forget all programs and executables, of operations and of jitted functions; free pages go to the system."""
-    eval_trace.clear()
-    clear_jit_caches()
-    clear_launches()
-    clear_compiled()
+    """Forget all programs and executables, of operations and of jitted functions; free pages go to the system.
+
+    `memory_report` shows what there is to forget.
+    """
+    cache.clear()
     trace_cache.clear()
     clear_type_caches()
     memory.trim()
+
+
+class MemoryReport(NamedTuple):
+    """What this process holds; printed, a table.
+
+    Attributes:
+      arrays: (how many, bytes on the devices) of the arrays that are alive.
+      programs: of whom -> (how many compiled programs, bytes by estimate).
+      limit: bytes that the programs may take together; -1: no bound.
+    """
+
+    arrays: tuple[int, int]
+    programs: dict[str, tuple[int, int]]
+    limit: int
+
+    def __str__(self) -> str:
+        rows = [("arrays", *self.arrays), *((name, *held) for name, held in sorted(
+            self.programs.items(), key=lambda item: -item[1][1]))]
+        width = max(len(name) for name, _, _ in rows)
+        lines = [f"{name:<{width}} {count:>8,} {size / 2**20:>10,.1f} MiB" for name, count, size in rows]
+        total, bound = sum(size for _, size in self.programs.values()), f"of at most {self.limit / 2**20:,.0f}"
+        return "\n".join([*lines, f"programs: {total / 2**20:,.1f} MiB {bound * (self.limit >= 0)}".rstrip()])
+
+
+def memory_report() -> MemoryReport:
+    """What arrays and compiled programs take in memory; `clear_caches` frees the programs.
+
+    >>> report = xjax.memory_report()
+    >>> report.programs.get("eager operations", (0, 0))[0] >= 0
+    True
+    """
+    arrays = live_arrays()
+    return MemoryReport((len(arrays), sum(x.nbytes for x in arrays)), cache.held(), config.compiled_memory_limit)
 
 
 @contextlib.contextmanager

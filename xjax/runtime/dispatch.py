@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core.cache import Cache
 from xjax.core.context import context, set_root_trace
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, newest
 from xjax.core.key_types import is_key
@@ -17,7 +18,7 @@ from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, default_sharding, to_array
-from xjax.runtime.executable import EAGER_LEVEL, Executable, launch_error, load, program_executable
+from xjax.runtime.executable import EAGER_LEVEL, Launch, launch_error, load, program_executable
 from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
 from xjax.runtime.xla import XlaRuntimeError
@@ -30,10 +31,10 @@ class EvalTrace(Trace):
 
     def __init__(self):
         super().__init__(None, Tag("eager execution"))
-        self._launchers: dict[tuple, tuple] = {}
-        self._programs: dict[tuple, ClosedJaxpr] = {}
+        self._launchers: Cache[Launch] = Cache("eager operations")
+        self._programs: Cache[ClosedJaxpr] = Cache()
         # (operation, aval, sharding) -> launcher, for launches that need not come by `process`; None: all must.
-        self.express: dict[tuple, tuple] | None = {}
+        self.express: dict[tuple, Launch] | None = self._launchers.young
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         key, bufs = [p], []
@@ -46,10 +47,10 @@ class EvalTrace(Trace):
             key.extend(params.items())
         if not args:
             key.append(default_sharding())
-        launcher = self._launchers.get(tuple(key)) if p.cacheable else None
+        launcher = self._launchers.young.get(tuple(key)) if p.cacheable else None
         if launcher is None:
             return self._first_launch(p, args, params, tuple(key))
-        execute, handlers = launcher
+        execute, handlers, _, _ = launcher
         try:
             out = execute(bufs).consume_with_handlers(handlers)
         except XlaRuntimeError as error:
@@ -73,9 +74,8 @@ class EvalTrace(Trace):
         apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in args)
         if apart or not p.cacheable:
             return self._run_program(p, args, params)
-        launcher = self._launchers[key] = _launcher(p, [x.aval for x in args], params, home)
-        if len(key) == 3 and self.express is not None:
-            self.express[key] = launcher
+        if self._launchers.get(key) is None:
+            self._launchers[key] = _launcher(p, [x.aval for x in args], params, home)
         return self.process(p, args, params)
 
     def _run_program(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
@@ -90,23 +90,16 @@ class EvalTrace(Trace):
         out = program_executable(closed, p.name, args)(args)
         return out if p.multiple_results else out[0]
 
-    def clear(self) -> None:
-        self._launchers.clear()
-        self._programs.clear()
-        if self.express is not None:
-            self.express.clear()
 
-
-def _launcher(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> tuple:
-    """Compile one operation for arrays on one device: (execute, handlers of its results)."""
+def _launcher(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> Launch:
+    """Compile one operation for arrays on one device."""
     platform = home.devices[0].platform
     closed = _one_equation(p, avals, params)
     if any(map(is_key, (*avals, *closed.out_avals))):       # on a device it is not this operation, but one on words
         module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
     else:
         module, outs = lower_primitive(p, avals, params, platform)
-    exe: Executable = load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
-    return exe.execute, exe.handlers
+    return load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name).as_launch()
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:
@@ -137,7 +130,7 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
         if type(x) is Array and context.trace is eval_trace and eval_trace.express is not None:
             launcher = eval_trace.express.get((p, x.aval, x.sharding))
             if launcher is not None:
-                execute, handlers = launcher
+                execute, handlers, _, _ = launcher
                 try:
                     return execute([x._buf]).consume_with_handlers(handlers)[0]
                 except XlaRuntimeError as error:

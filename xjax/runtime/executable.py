@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from xjax.core.cache import Cache, count_compiled
 from xjax.core.config import config
+from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
@@ -45,13 +46,27 @@ def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
     return tuple(sorted(given.items()))
 
 
+class Launch(NamedTuple):
+    """What the shortest way of a launch needs: ``execute(buffers).consume_with_handlers(handlers)`` gives the arrays.
+
+    Attributes:
+      unflatten: from the list of arrays to the result; None: the result is its one array.
+      weight: of the program, in bytes; see `xjax.core.cache`.
+    """
+
+    execute: Callable[[list[xla.Buffer]], Any]
+    handlers: list[xla.ResultHandler]
+    unflatten: Callable[[list[Array]], Any] | None
+    weight: int
+
+
 class Executable:
     """A loaded program: `executable(arrays) -> list of arrays`."""
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "told")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "told", "weight")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], told: Sequence[Callable[[Any], None]] = ()):
+                 out_shardings: Sequence[Sharding], weight: int, told: Sequence[Callable[[Any], None]] = ()):
         self.loaded = loaded
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
@@ -59,6 +74,10 @@ class Executable:
         self.execute = loaded.execute_sharded
         self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self.told = tuple(told)            # functions that take the token of each launch: see `_told`
+        self.weight = weight               # bytes in memory, by estimate: see `xjax.core.cache`
+
+    def as_launch(self, unflatten: Callable | None = None) -> Launch:
+        return Launch(self.execute, self.handlers, unflatten, self.weight)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
@@ -122,33 +141,33 @@ def _host_error(text: str) -> Exception | None:
                fix, xla.XlaRuntimeError)
 
 
-@lru_cache(maxsize=512)
-def _compiled(text: str, devices: tuple, on_disk: bool, optimization_level: int | None,
-              propagate_outputs: tuple[bool, ...], options: Options) -> xla.Executable:
-    """The loaded program of a module. Functions made anew in a loop give the same text, and do not compile again."""
-    compile_ = compile_cache.compile_cached if on_disk else xla.compile
-    return compile_(devices[0].client, text, devices, num_partitions=len(devices),
-                    optimization_level=optimization_level, propagate_outputs=propagate_outputs,
-                    options=dict(options))
+# Functions made anew in a loop give the same text, and do not compile again.
+_compiled: Cache[xla.Executable] = Cache()
+backend.on_clear(_compiled.clear)
 
 
-backend.on_clear(_compiled.cache_clear)
+def _memory_of(loaded: xla.Executable, text: str) -> int:
+    """Bytes that a loaded program takes in memory; an estimate where XLA does not tell, which is so on CPUs."""
+    return xla.size_of_code(loaded) or 250_000 + 20 * len(text)
 
 
 def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, devices: tuple, on_disk: bool,
              level: int | None, propagate_outputs: tuple[bool, ...], options: Options = ()) -> xla.Executable:
-    """`_compiled`, with a line in the log if it was not remembered; a program with callbacks never is."""
+    """The loaded program of a module, remembered by its text; a program with callbacks never is."""
     level = 0 if config.disable_most_optimizations else level
-    misses, start = _compiled.cache_info().misses, time.perf_counter()
-    if module.callbacks:
-        loaded = xla.compile(devices[0].client, module.text, devices, num_partitions=len(devices),
-                             optimization_level=level, propagate_outputs=propagate_outputs,
-                             options=dict(options), host_callbacks=module.callbacks)
-    else:
-        loaded = _compiled(module.text, devices, on_disk, level, propagate_outputs, options)
-    if module.callbacks or _compiled.cache_info().misses != misses:
-        log_step("compiled", name, avals, time.perf_counter() - start)
-        dump_program(module.text)
+    key = (module.text, devices, on_disk, level, propagate_outputs, options)
+    if not module.callbacks and (found := _compiled.get(key)) is not None:
+        return found
+    start = time.perf_counter()
+    compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
+    with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
+    loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices), optimization_level=level,
+                      propagate_outputs=propagate_outputs, options=dict(options), **with_callbacks)
+    count_compiled(_memory_of(loaded, module.text))
+    if not module.callbacks:
+        _compiled[key] = loaded
+    log_step("compiled", name, avals, time.perf_counter() - start)
+    dump_program(module.text)
     return loaded
 
 
@@ -166,11 +185,6 @@ def _told(closed: ClosedJaxpr, module: ModuleText, device: Any,
     return [*told, in_flight.effects.push] if effects else told
 
 
-def clear_compiled() -> None:
-    """Forget the loaded programs that nothing else holds."""
-    _compiled.cache_clear()
-
-
 def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          optimization_level: int | None = None, name: str = "", told: Sequence[Callable[[Any], None]] = (),
          options: Options = ()) -> Executable:
@@ -179,7 +193,8 @@ def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_a
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
     loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
-    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals), told)
+    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals),
+                      _memory_of(loaded, module.text), told)
 
 
 def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = (),
@@ -205,7 +220,7 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
     told = _told(closed, module, devices[0], xla.has_collectives(loaded))
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, told)
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), told)
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -251,7 +266,7 @@ def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Execu
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
-    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.told)
+    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.told)
 
 
 def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
@@ -302,6 +317,7 @@ def mesh_in(closed: ClosedJaxpr) -> Any:
     return found
 
 
+@deep
 def _find_mesh(jaxpr: Any) -> Any:
     for eqn in jaxpr.eqns:
         if "mesh" in eqn.params:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xjax.core.cache import Cache
 from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
 from xjax.core.config import config, default_device
 from xjax.core.context import context
@@ -42,10 +43,10 @@ _buffer = operator.attrgetter("_buf")
 class _Launch:
     """What a call at the root needs: executable, constants on the device, structure of the result."""
 
-    __slots__ = ("executable", "consts", "unflatten", "plain")
+    __slots__ = ("executable", "consts", "unflatten", "plain", "weight")
 
     def __init__(self, executable: Executable, consts: list[Array], out_tree: Any):
-        self.executable, self.unflatten = executable, out_tree.unflatten
+        self.executable, self.unflatten, self.weight = executable, out_tree.unflatten, executable.weight
         self.consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
         # For programs of one device without constants: all that the shortest way of a call needs.
         one = out_tree.num_leaves == 1 and treedef_is_leaf(out_tree)
@@ -85,10 +86,10 @@ class Jitted:
         self._device = device               # where to run; None: where the arguments lie
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
-        self._launches: dict[tuple, _Launch] = {}
-        self._plain: dict[tuple, tuple] = {}
-        self._traces = _traces_of(fun) if shardings is None else {}
-        _all_jitted.add(self)
+        self._launches: Cache[_Launch] = Cache(f"jit `{self._name}`")
+        self._plain_launches: Cache[tuple] = Cache()
+        self._plain = self._plain_launches.young            # what the shortest way looks into
+        self._traces: Cache[Program] = _traces_of(fun) if shardings is None else Cache()
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -140,9 +141,9 @@ class Jitted:
         launch = self._launches.get(key)
         if launch is None:
             launch = self._launches[key] = self._compile(leaves, tree, static)
-            flat = static is None and not kwargs and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
-            if flat and launch.plain is not None:
-                self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
+        if launch.plain is not None and static is None and not kwargs and len(args) == len(leaves) and all(
+                map(operator.is_, args, leaves)):
+            self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
         return launch.run(leaves)
 
     def _call_general(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
@@ -269,27 +270,20 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget programs and executables of this function."""
-        self._plain.clear()
+        self._plain_launches.clear()
         self._launches.clear()
         self._traces.clear()
 
 
-_all_traces: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_all_jitted: weakref.WeakSet = weakref.WeakSet()
+_all_traces: weakref.WeakKeyDictionary[Callable, Cache[Program]] = weakref.WeakKeyDictionary()
 
 
-def clear_jit_caches() -> None:
-    """Forget the programs and executables of every jitted function."""
-    for jitted in list(_all_jitted):
-        jitted.clear_cache()
-
-
-def _traces_of(fun: Callable) -> dict:
+def _traces_of(fun: Callable) -> Cache[Program]:
     """Traces are shared by all `jit`s of one function, and die with it."""
     try:
-        return _all_traces.setdefault(fun, {})
+        return _all_traces.get(fun) or _all_traces.setdefault(fun, Cache())
     except TypeError:                       # not hashable, or takes no weak references
-        return {}
+        return Cache()
 
 
 def _describe_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, static: StaticArguments) -> list[str]:

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core.cache import Cache
 from xjax.core.config import config
 from xjax.core.context import context
 from xjax.core.errors import JAXIndexError, JAXTypeError
@@ -20,22 +21,14 @@ from xjax.core.tree import flatten, treedef_is_leaf
 from xjax.runtime import array
 from xjax.runtime.array import Array, default_sharding, to_array
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import EAGER_LEVEL, launch_error, load
+from xjax.runtime.executable import EAGER_LEVEL, Launch, launch_error, load
 from xjax.runtime.lowering import lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
 from xjax.runtime.watch import is_watching
 from xjax.runtime.xla import XlaRuntimeError
 
 # A call that is made plainly each time, because it cannot be one program.
-_PLAIN = None
-_ABSENT = object()
-_all_launches: list[dict] = []
-
-
-def clear_launches() -> None:
-    """Forget the programs of all functions."""
-    for launches in _all_launches:
-        launches.clear()
+_PLAIN = Launch(lambda bufs: None, [], None, 0)
 
 
 def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
@@ -48,8 +41,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     if fun is None:
         return functools.partial(one_launch, arrays=arrays)
     operand_names = frozenset(fun.__code__.co_varnames[:arrays])
-    launches: dict[tuple, Any] = {}
-    _all_launches.append(launches)
+    launches: Cache[Launch] = Cache(f"`{fun.__name__}`")
 
     @functools.wraps(fun)
     def launch(*args: Any, **kwargs: Any) -> Any:
@@ -57,9 +49,9 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.get((config.common_key, x.aval, x.sharding))
-            if found is not None:
-                execute, handlers, unflatten = found
+            found = launches.young.get((config.common_key, x.aval, x.sharding))
+            if found is not None and found is not _PLAIN:
+                execute, handlers, unflatten, _ = found
                 try:
                     out = execute([x._buf]).consume_with_handlers(handlers)
                 except XlaRuntimeError as error:
@@ -94,14 +86,14 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 key += name, type(x), repr(x) if type(x) is float else x
         key = tuple(key)
         try:
-            found = launches.get(key, _ABSENT)
+            found = launches.get(key)
         except TypeError:                   # an unhashable static value
             return fun(*args, **kwargs)
-        if found is _ABSENT:
+        if found is None:
             found = launches[key] = _compile(fun, launch.__name__, arrays, operand_names, args, kwargs)
         if found is _PLAIN:
             return fun(*args, **kwargs)
-        execute, handlers, unflatten = found
+        execute, handlers, unflatten, _ = found
         try:
             out = execute(bufs).consume_with_handlers(handlers)
         except XlaRuntimeError as error:
@@ -126,8 +118,8 @@ def _operand(x: Any, args: Sequence[Any]) -> Array | None:
 
 
 def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str], args: Sequence[Any],
-             kwargs: dict) -> tuple | None:
-    """(execute, handlers, unflatten or None for one array) of the call, or _PLAIN."""
+             kwargs: dict) -> Launch:
+    """How the call is launched, or _PLAIN."""
     kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
     args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
@@ -162,4 +154,4 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     if consts:
         captured = [to_array(c, home) for c in consts]
         execute = lambda bufs: exe.execute([c._buf for c in captured] + bufs)   # noqa: E731
-    return execute, exe.handlers, None if treedef_is_leaf(tree) else tree.unflatten
+    return exe.as_launch(None if treedef_is_leaf(tree) else tree.unflatten)._replace(execute=execute)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax.core.cache import Cache
 from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
 from xjax.core.context import context
@@ -47,6 +48,16 @@ class _Traced:
         return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated)
 
 
+class _Launch(NamedTuple):
+    """What a call at the root needs: how to run, constants on the devices, places of the arguments, result tree."""
+
+    run: Callable[[list[Array]], list[Array]]
+    consts: list[Array]
+    shardings: Sequence[NamedSharding]
+    out_tree: Any
+    weight: int
+
+
 class Pmapped:
     """A function mapped over devices, made by `pmap`; called like the function it wraps."""
 
@@ -56,8 +67,8 @@ class Pmapped:
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
         self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
         self._where = f"pmap of `{function_name(fun)}`"
-        self._traces: dict[tuple, _Traced] = {}
-        self._launches: dict[tuple, tuple] = {}
+        self._traces: Cache[_Traced] = Cache()
+        self._launches: Cache[_Launch] = Cache(self._where)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -86,8 +97,9 @@ class Pmapped:
             shardings = executable.in_shardings
             consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
             run = watched(executable, self._where) if is_watching() else executable
-            launch = self._launches[key] = run, consts, shardings[len(consts):], traced.out_tree
-        run, consts, shardings, out_tree = launch
+            launch = self._launches[key] = _Launch(run, consts, shardings[len(consts):], traced.out_tree,
+                                                   executable.weight)
+        run, consts, shardings, out_tree, _ = launch
         if not plain:
             leaves = [x if type(x) is Array else _place(x, s) for x, s in zip(leaves, shardings, strict=True)]
         return out_tree.unflatten(run([*consts, *leaves]))

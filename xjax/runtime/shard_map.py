@@ -125,7 +125,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
                   fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
                   exc=NotImplementedError)
     name = b.module.mesh(mesh)
-    inner = Builder(b.module, MeshAxes(mesh.axis_names, mesh.axis_sizes))
+    inner = Builder(b.module, MeshAxes(mesh.axis_names, mesh.axis_sizes), b.level + 1)
     params = [Value(f"%{b.module.number()}", a) for a in jaxpr.in_avals]
     results = lower_closed(inner, jaxpr, params)
 

@@ -459,6 +459,11 @@ def memory_stats(exe: Executable) -> MemoryStats:
     return MemoryStats(*[getattr(stats, name) for name in MemoryStats._fields])
 
 
+def size_of_code(exe: Executable) -> int:
+    """Bytes of a loaded program in memory; 0 where XLA does not tell."""
+    return exe.size_of_generated_code_in_bytes()
+
+
 def hlo_text(exe: Executable) -> str:
     """The optimised program in HLO text."""
     return exe.get_hlo_text()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core.context import Axis, axes_in_scope, context
+from xjax.core.depth import deep
 from xjax.core.jaxpr import ClosedJaxpr, program_cache, subjaxprs
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
@@ -88,6 +89,7 @@ class BatchTrace(Trace):
         return name is not None and (p.axis_param is not None or not p.cacheable) and name in axes_used(p, params)
 
 
+@deep
 def axes_used(p: Primitive, params: dict) -> set:
     """Names of the mapped axes that an operation, or a program inside it, communicates over."""
     used: set = set()
@@ -102,6 +104,7 @@ def axes_used(p: Primitive, params: dict) -> set:
 
 # -- mapping a flat function --------------------------------------------------------------------------------------
 
+@deep
 def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[Any],
                in_dims: Sequence[Bdim]) -> tuple[list[Any], list[Bdim]]:
     """Results of `f(*flat) -> flat` on mapped arguments, with the position of the mapped axis in each."""

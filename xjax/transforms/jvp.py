@@ -7,6 +7,7 @@ from typing import Any
 
 from xjax.core.calls import Flat
 from xjax.core.context import context
+from xjax.core.depth import deep
 from xjax.core.jaxpr import ClosedJaxpr, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
@@ -82,6 +83,7 @@ class JVPTrace(DualTrace):
         return p.jvp(primals, tangents, **params)
 
 
+@deep
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
              tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Values and tangents (possibly Zero) of `f(*flat) -> flat`."""

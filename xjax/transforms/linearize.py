@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from xjax.core.calls import Flat
 from xjax.core.context import context, current_trace
+from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce, program_cache
 from xjax.core.primitive import Primitive
@@ -86,6 +87,7 @@ class Linearized(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
+@deep
 def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
                    active: Sequence[bool] | None = None, where: str = "grad") -> Linearized:
     """Linearize `f(*flat) -> flat` at a point, with respect to the inputs flagged `active` (all, if None)."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, subjaxprs
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, programs_in, subjaxprs
 from xjax.core.key_types import is_key, physical
 from xjax.core.primitive import ByProgram
 from xjax.core.staging import StagingTrace, StagingTracer, trace_to_jaxpr
@@ -33,10 +33,8 @@ def physical_program(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def _has_keys(jaxpr: Jaxpr) -> bool:
     """Whether keys occur in a program or in one inside it."""
-    if any(is_key(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)):
-        return True
-    return any(any(is_key(v.aval) for v in eqn.outvars) or any(map(_has_keys, subjaxprs(eqn.params)))
-               for eqn in jaxpr.eqns)
+    return any(is_key(v.aval) for program in programs_in(jaxpr) for v in (
+        *program.constvars, *program.invars, *(v for eqn in program.eqns for v in eqn.outvars)))
 
 
 @program_cache

@@ -130,11 +130,14 @@ def _type(*avals, jaxpr, **params):
     return jaxpr.out_avals
 
 
+_MOST_LEVELS = 16       # of branches: XLA's compiler takes long for more, and its stack overflows at some hundreds
+
+
 def _lower(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
     if not (differentiated and prevent_cse and args):
         return lower_closed(b, jaxpr, args)
     numbers = [x for x in args if is_float(x.aval.dtype) and x.aval.size]
-    if b.module.platform == "cpu" and numbers and not jaxpr.effects:
+    if b.module.platform == "cpu" and numbers and not jaxpr.effects and b.level < _MOST_LEVELS:
         return _as_branch(b, outs, args, jaxpr, (numbers[0], numbers[-1]))
     return lower_closed(b, jaxpr, optimization_barrier_p.lower(b, [x.aval for x in args], *args))
 

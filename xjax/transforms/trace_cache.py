@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xjax.core.cache import Cache
 from xjax.core.calls import flatten_function
 from xjax.core.config import config
 from xjax.core.context import context
@@ -36,7 +37,7 @@ def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], wh
     return TracedFunction(program, list(consts), flat.out_tree)
 
 
-_remembered: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_remembered: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDictionary()
 
 
 def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Any, Sequence[Any]]]) -> Any:
@@ -46,7 +47,7 @@ def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Any, Sequence[A
     """
     key = (*key, config.trace_key(), context.axes)
     try:
-        cache = _remembered.setdefault(fun, {})
+        cache = _remembered.get(fun) or _remembered.setdefault(fun, Cache())
     except TypeError:                       # not hashable, or takes no weak references
         return make()[0]
     found = cache.get(key)

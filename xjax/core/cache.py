@@ -1,0 +1,143 @@
+"""`Cache`: what was traced and compiled, remembered within one bound for the whole process.
+
+What stands on functions is kept in these; what stands on a program (`program_cache`) dies with it. A value that is
+found in the old generation of its cache moves to the young one. When what was compiled, and what moved, since the last
+turn weighs half of the bound, the generations turn: what is still old is forgotten, and what was young is old. So all
+that is held weighs at most the bound, what was used since the last turn is kept, and a value is found by one lookup in
+a dictionary, without a lock or a note of its use: hot paths write ``cache.young.get(key)``, and `get` where that gives
+None.
+
+To forget a program that runs is safe: XLA holds it until it has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable, Iterator
+from typing import Any, Generic, TypeVar
+
+from xjax.core.config import config
+from xjax.core.errors import bad, warn
+
+Value = TypeVar("Value")
+_FORGOTTEN_KEYS = 10_000                                    # a cache knows at most so many keys that it forgot
+
+
+class Cache(Generic[Value]):
+    """Key -> value.
+
+    A value may say what it weighs, in bytes, by an attribute `weight`; others weigh nothing. Who makes something that
+    weighs calls `count_compiled`, whichever caches it enters.
+    """
+
+    __slots__ = ("what", "young", "_old", "_forgotten", "__weakref__")
+
+    def __init__(self, what: str = "") -> None:
+        """Args: what: whose programs these are, for the warning about one that was forgotten too early; '': none."""
+        self.what = what
+        self.young: dict[Hashable, Value] = {}
+        self._old: dict[Hashable, Value] = {}
+        self._forgotten: set[int] = set()
+        _generations.caches.add(self)
+
+    def get(self, key: Hashable) -> Value | None:
+        """The value of a key, or None.  Raises: TypeError if the key is not hashable."""
+        found = self.young.get(key)
+        if found is None and (found := self._old.pop(key, None)) is not None:
+            self[key] = found
+            _generations.enter(_weight(found))
+        return found
+
+    def __setitem__(self, key: Hashable, value: Value) -> None:
+        self.young[key] = value
+        if self._forgotten and hash(key) in self._forgotten:
+            self._forgotten.discard(hash(key))
+            _warn_of_return(self.what)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """The keys, in no order."""
+        return iter([*self.young, *self._old])
+
+    def values(self) -> list[Value]:
+        return [*self.young.values(), *self._old.values()]
+
+    def clear(self) -> None:
+        """Forget everything, and that it was there."""
+        self.young.clear()
+        self._old.clear()
+        self._forgotten.clear()
+
+    def turn(self) -> None:
+        """Forget the old generation; the young one becomes old."""
+        gone, self._old = self._old, dict(self.young)
+        self.young.clear()
+        if self.what and len(self._forgotten) < _FORGOTTEN_KEYS:
+            self._forgotten.update(map(hash, gone))
+
+
+class _Generations:
+    """All caches, and what entered them since the last turn."""
+
+    def __init__(self) -> None:
+        self.caches: weakref.WeakSet[Cache] = weakref.WeakSet()
+        self._entered = 0
+        self._lock = threading.Lock()
+
+    def enter(self, weight: int) -> None:
+        """Count bytes that come to the young generations; these turn before they weigh more than half of the bound."""
+        with self._lock:
+            self._entered += weight
+            if not 0 <= config.compiled_memory_limit < 2 * self._entered:
+                return
+            self._entered = weight
+        for cache in self.all():
+            cache.turn()
+
+    def all(self) -> list[Cache]:
+        while True:
+            try:
+                return list(self.caches)
+            except RuntimeError:                            # another thread made one meanwhile
+                continue
+
+
+_generations = _Generations()
+_warned: set[str] = set()
+
+
+def _weight(value: Any) -> int:
+    return getattr(value, "weight", 0)
+
+
+def _warn_of_return(what: str) -> None:
+    if what not in _warned:
+        _warned.add(what)
+        warn(str(bad(what, "compiled again, since it was forgotten to keep compiled programs within their bound",
+                     {"jax_compiled_memory_limit": config.compiled_memory_limit},
+                     "raise the bound: xjax.config.update('jax_compiled_memory_limit', bytes).")))
+
+
+count_compiled = _generations.enter
+
+
+def forget_warnings() -> None:
+    """Warn again of what was named before."""
+    _warned.clear()
+
+
+def held() -> dict[str, tuple[int, int]]:
+    """What the caches hold: whose -> (values, bytes)."""
+    found: dict[str, tuple[int, int]] = {}
+    for cache in _generations.all():
+        weights = [_weight(value) for value in cache.values()]
+        if cache.what and weights:
+            count, total = found.get(cache.what, (0, 0))
+            found[cache.what] = count + len(weights), total + sum(weights)
+    return found
+
+
+def clear() -> None:
+    """Forget everything in all caches."""
+    for cache in _generations.all():
+        cache.clear()
