@@ -19,9 +19,6 @@ def custom(f):
     return g
 
 
-
-
-
 NESTED = {
     "jit": lambda f: xjax.jit(lambda x: f(x) + 0.001),
     "checkpoint": lambda f: xjax.checkpoint(lambda x: f(x) + 0.001),

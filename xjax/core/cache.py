@@ -1,11 +1,11 @@
 """`Cache`: what was traced and compiled, remembered within one bound for the whole process.
 
-What stands on functions is kept in these; what stands on a program (`program_cache`) dies with it. A value that is
-found in the old generation of its cache moves to the young one. When what was compiled, and what moved, since the last
-turn weighs half of the bound, the generations turn: what is still old is forgotten, and what was young is old. So all
-that is held weighs at most the bound, what was used since the last turn is kept, and a value is found by one lookup in
-a dictionary, without a lock or a note of its use: hot paths write ``cache.young.get(key)``, and `get` where that gives
-None.
+These caches belong to functions and to the process; what is derived from one program is kept on it (`program_cache`)
+and dies with it. Each cache has two generations of values. A value that is used moves from the old one to the young one.
+When the programs that came to young generations, compiled or moved, weigh half of the bound, every cache drops its old
+generation, and its young one becomes old. So all programs together weigh at most the bound, and a program that was used
+since the last such step is kept. A hit is one dictionary lookup, without a lock: hot paths write
+``cache.young.get(key)``, and call `get` where that gives None.
 
 To forget a program that runs is safe: XLA holds it until it has ended.
 """
@@ -68,7 +68,7 @@ class Cache(Generic[Value]):
         self._old.clear()
         self._forgotten.clear()
 
-    def turn(self) -> None:
+    def drop_old(self) -> None:
         """Forget the old generation; the young one becomes old."""
         gone, self._old = self._old, dict(self.young)
         self.young.clear()
@@ -77,7 +77,7 @@ class Cache(Generic[Value]):
 
 
 class _Generations:
-    """All caches, and what entered them since the last turn."""
+    """All caches, and the bytes that came to them since old generations were dropped last."""
 
     def __init__(self) -> None:
         self.caches: weakref.WeakSet[Cache] = weakref.WeakSet()
@@ -85,14 +85,14 @@ class _Generations:
         self._lock = threading.Lock()
 
     def enter(self, weight: int) -> None:
-        """Count bytes that come to the young generations; these turn before they weigh more than half of the bound."""
+        """Count bytes that come to young generations; old ones are dropped before these exceed half of the bound."""
         with self._lock:
             self._entered += weight
             if not 0 <= config.compiled_memory_limit < 2 * self._entered:
                 return
             self._entered = weight
         for cache in self.all():
-            cache.turn()
+            cache.drop_old()
 
     def all(self) -> list[Cache]:
         while True:

@@ -141,7 +141,7 @@ def _host_error(text: str) -> Exception | None:
                fix, xla.XlaRuntimeError)
 
 
-# Functions made anew in a loop give the same text, and do not compile again.
+# By program text: a function that a loop defines again and again is compiled once.
 _compiled: Cache[xla.Executable] = Cache()
 backend.on_clear(_compiled.clear)
 
