@@ -1,10 +1,10 @@
 """`Cache`: what was traced and compiled, remembered within one bound for the whole process.
 
 These caches belong to functions and to the process; what is derived from one program is kept on it (`program_cache`)
-and dies with it. Each cache has two generations of values. A value that is used moves from the old one to the young one.
-When the programs that came to young generations, compiled or moved, weigh half of the bound, every cache drops its old
-generation, and its young one becomes old. So all programs together weigh at most the bound, and a program that was used
-since the last such step is kept. A hit is one dictionary lookup, without a lock: hot paths write
+and dies with it. Each cache has two generations of values. A value that is used moves from the old one to the young
+one. When the programs that came to young generations, compiled or moved, weigh half of the bound, every cache drops
+its old generation, and its young one becomes old. So all programs together weigh at most the bound, and a program
+that was used since the last such step is kept. A hit is one dictionary lookup, without a lock: hot paths write
 ``cache.young.get(key)``, and call `get` where that gives None.
 
 To forget a program that runs is safe: XLA holds it until it has ended.
