@@ -77,7 +77,7 @@ def hands_on(L, w, c, xs):
 FUNCTIONS = {f.__name__: f for f in (rnn, counter, becomes_active, backwards, unrolled, nested, hands_on)}
 
 
-@pytest.mark.parametrize("transform", one_in(2, DERIVATIVES))
+@pytest.mark.parametrize("transform", one_in(4, DERIVATIVES))
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_derivatives_as_jax(f, transform):
     check(jax, FUNCTIONS[f], W, C, XS, transform=DERIVATIVES[transform])
