@@ -66,7 +66,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize("row", one_in(6, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(10, TABLE), ids=[row.name for row in TABLE])
 def test_as_jax(row: Row) -> None:
     check_as_jax(row, linalg, jax.scipy.linalg)
 
