@@ -117,7 +117,7 @@ def test_disable_most_optimizations_compiles_another_program():
     usual = f(x)
     with Override("disable_most_optimizations", True):
         plain = f(x)
-        assert len(f._launches.values()) == 2                # compiled for itself
+        assert len(f._launchers.values()) == 2                # compiled for itself
     np.testing.assert_allclose(plain, usual, rtol=1e-6)
 
 

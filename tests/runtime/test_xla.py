@@ -27,9 +27,10 @@ DTYPES = [
 # Every name of jaxlib that the adapter uses: a new jaxlib that lacks one fails here, by name.
 JAXLIB_NAMES = {
     "_jax": {
-        "ArrayImpl", "ResultHandler", "buffer_to_dlpack_managed_tensor",
-        "dlpack_managed_tensor_to_buffer", "get_distributed_runtime_client", "get_distributed_runtime_service",
-        "make_gloo_tcp_collectives",
+        "ArrayImpl", "PjitFunctionCache", "ResultHandler", "buffer_to_dlpack_managed_tensor",
+        "collect_garbage", "config", "dlpack_managed_tensor_to_buffer",
+        "get_distributed_runtime_client", "get_distributed_runtime_service",
+        "hlo_module_cost_analysis", "jax_jit", "make_gloo_tcp_collectives", "mlir", "pjit",
     },
     "utils": {"absl_set_min_log_level"},
     "version": {"__version__"},
@@ -37,7 +38,7 @@ JAXLIB_NAMES = {
     "xla_client": {
         "ArrayCopySemantics", "Client", "CompileOptions", "Device", "DeviceAssignment",
         "DeviceList", "GSPMDSharding", "HloSharding", "HostBufferSemantics", "LoadedExecutable",
-        "OpSharding", "SingleDeviceSharding", "XlaRuntimeError", "_version", "_xla",
+        "OpSharding", "SingleDeviceSharding", "XlaRuntimeError", "_version",
         "array_result_handler", "batched_block_until_ready",
         "batched_copy_array_to_devices_with_sharding", "batched_device_put",
         "generate_pjrt_gpu_plugin_options", "initialize_pjrt_plugin",

@@ -37,6 +37,11 @@ def set_root_trace(trace: Trace) -> None:
     Context.trace = trace
 
 
+def at_root() -> bool:
+    """Whether operations compute at once: no transform traces in this thread."""
+    return context.trace is Context.trace
+
+
 class current_trace:
     """`with current_trace(t):` operations go to `t`."""
 

@@ -142,17 +142,14 @@ def _line(code: types.CodeType) -> str:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
+def _check_closed(tag: Tag) -> None:
+    # While an error passes, its traceback holds what the function held.
+    if config.check_tracer_leaks and sys.exc_info()[0] is None:
+        check_leaks((tag,))
+
+
 def _install() -> None:
-    close = Tag.close
-
-    def close_and_check(self: Tag) -> None:
-        is_open = not self.closed
-        close(self)
-        # While an error passes, its traceback holds what the function held.
-        if is_open and config.check_tracer_leaks and sys.exc_info()[0] is None:
-            check_leaks((self,))
-
-    Tag.close = close_and_check
+    Tag.on_close = _check_closed
 
 
 config.on_first_use("check_tracer_leaks", _install)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class Tag:
 
     __slots__ = ("where", "closed", "source")
 
+    on_close: ClassVar[Callable[[Tag], None] | None] = None     # called at the end of each; set by `core.leaks`
+
     def __init__(self, where: str):
         self.where = where          # "jit `loss`", "grad": for error messages
         self.closed = False
@@ -36,7 +39,10 @@ class Tag:
 
     def close(self) -> None:
         """End of the interpretation: tracers that outlive it are escaped."""
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            if Tag.on_close is not None:
+                Tag.on_close(self)
 
 
 class Trace:
@@ -163,6 +169,11 @@ class Tracer:
         """An error for the real JAX, to which a value traced here means nothing."""
         raise refuse_real_jax("a value traced by xjax was passed", f"{self.aval.str_short()} {self.origin()}",
                               "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.")
+
+
+def known_value(x: Any) -> Any:
+    """`x` if it is not traced; of a traced value what lies underneath, None if that is not known yet."""
+    return x.concrete() if isinstance(x, Tracer) else x
 
 
 def refuse_real_jax(what: str, value: str, fix: str) -> Exception:

@@ -16,7 +16,7 @@ from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.public import attributes_of
-from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.trace import Tag, Trace, Tracer, known_value
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import Zero, is_array_like, typeof
 from xjax.experimental.jet_rules import INLINED, Coefficients, rule_of, scaled
@@ -104,8 +104,7 @@ class JetTracer(Tracer):
         self.aval = typeof(coefficients[0])
 
     def concrete(self) -> Any:
-        value = self.coefficients[0]
-        return value.concrete() if isinstance(value, Tracer) else value
+        return known_value(self.coefficients[0])
 
     def origin(self) -> str:
         value = self.coefficients[0]

@@ -11,7 +11,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.core.trace import Tracer
+from xjax.core.trace import known_value
 from xjax.core.tree import tree_map, tree_unflatten
 from xjax.core.types import typeof
 from xjax.lax.control import LoopWords, check_callable, flat_arrays
@@ -111,8 +111,7 @@ def _check_bounds(lower: Any, upper: Any) -> np.dtype:
 
 def _known_int(x: Any) -> int | None:
     """The value of a bound, or None if it is not known while tracing."""
-    if isinstance(x, Tracer):
-        x = x.concrete()
+    x = known_value(x)
     return None if x is None else operator.index(x)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import context
+from xjax.core.context import at_root
 from xjax.core.errors import bad, did_you_mean, warn
 from xjax.core.promotion import lattice_join
 from xjax.core.types import ADVICE, ShapedArray, converted, typeof
@@ -24,7 +24,6 @@ from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of
 from xjax.runtime.array import to_array
-from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.one_launch import one_launch
 
 
@@ -168,7 +167,7 @@ def update(x: Any, index: Any, values: Any, name: str, func: Callable | None = N
     values = _known_values(x, values, name)
     if typeof(values).ndim:
         _check_shape(typeof(values), result_shape(parts), name, index)
-    if context.trace is eval_trace and func is None:
+    if at_root() and func is None:
         fixed, moving = detached(parts, shape)
         values, *moving = operands_beside(x, values, *moving)
         out = _write_detached(x, values, *moving, parts=fixed, name=name, options=options)

@@ -30,7 +30,7 @@ from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
-from xjax.runtime.array import device_put, from_numpy, to_array
+from xjax.runtime.array import device_put, from_numpy, stacked_on_host, to_array
 from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)
@@ -122,17 +122,25 @@ def _put(x: Any, device: Any) -> Any:
 
 def _from_nested(where: str, values: Any, dtype: Any) -> Any:
     leaves = list(_leaves(values))
-    if any(hasattr(x, "__jax_array__") for x in leaves):
+    if any(not hasattr(x, "aval") and hasattr(x, "__jax_array__") for x in leaves):
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
         leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
         return from_numpy(_host_nested(where, values, leaves, dtype), keep_dtype=dtype is not None)
+    if len(leaves) == len(values) and (out := _stacked_on_host(leaves, dtype)) is not None:
+        return out
     parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]
     if len({p.shape for p in parts}) > 1:
         raise _ragged(where, [p.shape for p in parts])
     if dtype is None:
         dtype = _common_dtype(parts)
     return stack([convert_element_type(p, dtype) for p in parts])
+
+
+def _stacked_on_host(arrays: Sequence[Any], dtype: Any) -> Any:
+    first = arrays[0]
+    same = hasattr(first, "aval") and first.dtype == (_common_dtype([first]) if dtype is None else dtype)
+    return stacked_on_host(arrays) if same else None
 
 
 def _leaves(values: Any) -> Iterable[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
-from xjax.core.trace import Tracer
+from xjax.core.trace import Tracer, known_value
 from xjax.core.types import typeof
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
@@ -263,7 +263,7 @@ def is_scalar_mask(item: Any) -> bool:
 
 def known_mask(item: Any) -> np.ndarray:
     """The value of a mask. Raises NonConcreteBooleanIndexError, with the rewrite, if it is traced."""
-    value = item.concrete() if isinstance(item, Tracer) else item
+    value = known_value(item)
     if value is None:
         aval = typeof(item)
         raise bad("index", f"a traced boolean mask {aval.str_short()} has no known number of True elements",

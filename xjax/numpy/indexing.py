@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import context
+from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.staging import StagingTrace
 from xjax.core.types import ShapedArray, typeof
@@ -42,7 +42,6 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims, squeeze
 from xjax.ops.slice import dynamic_slice, dynamic_slice_p, slice_p
 from xjax.ops.zeros import zeros_of
 from xjax.runtime.array import Array, to_array
-from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.sharding import SingleDeviceSharding
 
@@ -54,7 +53,7 @@ def getitem(x: Any, index: Any) -> Any:
     Returns: array of the dtype of x. A position in an array that is out of range is moved inside.
     Raises: IndexError for a Python integer out of range, NonConcreteBooleanIndexError for a traced mask.
     """
-    if type(index) is int and type(x) is Array and context.trace is eval_trace and x.aval.shape:
+    if type(index) is int and type(x) is Array and at_root() and x.aval.shape:
         size = x.aval.shape[0]
         if not -size <= index < size:
             parse(x.aval.shape, index)               # raises
@@ -64,7 +63,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 def operands_beside(x: Any, *values: Any) -> tuple[Any, ...]:
     """Values as arrays on the device of `x`, in eager code: so that they are operands of a launch, not part of it."""
-    if context.trace is not eval_trace:
+    if not at_root():
         return values
     home = x.sharding if type(x) is Array and type(x.sharding) is SingleDeviceSharding else None
     return tuple([to_array(v, home) for v in values])
@@ -96,7 +95,7 @@ def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indice
         mode = GatherScatterMode.from_any(mode)
     fill_value = fill_constant(fill_value, aval.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
     options = ReadOptions(mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
-    if context.trace is not eval_trace or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
+    if not at_root() or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
                                               for p in parts):                              # or it is x itself
         return _read(x, parts, options)
     fixed, moving = detached(parts, aval.shape)

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import context
+from xjax.core.context import at_root
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import how_to_convert, typeof
 from xjax.numpy import composed, contract, creation, rounding, ufuncs
 from xjax.runtime.array import Array
-from xjax.runtime.dispatch import eval_trace
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
@@ -58,7 +57,7 @@ def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Calla
     expression, reflected = f"x {symbol} y", f"y {symbol} x"
 
     def operate_reflected(x: Any, y: Any) -> Any:
-        if commutes and type(x) is Array and context.trace is eval_trace and type(y) in _USUAL:
+        if commutes and type(x) is Array and at_root() and type(y) in _USUAL:
             return function(x, y)                   # a number on the right is the fast path of a ufunc
         if type(y) in _USUAL or _is_operand(x, y, reflected):
             return function(y, x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.trace import Tracer
+from xjax.core.trace import known_value
 from xjax.core.types import ShapedArray, converted, typeof
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int
@@ -92,7 +92,7 @@ def _check(where: str, data: ShapedArray, ids: ShapedArray) -> None:
 
 def _number_of_segments(where: str, ids: Any, num_segments: int | None) -> int:
     if num_segments is None:
-        value = ids.concrete() if isinstance(ids, Tracer) else ids
+        value = known_value(ids)
         if value is None:
             raise bad(where, "the number of segments is not known while tracing",
                       given={"segment_ids": typeof(ids).str_short() + ", traced"},

@@ -11,7 +11,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.trace import Tracer
+from xjax.core.trace import known_value
 from xjax.core.types import ShapedArray, typeof
 from xjax.numpy.index_parts import integers, widened, wrapped
 from xjax.numpy.indexing import operands_beside
@@ -268,7 +268,7 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
 
 
 def _check_known(where: str, a: Any, count: int) -> None:
-    value = a.concrete() if isinstance(a, Tracer) else a
+    value = known_value(a)
     if value is None:
         raise bad(where, "mode='raise' needs to know `a`, which is traced", given={"a": a},
                   fix="pass mode='wrap' or mode='clip'.")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xjax.core import cache
 from xjax.core.config import config
-from xjax.core.context import context, current_trace
+from xjax.core.context import at_root, context, current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
@@ -118,7 +118,7 @@ class ensure_compile_time_eval:
 
     def __enter__(self) -> None:
         self._saved = context.trace
-        if self._saved is not eval_trace:
+        if not at_root():
             context.trace = _FoldingTrace(self._saved, self._saved.tag)
 
     def __exit__(self, *exc: Any) -> None:

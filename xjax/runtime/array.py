@@ -7,14 +7,15 @@ An `Array` holds jaxlib's buffer, its aval and its sharding, and nothing else; m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.config import config
+from xjax.core.context import at_root
 from xjax.core.errors import bad, no_attribute
 from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
@@ -54,6 +55,11 @@ class Array:
 
     def numpy(self) -> np.ndarray:
         """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""
+        if _guard is not None:
+            _guard.check(TO_HOST, self)
+        return self._read()
+
+    def _read(self) -> np.ndarray:
         if self._buf.is_deleted():
             raise deleted(self)
         if self.aval.dtype == dtypes.float0:
@@ -332,6 +338,40 @@ def default_sharding() -> SingleDeviceSharding:
     return on(backend.default_device())
 
 
+# -- guards -------------------------------------------------------------------------------------------------------
+
+TO_DEVICE, TO_HOST, BETWEEN = "host-to-device", "device-to-host", "device-to-device"
+
+
+class Guard(Protocol):
+    """Looks at each value before it moves between Python and devices; may raise."""
+
+    def check(self, direction: str, x: Any) -> None: ...
+
+    def explicitly(self, move: Callable, *args: Any) -> Any:
+        """`move(*args)`, whose moves the user wrote down."""
+
+
+_guard: Guard | None = None
+
+
+def guard_with(guard: Guard) -> None:
+    """From now on `guard` sees every move."""
+    global _guard
+    _guard = guard
+
+
+def is_guarded() -> bool:
+    """Whether moves are looked at."""
+    return _guard is not None
+
+
+def check_move(direction: str, x: Any) -> None:
+    """To be called before a move that is made elsewhere."""
+    if _guard is not None:
+        _guard.check(direction, x)
+
+
 # -- from the host ------------------------------------------------------------------------------------------------
 
 def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False, *,
@@ -340,6 +380,12 @@ def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: b
 
     Raises: OverflowError if an integer does not fit.
     """
+    if _guard is not None:
+        _guard.check(TO_DEVICE, value)
+    return _upload(value, sharding, weak_type, keep_dtype)
+
+
+def _upload(value: np.ndarray, sharding: Sharding | None, weak_type: bool = False, keep_dtype: bool = False) -> Array:
     dtype = value.dtype if keep_dtype else dtypes.canonicalize_dtype(value.dtype)
     if dtype != value.dtype:
         if dtypes.is_int(dtype):
@@ -362,26 +408,59 @@ def on_device_type(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
-_scalars: dict[tuple, Array] = {}
+_scalars: dict[tuple, Any] = {}         # the array of a number, or its `FirstSight`
 _CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
 
 
 def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = None) -> Array:
-    """Array of a Python number, weakly typed; recent numbers are remembered."""
+    """Array of a Python number, weakly typed; recent numbers are remembered.
+
+    A remembered number is guarded too: which ones are remembered is chance.
+    """
+    if _guard is not None:
+        _guard.check(TO_DEVICE, x)
     sharding = default_sharding() if sharding is None else sharding
     key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
     found = _scalars.get(key)
-    if found is None or found._buf.is_deleted():
+    if type(found) is not Array or found._buf.is_deleted():
         aval = python_scalar_aval(x)
         dtypes.check_int_range(x, aval.dtype, "array") if type(x) is int else None
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = from_numpy(np.asarray(x, aval.dtype), sharding, aval.weak_type)
+        found = _scalars[key] = _upload(np.asarray(x, aval.dtype), sharding, aval.weak_type)
+    return found
+
+
+class FirstSight:
+    """A Python number that is met for the first time, as what a launch takes along with buffers; see `launch`.
+
+    To make an array of it takes twice as long, which pays where the number comes again.
+    """
+
+    __slots__ = ("aval", "sharding", "_buf")
+
+    def __init__(self, aval: ShapedArray, sharding: Sharding, value: np.generic):
+        self.aval, self.sharding, self._buf = aval, sharding, value
+
+
+def scalar_operand(x: bool | int | float | complex, sharding: Sharding) -> Array | FirstSight:
+    """`from_scalar`, but a number that was not met before is a `FirstSight`."""
+    key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
+    found = _scalars.get(key)
+    if type(found) is Array and _guard is None and not found._buf.is_deleted():
+        return found
+    fits = type(x) is not int or -1 << 31 <= x < 1 << 31
+    if found is not None or not fits or config.enable_x64 or _guard is not None or len(_scalars) > 10_000:
+        return from_scalar(x, sharding)
+    aval = python_scalar_aval(x)
+    found = _scalars[key] = FirstSight(aval, sharding, aval.dtype.type(x))
     return found
 
 
 def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:
     """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
+    if _guard is not None:
+        _guard.check(TO_DEVICE, x)
     sharding = default_sharding() if sharding is None else sharding
     dtype = typeof(x).dtype
     key = (x.dtype, x.tobytes(), dtype, id(sharding))
@@ -389,7 +468,7 @@ def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:
     if found is None or found._buf.is_deleted():
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = from_numpy(np.asarray(x), sharding, keep_dtype=dtype == x.dtype)
+        found = _scalars[key] = _upload(np.asarray(x), sharding, keep_dtype=dtype == x.dtype)
     return found
 
 
@@ -431,6 +510,8 @@ def put(x: Array, sharding: Sharding) -> Array:
     """The same value with another sharding; the array itself if it has that sharding already."""
     if x.sharding is sharding or x.sharding == sharding:
         return x
+    if _guard is not None:
+        _guard.check(BETWEEN, x)
     return _move(x, sharding)
 
 
@@ -442,11 +523,31 @@ def _move(x: Array, sharding: Sharding) -> Array:
         return Array(xla.copy_to_device(x._buf, target[0]), x.aval, sharding)
     if is_key(x.aval):
         return retyped(_move(words_of(x), sharding), x.aval)
-    return from_numpy(x.numpy(), sharding, x.aval.weak_type, keep_dtype=True)
+    return _upload(x._read(), sharding, x.aval.weak_type, keep_dtype=True)
+
+
+def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
+    """Many small arrays of one type in the memory of this host as one with a new leading axis, by NumPy.
+
+    None where a program does that better: if there are few, or large ones, if a value is not computed yet or lies on
+    another device, or if a transformation traces. A program of hundreds of arguments takes 1 us for each of them.
+    """
+    if len(arrays) < 8 or not at_root() or {*map(type, arrays)} != {Array}:
+        return None
+    aval, home = arrays[0].aval, arrays[0].sharding
+    if (type(home) is not SingleDeviceSharding or home.device.platform != "cpu" or aval.dtype not in _WITH_BUFFERS
+            or aval.size > 4096 or any([x.aval is not aval or x.sharding is not home for x in arrays])
+            or not all([x._buf.is_ready() for x in arrays])):
+        return None
+    return _upload(np.array([xla.to_numpy(x._buf) for x in arrays]), home, keep_dtype=True)
 
 
 def device_put(x: Any, device: Any = None) -> Any:
     """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
+    return _device_put(x, device) if _guard is None else _guard.explicitly(_device_put, x, device)
+
+
+def _device_put(x: Any, device: Any) -> Any:
     if device is None:
         return to_array(x)
     if not isinstance(device, (Sharding, xla.Device)):
@@ -462,7 +563,7 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 def device_get(x: Array) -> np.ndarray:
     """The value of one array, asked for by name; see `xjax.device_get` for trees."""
-    return x.numpy()
+    return x.numpy() if _guard is None else _guard.explicitly(x.numpy)
 
 
 def block_until_ready(leaves: Sequence[Any]) -> None:

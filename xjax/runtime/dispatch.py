@@ -1,6 +1,6 @@
 """Eager execution: the root trace runs each operation at once, as a compiled program of its own.
 
-The path of `x + y`: (primitive, sharding, argument types, parameters) -> launcher in one dictionary, launch, wrap.
+The path of `x + y`: (primitive, types and places of arguments, parameters) -> executable in one dictionary, launch.
 Everything else (arrays cut over devices, or on different ones, operations that hold programs) goes through
 `run_program` on a program of one equation.
 """
@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.cache import Cache
-from xjax.core.context import context, set_root_trace
+from xjax.core.context import at_root, set_root_trace
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, newest
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, default_sharding, to_array
-from xjax.runtime.executable import EAGER_LEVEL, Launch, launch_error, load, program_executable
+from xjax.runtime.array import Array, FirstSight, default_sharding, scalar_operand, to_array
+from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
+from xjax.runtime.launch import Executable, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
 from xjax.runtime.xla import XlaRuntimeError
@@ -27,60 +28,72 @@ from xjax.runtime.xla import XlaRuntimeError
 class EvalTrace(Trace):
     """The root of all traces: computes."""
 
-    __slots__ = ("_launchers", "_programs", "express")
+    __slots__ = ("_executables", "_programs", "_watch", "ready")
 
     def __init__(self):
         super().__init__(None, Tag("eager execution"))
-        self._launchers: Cache[Launch] = Cache("eager operations")
+        self._executables: Cache[Executable] = Cache("eager operations")
         self._programs: Cache[ClosedJaxpr] = Cache()
-        # (operation, aval, sharding) -> launcher, for launches that need not come by `process`; None: all must.
-        self.express: dict[tuple, Launch] | None = self._launchers.young
+        self._watch: Callable | None = None
+        # By operation, types and places of arguments, and parameters: what a launch may take without another look.
+        self.ready: dict[tuple, Executable] = self._executables.young
+
+    def watch_with(self, watch: Callable[[Callable, Primitive, tuple, dict], Any]) -> None:
+        """From now on each operation is done by ``watch(run, p, args, params)``, which calls ``run(p, args, params)``.
+
+        Nothing is `ready` any more, so that operations that nobody watches pay nothing for the question.
+        """
+        self._watch, self.ready = watch, {}
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
-        key, bufs = [p], []
+        key, bufs, numbers = [p], [], False
         for x in args:
             if type(x) is not Array:
-                return self._convert_and_process(p, args, params)
+                if type(x) not in _NUMBERS or not p.cacheable:
+                    return self._run_or_watch(p, args, params)
+                x = scalar_operand(x, _home(args))
+                numbers = numbers or type(x) is FirstSight
             key += x.aval, x.sharding
             bufs.append(x._buf)
         if params:
             key.extend(params.items())
         if not args:
             key.append(default_sharding())
-        launcher = self._launchers.young.get(tuple(key)) if p.cacheable else None
-        if launcher is None:
-            return self._first_launch(p, args, params, tuple(key))
-        execute, handlers, _, _ = launcher
+        executable = self.ready.get(tuple(key)) if p.cacheable else None
+        if executable is None:
+            return self._run_or_watch(p, args, params)
+        if numbers:
+            out = executable.launch_with_host_values(bufs, args)
+            return out if p.multiple_results else out[0]
         try:
-            out = execute(bufs).consume_with_handlers(handlers)
+            out = executable.execute(bufs).consume_with_handlers(executable.handlers)
         except XlaRuntimeError as error:
             raise launch_error(error, args) from None
         return out if p.multiple_results else out[0]
 
-    def _convert_and_process(self, p: Primitive, args: tuple, params: dict) -> Any:
-        """`process` for arguments of which some are no arrays yet: they become arrays where the first array lies."""
-        if p.evaluate is not None:
-            return p.evaluate(*args, **params)
-        home = next((x.sharding for x in args if type(x) is Array), None)
-        if type(home) is not SingleDeviceSharding:
-            home = None
-        return self.process(p, tuple([to_array(x, home) for x in args]), params)
+    def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
+        return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
 
-    def _first_launch(self, p: Primitive, args: tuple, params: dict, key: tuple) -> Any:
-        """`process` for what has no launcher, or cannot have one: arrays that do not all lie on one device."""
+    def _run(self, p: Primitive, args: tuple, params: dict) -> Any:
+        """Compute one operation in general; arguments that are no arrays yet become some where the first array is."""
         if p.evaluate is not None:
             return p.evaluate(*args, **params)
-        home = args[0].sharding if args else default_sharding()
-        apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in args)
-        if apart or not p.cacheable:
+        home = _home(args)
+        args = [to_array(x, home) for x in args]
+        if not p.cacheable:
             return self._run_program(p, args, params)
-        if self._launchers.get(key) is None:
-            self._launchers[key] = _launcher(p, [x.aval for x in args], params, home)
-        return self.process(p, args, params)
+        key = (p, *types_and_places(args), *params.items(), *([] if args else [default_sharding()]))
+        executable = self._executables.get(key)
+        if executable is None:
+            home = args[0].sharding if args else default_sharding()
+            if type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in args):
+                return self._run_program(p, args, params)
+            executable = self._executables[key] = _compile(p, [x.aval for x in args], params, home)
+        out = executable.launch([x._buf for x in args], args)
+        return out if p.multiple_results else out[0]
 
     def _run_program(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
-        """The general way: a program of one equation, compiled for where its arguments lie."""
-        args = [to_array(x) for x in args]
+        """A program of one equation, compiled for where its arguments lie."""
         avals = tuple(x.aval for x in args)
         cache = self._programs if p.cacheable else _memo_of(params)
         key = ("eager", p, avals, *params.items())
@@ -91,7 +104,7 @@ class EvalTrace(Trace):
         return out if p.multiple_results else out[0]
 
 
-def _launcher(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> Launch:
+def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> Executable:
     """Compile one operation for arrays on one device."""
     platform = home.devices[0].platform
     closed = _one_equation(p, avals, params)
@@ -99,7 +112,7 @@ def _launcher(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: Si
         module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
     else:
         module, outs = lower_primitive(p, avals, params, platform)
-    return load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name).as_launch()
+    return load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:
@@ -116,6 +129,17 @@ def _memo_of(params: dict) -> dict:
     return newest(programs).memo if programs else {}
 
 
+_NUMBERS = frozenset((float, int, bool, complex))
+
+
+def _home(args: Sequence[Any]) -> SingleDeviceSharding:
+    """Where what is no array yet goes: to the device of the first array, if that is on one."""
+    for x in args:
+        if type(x) is Array:
+            return x.sharding if type(x.sharding) is SingleDeviceSharding else default_sharding()
+    return default_sharding()
+
+
 eval_trace = EvalTrace()
 set_root_trace(eval_trace)
 
@@ -127,14 +151,10 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
     fourth of the time of a small operation.
     """
     def launch(x: Any, /) -> Any:
-        if type(x) is Array and context.trace is eval_trace and eval_trace.express is not None:
-            launcher = eval_trace.express.get((p, x.aval, x.sharding))
-            if launcher is not None:
-                execute, handlers, _, _ = launcher
-                try:
-                    return execute([x._buf]).consume_with_handlers(handlers)[0]
-                except XlaRuntimeError as error:
-                    raise launch_error(error, [x]) from None
+        if type(x) is Array and at_root():
+            executable = eval_trace.ready.get((p, x.aval, x.sharding))
+            if executable is not None:
+                return executable.launch([x._buf], (x,))[0]
         return otherwise(x)
 
     return launch

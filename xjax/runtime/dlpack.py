@@ -11,7 +11,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, xla
-from xjax.runtime.array import Array, default_sharding, from_numpy, on
+from xjax.runtime.array import TO_DEVICE, Array, check_move, default_sharding, from_numpy, on
 
 _HOST = 1               # DLPack's name for CPU memory
 _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
@@ -52,6 +52,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if copy or not shareable:
         return from_numpy(value, sharding)
     aval = ShapedArray(value.shape, value.dtype)
+    check_move(TO_DEVICE, aval)
     return Array(xla.device_put(aval, sharding.xla(aval.ndim), [value], list(sharding.devices), alias=True), aval,
                  sharding)
 

@@ -1,16 +1,10 @@
-"""`Executable`: a compiled program with the types and shardings of its arguments and results.
-
-Calling one launches it. XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so
-whoever calls one guarantees the avals (their cache key did); shardings are compared here, and arguments that lie
-elsewhere are moved.
-"""
+"""From a program to an `Executable`: for one device, for the devices of a mesh, for where its arguments lie."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from xjax.core.cache import Cache, count_compiled
 from xjax.core.config import config
@@ -20,8 +14,9 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
-from xjax.runtime.array import Array, deleted, on, on_device_type, put
+from xjax.runtime.array import Array, on
 from xjax.runtime.compile_log import dump_program, log_step
+from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
@@ -44,101 +39,6 @@ def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
         raise bad(where, "compiler_options are names of XLA's flags with booleans, numbers or strings",
                   {"compiler_options": repr(given)}, 'pass a dict such as {"xla_cpu_enable_fast_math": False}.')
     return tuple(sorted(given.items()))
-
-
-class Launch(NamedTuple):
-    """What the shortest way of a launch needs: ``execute(buffers).consume_with_handlers(handlers)`` gives the arrays.
-
-    Attributes:
-      unflatten: from the list of arrays to the result; None: the result is its one array.
-      weight: of the program, in bytes; see `xjax.core.cache`.
-    """
-
-    execute: Callable[[list[xla.Buffer]], Any]
-    handlers: list[xla.ResultHandler]
-    unflatten: Callable[[list[Array]], Any] | None
-    weight: int
-
-
-class Executable:
-    """A loaded program: `executable(arrays) -> list of arrays`."""
-
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "told", "weight")
-
-    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, told: Sequence[Callable[[Any], None]] = ()):
-        self.loaded = loaded
-        self.out_avals, self.in_shardings, self.out_shardings = (
-            tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
-        # Hot paths write `execute(bufs).consume_with_handlers(handlers)` themselves: it gives the list of arrays.
-        self.execute = loaded.execute_sharded
-        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self.told = tuple(told)            # functions that take the token of each launch: see `_told`
-        self.weight = weight               # bytes in memory, by estimate: see `xjax.core.cache`
-
-    def as_launch(self, unflatten: Callable | None = None) -> Launch:
-        return Launch(self.execute, self.handlers, unflatten, self.weight)
-
-    def __call__(self, args: Sequence[Array]) -> list[Array]:
-        """Launch. Results are ready later; an error of the computation is raised where a result is read."""
-        bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
-        try:
-            return self.launch(bufs)
-        except xla.XlaRuntimeError as error:
-            raise launch_error(error, args) from None
-
-    def launch(self, bufs: list[xla.Buffer]) -> list[Array]:
-        """Launch on buffers that lie where the program wants them."""
-        if not self.told:
-            return self.execute(bufs).consume_with_handlers(self.handlers)
-        out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-        for tell in self.told:
-            tell(token)
-        return out
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a launch is `execute`, and nobody needs its token."""
-        return not self.told
-
-    def as_text(self) -> str:
-        """The optimised program."""
-        return xla.hlo_text(self.loaded)
-
-    def cost_analysis(self) -> dict[str, float]:
-        return xla.cost_analysis(self.loaded)
-
-    def memory_analysis(self) -> xla.MemoryStats:
-        return xla.memory_stats(self.loaded)
-
-
-def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
-    """Makes the `Array` of one result."""
-    stored = on_device_type(aval)
-    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
-    return handler.wrap(lambda buf: Array(buf, aval, sharding))
-
-
-def launch_error(error: Exception, args: Sequence[Array]) -> Exception:
-    """What to tell of a failed launch."""
-    for x in args:
-        if x.is_deleted():
-            return deleted(x)
-    return _host_error(str(error)) or error
-
-
-_HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")
-
-
-def _host_error(text: str) -> Exception | None:
-    """The error of a function on the host, with its own frames only: XLA tells those of the launch too."""
-    *_, last = text.split(f'  File "{_HOST}"')
-    if last == text:
-        return None
-    _, _, raised = last.partition("\n")
-    fix = None if "\n  fix: " in raised else "call the function with NumPy arrays to find the fault."
-    return bad("", "a function on the host, called by a compiled program, raised an exception", raised.splitlines(),
-               fix, xla.XlaRuntimeError)
 
 
 # By program text: a function that a loop defines again and again is compiled once.
@@ -171,7 +71,7 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     return loaded
 
 
-def _told(closed: ClosedJaxpr, module: ModuleText, device: Any,
+def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
           collectives: bool = False) -> list[Callable[[Any], None]]:
     """Who takes the token of each launch of a program: the bounds on what is in flight, and on effects.
 
@@ -181,12 +81,12 @@ def _told(closed: ClosedJaxpr, module: ModuleText, device: Any,
     effects = closed.jaxpr.effects
     if "ordered" in effects or (module.callbacks and device.platform == "cpu"):
         return [in_flight.wait]
-    told = [in_flight.of_client(device.client).push] if collectives else []
-    return [*told, in_flight.effects.push] if effects else told
+    listeners = [in_flight.of_client(device.client).push] if collectives else []
+    return [*listeners, in_flight.effects.push] if effects else listeners
 
 
 def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
-         optimization_level: int | None = None, name: str = "", told: Sequence[Callable[[Any], None]] = (),
+         optimization_level: int | None = None, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
          options: Options = ()) -> Executable:
     """Compile a one-device module for `device`; `name` is for the log."""
     sharding = on(device)
@@ -194,7 +94,7 @@ def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_a
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
     loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
     return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals),
-                      _memory_of(loaded, module.text), told)
+                      _memory_of(loaded, module.text), listeners)
 
 
 def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = (),
@@ -202,7 +102,7 @@ def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequen
     """Executable of a program without constants, for one device."""
     module = lower_program(closed, name, donated=donated, platform=device.platform)
     return load(module, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
-                told=_told(closed, module, device), options=options)
+                listeners=listeners_of(closed, module, device), options=options)
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -219,8 +119,8 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
-    told = _told(closed, module, devices[0], xla.has_collectives(loaded))
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), told)
+    listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners)
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -266,7 +166,7 @@ def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Execu
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
-    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.told)
+    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners)
 
 
 def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:

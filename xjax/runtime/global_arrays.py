@@ -12,7 +12,7 @@ from xjax.core.errors import bad
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.array import Array, from_numpy, put
+from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
 from xjax.runtime.backend import process_count
 from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 
@@ -112,6 +112,7 @@ def _join(where: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequenc
     if isinstance(sharding, SingleDeviceSharding):
         return put(from_numpy(parts[0].astype(dtype)), sharding)
     aval = ShapedArray(shape, dtype)
+    check_move(TO_DEVICE, aval)
     buf = xla.device_put(aval, sharding.xla(len(shape)), [p.astype(dtype) for p in parts],
                          list(sharding.addressable_list))
     return Array(buf, aval, sharding)

@@ -18,59 +18,26 @@ from typing import Any
 from xjax.core.cache import Cache
 from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
 from xjax.core.config import config, default_device
-from xjax.core.context import context
+from xjax.core.context import at_root, context
 from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, tree_unflatten, treedef_is_leaf
+from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, on, put, to_array
+from xjax.runtime.array import Array, is_guarded, on, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
-from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import Executable, Options, as_options, launch_error, program_executable
+from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
+from xjax.runtime.launch import Launcher, host_operands, launch_error
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import StaticArguments
-from xjax.runtime.watch import is_watching, refuse_tracing, watched_call
+from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device, XlaRuntimeError
 
 _type_and_place = operator.attrgetter("aval", "sharding")
 _buffer = operator.attrgetter("_buf")
-
-
-class _Launch:
-    """What a call at the root needs: executable, constants on the device, structure of the result."""
-
-    __slots__ = ("executable", "consts", "unflatten", "plain", "weight")
-
-    def __init__(self, executable: Executable, consts: list[Array], out_tree: Any):
-        self.executable, self.unflatten, self.weight = executable, out_tree.unflatten, executable.weight
-        self.consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
-        # For programs of one device without constants: all that the shortest way of a call needs.
-        one = out_tree.num_leaves == 1 and treedef_is_leaf(out_tree)
-        self.plain = None
-        if not self.consts and executable.is_plain:
-            self.plain = executable.execute, executable.handlers, None if one else self.unflatten
-
-    def run(self, args: Sequence[Array]) -> Any:
-        """The result; arguments that lie elsewhere than the program wants them are moved."""
-        return self.unflatten(self.executable([*self.consts, *args]))
-
-
-class _WatchedLaunch(_Launch):
-    """Of a program compiled while results are watched: see `runtime.watch`."""
-
-    __slots__ = ("where", "again")
-
-    def __init__(self, launch: tuple, where: str, again: Callable[[Sequence[Array]], Any]):
-        super().__init__(*launch)
-        self.plain, self.where, self.again = None, where, again
-
-    def run(self, args: Sequence[Array]) -> Any:
-        return self.unflatten(watched_call(self.where, lambda: self.executable([*self.consts, *args]),
-                                           lambda: self.again(args)))
 
 
 class Jitted:
@@ -86,9 +53,11 @@ class Jitted:
         self._device = device               # where to run; None: where the arguments lie
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
-        self._launches: Cache[_Launch] = Cache(f"jit `{self._name}`")
-        self._plain_launches: Cache[tuple] = Cache()
-        self._plain = self._plain_launches.young            # what the shortest way looks into
+        self._launchers: Cache[Launcher] = Cache(f"jit `{self._name}`")
+        # Of calls whose arguments are arrays, or arrays, NumPy arrays and numbers: what the short ways look into.
+        self._plain: Cache[Launcher] = Cache()
+        self._with_host_values: Cache[Launcher] = Cache()
+        self._ready = self._plain.young
         self._traces: Cache[Program] = _traces_of(fun) if shardings is None else Cache()
 
     def __get__(self, instance: Any, owner: type) -> Callable:
@@ -98,22 +67,57 @@ class Jitted:
         return f"<jit of {self._fun!r}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # The shortest way, for plain arrays on one device: what `_call` remembered for their types.
-        if not kwargs and context.trace is eval_trace:
-            try:
-                plain = self._plain.get((config.trace_key(), *map(_type_and_place, args)))
-            except AttributeError:          # an argument that is no array yet
-                plain = None
-            if plain is not None:
-                execute, handlers, unflatten = plain
-                try:
-                    out = execute(list(map(_buffer, args))).consume_with_handlers(handlers)
-                except XlaRuntimeError as error:
-                    raise launch_error(error, args) from None
-                return out[0] if unflatten is None else unflatten(out)
-        return self._call(args, kwargs)
+        if not at_root():
+            return self._call(args, kwargs)
+        values, key = args, [config.trace_key()]
+        if kwargs or self._static.given:
+            values, more = self._static.split(args, kwargs)
+            if more is None:
+                return self._call(args, kwargs)
+            key += more
+        try:
+            types = [*map(_type_and_place, values)]
+        except AttributeError:              # an argument that is no array
+            types = None
+        if types is None:
+            return self._call_with_leaves(args, kwargs, values, key)
+        key += types
+        launcher = self._ready.get(tuple(key))
+        if launcher is None:
+            return self._call(args, kwargs, values, self._plain, tuple(key))
+        try:                                # the shortest way, for arrays where the program wants them
+            out = launcher.execute(list(map(_buffer, values))).consume_with_handlers(launcher.handlers)
+        except XlaRuntimeError as error:
+            raise launch_error(error, values) from None
+        return out[0] if launcher.unflatten is None else launcher.unflatten(out)
 
-    def _call(self, args: Sequence[Any], kwargs: dict) -> Any:
+    def _call_with_leaves(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any], key: list) -> Any:
+        """A call with containers, NumPy arrays, numbers, or what is no argument at all among its values."""
+        leaves, tree = flatten(values)
+        key.append(tree)
+        plain = {*map(type, leaves)} == {Array}
+        if plain:
+            key += map(_type_and_place, leaves)
+        else:
+            key.append(config.default_device)
+            operands = None if is_guarded() else host_operands(leaves, key)
+            if operands is None:
+                return self._call(args, kwargs)
+        ready, key = self._plain if plain else self._with_host_values, tuple(key)
+        launcher = ready.young.get(key)
+        if launcher is None:
+            return self._call(args, kwargs, leaves, ready, key)
+        if plain:
+            return launcher.launch(list(map(_buffer, leaves)), leaves)
+        return launcher.launch_with_host_values(operands, leaves)
+
+    def _call(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any] = (), ready: Cache[Launcher] | None = None,
+              key: tuple = ()) -> Any:
+        """The call, in general.
+
+        Args:
+          values, ready, key: if the leaves of the arguments are these values, its launcher is remembered there.
+        """
         if config.disable_jit:
             if self.of_arrays:
                 args = [x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)]
@@ -123,39 +127,29 @@ class Jitted:
         if self._static.given:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        if context.trace is not eval_trace:
+        if not at_root():
             return self._call_traced(leaves, tree, static)
         if self._device is not None:
             with default_device(self._device):
                 leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
-                return self._call_general(leaves, tree, static)
+                return self._launcher(leaves, tree, static)(leaves)
+        arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
-            return self._call_general(leaves, tree, static)
-        home = leaves[0].sharding if leaves and type(leaves[0]) is Array else None
-        avals = []
-        for x in leaves:
-            if type(x) is not Array or x.sharding is not home:
-                return self._call_general(leaves, tree, static)
-            avals.append(x.aval)
-        key = (tree, static, config.trace_key(), home, *avals)
-        launch = self._launches.get(key)
-        if launch is None:
-            launch = self._launches[key] = self._compile(leaves, tree, static)
-        if launch.plain is not None and static is None and not kwargs and len(args) == len(leaves) and all(
-                map(operator.is_, args, leaves)):
-            self._plain[config.trace_key(), *map(_type_and_place, args)] = launch.plain
-        return launch.run(leaves)
+            arrays = self._shardings.put_arguments(arrays, tree)
+        launcher = self._launcher(arrays, tree, static)
+        if launcher.execute is None or self._shardings is not None:
+            return launcher(arrays)
+        if leaves and ready is not None and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
+            ready[key] = launcher
+        return launcher.launch(list(map(_buffer, arrays)), arrays)
 
-    def _call_general(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
-        """Call with arguments that are no arrays yet, or do not all lie on one device."""
-        leaves = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
-        if self._shardings is not None:
-            leaves = self._shardings.put_arguments(leaves, tree)
-        key = (tree, static, config.trace_key(), tuple([x.sharding for x in leaves]), tuple([x.aval for x in leaves]))
-        launch = self._launches.get(key)
-        if launch is None:
-            launch = self._launches[key] = self._compile(leaves, tree, static)
-        return launch.run(leaves)
+    def _launcher(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
+        key = (tree, static, config.trace_key(), *map(_type_and_place, leaves)) if leaves else (
+            tree, static, config.trace_key(), config.default_device)
+        found = self._launchers.get(key)
+        if found is None:
+            found = self._launchers[key] = self._compile(leaves, tree, static)
+        return found
 
     def _argument(self, x: Any, leaves: Sequence[Any], tree: Any) -> Array:
         try:
@@ -164,7 +158,7 @@ class Jitted:
             where = f"jit `{self._name}`"
             raise argument_error(where, self._fun, leaves, tree, self._static.nums) or error from None
 
-    def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> _Launch:
+    def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # then arguments are kept: they may be needed to compute again
@@ -174,10 +168,9 @@ class Jitted:
         donated = [False] * len(consts) + donated
         executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
                                         traced.out_shardings)
-        if watching:
-            return _WatchedLaunch((executable, consts, traced.out_tree), f"jit `{self._name}`",
-                                  lambda leaves: self._run_python(leaves, tree, static))
-        return _Launch(executable, consts, traced.out_tree)
+        watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
+        return Launcher(executable, consts, traced.out_tree, places=[x.sharding for x in leaves],
+                        watch=watch if watching else None)
 
     def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],
                                   results: Sequence[ShapedArray], tree: Any) -> None:
@@ -270,8 +263,9 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget programs and executables of this function."""
-        self._plain_launches.clear()
-        self._launches.clear()
+        self._plain.clear()
+        self._with_host_values.clear()
+        self._launchers.clear()
         self._traces.clear()
 
 

@@ -14,21 +14,18 @@ from typing import Any
 
 from xjax.core.cache import Cache
 from xjax.core.config import config
-from xjax.core.context import context
+from xjax.core.context import at_root
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, treedef_is_leaf
-from xjax.runtime import array
-from xjax.runtime.array import Array, default_sharding, to_array
-from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import EAGER_LEVEL, Launch, launch_error, load
+from xjax.core.tree import flatten
+from xjax.runtime.array import Array, FirstSight, default_sharding, from_scalar, scalar_operand, to_array
+from xjax.runtime.executable import EAGER_LEVEL, load
+from xjax.runtime.launch import Launcher
 from xjax.runtime.lowering import lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
 from xjax.runtime.watch import is_watching
-from xjax.runtime.xla import XlaRuntimeError
 
-# A call that is made plainly each time, because it cannot be one program.
-_PLAIN = Launch(lambda bufs: None, [], None, 0)
+_PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time
 
 
 def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
@@ -41,31 +38,27 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     if fun is None:
         return functools.partial(one_launch, arrays=arrays)
     operand_names = frozenset(fun.__code__.co_varnames[:arrays])
-    launches: Cache[Launch] = Cache(f"`{fun.__name__}`")
+    launches: Cache[Any] = Cache("eager functions")
 
     @functools.wraps(fun)
     def launch(*args: Any, **kwargs: Any) -> Any:
-        if context.trace is not eval_trace:
+        if not at_root():
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
             found = launches.young.get((config.common_key, x.aval, x.sharding))
             if found is not None and found is not _PLAIN:
-                execute, handlers, unflatten, _ = found
-                try:
-                    out = execute([x._buf]).consume_with_handlers(handlers)
-                except XlaRuntimeError as error:
-                    raise launch_error(error, args) from None
-                return out[0] if unflatten is None else unflatten(out)
-        key, bufs = [config.trace_key()], []
+                return found.launch([x._buf], args)
+        key, bufs, numbers = [config.trace_key()], [], False
         for x in args[:arrays]:
             if type(x) is not Array:
                 if x is None:
                     key.append(None)
                     continue
-                x = _operand(x, args)
+                x = _operand(x, args, scalar_operand)
                 if x is None:
                     return fun(*args, **kwargs)
+                numbers = numbers or type(x) is FirstSight
             key += x.aval, x.sharding
             bufs.append(x._buf)
         for x in args[arrays:]:
@@ -93,18 +86,15 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             found = launches[key] = _compile(fun, launch.__name__, arrays, operand_names, args, kwargs)
         if found is _PLAIN:
             return fun(*args, **kwargs)
-        execute, handlers, unflatten, _ = found
-        try:
-            out = execute(bufs).consume_with_handlers(handlers)
-        except XlaRuntimeError as error:
-            raise launch_error(error, [x for x in (*args, *kwargs.values()) if type(x) is Array]) from None
-        return out[0] if unflatten is None else unflatten(out)
+        if numbers:
+            return found.launch_with_host_values(bufs, (*args, *kwargs.values()))
+        return found.launch(bufs, (*args, *kwargs.values()))
 
     return launch
 
 
-def _operand(x: Any, args: Sequence[Any]) -> Array | None:
-    """An operand as an array; a number becomes one, beside the first argument, if no value is lost. Else None.
+def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> Any:
+    """An operand as an array; a number becomes one where the first argument is, if no value is lost. Else None.
 
     A larger integer may not fit the dtype that it meets.
     """
@@ -113,13 +103,13 @@ def _operand(x: Any, args: Sequence[Any]) -> Array | None:
         return x
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
         first = args[0] if args else None
-        return array.from_scalar(x, first.sharding if type(first) is Array else None)
+        return of_number(x, first.sharding if type(first) is Array else default_sharding())
     return None
 
 
 def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str], args: Sequence[Any],
-             kwargs: dict) -> Launch:
-    """How the call is launched, or _PLAIN."""
+             kwargs: dict) -> Any:
+    """The launcher of the call, or _PLAIN."""
     kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
     args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
@@ -149,9 +139,5 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     module = lower_program(program, name, platform=device.platform)
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
-    exe = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
-    execute = exe.execute
-    if consts:
-        captured = [to_array(c, home) for c in consts]
-        execute = lambda bufs: exe.execute([c._buf for c in captured] + bufs)   # noqa: E731
-    return exe.as_launch(None if treedef_is_leaf(tree) else tree.unflatten)._replace(execute=execute)
+    executable = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    return Launcher(executable, [to_array(c, home) for c in consts], tree, places=[home] * len(operands))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from xjax.core.cache import Cache
 from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
-from xjax.core.context import context
+from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import hoist_consts
@@ -24,13 +24,12 @@ from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import backend as backends
 from xjax.runtime.array import Array, from_numpy, put, to_array
-from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import Executable
+from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.shard_map import bind_shard_map, executable_of, trace_body
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
-from xjax.runtime.watch import is_watching, refuse_tracing, watched
+from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
 from xjax.transforms.vmap import mapped_size
 
 
@@ -48,16 +47,6 @@ class _Traced:
         return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated)
 
 
-class _Launch(NamedTuple):
-    """What a call at the root needs: how to run, constants on the devices, places of the arguments, result tree."""
-
-    run: Callable[[list[Array]], list[Array]]
-    consts: list[Array]
-    shardings: Sequence[NamedSharding]
-    out_tree: Any
-    weight: int
-
-
 class Pmapped:
     """A function mapped over devices, made by `pmap`; called like the function it wraps."""
 
@@ -68,7 +57,7 @@ class Pmapped:
         self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
         self._where = f"pmap of `{function_name(fun)}`"
         self._traces: Cache[_Traced] = Cache()
-        self._launches: Cache[_Launch] = Cache(self._where)
+        self._launchers: Cache[Launcher] = Cache(self._where)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -84,25 +73,23 @@ class Pmapped:
         plain = {*map(type, leaves)} == {Array}             # as in a training loop, where a microsecond counts
         avals = tuple([x.aval for x in leaves] if plain else argument_types(self._where, self._fun, leaves, tree))
         key = (tree, avals, static, config.trace_key(), context.axes)
-        if context.trace is not eval_trace:
+        if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], traced.mesh, traced.in_specs,
                                   traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
-        launch = self._launches.get(key)
-        if launch is None:
+        launcher = self._launchers.get(key)
+        if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             executable = traced.executable(self._where, donated)
-            shardings = executable.in_shardings
-            consts = [_place(c, s) for c, s in zip(traced.consts, shardings, strict=False)]
-            run = watched(executable, self._where) if is_watching() else executable
-            launch = self._launches[key] = _Launch(run, consts, shardings[len(consts):], traced.out_tree,
-                                                   executable.weight)
-        run, consts, shardings, out_tree, _ = launch
+            consts = [_place(c, s) for c, s in zip(traced.consts, executable.in_shardings, strict=False)]
+            launcher = self._launchers[key] = Launcher(executable, consts, traced.out_tree,
+                                                       watch=watch_devices(self._where) if is_watching() else None)
         if not plain:
-            leaves = [x if type(x) is Array else _place(x, s) for x, s in zip(leaves, shardings, strict=True)]
-        return out_tree.unflatten(run([*consts, *leaves]))
+            leaves = [x if type(x) is Array else _place(x, s)
+                      for x, s in zip(leaves, launcher.argument_shardings(), strict=True)]
+        return launcher(leaves)
 
     def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         found = self._traces.get(key)

@@ -25,7 +25,8 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.shape import reshape
 from xjax.runtime.array import to_array
-from xjax.runtime.executable import Executable, compile_sharded
+from xjax.runtime.executable import compile_sharded
+from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.transforms.batching import batch_program

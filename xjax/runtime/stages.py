@@ -17,14 +17,8 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence
 from xjax.runtime import xla
 from xjax.runtime.array import default_sharding, to_array
-from xjax.runtime.executable import (
-    Executable,
-    Options,
-    as_options,
-    device_of,
-    program_executable,
-    program_module,
-)
+from xjax.runtime.executable import Options, as_options, device_of, program_executable, program_module
+from xjax.runtime.launch import Launcher
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -221,10 +215,10 @@ class Compiled(_Stage):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self._consts = [to_array(c) for c in self._found.consts]
-        self._executable: Executable = program_executable(
+        self._executable = program_executable(
             self._found.program, self.fun_name, self._operands(), self._donated_operands(), self._options,
             self._found.out_shardings)
+        self._launcher = Launcher(self._executable, [to_array(c) for c in self._found.consts], self.out_tree)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten((args, kwargs))
@@ -238,7 +232,7 @@ class Compiled(_Stage):
                 raise bad(where, "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
-        return tree_unflatten(self.out_tree, self._executable([*self._consts, *arrays]))
+        return self._launcher(arrays)
 
     def runtime_executable(self) -> Any:
         """The loaded program, an object of jaxlib."""
@@ -259,7 +253,7 @@ class Compiled(_Stage):
     @property
     def input_shardings(self) -> Any:
         """Where the program wants its arguments, as (args, kwargs)."""
-        return tree_unflatten(self.in_tree, self._executable.in_shardings[len(self._consts):])
+        return tree_unflatten(self.in_tree, self._launcher.argument_shardings())
 
     @property
     def output_shardings(self) -> Any:

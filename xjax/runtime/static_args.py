@@ -25,10 +25,19 @@ def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
     return found
 
 
+class _Plan:
+    """Which values of a call, positional ones first, are dynamic and which static; one object for each form of call."""
+
+    __slots__ = ("dynamic", "static")
+
+    def __init__(self, dynamic: list[int], static: list[int]):
+        self.dynamic, self.static = dynamic, static
+
+
 class StaticArguments:
     """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where", "_plans")
 
     def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
                  transform: str = "jit"):
@@ -43,6 +52,7 @@ class StaticArguments:
                       fix="donate arrays only.", exc=ValueError)
         self.given = bool(self.nums or self.names)
         self.key = (self.nums, self.names)
+        self._plans: dict[tuple, _Plan] = {}
 
     def _complete(self, nums, names, parameters, what):
         """Positions and names imply each other, through the function's signature."""
@@ -61,6 +71,28 @@ class StaticArguments:
         from_names = {parameters.index(name) for name in names if name in parameters}
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
+
+    def split(self, args: Sequence[Any], kwargs: dict) -> tuple[list[Any], list[Any] | None]:
+        """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
+        program, None if one is not hashable)."""
+        form = (len(args), *kwargs)
+        plan = self._plans.get(form)
+        if plan is None:
+            plan = self._plans[form] = self._plan(len(args), list(kwargs))
+        values = (*args, *kwargs.values())
+        static = [values[i] for i in plan.static]
+        dynamic = [values[i] for i in plan.dynamic]
+        try:
+            hash(tuple(static))
+        except TypeError:
+            return dynamic, None
+        return dynamic, [plan, *static, *map(type, static)]
+
+    def _plan(self, count: int, names: list[str]) -> _Plan:
+        by_name = {name: count + i for i, name in enumerate(names)}
+        static = [i for i in self.nums if i < count] + [by_name[name] for name in sorted(names) if name in self.names]
+        values = [*range(count), *[by_name[name] for name in sorted(names)]]
+        return _Plan([i for i in values if i not in static], static)
 
     def take_out(self, args: Sequence[Any], kwargs: dict) -> tuple[tuple, dict, tuple]:
         """(dynamic args, dynamic kwargs, static key). Raises TypeError if a static value is not hashable."""

@@ -6,6 +6,7 @@ kind of launch that `jit` makes, since the options are part of its key. So nobod
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.array import Array, to_array
-from xjax.runtime.dispatch import EvalTrace, eval_trace
+from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.launch import Watch
 
 # Operations that compute what the one program among their parameters computes.
 _CALLS = frozenset({"jit", "custom_jvp_call", "custom_vjp_call", "remat2"})
@@ -60,69 +62,70 @@ def bad_number(outs: Sequence[Any]) -> str:
     return ""
 
 
-def watched_call(where: str, launch: Callable[[], list[Array]], again: Callable[[], Any]) -> list[Array]:
-    """The results of a compiled function; one that holds a bad number is computed again, operation by operation.
+def watch_call(where: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
+    """For a compiled function: results that hold a bad number are computed again, operation by operation.
 
-    `again()` runs the Python function; it raises at the operation and the user's line. Raises: FloatingPointError.
+    `again(args)` runs the Python function; it raises FloatingPointError at the operation and the user's line.
     """
-    refuse_execution(where)
-    outs = launch()
-    if found := bad_number(outs):
-        with disable_jit():
-            again()
-        raise bad(where, f"the compiled function made {found}, its operations one by one do not",
-                  fix="look for sums of large numbers that XLA reorders; jax.config.update("
-                      "'jax_disable_most_optimizations', True) keeps closer to the order as written.",
-                  exc=FloatingPointError)
-    return outs
-
-
-def watched(executable: Callable, where: str) -> Callable:
-    """A program over several devices, whose results are looked at."""
-    def run(args: Sequence[Array]) -> list[Array]:
+    def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
         refuse_execution(where)
-        outs = executable(args)
+        outs = launch(args)
+        if found := bad_number(outs):
+            with disable_jit():
+                again(args)
+            raise bad(where, f"the compiled function made {found}, its operations one by one do not",
+                      fix="look for sums of large numbers that XLA reorders; jax.config.update("
+                          "'jax_disable_most_optimizations', True) keeps closer to the order as written.",
+                      exc=FloatingPointError)
+        return outs
+
+    return watch
+
+
+def watch_devices(where: str) -> Watch:
+    """For a program over several devices, which is not computed again."""
+    def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
+        refuse_execution(where)
+        outs = launch(args)
         if found := bad_number(outs):
             raise bad(where, f"made {found}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
                       "run it under jax.vmap(f, axis_name=...) in place of pmap to find the operation.",
                       FloatingPointError)
         return outs
 
-    return run
+    return watch
 
 
-def _watched(process: Callable) -> Callable:
-    def watched_process(self: EvalTrace, p: Primitive, args: tuple, params: dict) -> Any:
-        if not is_watching():
-            return process(self, p, args, params)
-        refuse_execution(p.name)
-        out = process(self, p, args, params)
-        outs = out if p.multiple_results else [out]
-        if found := bad_number(outs):
-            args = [to_array(x) for x in args]
-            if p.name in _CALLS:
-                _find(_program_of(params), args)
-            raise _made(p, found, args, location_text(context.source or user_location()) or "unknown")
-        return out
-
-    return watched_process
+def _watched_operation(run: Callable, p: Primitive, args: tuple, params: dict) -> Any:
+    """`run(p, args, params)`, with a look at its result."""
+    if not is_watching():
+        return run(p, args, params)
+    refuse_execution(p.name)
+    out = run(p, args, params)
+    outs = out if p.multiple_results else [out]
+    if found := bad_number(outs):
+        args = [to_array(x) for x in args]
+        if p.name in _CALLS:
+            _find(run, _program_of(params), args)
+        raise _made(p, found, args, location_text(context.source or user_location()) or "unknown")
+    return out
 
 
 def _program_of(params: dict) -> ClosedJaxpr:
     return next(value for value in params.values() if isinstance(value, ClosedJaxpr))
 
 
-def _find(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
+def _find(run: Callable, closed: ClosedJaxpr, args: Sequence[Any]) -> None:
     """Evaluate a program equation by equation; raise at the first one that makes a bad number."""
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(closed.jaxpr.invars, args, strict=True))
     for eqn in closed.eqns:
         ins = [to_array(v.val) if type(v) is Literal else env[v] for v in eqn.invars]
-        out = _process(eval_trace, eqn.primitive, tuple(ins), eqn.params)
+        out = run(eqn.primitive, tuple(ins), eqn.params)
         outs = out if eqn.primitive.multiple_results else [out]
         if found := bad_number(outs):
             if eqn.primitive.name in _CALLS:
-                _find(_program_of(eqn.params), ins)
+                _find(run, _program_of(eqn.params), ins)
             raise _made(eqn.primitive, found, ins, location_text(eqn.source) or "unknown")
         env.update(zip(eqn.outvars, outs, strict=True))
 
@@ -141,14 +144,5 @@ def _holding(x: Array) -> str:
     return x.aval.str_short() + (f", holds {found} already" if found else "")
 
 
-_process = EvalTrace.process
-
-
-def _install() -> None:
-    if EvalTrace.process is _process:
-        EvalTrace.process = _watched(_process)
-        eval_trace.express = None
-
-
 for _name in ("debug_nans", "debug_infs", "no_execution"):
-    config.on_first_use(_name, _install)
+    config.on_first_use(_name, functools.partial(eval_trace.watch_with, _watched_operation))

@@ -16,6 +16,7 @@ import ctypes
 import gc
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
@@ -400,7 +401,7 @@ def compile(
 @lru_cache(maxsize=1)
 def _collect_with_python() -> None:
     """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
-    gc.callbacks.append(lambda phase, info: xc._xla.collect_garbage() if phase == "stop" else None)
+    gc.callbacks.append(lambda phase, info: _jax.collect_garbage() if phase == "stop" else None)
 
 
 @lru_cache(maxsize=1)
@@ -428,12 +429,12 @@ def parse_module(text: str) -> object:
 
 def unoptimised_hlo(text: str) -> object:
     """The XlaComputation of StableHLO text, before any optimisation."""
-    return xc._xla.mlir.mlir_module_to_xla_computation(text)
+    return _jax.mlir.mlir_module_to_xla_computation(text)
 
 
 def unoptimised_cost(client: Client, text: str) -> dict[str, float]:
     """`cost_analysis` of a program that is not compiled."""
-    return dict(xc._xla.hlo_module_cost_analysis(client, unoptimised_hlo(text).get_hlo_module()))
+    return dict(_jax.hlo_module_cost_analysis(client, unoptimised_hlo(text).get_hlo_module()))
 
 
 def serialize(exe: Executable) -> bytes:
@@ -510,6 +511,75 @@ def execute_with_token(
     """`execute`, and a token whose ``block_until_ready()`` waits for the side effects."""
     results = exe.execute_sharded(buffers, with_tokens=True)
     return results.consume_with_handlers(handlers), results.consume_token()
+
+
+# --- Calls with values of the host ---------------------------------------------------------------
+
+
+class _Call(NamedTuple):
+    """What jaxlib asks of a program that it calls by itself; the names are its own."""
+
+    xla_executable: Executable
+    out_pytree_def: Any
+    in_shardings: Sequence[Any]
+    out_shardings: Sequence[Any]
+    out_avals: Sequence[Any]
+    out_committed: Sequence[bool]
+    kept_var_bitvec: Sequence[bool]
+    in_device_local_layouts: Sequence[None]
+    const_args: Sequence[Any]
+
+
+class _HostType(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool = False
+
+
+def host_call(
+    exe: Executable, device: Device, out_avals: Sequence[Any], registry: Any
+) -> Callable[..., list[Buffer]]:
+    """A call of a one-device program that takes NumPy values of up to 32 bits among buffers.
+
+    jaxlib puts them on the device within the call, in 2 us where `device_put` takes 5. It may read
+    their memory as long as the program runs, so the caller hands over arrays that nobody writes to.
+
+    Args:
+      registry: jaxlib's registry of pytrees.
+    """
+    _set_switches()
+    place = on_device(device)
+    handlers = [result_handler(aval, place) for aval in out_avals]
+    _, tree = registry.flatten([0] * len(out_avals))
+
+    def call(*args: Any) -> list[Buffer]:
+        bufs = [x if type(x) is Buffer else device_put(_HostType(x.shape, x.dtype), place, [x], [device])
+                for x in args]
+        return execute(exe, bufs, handlers)
+
+    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call, bool]:
+        n, m = len(args), len(out_avals)
+        how = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
+        return call(*args), how, False
+
+    return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
+                     _jax.PjitFunctionCache(8))
+
+
+def _not_on_device(*args: Any) -> Any:
+    raise RuntimeError("xjax: a call with values of the host met a buffer of another device")
+
+
+_SWITCHES: list[Any] = []
+
+
+def _set_switches() -> None:
+    """jaxlib's calls read three switches that JAX sets at its import; where JAX is not, these are off."""
+    if _SWITCHES or "jax" in sys.modules:
+        return
+    for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
+        _SWITCHES.append(_jax.config.Config(f"xjax_{name}", value))
+        getattr(_jax.jax_jit, f"set_{name}_state")(_SWITCHES[-1])
 
 
 # --- Clients -------------------------------------------------------------------------------------

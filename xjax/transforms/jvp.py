@@ -11,7 +11,7 @@ from xjax.core.depth import deep
 from xjax.core.jaxpr import ClosedJaxpr, program_cache
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.trace import Tag, Trace, Tracer
+from xjax.core.trace import Tag, Trace, Tracer, known_value
 from xjax.core.types import Zero, typeof, with_zeros
 from xjax.ops.zeros import instantiate
 
@@ -26,7 +26,7 @@ class DualTracer(Tracer):
         self.aval = typeof(primal)
 
     def concrete(self) -> Any:
-        return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+        return known_value(self.primal)
 
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, Tracer) else super().origin()

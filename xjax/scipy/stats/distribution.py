@@ -13,11 +13,10 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.core.context import context
+from xjax.core.context import at_root
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact, promote_shapes
-from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = frozenset({bool, int, float, complex})
@@ -74,7 +73,7 @@ class Distribution:
         def function(*args: Any, **kwargs: Any) -> Any:
             if kwargs or not least <= len(args) <= most:
                 args = _bound(where, signature, args, kwargs)
-            if context.trace is not eval_trace:
+            if not at_root():
                 return on_floats(*args)
             return launched(*[_operand(where, x) for x in args])
 

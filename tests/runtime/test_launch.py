@@ -1,0 +1,216 @@
+"""How programs are launched: the same results and errors on every path, and debugging options that replace nothing."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax.core.trace import Tag
+from xjax.runtime import array, xla
+from xjax.runtime.array import Array
+from xjax.runtime.dispatch import EvalTrace, eval_trace
+from xjax.runtime.jit import Jitted
+from xjax.runtime.launch import Executable, Launcher
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def arrays_of_all_paths(f, *args):
+    """`f(*args)` eagerly, and compiled: the first call, one by the remembered types, and one of a compiled stage."""
+    jitted = xjax.jit(f)
+    compiled = xjax.jit(f).lower(*args).compile()
+    return [f(*args), jitted(*args), jitted(*args), compiled(*args)]
+
+
+def test_captured_arrays_come_first_on_every_path():
+    w, b = jnp.asarray(X), jnp.full((2, 3), 2.0)
+    for found in arrays_of_all_paths(lambda x: {"a": w * x - b, "b": [x + b]}, jnp.asarray(X + 1)):
+        np.testing.assert_array_equal(found["a"], X * (X + 1) - 2)
+        np.testing.assert_array_equal(found["b"][0], X + 3)
+
+
+def test_a_program_over_several_devices_takes_arrays_of_one_on_every_call():
+    """Its arguments are moved each time, although their types and places are those of the call before."""
+    n = len(xjax.devices())
+    mesh = xjax.make_mesh((n,), ("i",))
+    spec = xjax.sharding.PartitionSpec("i")
+    f = xjax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=spec, out_specs=spec)
+    x = jnp.arange(4.0 * n)
+    for found in arrays_of_all_paths(f, x):
+        np.testing.assert_array_equal(found, np.arange(4.0 * n) * 2)
+
+
+def test_results_without_arrays():
+    for found in arrays_of_all_paths(lambda x: (), jnp.asarray(X)):
+        assert found == ()
+    for found in arrays_of_all_paths(lambda x: [None, {}], jnp.asarray(X)):
+        assert found == [None, {}]
+
+
+@pytest.mark.parametrize("path", ["eager", "method", "one launch", "jit", "compiled", "pmap"])
+def test_a_deleted_argument_is_named_on_every_path(path):
+    x = jnp.asarray(X)
+    run = {"eager": lambda x: x + x, "method": jnp.sin, "one launch": jnp.var, "jit": xjax.jit(lambda x: x + x),
+           "compiled": xjax.jit(lambda x: x + x).lower(x).compile(), "pmap": xjax.pmap(lambda x: x + x)}[path]
+    if path == "pmap":
+        x = x[:1]
+    run(x)
+    run(x)
+    x.delete()
+    with pytest.raises(RuntimeError, match="the array has been deleted"):
+        run(x)
+
+
+def test_debugging_options_replace_no_method():
+    """After each option was used, and left, the methods and functions that they look at are those of before."""
+    places = [(EvalTrace, "process"), (EvalTrace, "_run"), (Tag, "close"), (Jitted, "__call__"), (Array, "numpy"),
+              (Launcher, "__call__"), (Launcher, "launch"), (Executable, "__call__"), (Executable, "launch"),
+              (xla, "device_put"), (xla, "to_numpy"), (array, "device_put"), (array, "device_get"), (array, "put"),
+              (array, "from_scalar"), (array, "from_numpy"), (array, "to_array"), (array, "_move")]
+    before = [getattr(owner, name) for owner, name in places]
+    for block in (xjax.debug_nans(True), xjax.debug_infs(True), xjax.checking_leaks(), xjax.no_execution(),
+                  xjax.transfer_guard("disallow")):
+        with block:
+            xjax.device_put(X)
+            xjax.make_jaxpr(jnp.sin)(X)
+    assert [getattr(owner, name) for owner, name in places] == before
+
+
+def test_operations_are_watched_only_where_the_option_is_on():
+    bad = jnp.asarray([-1.0])
+    with xjax.debug_nans(True), pytest.raises(FloatingPointError, match="log: made a NaN"):
+        jnp.log(bad)
+    assert not eval_trace.ready                 # each operation asks from now on
+    assert np.isnan(jnp.log(bad)).all()
+    with xjax.debug_nans(True), pytest.raises(FloatingPointError, match="log: made a NaN"):
+        jnp.log(bad)
+
+
+def test_no_hook_is_set_before_its_option_is_used():
+    code = ("import xjax, xjax.numpy as jnp\n"
+            "from xjax.core.trace import Tag\n"
+            "from xjax.runtime import array, dispatch\n"
+            "xjax.grad(lambda x: x * x)(2.0), xjax.jit(jnp.sin)(jnp.ones(3))\n"
+            "print(array._guard, Tag.on_close, dispatch.eval_trace._watch, len(dispatch.eval_trace.ready) > 0)")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["None", "None", "None", "True"]
+
+
+# -- values of the host -------------------------------------------------------------------------------------------
+
+VALUES = [2, -3, True, 0.5, 1e300, float("nan"), -0.0, 1 + 2j, np.float32(2), np.float64(2), np.int8(3), np.bool_(True),
+          np.zeros((0, 3), np.float32), np.arange(3, dtype=np.int64), np.arange(3, dtype=np.uint16),
+          np.array(2, np.float16), np.arange(6, dtype=np.complex64).reshape(2, 3)[:, ::2],
+          np.asarray(jnp.arange(3, dtype=jnp.bfloat16)), np.ones((300, 300), np.float32), np.array([True, False])]
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{type(v).__name__} {getattr(v, 'dtype', v)}")
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_values_of_the_host_are_the_arrays_that_they_become(value, x64):
+    """The second and third call go other ways than the first."""
+    with xjax.enable_x64(x64):
+        want = xjax.jit(lambda x, y: (x * 2, [y]))(jnp.asarray(value), jnp.ones(()))
+        f = xjax.jit(lambda x, y: (x * 2, [y]))
+        for found in [f(value, jnp.ones(())) for _ in range(3)]:
+            assert_trees_equal(found, want)
+        for found in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
+            assert_trees_equal(found, want)
+
+
+def assert_trees_equal(found, want):
+    found, tree = xjax.tree_util.tree_flatten(found)
+    want, expected = xjax.tree_util.tree_flatten(want)
+    assert tree == expected
+    for x, y in zip(found, want, strict=True):
+        assert x.aval == y.aval and x.sharding == y.sharding
+        np.testing.assert_array_equal(x, y)
+
+
+def test_an_integer_that_does_not_fit_is_refused_on_every_call():
+    f = xjax.jit(lambda n: n + 1)
+    assert [int(f(n)) for n in (1, 2, -2 ** 31)] == [2, 3, 1 - 2 ** 31]
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            f(2 ** 31)
+
+
+def test_the_program_does_not_see_what_is_written_after_the_call():
+    """jaxlib may read the memory of an argument as long as the program runs."""
+    @xjax.jit
+    def f(x):
+        wait = xjax.lax.fori_loop(0, 3000, lambda i, y: jnp.sin(y) @ jnp.cos(y) * 1e-3, jnp.ones((64, 64)))
+        return x + wait[0, 0] * 0
+
+    memory = np.zeros(4096 + 64, np.uint8)
+    x = memory[-memory.ctypes.data % 64:][:4096].view(np.float32)       # aligned, as jaxlib shares it
+    for _ in range(3):
+        x[:] = 1
+        out = f(x)
+        x[:] = 7
+        np.testing.assert_array_equal(out, np.ones(1024))
+
+
+def test_values_of_the_host_go_to_the_default_device():
+    f = xjax.jit(lambda x: x + 1)
+    for device in xjax.devices()[:2] * 2:
+        with xjax.default_device(device):
+            for _ in range(2):
+                assert f(np.ones(3, np.float32)).device == device and f(1.0).device == device
+
+
+def test_captured_arrays_and_values_of_the_host():
+    w = jnp.asarray(X)
+    f = xjax.jit(lambda x, s: {"y": x @ w * s})
+    for _ in range(3):
+        np.testing.assert_array_equal(f(np.ones(2, np.float32), 2)["y"], X.sum(0) * 2)
+
+
+def test_static_arguments_by_name_and_place():
+    calls = []
+
+    @xjax.jit
+    def plain(*, b, a):
+        return a - b
+
+    def f(x, n, *, scale=1.0, mode="add"):
+        calls.append((n, mode))
+        return x * scale + n if mode == "add" else x * scale * n
+
+    jitted = xjax.jit(f, static_argnames=("n", "mode"))
+    x = jnp.ones(3)
+    for _ in range(3):
+        assert float(jitted(x, 3)[0]) == float(jitted(x, n=3)[0]) == float(jitted(n=3, x=x)[0]) == 4
+        assert float(jitted(x, n=3, mode="mul", scale=x)[0]) == float(jitted(x, scale=x, n=3, mode="mul")[0]) == 3
+        assert float(jitted(x, 3, mode="mul", scale=2.0)[0]) == 6
+        assert float(plain(a=x, b=2 * x)[0]) == float(plain(b=2 * x, a=x)[0]) == -1
+        for wrong in ([3], jnp.ones(())):
+            with pytest.raises(ValueError, match="static argument .* is not hashable"):
+                jitted(x, n=wrong)
+    assert set(calls) == {(3, "add"), (3, "mul")}
+    assert jitted(x, True).dtype == jitted(x, 1).dtype and (True, "add") in calls       # 1 == True, but another program
+
+
+def test_jax_in_the_same_process_keeps_its_own_options():
+    """jaxlib's calls read switches of the process, which both set: whoever comes first, each has its own types."""
+    pytest.importorskip("jax")
+    ours = ("import numpy as np, xjax\n"
+            "f = xjax.jit(lambda x, y: x + y)\n"
+            "def run():\n"
+            "    return [str(f(np.ones(2, np.float32), y).dtype) for y in (np.ones(2, np.float32), 2.0, np.ones(2))]\n"
+            "assert [run() for _ in range(3)] == [['float32'] * 3] * 3\n")
+    theirs = ("import jax\n"
+              "assert str(jax.jit(lambda x: x)(np.ones(2)).dtype) == 'float32'\n"
+              "with jax.enable_x64(True):\n"
+              "    assert str(jax.jit(lambda x: x)(np.ones(2)).dtype) == 'float64'\n"
+              "    assert run() == [['float32'] * 3][0]\n"
+              "with jax.disable_jit():\n"
+              "    assert run() == [['float32'] * 3][0]\n"
+              "with xjax.enable_x64(True):\n"
+              "    assert str(f(np.ones(2), 2.0).dtype) == 'float64'\n"
+              "    assert str(jax.jit(lambda x: x)(np.ones(2)).dtype) == 'float32'\n")
+    for code in (ours + theirs, "import jax\n" + ours + theirs):
+        subprocess.run([sys.executable, "-c", code], check=True)
