@@ -23,13 +23,13 @@ from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, is_guarded, on, put, to_array
+from xjax.runtime.array import Array, on, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, host_operands, launch_error
+from xjax.runtime.launch import Launcher, launch_error, operands_of
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import StaticArguments
@@ -54,10 +54,8 @@ class Jitted:
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
         self._launchers: Cache[Launcher] = Cache(f"jit `{self._name}`")
-        # Of calls whose arguments are arrays, or arrays, NumPy arrays and numbers: what the short ways look into.
-        self._plain: Cache[Launcher] = Cache()
-        self._with_host_values: Cache[Launcher] = Cache()
-        self._ready = self._plain.young
+        self._launches: Cache[Launcher] = Cache()   # of calls that need nothing but a launch
+        self._ready = self._launches.young
         self._traces: Cache[Program] = _traces_of(fun) if shardings is None else Cache()
 
     def __get__(self, instance: Any, owner: type) -> Callable:
@@ -72,51 +70,60 @@ class Jitted:
         values, key = args, [config.trace_key()]
         if kwargs or self._static.given:
             values, more = self._static.split(args, kwargs)
-            if more is None:
-                return self._call(args, kwargs)
             key += more
+        bufs, before = [], len(key)
+        for x in values:
+            if type(x) is not Array:
+                del key[before:]
+                return self._call_with_others(args, kwargs, values, key)
+            key += x.aval, x.sharding
+            bufs.append(x._buf)
         try:
-            types = [*map(_type_and_place, values)]
-        except AttributeError:              # an argument that is no array
-            types = None
-        if types is None:
-            return self._call_with_leaves(args, kwargs, values, key)
-        key += types
-        launcher = self._ready.get(tuple(key))
+            launcher = self._ready.get(tuple(key))
+        except TypeError:                   # a static argument is not hashable
+            launcher = None
         if launcher is None:
-            return self._call(args, kwargs, values, self._plain, tuple(key))
+            return self._call(args, kwargs, values, key)
         try:                                # the shortest way, for arrays where the program wants them
-            out = launcher.execute(list(map(_buffer, values))).consume_with_handlers(launcher.handlers)
+            out = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
         except XlaRuntimeError as error:
             raise launch_error(error, values) from None
         return out[0] if launcher.unflatten is None else launcher.unflatten(out)
 
-    def _call_with_leaves(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any], key: list) -> Any:
-        """A call with containers, NumPy arrays, numbers, or what is no argument at all among its values."""
-        leaves, tree = flatten(values)
-        key.append(tree)
-        plain = {*map(type, leaves)} == {Array}
-        if plain:
-            key += map(_type_and_place, leaves)
-        else:
-            key.append(config.default_device)
-            operands = None if is_guarded() else host_operands(leaves, key)
+    def _call_with_others(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any], key: list) -> Any:
+        """A call with containers, NumPy arrays, numbers, or what is no argument at all among its values.
+
+        Args:
+          values: the dynamic ones.
+          key: what selects the program beside these.
+        """
+        before = len(key)
+        operands = operands_of(values, key)
+        if operands is None:
+            del key[before:]
+            try:
+                values, tree = flatten(values)
+            except Exception:               # which `_call` raises again, with the path of the argument
+                tree = None
+            if tree is not None:
+                key.append(tree)
+                operands = operands_of(values, key)
             if operands is None:
                 return self._call(args, kwargs)
-        ready, key = self._plain if plain else self._with_host_values, tuple(key)
-        launcher = ready.young.get(key)
+        try:
+            launcher = self._ready.get(tuple(key))
+        except TypeError:                   # a static argument is not hashable
+            launcher = None
         if launcher is None:
-            return self._call(args, kwargs, leaves, ready, key)
-        if plain:
-            return launcher.launch(list(map(_buffer, leaves)), leaves)
-        return launcher.launch_with_host_values(operands, leaves)
+            return self._call(args, kwargs, values, key)
+        bufs, of_host = operands
+        return launcher.launch_with_host_values(bufs, values) if of_host else launcher.launch(bufs, values)
 
-    def _call(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any] = (), ready: Cache[Launcher] | None = None,
-              key: tuple = ()) -> Any:
+    def _call(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any] = (), key: Sequence[Any] = ()) -> Any:
         """The call, in general.
 
         Args:
-          values, ready, key: if the leaves of the arguments are these values, its launcher is remembered there.
+          values, key: if the leaves of the arguments are these values, the launcher is remembered as ready.
         """
         if config.disable_jit:
             if self.of_arrays:
@@ -139,8 +146,8 @@ class Jitted:
         launcher = self._launcher(arrays, tree, static)
         if launcher.execute is None or self._shardings is not None:
             return launcher(arrays)
-        if leaves and ready is not None and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
-            ready[key] = launcher
+        if leaves and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
+            self._launches[tuple(key)] = launcher
         return launcher.launch(list(map(_buffer, arrays)), arrays)
 
     def _launcher(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
@@ -263,8 +270,7 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget programs and executables of this function."""
-        self._plain.clear()
-        self._with_host_values.clear()
+        self._launches.clear()
         self._launchers.clear()
         self._traces.clear()
 

@@ -72,21 +72,16 @@ class StaticArguments:
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
 
-    def split(self, args: Sequence[Any], kwargs: dict) -> tuple[list[Any], list[Any] | None]:
+    def split(self, args: Sequence[Any], kwargs: dict) -> tuple[list[Any], list[Any]]:
         """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
-        program, None if one is not hashable)."""
+        program, for a cache key)."""
         form = (len(args), *kwargs)
         plan = self._plans.get(form)
         if plan is None:
             plan = self._plans[form] = self._plan(len(args), list(kwargs))
         values = (*args, *kwargs.values())
         static = [values[i] for i in plan.static]
-        dynamic = [values[i] for i in plan.dynamic]
-        try:
-            hash(tuple(static))
-        except TypeError:
-            return dynamic, None
-        return dynamic, [plan, *static, *map(type, static)]
+        return [values[i] for i in plan.dynamic], [plan, *static, *map(type, static)]
 
     def _plan(self, count: int, names: list[str]) -> _Plan:
         by_name = {name: count + i for i, name in enumerate(names)}
