@@ -445,16 +445,23 @@ class FirstSight:
 
 def scalar_operand(x: bool | int | float | complex, sharding: Sharding) -> Array | FirstSight:
     """`from_scalar`, but a number that was not met before is a `FirstSight`."""
-    key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
+    kind, x64 = type(x), config.enable_x64
+    key = (kind, x if x else str(x), x64, sharding)                         # 0.0 == -0.0
     found = _scalars.get(key)
     if type(found) is Array and _guard is None and not found._buf.is_deleted():
         return found
-    fits = type(x) is not int or -1 << 31 <= x < 1 << 31
-    if found is not None or not fits or config.enable_x64 or _guard is not None or len(_scalars) > 10_000:
+    if found is not None or x64 or _guard is not None or len(_scalars) > 10_000:
         return from_scalar(x, sharding)
-    aval = python_scalar_aval(x)
-    found = _scalars[key] = FirstSight(aval, sharding, aval.dtype.type(x))
+    if kind is int and not -1 << 31 <= x < 1 << 31:
+        return from_scalar(x, sharding)
+    aval, scalar = _OF_FIRST_SIGHT[kind]
+    found = _scalars[key] = FirstSight(aval, sharding, scalar(x))
     return found
+
+
+# Type and NumPy's class of each kind of number, without x64.
+_OF_FIRST_SIGHT = {kind: (ShapedArray((), np.dtype(scalar), kind is not bool), scalar) for kind, scalar in (
+    (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
 
 
 def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:

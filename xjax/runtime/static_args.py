@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -26,12 +27,21 @@ def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
 
 
 class _Plan:
-    """Which values of a call, positional ones first, are dynamic and which static; one object for each form of call."""
+    """Takes the dynamic and the static ones out of the values of a call, positional ones first; one object for each
+    form of call."""
 
     __slots__ = ("dynamic", "static")
 
     def __init__(self, dynamic: list[int], static: list[int]):
-        self.dynamic, self.static = dynamic, static
+        self.dynamic, self.static = _selector(dynamic), _selector(static)
+
+
+def _selector(places: list[int]) -> Callable[[tuple], tuple]:
+    """tuple -> tuple of its items at some places."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    start = places[0] if places else 0
+    return operator.itemgetter(slice(start, start + len(places)))
 
 
 class StaticArguments:
@@ -72,16 +82,16 @@ class StaticArguments:
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
 
-    def split(self, args: Sequence[Any], kwargs: dict) -> tuple[list[Any], list[Any]]:
+    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any]]:
         """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
         program, for a cache key)."""
         form = (len(args), *kwargs)
         plan = self._plans.get(form)
         if plan is None:
             plan = self._plans[form] = self._plan(len(args), list(kwargs))
-        values = (*args, *kwargs.values())
-        static = [values[i] for i in plan.static]
-        return [values[i] for i in plan.dynamic], [plan, *static, *map(type, static)]
+        values = (*args, *kwargs.values()) if kwargs else args
+        static = plan.static(values)
+        return plan.dynamic(values), [plan, *static, *map(type, static)]
 
     def _plan(self, count: int, names: list[str]) -> _Plan:
         by_name = {name: count + i for i, name in enumerate(names)}
