@@ -154,7 +154,10 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
         if type(x) is Array and at_root():
             executable = eval_trace.ready.get((p, x.aval, x.sharding))
             if executable is not None:
-                return executable.launch([x._buf], (x,))[0]
+                try:
+                    return executable.execute([x._buf]).consume_with_handlers(executable.handlers)[0]
+                except XlaRuntimeError as error:
+                    raise launch_error(error, (x,)) from None
         return otherwise(x)
 
     return launch

@@ -1,9 +1,9 @@
 """How a compiled program runs: `Executable`, the program itself, and `Launcher`, with what a call adds to it.
 
 Eager operations, `jit`, `one_launch`, `pmap` and compiled stages find one of the two by a key of the types and places
-of their arguments (`types_and_places`), and call it. Two paths write ``execute(buffers).consume_with_handlers(
-handlers)`` themselves, since benchmarks/dispatch.py shows what the call of a method costs them: `EvalTrace.process`
-and `Jitted.__call__`.
+of their arguments (`types_and_places`), and call it. Four paths write ``execute(buffers).consume_with_handlers(
+handlers)`` themselves, since benchmarks/eager.py shows that the call of a method costs them 4 to 6 per cent:
+`EvalTrace.process`, `dispatch.launched`, `one_launch` and `Jitted.__call__`.
 """
 
 from __future__ import annotations
