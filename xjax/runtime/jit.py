@@ -70,6 +70,8 @@ class Jitted:
         values, key = args, [config.trace_key()]
         if kwargs or self._static.given:
             values, more = self._static.split(args, kwargs)
+            if more is None:
+                return self._call(args, kwargs)
             key += more
         bufs, before = [], len(key)
         for x in values:
@@ -78,10 +80,7 @@ class Jitted:
                 return self._call_with_others(args, kwargs, values, key)
             key += x.aval, x.sharding
             bufs.append(x._buf)
-        try:
-            launcher = self._ready.get(tuple(key))
-        except TypeError:                   # a static argument is not hashable
-            launcher = None
+        launcher = self._ready.get(tuple(key))
         if launcher is None:
             return self._call(args, kwargs, values, key)
         try:                                # the shortest way, for arrays where the program wants them
@@ -110,10 +109,7 @@ class Jitted:
                 operands = operands_of(values, key)
             if operands is None:
                 return self._call(args, kwargs)
-        try:
-            launcher = self._ready.get(tuple(key))
-        except TypeError:                   # a static argument is not hashable
-            launcher = None
+        launcher = self._ready.get(tuple(key))
         if launcher is None:
             return self._call(args, kwargs, values, key)
         bufs, of_host = operands

@@ -82,15 +82,19 @@ class StaticArguments:
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
 
-    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any]]:
+    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any] | None]:
         """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
-        program, for a cache key)."""
+        program, None if one is not hashable)."""
         form = (len(args), *kwargs)
         plan = self._plans.get(form)
         if plan is None:
             plan = self._plans[form] = self._plan(len(args), list(kwargs))
         values = (*args, *kwargs.values()) if kwargs else args
         static = plan.static(values)
+        try:
+            hash(static)
+        except TypeError:
+            return plan.dynamic(values), None
         return plan.dynamic(values), [plan, *static, *map(type, static)]
 
     def _plan(self, count: int, names: list[str]) -> _Plan:
