@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -166,9 +169,34 @@ def test_memory_of_an_array():
     memory = (ctypes.c_int32 * 5).from_address(x.block_until_ready().unsafe_buffer_pointer())
     assert list(memory) == [0, 1, 2, 3, 4]
     x.delete()
-    for use in (x.on_device_size_in_bytes, x.unsafe_buffer_pointer, lambda: x.addressable_shards):
-        with pytest.raises(RuntimeError, match="deleted"):
-            use()
+
+
+# What reads the memory of an array. jaxlib ends the process where some of it is asked of a deleted one.
+READS = [
+    "x.is_ready()", "x.block_until_ready()", "x.on_device_size_in_bytes()", "x.unsafe_buffer_pointer()",
+    "x.copy_to_host_async()", "x.addressable_shards", "x.global_shards", "x.addressable_data(0)", "x.__dlpack__()",
+    "x.__array__()", "x.tolist()", "x.item()", "x.tobytes()", "str(x)", "f'{x}'", "float(x)", "bool(x)", "list(x)",
+    "pickle.dumps(x)", "copy.deepcopy(x)", "x + 1", "x.sum()", "x[0]", "x.at[0].set(1.0)", "jnp.sin(x)",
+    "jnp.array([x] * 20)", "jnp.stack([x, x])", "xjax.block_until_ready([x])", "xjax.device_get(x)",
+    "xjax.device_put(x, xjax.devices()[1])", "xjax.copy_to_host_async([x])", "xjax.jit(lambda a: a + 1)(x)",
+    "xjax.jit(lambda a, b: a + b)(x, np.ones(1, np.float32))", "xjax.pmap(lambda a: a + 1)(x)",
+    "xjax.lax.cond(True, lambda a: a, lambda a: a, x)",
+]
+
+
+def test_a_deleted_array_is_an_error_wherever_it_is_read():
+    code = ("import copy, pickle, sys, numpy as np, xjax, xjax.numpy as jnp\n"
+            "for use in sys.argv[1:]:\n"
+            "    x = jnp.ones(1) * 2\n"
+            "    x.delete()\n"
+            "    try:\n"
+            "        eval(use)\n"
+            "    except RuntimeError as error:\n"
+            "        if 'Array: the array has been deleted' in str(error):\n"
+            "            continue\n"
+            "    print(use)\n")
+    done = subprocess.run([sys.executable, "-c", code, *READS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-300:]
 
 
 def test_where_older_programs_look():

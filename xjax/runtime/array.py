@@ -60,14 +60,19 @@ class Array:
         return self._read()
 
     def _read(self) -> np.ndarray:
-        if self._buf.is_deleted():
-            raise deleted(self)
+        buf = self._live_buffer()
         if self.aval.dtype == dtypes.float0:
             return np.zeros(self.aval.shape, dtypes.float0)
         if is_key(self.aval):
             raise bad("random keys", "keys are no numbers, and do not become a NumPy array or a Python number",
                       given={"keys": self.aval.str_short()}, fix="take their bits with random.key_data(keys).")
-        return xla.to_numpy(self._buf)
+        return xla.to_numpy(buf)
+
+    def _live_buffer(self) -> xla.Buffer:
+        """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
+        if self._buf.is_deleted():
+            raise deleted(self)
+        return self._buf
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.numpy()
@@ -182,7 +187,7 @@ class Array:
         return retyped(device_put(value, self.sharding), self.aval)
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
-        return xla.to_dlpack(self._buf, stream)
+        return xla.to_dlpack(self._live_buffer(), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return xla.dlpack_device(self.sharding.devices[0])
@@ -191,33 +196,29 @@ class Array:
 
     def block_until_ready(self) -> Array:
         """Wait until the value is computed; raises the error of the computation, if any."""
-        self._buf.block_until_ready()
+        self._live_buffer().block_until_ready()
         return self
 
     def is_ready(self) -> bool:
-        return self._buf.is_ready()
+        """Whether the value is computed."""
+        return self._live_buffer().is_ready()
 
     def on_device_size_in_bytes(self) -> int:
         """The memory that the array takes on all its devices, padding included."""
-        if self._buf.is_deleted():
-            raise deleted(self)
-        return self._buf.on_device_size_in_bytes()
+        return self._live_buffer().on_device_size_in_bytes()
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the array's memory on its device; it is valid as long as the array lives."""
-        if self._buf.is_deleted():
-            raise deleted(self)
+        buf = self._live_buffer()
         if len(self.sharding.devices) > 1:
             raise bad("Array.unsafe_buffer_pointer", "an array on several devices has an address on each",
                       given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
                       fix="take a part: x.addressable_data(0).unsafe_buffer_pointer().", exc=ValueError)
-        return self._buf.unsafe_buffer_pointer()
+        return buf.unsafe_buffer_pointer()
 
     def copy_to_host_async(self) -> None:
         """Start the copy to the host; on a CPU there is nothing to copy."""
-        if self._buf.is_deleted():
-            raise deleted(self)
-        xla.copy_to_host_async(self._buf)
+        xla.copy_to_host_async(self._live_buffer())
 
     def delete(self) -> None:
         """Give the memory back now; later uses raise."""
@@ -281,9 +282,8 @@ class Array:
         return ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
 
     def _pieces(self) -> list[xla.Buffer]:
-        if self._buf.is_deleted():
-            raise deleted(self)
-        return xla.shards(self._buf) if len(self.sharding.devices) > 1 else [self._buf]
+        buf = self._live_buffer()
+        return xla.shards(buf) if len(self.sharding.devices) > 1 else [buf]
 
 
 class Shard:
@@ -523,11 +523,10 @@ def put(x: Array, sharding: Sharding) -> Array:
 
 
 def _move(x: Array, sharding: Sharding) -> Array:
-    if x._buf.is_deleted():
-        raise deleted(x)
+    buf = x._live_buffer()
     source, target = x.sharding.devices, sharding.devices
     if len(source) == 1 and len(target) == 1:
-        return Array(xla.copy_to_device(x._buf, target[0]), x.aval, sharding)
+        return Array(xla.copy_to_device(buf, target[0]), x.aval, sharding)
     if is_key(x.aval):
         return retyped(_move(words_of(x), sharding), x.aval)
     return _upload(x._read(), sharding, x.aval.weak_type, keep_dtype=True)
@@ -544,7 +543,7 @@ def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
     aval, home = arrays[0].aval, arrays[0].sharding
     if (type(home) is not SingleDeviceSharding or home.device.platform != "cpu" or aval.dtype not in _WITH_BUFFERS
             or aval.size > 4096 or any([x.aval is not aval or x.sharding is not home for x in arrays])
-            or not all([x._buf.is_ready() for x in arrays])):
+            or not all([x.is_ready() for x in arrays])):
         return None
     return _upload(np.array([xla.to_numpy(x._buf) for x in arrays]), home, keep_dtype=True)
 
@@ -575,4 +574,4 @@ def device_get(x: Array) -> np.ndarray:
 
 def block_until_ready(leaves: Sequence[Any]) -> None:
     """Wait for every array among `leaves`."""
-    xla.block_until_ready([x._buf for x in leaves if type(x) is Array])
+    xla.block_until_ready([x._live_buffer() for x in leaves if type(x) is Array])
