@@ -96,7 +96,7 @@ def test_largest_elements_of_blocks(shape, k):
 
 # -- cumsum -------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
+@pytest.mark.parametrize("reverse", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "reverse"])
 @pytest.mark.parametrize("shape, axis", [((1 << 14,), 0), ((50_001,), 0), ((200, 100), 0), ((2, 100, 10, 10), 1),
                                          ((40_000, 1), 0), ((1, 40_000), 1), ((3000, 8), 0), ((5, 2, 2017), 2),
                                          ((2, 35_001), 1), ((1029, 16), 1), ((40, 4501), 1)], ids=str)
@@ -114,6 +114,10 @@ def test_sums_equal_numpy(shape, axis, reverse):
         np.testing.assert_array_equal(f((x * 1e6).astype(np.int64)),
                                       np.flip(np.cumsum(np.flip((x * 1e6).astype(np.int64), axis), axis), axis)
                                       if reverse else np.cumsum((x * 1e6).astype(np.int64), axis))
+
+
+def test_a_reversed_sum_equals_numpy():
+    test_sums_equal_numpy((5, 2, 2017), 2, reverse=True)
 
 
 def test_a_long_sum_is_more_exact_than_one_loop():

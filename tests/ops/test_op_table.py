@@ -15,7 +15,7 @@ jax = real_jax()
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 
 
-@pytest.mark.parametrize("op", one_in(4, OPS, str))
+@pytest.mark.parametrize("op", one_in(6, OPS, str))
 def test_value(op):
     harness.check_value(op, jax)
 
