@@ -13,6 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import cache
+from xjax.runtime.launch import Executable
 
 MB = 1 << 20
 
@@ -46,6 +47,22 @@ def test_many_shapes_stay_within_the_bound(bound, make):
         f(ones(1, n))
         largest = max(largest, in_programs())
     assert bound // 4 < largest <= bound
+
+
+@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
+    """An eager loop is compiled for the program of its body, and that program holds the executable."""
+    def body(c, x):
+        return c + x, None
+
+    def in_memory():
+        return sum(type(x) is Executable for x in gc.get_objects())
+
+    gc.collect()
+    before = in_memory()
+    for n in range(1, 60):
+        lax.scan(body, ones(n), ones(1, n))
+    assert in_memory() - before <= 30           # each is at least 250 kB by estimate, and a scan has a second one
 
 
 @pytest.mark.parametrize("bound", [-1], indirect=True)

@@ -12,6 +12,7 @@ To forget a program that runs is safe: XLA holds it until it has ended.
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Hashable, Iterator
@@ -93,6 +94,7 @@ class _Generations:
             self._entered = weight
         for cache in self.all():
             cache.drop_old()
+        gc.collect()                                        # a program and what is remembered on it hold each other
 
     def all(self) -> list[Cache]:
         while True:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.cache import Cache
 from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
@@ -97,35 +98,36 @@ class _Source:
 
     __slots__ = ("make", "name", "programs", "like")
 
-    def __init__(self, make: Callable[..., Callable], name: str, programs: dict, like: Any = None):
+    def __init__(self, make: Callable[..., Callable], name: str, programs: Cache, like: Any = None):
         self.make, self.name, self.programs, self.like = make, name, programs, like
 
     def traced(self, call: _Call) -> _Traced | None:
         """The program for a call; None if its numbers must be static."""
         key = call.key()
         try:
-            found = self.programs.get(key, _MISSING)
+            found = self.programs.get(key)
         except TypeError:
             raise _unhashable(self.name, call) from None
-        if found is _MISSING:
-            found = self.programs[key] = _trace_numbers(self, call) if call.numbers else _trace(self, call)
-        return found
+        if found is None:
+            found = _trace_numbers(self, call) if call.numbers else _trace(self, call)
+            self.programs[key] = _NUMBERS_ARE_STATIC if found is None else found
+        return None if found is _NUMBERS_ARE_STATIC else found
 
 
 register_pytree_node(JaxFunction, lambda f: (f._arrays, f._source), JaxFunction)
 
 _OURS = (Array, Tracer, np.ndarray, np.generic, bool, int, float, complex, str)
 _NUMBERS = (int, float, complex)
-_MISSING = object()
-_all_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_NUMBERS_ARE_STATIC: Any = object()     # in place of a program
+_all_programs: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDictionary()
 
 
-def _programs_of(fun: Callable) -> dict:
+def _programs_of(fun: Callable) -> Cache:
     """What was traced is shared by all bridges of one function, and dies with it."""
     try:
-        return _all_programs.setdefault(fun, {})
+        return _all_programs.get(fun) or _all_programs.setdefault(fun, Cache())
     except TypeError:                       # not hashable, or takes no weak references
-        return {}
+        return Cache()
 
 
 class _Call:
