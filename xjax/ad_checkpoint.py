@@ -12,6 +12,7 @@ from xjax.core.public import attributes_of
 from xjax.core.staging import location_text, trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path
 from xjax.core.types import ShapedArray, typeof
+from xjax.runtime.jit_primitive import jit_p
 from xjax.transforms.checkpoint_policies import (
     Offloadable,
     Recompute,
@@ -22,7 +23,7 @@ from xjax.transforms.checkpoint_policies import (
     name_p,
 )
 from xjax.transforms.linearize import linearize_flat
-from xjax.transforms.remat import checkpoint
+from xjax.transforms.remat import checkpoint, remat_p
 
 __all__ = [
     "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd",
@@ -77,14 +78,14 @@ def _origins(program: ClosedJaxpr, names: list[str]) -> list[tuple[ShapedArray, 
 
 def _origin(eqn: Eqn, k: int) -> str:
     """Where result `k` of an operation is made; for `checkpoint`, by which operation of its function."""
-    if eqn.primitive.name == "remat2":
+    if eqn.primitive is remat_p:
         inner = eqn.params["jaxpr"].jaxpr
         for sub in inner.eqns:
             if inner.outvars[k] in sub.outvars:
                 return _origin(sub, sub.outvars.index(inner.outvars[k]))
-    if eqn.primitive.name == "name":
+    if eqn.primitive is name_p:
         what = f"named '{eqn.params['name']}'"
-    elif eqn.primitive.name == "jit":
+    elif eqn.primitive is jit_p:
         what = f"output of jitted function '{eqn.params['name']}'"
     else:
         what = f"output of {eqn.primitive.name}"

@@ -19,6 +19,7 @@ class Axis(NamedTuple):
     name: object
     size: int
     owner: object            # tag of the batching trace that maps it, or "mesh"
+    typed: bool = False      # types say whether values vary along it; see `core.varying`
 
 
 class Context(threading.local):

@@ -210,10 +210,15 @@ def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     return kept, [v in live for v in jaxpr.invars]
 
 
+def _is_plain_call(eqn: Eqn) -> bool:
+    calls = eqn.primitive.calls
+    return calls is not None and calls.plain and not eqn.params[calls.param].consts
+
+
 @program_cache
 def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with calls of jitted functions written out, for those who ask about single equations."""
-    if not any(eqn.primitive.name == "jit" for eqn in closed.jaxpr.eqns):
+    if not any(_is_plain_call(eqn) for eqn in closed.jaxpr.eqns):
         return closed
     new: dict[Var, Any] = {}
     eqns: list = []
@@ -224,12 +229,12 @@ def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     def write(j: Jaxpr) -> None:
         for eqn in j.eqns:
             ins = [atom(v) for v in eqn.invars]
-            if eqn.primitive.name != "jit" or eqn.params["jaxpr"].consts:
+            if not _is_plain_call(eqn):
                 outs = [Var(v.aval) for v in eqn.outvars]
                 eqns.append(Eqn(ins, outs, eqn.primitive, eqn.params, eqn.source))
                 new.update(zip(eqn.outvars, outs, strict=True))
                 continue
-            inner = eqn.params["jaxpr"].jaxpr
+            inner = eqn.params[eqn.primitive.calls.param].jaxpr
             new.update(zip(inner.invars, ins, strict=True))
             write(inner)
             new.update(zip(eqn.outvars, [atom(v) for v in inner.outvars], strict=True))

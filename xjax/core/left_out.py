@@ -106,7 +106,6 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.lax": {
         _MUTABLE: ("dce_sink", "dce_sink_p"),
-        _SHARDED_TYPES: ("pcast",),
         _TOKENS: ("after_all", "after_all_p", "create_token", "create_token_p"),
         _TPU: ("psend", "precv"),
         _ASYNC: ("psum_scatter_start",),

@@ -24,7 +24,8 @@ from xjax.core.types import ShapedArray
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Write a program in place. Its constants, if any, are host arrays that a derivative rule made."""
     j = closed.jaxpr
-    consts = [b.constant(np.asarray(c, v.aval.dtype), v.aval) for v, c in zip(j.constvars, closed.consts, strict=True)]
+    consts = [b.constant(np.asarray(c, v.aval.dtype), v.aval.plain)
+              for v, c in zip(j.constvars, closed.consts, strict=True)]
     return lower_jaxpr(b, j, args, consts)
 
 
@@ -36,13 +37,13 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn in jaxpr.eqns:
         p = eqn.primitive
-        ins = [b.constant(v.val, v.aval) if type(v) is Literal else env[v] for v in eqn.invars]
+        ins = [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in eqn.invars]
         if p.multiple_results:
-            outs = p.lower(b, [v.aval for v in eqn.outvars], *ins, **eqn.params)
+            outs = p.lower(b, [v.aval.plain for v in eqn.outvars], *ins, **eqn.params)
             env.update(zip(eqn.outvars, outs, strict=True))
         else:
-            env[eqn.outvars[0]] = p.lower(b, eqn.outvars[0].aval, *ins, **eqn.params)
-    return [b.constant(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+            env[eqn.outvars[0]] = p.lower(b, eqn.outvars[0].aval.plain, *ins, **eqn.params)
+    return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
 def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str) -> list[Value]:

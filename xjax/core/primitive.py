@@ -17,6 +17,8 @@ and for operations that hold programs or Python functions, where the plain rules
     evaluate(*args, **params) -> outs                       (run at the root instead of compiling one operation)
     stage(trace, args, params) -> outs                      (how a StagingTrace records it)
     effects(**params) -> frozenset of str                   (what it does besides computing its results: see `Effects`)
+    vary(vmas, **params) -> (one vma for each operand, one for the result or each result)
+                                                            (along which mesh axes operands must, and results do, vary)
 
 A rule that cannot exist is `Missing("why")`. Two derivatives are so common that they have a name: `jvp=ZERO` (zero on
 purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to its tangent).
@@ -25,11 +27,12 @@ purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
+from xjax.core.varying import infer_types, vary_together
 
 # What an operation does besides computing its results. "debug": it tells somebody, and may do so again when a value is
 # computed again; "io": it acts, exactly as often as the program says; "ordered": after all ordered ones before it.
@@ -59,6 +62,13 @@ class ByProgram:
         self.f = f
 
 
+class Calls(NamedTuple):
+    """That an operation computes what a program computes of its operands, in other words that it is a call."""
+
+    param: str              # the parameter that holds the program, or a function that does the same
+    plain: bool = False     # nothing else is known of the call: its equations may be written in its place
+
+
 RULES = ("type_rule", "lower", "jvp", "transpose", "batch")
 _ALL_PRIMITIVES: dict[str, Primitive] = {}
 
@@ -80,14 +90,16 @@ class Primitive:
     """An operation that transforms know by its rules. See the module's text for their signatures."""
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
-                 "evaluate", "stage", "split", "effects", "axis_param", "cacheable", "_types")
+                 "evaluate", "stage", "split", "effects", "axis_param", "calls", "vary", "cacheable",
+                 "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
                  batch: Callable | Missing, multiple_results: bool = False, linearize: Callable | None = None,
                  evaluate: Callable | None = None, stage: Callable | None = None,
                  split: Callable | None = None, effects: Callable[..., Effects] | None = None,
-                 axis_param: str | None = None, cacheable: bool = True):
+                 axis_param: str | None = None, calls: Calls | None = None,
+                 vary: Callable | None = vary_together, cacheable: bool = True):
         self.name = name
         self.multiple_results = multiple_results
         self.type_rule, self.lower = type_rule, lower
@@ -96,6 +108,8 @@ class Primitive:
         self.linearize, self.evaluate, self.stage, self.split = linearize, evaluate, stage, split
         self.effects = effects              # None: it has none, but those of programs among its parameters
         self.axis_param = axis_param        # the parameter that names mapped axes, of a collective
+        self.calls = calls
+        self.vary = vary                    # None: its type rule says it, from the types of the programs that it holds
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
@@ -110,15 +124,21 @@ class Primitive:
     def out_type(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
         """Result aval (tuple of avals with multiple_results), remembered per argument types and parameters."""
         if not self.cacheable:
-            return self.type_rule(*avals, **params)
-        key = (avals, *params.items())
+            return self._infer(avals, params)
+        key = (avals, *params.items()) if self.axis_param is None else (avals, context.axes, *params.items())
         try:
             found = self._types.get(key)
         except TypeError:                   # an unhashable parameter: nothing to remember
-            return self.type_rule(*avals, **params)
+            return self._infer(avals, params)
         if found is None:
-            found = self._types[key] = self.type_rule(*avals, **params)
+            found = self._types[key] = self._infer(avals, params)
         return found
+
+    def _infer(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
+        """`type_rule`, with what it need not know: along which mesh axes values vary."""
+        if self.vary is None or (self.vary is vary_together and not any([a.vma for a in avals])):
+            return self.type_rule(*avals, **params)
+        return infer_types(self, avals, params)
 
     def _zero_jvp(self, primals, tangents, **params):
         out = self.bind(*primals, **params)
@@ -139,6 +159,10 @@ class Primitive:
 def all_primitives() -> dict[str, Primitive]:
     """Every primitive defined so far, by name."""
     return dict(_ALL_PRIMITIVES)
+
+
+def primitive_called(name: str) -> Primitive:
+    return _ALL_PRIMITIVES[name]
 
 
 def clear_type_caches() -> None:

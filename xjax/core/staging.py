@@ -16,9 +16,10 @@ from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
-from xjax.core.types import LinearInput, ShapedArray, not_an_array, typeof
+from xjax.core.types import LinearInput, ShapedArray, Vma, not_an_array, typeof
+from xjax.core.varying import OperandsVary, axes_in_order
 
 _SCALARS = (bool, int, float, complex)
 
@@ -88,8 +89,12 @@ class StagingTrace(Trace):
         if tag.closed:
             raise RuntimeError(f"internal error: {p} recorded after the end of {tag.where}")
         invars = [x.variable if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
-        out = p.out_type(tuple([v.aval for v in invars]), params)
         source = context.source or user_location()
+        try:
+            out = p.out_type(tuple([v.aval for v in invars]), params)
+        except OperandsVary as casts:
+            invars = [self._cast(v, vma, source) for v, vma in zip(invars, casts.wanted, strict=True)]
+            out = p.out_type(tuple([v.aval for v in invars]), params)
         if p.multiple_results:
             outvars = [Var(aval) for aval in out]
             self.eqns.append(Eqn(invars, outvars, p, params, source))
@@ -97,6 +102,17 @@ class StagingTrace(Trace):
         var = Var(out)
         self.eqns.append(Eqn(invars, [var], p, params, source))
         return StagingTracer(tag, var, source)
+
+    def _cast(self, v: Atom, vma: Vma, source: Any) -> Atom:
+        """The variable or literal with a type that varies along the axes `vma`."""
+        if v.aval.vma == vma:
+            return v
+        aval = v.aval.update(vma=vma)
+        if type(v) is Literal:
+            return Literal(v.val, aval)
+        out = Var(aval)
+        self.eqns.append(Eqn([v], [out], primitive_called("pvary"), {"axes": axes_in_order(vma - v.aval.vma)}, source))
+        return out
 
     def finish(self, args: Sequence[StagingTracer], outs: Sequence[Any]) -> ClosedJaxpr:
         """The recorded program from `args` to `outs`; its constants may be tracers of outer traces."""

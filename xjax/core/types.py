@@ -16,10 +16,14 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
 
 Shape = tuple[int, ...]
+Vma = frozenset             # of names of mesh axes; see `core.varying`
+_NOWHERE: Vma = frozenset()
 
 
 class ShapedArray:
-    """Type of an array: static shape, canonical dtype and JAX's weak-type flag.
+    """Type of an array: static shape, canonical dtype, JAX's weak-type flag, and the axes along which it varies.
+
+    `vma` is empty outside of `shard_map`; `plain` is the same type without it.
 
     >>> ShapedArray((2, 3), np.float32)
     ShapedArray(float32[2,3])
@@ -27,26 +31,30 @@ class ShapedArray:
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "hlo_type", "_tangent", "__weakref__")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "vma", "plain", "hlo_type", "_tangent",
+                 "__weakref__")
     _interned: dict[tuple, ShapedArray] = {}
 
     shape: Shape
     dtype: np.dtype
     weak_type: bool
+    vma: Vma
+    plain: ShapedArray
 
-    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False) -> ShapedArray:
-        key = (shape, dtype, weak_type)
+    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, vma: Vma = _NOWHERE) -> ShapedArray:
+        key = (shape, dtype, weak_type, vma)
         found = cls._interned.get(key)
         if found is not None:
             return found
         # A dtype may be spelled in several ways (np.float32, "f4"); all lead to one object.
         shape = tuple(int(n) for n in shape)
         dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
-        canonical = (shape, dtype, bool(weak_type))
+        canonical = (shape, dtype, bool(weak_type), frozenset(vma))
         found = cls._interned.get(canonical)
         if found is None:
             found = object.__new__(cls)
-            found.shape, found.dtype, found.weak_type = canonical
+            found.shape, found.dtype, found.weak_type, found.vma = canonical
+            found.plain = ShapedArray(*canonical[:3]) if found.vma else found
             found.ndim, found.size = len(shape), int(np.prod(shape, dtype=np.int64))
             found.hlo_type = None            # filled by core.hlo on first use
             found._tangent = None
@@ -55,7 +63,7 @@ class ShapedArray:
         return found
 
     def __reduce__(self):
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -63,28 +71,30 @@ class ShapedArray:
         return self.shape[0]
 
     def update(self, **changes: Any) -> ShapedArray:
-        """The same type with some of `shape`, `dtype`, `weak_type` replaced."""
-        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        """The same type with some of `shape`, `dtype`, `weak_type`, `vma` replaced."""
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "vma": self.vma}
         return ShapedArray(**{**fields, **changes})
 
     def strong(self) -> ShapedArray:
         """The same type without the weak flag."""
-        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
 
     def tangent(self) -> ShapedArray:
         """Type of a derivative with respect to a value of this type: `float0` for ints and bools."""
         if self._tangent is None:
             exact = not dtypes.is_inexact(self.dtype)
-            self._tangent = ShapedArray(self.shape, dtypes.float0) if exact else self
+            self._tangent = ShapedArray(self.shape, dtypes.float0, False, self.vma) if exact else self
         return self._tangent
 
     def str_short(self) -> str:
-        """`f32[2,3]`: how a jaxpr shows this type."""
-        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        """`f32[2,3]`: how a jaxpr shows this type; `f32[2,3]{V:x}` if it varies along the mesh axis x."""
+        varying = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
+        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.dtype.name}[{','.join(map(str, self.shape))}]{weak})"
+        varying = f", vma={{{', '.join(sorted(map(repr, self.vma)))}}}" if self.vma else ""
+        return f"ShapedArray({self.dtype.name}[{','.join(map(str, self.shape))}]{weak}{varying})"
 
     def __str__(self) -> str:
         return self.str_short()

@@ -19,7 +19,7 @@ from xjax.core.public import attributes_of
 from xjax.core.trace import Tag, Trace, Tracer, known_value
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import Zero, is_array_like, typeof
-from xjax.experimental.jet_rules import INLINED, Coefficients, rule_of, scaled
+from xjax.experimental.jet_rules import Coefficients, rule_of, scaled
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
 
@@ -135,9 +135,9 @@ class JetTrace(Trace):
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         if not any(type(x) is JetTracer and x.tag is self.tag for x in args):
             return self.parent.process(p, args, params)
-        if p.name in INLINED:
+        if p.calls is not None:
             with current_trace(self):
-                return params[INLINED[p.name]](*args)
+                return params[p.calls.param](*args)
         us, rule = [self.split(x) for x in args], rule_of(p)
         with current_trace(self.parent):
             found = rule(p, us, params) if rule is not None else self._by_derivative(p, us, params)

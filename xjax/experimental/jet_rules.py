@@ -252,10 +252,6 @@ RULES: dict[str, Rule] = {
     "sinh": _pair(sinh, cosh, 1, 0), "cosh": _pair(sinh, cosh, 1, 1),
 }
 
-# Operations that hold the function that they compute: parameter with it. It is run in their place.
-INLINED = {"jit": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-           "custom_vmap_call": "call"}
-
 
 def rule_of(p: Primitive) -> Rule | None:
     """The rule of an operation; None if it is to be had from the operation's derivative."""

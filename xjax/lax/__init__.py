@@ -212,6 +212,7 @@ from xjax.ops.identity import (
     stop_gradient_p,
 )
 from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from xjax.ops.pcast import pcast
 from xjax.ops.piecewise import abs, abs_p, max, max_p, min, min_p, rem, rem_p, sign, sign_p
 from xjax.ops.reduce import (
     argmax,
@@ -380,24 +381,24 @@ __all__ = [
     "log2", "log2_p", "log_p", "logistic", "logistic_p", "lt", "lt_p", "map", "max", "max_p", "min", "min_p", "mul",
     "mul_p", "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p", "one_minus_square",
     "one_minus_square_p", "optimization_barrier", "optimization_barrier_p", "or_p", "pad", "pad_p", "padtype_to_pads",
-    "pbroadcast", "platform_dependent", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p",
-    "polynomial", "polynomial_p", "population_count", "population_count_p", "pow", "pow_p", "ppermute", "ppermute_p",
-    "pshuffle", "psum", "psum_p", "psum_scatter", "pswapaxes", "ragged_dot", "ragged_dot_general", "random_gamma_grad",
-    "real", "real_p", "reciprocal", "reduce", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min",
-    "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p", "reduce_precision", "reduce_precision_p", "reduce_prod",
-    "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_window", "reduce_window_max_p", "reduce_window_min_p",
-    "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "reduce_xor", "reduce_xor_p",
-    "regularized_incomplete_beta_p", "rem", "rem_p", "reshape", "reshape_p", "rev", "rev_p", "rng_bit_generator",
-    "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "round", "round_p", "rsqrt", "rsqrt_p", "scaled_dot",
-    "scan", "scan_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_max", "scatter_max_p",
-    "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p", "scatter_sub", "scatter_sub_p",
-    "select", "select_and_gather_add_p", "select_and_scatter_add_p", "select_n", "select_n_p", "shape_as_value",
-    "sharding_constraint_p", "shift_left", "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p",
-    "shift_right_logical", "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p", "sinh", "sinh_p", "slice",
-    "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split", "split_p", "sqrt", "sqrt_p", "square",
-    "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "stage", "stage_p", "stop_gradient", "stop_gradient_p",
-    "sub", "sub_p", "switch", "tan", "tan_p", "tanh", "tanh_p", "tile", "tile_p", "top_k", "top_k_p", "transpose",
-    "transpose_p", "unstack", "unstack_p", "while_loop", "while_p", "with_sharding_constraint", "xor_p", "zeta",
-    "zeta_p"]
+    "pbroadcast", "pcast", "platform_dependent", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "polygamma",
+    "polygamma_p", "polynomial", "polynomial_p", "population_count", "population_count_p", "pow", "pow_p", "ppermute",
+    "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter", "pswapaxes", "ragged_dot", "ragged_dot_general",
+    "random_gamma_grad", "real", "real_p", "reciprocal", "reduce", "reduce_and", "reduce_and_p", "reduce_max",
+    "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p", "reduce_precision",
+    "reduce_precision_p", "reduce_prod", "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_window",
+    "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p",
+    "reduce_xor", "reduce_xor_p", "regularized_incomplete_beta_p", "rem", "rem_p", "reshape", "reshape_p", "rev",
+    "rev_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "round", "round_p", "rsqrt",
+    "rsqrt_p", "scaled_dot", "scan", "scan_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply",
+    "scatter_max", "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p",
+    "scatter_sub", "scatter_sub_p", "select", "select_and_gather_add_p", "select_and_scatter_add_p", "select_n",
+    "select_n_p", "shape_as_value", "sharding_constraint_p", "shift_left", "shift_left_p", "shift_right_arithmetic",
+    "shift_right_arithmetic_p", "shift_right_logical", "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p",
+    "sinh", "sinh_p", "slice", "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split", "split_p", "sqrt",
+    "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "stage", "stage_p", "stop_gradient",
+    "stop_gradient_p", "sub", "sub_p", "switch", "tan", "tan_p", "tanh", "tanh_p", "tile", "tile_p", "top_k", "top_k_p",
+    "transpose", "transpose_p", "unstack", "unstack_p", "while_loop", "while_p", "with_sharding_constraint", "xor_p",
+    "zeta", "zeta_p"]
 
 __getattr__ = attributes_of(__name__)

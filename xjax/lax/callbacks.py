@@ -15,10 +15,10 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.calls import function_name
 from xjax.core.errors import bad
+from xjax.core.flags import flagged, merge, unflagged
 from xjax.core.primitive import Effects, Missing, Primitive
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.lax.control import flagged, merge, unflagged
 from xjax.lax.scan import scan
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
 from xjax.runtime.xla import XlaRuntimeError

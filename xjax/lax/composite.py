@@ -14,7 +14,7 @@ import numpy as np
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.hlo import Builder, Value, dense, string, tensor_type, types_text
 from xjax.core.lowering import function_text, lower_closed, symbol_name
-from xjax.core.primitive import Missing, Primitive
+from xjax.core.primitive import Calls, Missing, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
@@ -111,4 +111,5 @@ def _batch(axis, args, bdims, *, jaxpr, **_):
 composite_p = Primitive(
     "composite", type_rule=lambda *avals, jaxpr, **_: jaxpr.out_avals, lower=_lower, jvp=_jvp, batch=_batch,
     transpose=Missing("tangents never pass through it: the derivative is that of the decomposition"),
-    evaluate=lambda *args, jaxpr, **_: jaxpr(*args), multiple_results=True, cacheable=False)
+    evaluate=lambda *args, jaxpr, **_: jaxpr(*args), multiple_results=True, calls=Calls("jaxpr"),
+    vary=None, cacheable=False)

@@ -10,7 +10,7 @@ the one for False. Derivatives are again conditionals: the first also returns wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,36 +19,35 @@ from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
+from xjax.core.flags import Flags, flagged
 from xjax.core.hlo import Known
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
-from xjax.core.types import ShapedArray, is_linear, typeof, with_zeros
+from xjax.core.types import ShapedArray, Vma, typeof, with_zeros
 from xjax.lax.control import (
-    Flags,
     check_callable,
     cut_program,
-    flagged,
     flat_arrays,
     front,
     is_known,
-    merge,
-    nonzero_flags,
+    refuse_collectives,
     refuse_io,
     same_type,
-    unflagged,
     with_all_residuals,
 )
 from xjax.ops.compare import clamp, eq, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import stop_gradient
+from xjax.ops.pvary import cast_inputs, cast_outputs, vary_to
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
+from xjax.transforms.call_rules import CallRules, Split
 from xjax.transforms.jvp import jvp_program
-from xjax.transforms.linearize import linearize_program
+from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.transforms.transpose import transpose_program
 
@@ -139,7 +138,10 @@ def _branch_number(pred: Any) -> Any:
 
 def choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
     """Trace the functions and bind the conditional."""
-    leaves, tree, avals = flat_arrays(where, "operands", operands)
+    leaves, tree, _ = flat_arrays(where, "operands", operands)
+    vma = typeof(index).vma                 # where it differs between devices, so must all that a branch reads
+    leaves = [vary_to(x, vma) for x in leaves]
+    avals = [typeof(x) for x in leaves]
     key = (where, tree, tuple(avals))
 
     def trace(f: Callable) -> tuple[TracedFunction, list[Any]]:
@@ -149,9 +151,27 @@ def choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str
     traced = [remember(f, key, lambda f=f: trace(f)) for f in funs]
     for name, other in zip(names[1:], traced[1:], strict=True):
         _check_branches(where, names[0], traced[0], name, other)
-    branches, consts = join_consts([t.program for t in traced], [t.consts for t in traced])
+    branches, consts = _vary_alike(where, traced, vma)
     outs = cond_p.bind(index, *consts, *leaves, branches=branches)
     return tree_unflatten(traced[0].out_tree, outs)
+
+
+def _vary_alike(where: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
+    """Branches whose results vary along the same mesh axes, and along those, `vma`, along which the choice does.
+
+    Along these all that the branches read must vary before: a cast inside of a branch would be a sum over devices in
+    its transpose, for which some devices would wait while others run another branch.
+    """
+    programs, consts = [t.program for t in traced], [t.consts for t in traced]
+    if vma:
+        for program in programs:
+            refuse_collectives(where, program, vma, "the predicate")
+        consts = [[vary_to(c, vma | typeof(c).vma) for c in own] for own in consts]
+        programs = [cast_inputs(p, tuple([typeof(c).vma for c in own]))
+                    for p, own in zip(programs, consts, strict=True)]
+    wanted = tuple([vma.union(*[a.vma for a in column])
+                    for column in zip(*[p.out_avals for p in programs], strict=True)])
+    return join_consts([cast_outputs(p, wanted) for p in programs], consts)
 
 
 def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
@@ -161,7 +181,8 @@ def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: T
                   fix="return the same containers from each function.")
     paths = leaf_paths("result", a.out_tree)
     wrong = {path: f"{first} {x.str_short()}   {second} {y.str_short()}"
-             for path, x, y in zip(paths, a.program.out_avals, b.program.out_avals, strict=True) if not same_type(x, y)}
+             for path, x, y in zip(paths, a.program.out_avals, b.program.out_avals, strict=True)
+             if not same_type(x.plain, y.plain)}
     if wrong:
         raise bad(where, f"`{first}` and `{second}` return different types", given=wrong,
                   fix="return arrays of the same shape and dtype from each function, for example with x.astype(...).")
@@ -205,14 +226,9 @@ def _cond_lower(b, outs, index, *operands, branches):
                   outs)
 
 
-def _bind(index: Any, branches: Sequence[ClosedJaxpr], operands: Sequence[Any]) -> list[Any]:
-    """Bind branches that derivative rules made; their constants, if any, become operands."""
-    branches, consts = _hoisted(newest(branches), tuple(branches))
-    return cond_p.bind(index, *consts, *operands, branches=branches)
-
-
 @program_cache
 def _hoisted(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
+    """The branches with the constants that derivative rules gave them, if any, as their first operands."""
     if not any(b.consts for b in branches):
         return branches, []
     opened = [ClosedJaxpr(Jaxpr((), [*b.jaxpr.constvars, *b.jaxpr.invars], b.jaxpr.eqns, b.jaxpr.outvars))
@@ -224,15 +240,6 @@ def _union(flags: Sequence[Flags]) -> Flags:
     return tuple(any(column) for column in zip(*flags, strict=True))
 
 
-def _cond_jvp(primals, tangents, *, branches):
-    index, *operands = primals
-    nonzero = nonzero_flags(tangents[1:])
-    programs, has = _jvp_branches(newest(branches), branches, nonzero)
-    n = len(has)
-    outs = _bind(index, programs, [*operands, *flagged(tangents[1:], nonzero)])
-    return outs[:n], with_zeros(has, outs[n:], branches[0].out_avals)
-
-
 @program_cache
 def _jvp_branches(holder, branches, nonzero):
     has = _union([jvp_program(b, nonzero, (False,) * len(b.out_avals))[1] for b in branches])
@@ -241,21 +248,15 @@ def _jvp_branches(holder, branches, nonzero):
 
 # -- linearization ------------------------------------------------------------------------------------------------
 
-class _TwoPasses(NamedTuple):
-    """A conditional cut in two: values and residuals, then what is linear in the tangents."""
-
-    known: list[ClosedJaxpr]        # known operands -> outputs, residuals
-    unknown: list[ClosedJaxpr]      # residuals, forwarded operands, tangents -> outputs that depend on tangents
-    forwarded: tuple[int, ...]      # known operands that the second pass reads
-    from_tangent: Flags             # outputs of the second pass, as flags of all outputs
-
-
-def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr], count: int,
-                from_tangent: Flags) -> _TwoPasses:
+def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr],
+                count: int) -> tuple[list[ClosedJaxpr], list[ClosedJaxpr], tuple[int, ...], int]:
     """Bring the passes of all branches to the same types.
 
     `known`: operands -> `count` outputs, residuals of this branch; `unknown`: these residuals, tangents -> outputs.
     Branches share places for residuals of the same type, for only one of them runs.
+
+    Returns: (first passes: operands -> outputs, places; second passes: places, forwarded operands, tangents -> outputs;
+      which operands are forwarded; the number of places).
     """
     forwarded = sorted({i for k in known for i in _forwards(k, count) if i is not None})
     places: list[ShapedArray] = []
@@ -263,7 +264,7 @@ def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr], co
     firsts = [_first_pass(k, count, places, own) for k, own in zip(known, taken, strict=True)]
     seconds = [_second_pass(u, places, own, _forwards(k, count), forwarded, [known[0].in_avals[i] for i in forwarded])
                for k, u, own in zip(known, unknown, taken, strict=True)]
-    return _TwoPasses(firsts, seconds, tuple(forwarded), from_tangent)
+    return firsts, seconds, tuple(forwarded), len(places)
 
 
 def _forwards(known: ClosedJaxpr, count: int) -> list[int | None]:
@@ -301,62 +302,26 @@ def _second_pass(unknown, places, own, forwards, forwarded, forwarded_avals) -> 
     return trace_to_jaxpr(run, [*places, *forwarded_avals, *unknown.in_avals[len(own):]], "cond")
 
 
-def _cond_linearize(trace, primals, tangents, *, branches):
-    index, *operands = primals
-    active = nonzero_flags(tangents[1:])
-    passes = _linearize_branches(newest(branches), branches, active)
-    n = len(branches[0].out_avals)
-    outs = _bind(index, passes.known, operands)
-    with current_trace(trace.tangent):
-        douts = _bind(index, passes.unknown, [*outs[n:], *(operands[i] for i in passes.forwarded),
-                                              *flagged(tangents[1:], active)])
-    return outs[:n], with_zeros(passes.from_tangent, douts, branches[0].out_avals)
-
-
 @program_cache
-def _linearize_branches(holder, branches, active) -> _TwoPasses:
+def _linearize_branches(holder, branches, active) -> LinearizedProgram:
     nonzero = _union([linearize_program(b, active).nonzero for b in branches])
     found = [linearize_program(b, active, nonzero) for b in branches]
     n = len(holder.out_avals)
-    return _two_passes([with_all_residuals(lin, n) for lin in found], [lin.tangent for lin in found], n, nonzero)
-
-
-def _cond_split(trace, args, params):
-    """A conditional on tangents, from a derivative rule that calls `cond`."""
-    index, *operands = args
-    if trace.is_tangent(index):
-        with current_trace(trace.tangent):
-            return cond_p.bind(*args, **params)
-    tangent = tuple(trace.is_tangent(x) for x in operands)
-    branches = params["branches"]
-    passes = _cut_branches(newest(branches), branches, tangent)
-    known = unflagged(operands, tangent)
-    values = _bind(index, passes.known, known)
-    n = passes.from_tangent.count(False)
-    with current_trace(trace.tangent):
-        found = _bind(index, passes.unknown, [*values[n:], *(known[i] for i in passes.forwarded),
-                                              *flagged(operands, tangent)])
-    return merge(passes.from_tangent, found, values[:n])
+    first, second, forwarded, places = _two_passes([with_all_residuals(lin, n) for lin in found],
+                                                   [lin.tangent for lin in found], n)
+    return LinearizedProgram(first, second, nonzero, (*[None] * places, *forwarded))
 
 
 @program_cache
-def _cut_branches(holder, branches, tangent) -> _TwoPasses:
+def _cut_branches(holder, branches, tangent) -> Split:
     no = (False,) * len(holder.out_avals)
     forced = _union([cut_program(b, tangent, no)[2] for b in branches])
     cuts = [cut_program(b, tangent, forced) for b in branches]
-    return _two_passes([c[0] for c in cuts], [c[1] for c in cuts], forced.count(False), forced)
+    known, unknown, forwarded, _ = _two_passes([c[0] for c in cuts], [c[1] for c in cuts], forced.count(False))
+    return Split(known, unknown, forwarded, forced)
 
 
 # -- transposition ------------------------------------------------------------------------------------------------
-
-def _cond_transpose(cts, index, *operands, branches):
-    linear = tuple(is_linear(x) for x in operands)
-    nonzero = nonzero_flags(cts)
-    programs, has = _transpose_branches(newest(branches), branches, linear, nonzero)
-    found = iter(_bind(index, programs, [*unflagged(operands, linear), *flagged(cts, nonzero)]))
-    flags = iter(has)
-    return [None, *(next(found) if lin and next(flags) else None for lin in linear)]
-
 
 @program_cache
 def _transpose_branches(holder, branches, linear, nonzero):
@@ -378,14 +343,10 @@ def _with_zero_outputs(program: ClosedJaxpr, has: Flags, wanted: Flags, avals: S
 
 # -- batching -----------------------------------------------------------------------------------------------------
 
-def _cond_batch(axis, args, bdims, *, branches):
-    (index, *operands), (index_bdim, *dims) = args, bdims
-    if index_bdim is not None:
-        return _select_branches(axis, index, operands, dims, branches)
+def _batch_branches(axis, branches, dims) -> tuple[list[ClosedJaxpr], tuple]:
     force = _union([tuple(d is not None for d in batch_program(b, axis.size, axis.name, tuple(dims))[1])
                     for b in branches])
-    batched = [batch_program(b, axis.size, axis.name, tuple(dims), force)[0] for b in branches]
-    return _bind(index, batched, operands), list(front(force))
+    return [batch_program(b, axis.size, axis.name, tuple(dims), force)[0] for b in branches], front(force)
 
 
 def _select_branches(axis, index, operands, dims, branches):
@@ -418,6 +379,49 @@ def _spread(flags: Any, like: Any) -> Any:
     return broadcast_in_dim(flags, typeof(like).shape, (0,))
 
 
-cond_p = Primitive("cond", type_rule=_cond_type, lower=_cond_lower, jvp=_cond_jvp, transpose=_cond_transpose,
-                   batch=_cond_batch, linearize=_cond_linearize, split=_cond_split, multiple_results=True,
-                   cacheable=False)
+# -- the primitive ------------------------------------------------------------------------------------------------
+
+class _CondRules(CallRules):
+    """The index, which has no derivative, goes with the parameters; what is derived are all branches."""
+
+    def bind(self, program, args, params):
+        branches, consts = _hoisted(newest(program), tuple(program))
+        return cond_p.bind(params["index"], *consts, *args, branches=branches)
+
+    def jvp_of(self, program, nonzero, params):
+        return _jvp_branches(newest(program), program, nonzero)
+
+    def linearized(self, program, active, params):
+        return _linearize_branches(newest(program), program, active)
+
+    def split_of(self, program, tangent, params):
+        return _cut_branches(newest(program), program, tangent)
+
+    def transposed_of(self, program, linear, nonzero, params):
+        return _transpose_branches(newest(program), program, linear, nonzero)
+
+    def batched_of(self, program, axis, bdims, params):
+        return _batch_branches(axis, program, bdims)
+
+    def jvp(self, primals, tangents, **params):
+        return super().jvp(primals[1:], tangents[1:], **params, index=primals[0])
+
+    def linearize(self, trace, primals, tangents, **params):
+        return super().linearize(trace, primals[1:], tangents[1:], **params, index=primals[0])
+
+    def split(self, trace, args, params):
+        if trace.is_tangent(args[0]):
+            with current_trace(trace.tangent):
+                return cond_p.bind(*args, **params)
+        return super().split(trace, args[1:], {**params, "index": args[0]})
+
+    def transpose(self, cts, *args, **params):
+        return [None, *super().transpose(cts, *args[1:], **params, index=args[0])]
+
+    def batch(self, axis, args, bdims, **params):
+        if bdims[0] is not None:
+            return _select_branches(axis, args[0], args[1:], bdims[1:], **params)
+        return super().batch(axis, args[1:], bdims[1:], **params, index=args[0])
+
+
+cond_p = Primitive("cond", type_rule=_cond_type, lower=_cond_lower, **_CondRules("branches").fields())

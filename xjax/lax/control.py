@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from xjax.core import dtypes
 from xjax.core.calls import argument_names, function_name
 from xjax.core.errors import bad
+from xjax.core.flags import Flags, flagged, merge, unflagged
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.promotion import lattice_join
 from xjax.core.trace import Tracer
@@ -21,13 +20,13 @@ from xjax.core.tree import (
     tree_mismatch,
     treedef_children,
 )
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Vma, typeof
+from xjax.core.varying import axes_in_order
 from xjax.ops.convert import convert_element_type
+from xjax.ops.pvary import vary_to
 from xjax.ops.zeros import instantiate
+from xjax.transforms.batching import axes_used
 from xjax.transforms.linearize import LinearizedProgram, split_program
-
-Flags = tuple[bool, ...]
-
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -69,21 +68,24 @@ def same_type(a: ShapedArray, b: ShapedArray) -> bool:
     return a.strong() is b.strong()
 
 
-def promoted_dtypes(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> tuple[np.dtype | None, ...] | None:
-    """Dtypes that weakly typed start values must take to agree with what the body returns; None if all agree.
+def promoted_types(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> list[ShapedArray]:
+    """Types that start values must take to agree with what the body returns.
 
-    So ``scan(lambda c, x: (c + x, None), 0, floats)`` counts in floats.
+    A weakly typed one takes the dtype, so ``scan(lambda c, x: (c + x, None), 0, floats)`` counts in floats; and in
+    `shard_map` each varies along all mesh axes along which the result does.
     """
-    found = [lattice_join((a.dtype, True), (b.dtype, b.weak_type))[0] if a.weak_type and a.dtype != b.dtype else None
-             for a, b in zip(ins, outs, strict=True)]
-    return tuple(found) if any(d is not None for d in found) else None
+    def promoted(a: ShapedArray, b: ShapedArray) -> ShapedArray:
+        if a.weak_type and a.dtype != b.dtype:
+            a = a.update(dtype=lattice_join((a.dtype, True), (b.dtype, b.weak_type))[0], weak_type=False)
+        return a if b.vma <= a.vma else a.update(vma=a.vma | b.vma)
+
+    return [promoted(a, b) for a, b in zip(ins, outs, strict=True)]
 
 
-def promote(values: Sequence[Any], to: Sequence[np.dtype | None] | None) -> list[Any]:
-    """Start values converted as `promoted_dtypes` says."""
-    if to is None:
-        return list(values)
-    return [x if dtype is None else convert_element_type(x, dtype) for x, dtype in zip(values, to, strict=True)]
+def promote(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
+    """Start values with the types of `promoted_types`."""
+    return [vary_to(x if typeof(x).dtype == a.dtype else convert_element_type(x, a.dtype), a.vma)
+            for x, a in zip(values, types, strict=True)]
 
 
 class LoopWords(NamedTuple):
@@ -159,34 +161,25 @@ def refuse_io(where: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) 
 
 # -- lists by flags -----------------------------------------------------------------------------------------------
 
-def flagged(items: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
-    """The items whose flag is set."""
-    return [x for x, flag in zip(items, flags, strict=True) if flag]
-
-
-def unflagged(items: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
-    """The items whose flag is not set."""
-    return [x for x, flag in zip(items, flags, strict=True) if not flag]
-
-
-def merge(flags: Iterable[bool], on_true: Iterable[Any], on_false: Iterable[Any]) -> list[Any]:
-    """Inverse of (`flagged`, `unflagged`)."""
-    yes, no = iter(on_true), iter(on_false)
-    return [next(yes) if flag else next(no) for flag in flags]
-
-
 def front(mapped: Iterable[bool]) -> tuple[int | None, ...]:
     """Positions of a mapped axis that comes first where there is one."""
     return tuple(0 if m else None for m in mapped)
 
 
-def nonzero_flags(tangents: Iterable[Any]) -> Flags:
-    return tuple(type(t) is not Zero for t in tangents)
-
-
 def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
     """The flagged tangents as arrays."""
     return [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
+
+
+def refuse_collectives(where: str, program: ClosedJaxpr, vma: Vma, what: str) -> None:
+    """Raise if devices that decide differently would wait for each other in a program that only some of them run."""
+    used = vma & set().union(*[axes_used(eqn.primitive, eqn.params) for eqn in program.eqns])
+    if used:
+        axis = axes_in_order(used)[0]
+        raise bad(where, f"{what} differs between the devices along {axis!r}, and what it decides communicates along "
+                  "this axis: devices would wait for others that never come",
+                  fix=f"decide on what all devices share, such as lax.psum(x, {axis!r}) or lax.pmax; or communicate "
+                      "before or after.", exc=ValueError)
 
 
 # -- programs -----------------------------------------------------------------------------------------------------

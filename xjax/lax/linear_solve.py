@@ -212,4 +212,4 @@ def _batch(axis, args, bdims, *, const_lengths, jaxprs):
 
 
 linear_solve_p = Primitive("custom_linear_solve", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose,
-                           batch=_batch, multiple_results=True, cacheable=False)
+                           batch=_batch, multiple_results=True, vary=None, cacheable=False)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
@@ -28,11 +26,12 @@ from xjax.lax.control import (
     check_carry_structure,
     flat_arrays,
     promote,
-    promoted_dtypes,
+    promoted_types,
 )
 from xjax.lax.scan_rules import scan_p
 from xjax.ops.arrange import concatenate
 from xjax.ops.checks import static_int
+from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import index_in_dim
 from xjax.transforms.trace_cache import remember, trace_function
@@ -70,41 +69,41 @@ def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | N
     unroll = _unroll(where, unroll, length)
     if config.disable_jit:
         return _python_loop(f, init, x_leaves, x_tree, length, reverse)
-    rows = tuple([ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in x_avals])
+    rows = tuple([a.update(shape=a.shape[1:]) for a in x_avals])
     body = remember(f, (where, init_tree, x_tree, tuple(init_avals), rows),
                     lambda: _trace_body(words, f, init_tree, x_tree, init_avals, rows))
-    outs = scan_p.bind(*body.consts, *promote(init_leaves, body.start), *x_leaves, jaxpr=body.program, length=length,
+    outs = scan_p.bind(*body.consts, *promote(init_leaves, body.carry), *x_leaves, jaxpr=body.program, length=length,
                        num_carry=len(init_leaves), num_consts=len(body.consts), reverse=bool(reverse), unroll=unroll)
     n = len(init_leaves)
     return tree_unflatten(init_tree, outs[:n]), tree_unflatten(body.y_tree, outs[n:])
 
 
 class Body(NamedTuple):
-    """A traced body: program of (consts, carry, x), and the dtypes that its start values must be converted to."""
+    """A traced body: program of (consts, carry, x), and the types of its carry."""
 
     program: ClosedJaxpr
     consts: list[Any]
     y_tree: Any
-    start: tuple[np.dtype | None, ...] | None
+    carry: list[ShapedArray]
 
 
 def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, list[Any]]:
     in_tree = flatten((tree_unflatten(init_tree, range(init_tree.num_leaves)),
                        tree_unflatten(x_tree, range(x_tree.num_leaves))))[1]
     args = [f"argument `{path}`" for path in (*words.carry_paths(init_tree), *words.row_paths(x_tree))]
-    start = None
+    carry = list(init_avals)
     while True:
-        traced = trace_function(f, in_tree, [*init_avals, *rows], f"{words.where} `{words.body_name}`", arg_names=args)
+        traced = trace_function(f, in_tree, [*carry, *rows], f"{words.where} `{words.body_name}`", arg_names=args)
         carry_tree, y_tree = _pair(words.body_name, traced.out_tree, traced.program.out_avals)
         check_carry_structure(words, init_tree, carry_tree)
-        outs = traced.program.out_avals[:len(init_avals)]
-        wanted = promoted_dtypes(init_avals, outs)
-        if wanted is None or start is not None:
+        outs = traced.program.out_avals[:len(carry)]
+        wanted = promoted_types(carry, outs)
+        if wanted == carry:
             break
-        start = wanted
-        init_avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(init_avals, start, strict=True)]
-    check_carry(words, init_tree, init_avals, outs)
-    return Body(traced.program, traced.consts, y_tree, start), traced.consts
+        carry = wanted
+    program = cast_outputs(traced.program, tuple([a.vma for a in carry]))
+    check_carry(words, init_tree, carry, program.out_avals[:len(carry)])
+    return Body(program, traced.consts, y_tree, carry), traced.consts
 
 
 def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:

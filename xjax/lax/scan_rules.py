@@ -8,25 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core.context import current_trace
+from xjax.core.flags import Flags, flagged, merge, nonzero_flags, unflagged
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, is_linear, with_zeros
-from xjax.lax.control import (
-    Flags,
-    cut_program,
-    dependent_outputs,
-    fixpoint,
-    flagged,
-    instantiated,
-    merge,
-    nonzero_flags,
-    program_of,
-    unflagged,
-    with_all_residuals,
-)
+from xjax.lax.control import cut_program, dependent_outputs, fixpoint, instantiated, program_of, with_all_residuals
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
 from xjax.ops.arrange import (
@@ -59,7 +48,7 @@ def _bind(body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Se
 
 
 def _stacked(aval: ShapedArray, length: int) -> ShapedArray:
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+    return aval.update(shape=(length, *aval.shape))
 
 
 def _type(*avals, jaxpr, length, num_consts, num_carry, reverse, unroll):
@@ -468,4 +457,4 @@ def _batch(axis, args, bdims, *, jaxpr, num_consts, num_carry, **loop):
 
 
 scan_p = Primitive("scan", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                   linearize=_linearize, split=_split, multiple_results=True, cacheable=False)
+                   linearize=_linearize, split=_split, multiple_results=True, vary=None, cacheable=False)

@@ -9,6 +9,7 @@ any entry holds, and elements that are done keep their values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from xjax.core.calls import function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
+from xjax.core.flags import Flags, flagged, merge, nonzero_flags, unflagged
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
@@ -27,25 +29,22 @@ from xjax.core.staging import hoist_consts
 from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
-    Flags,
     LoopWords,
     check_callable,
     check_carry,
     check_carry_structure,
     dependent_outputs,
     fixpoint,
-    flagged,
     flat_arrays,
     independent_part,
     instantiated,
     is_known,
-    merge,
-    nonzero_flags,
     promote,
-    promoted_dtypes,
+    promoted_types,
+    refuse_collectives,
     refuse_io,
-    unflagged,
 )
+from xjax.ops.pvary import cast_outputs
 from xjax.runtime.array import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program
@@ -89,12 +88,21 @@ def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: 
               avals: Sequence[ShapedArray]) -> Any:
     """Trace condition and body, remembered on these functions, and bind the loop."""
     where = words.where
-    body = remember(body_fun, (where, tree, tuple(avals)), lambda: _trace_body(words, body_fun, tree, avals))
-    if body.start is not None:
-        leaves = promote(leaves, body.start)
+    while True:
+        body = remember(body_fun, (where, tree, tuple(avals)),
+                        functools.partial(_trace_body, words, body_fun, tree, avals))
+        leaves = promote(leaves, body.carry)
         avals = [typeof(x) for x in leaves]
-    test = remember(cond_fun, (where, "condition", tree, tuple(avals)),
-                    lambda: _trace_condition(where, cond_fun, tree, avals))
+        test = remember(cond_fun, (where, "condition", tree, tuple(avals)),
+                        functools.partial(_trace_condition, where, cond_fun, tree, avals))
+        (goes_on,) = test.program.out_avals
+        if all(goes_on.vma <= a.vma for a in avals):
+            for program in (test.program, body.program) if goes_on.vma else ():
+                refuse_collectives(where, program, goes_on.vma, "the condition")
+            break
+        # Devices that leave the loop at different turns leave it with different values.
+        avals = [a.update(vma=a.vma | goes_on.vma) for a in avals]
+        leaves = promote(leaves, avals)
     outs = while_p.bind(*test.consts, *body.consts, *leaves, cond_jaxpr=test.program, cond_nconsts=len(test.consts),
                         body_jaxpr=body.program, body_nconsts=len(body.consts))
     return tree_unflatten(tree, outs)
@@ -103,7 +111,7 @@ def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: 
 class _Body(NamedTuple):
     program: ClosedJaxpr
     consts: list[Any]
-    start: tuple[np.dtype | None, ...] | None       # dtypes that start values must be converted to
+    carry: list[ShapedArray]
 
 
 def _one_argument(tree: Any) -> Any:
@@ -112,17 +120,17 @@ def _one_argument(tree: Any) -> Any:
 
 
 def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
-    names, start = [f"argument `{path}`" for path in words.carry_paths(tree)], None
+    names, carry = [f"argument `{path}`" for path in words.carry_paths(tree)], list(avals)
     while True:
-        traced = trace_function(f, _one_argument(tree), avals, f"{words.where} `{words.body_name}`", arg_names=names)
+        traced = trace_function(f, _one_argument(tree), carry, f"{words.where} `{words.body_name}`", arg_names=names)
         check_carry_structure(words, tree, traced.out_tree)
-        wanted = promoted_dtypes(avals, traced.program.out_avals)
-        if wanted is None or start is not None:
+        wanted = promoted_types(carry, traced.program.out_avals)
+        if wanted == carry:
             break
-        start = wanted
-        avals = [a if d is None else ShapedArray(a.shape, d) for a, d in zip(avals, start, strict=True)]
-    check_carry(words, tree, avals, traced.program.out_avals)
-    return _Body(traced.program, traced.consts, start), traced.consts
+        carry = wanted
+    program = cast_outputs(traced.program, tuple([a.vma for a in carry]))
+    check_carry(words, tree, carry, program.out_avals)
+    return _Body(program, traced.consts, carry), traced.consts
 
 
 def _trace_condition(where: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
@@ -291,4 +299,4 @@ def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_ncon
 
 
 while_p = Primitive("while", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                    linearize=_linearize, split=_split_by_tangents, multiple_results=True, cacheable=False)
+                    linearize=_linearize, split=_split_by_tangents, multiple_results=True, vary=None, cacheable=False)

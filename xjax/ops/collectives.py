@@ -18,14 +18,16 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, i64_matrix, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Vma, Zero, typeof
+from xjax.core.varying import typed_axes
 from xjax.ops.arrange import concatenate, iota
 from xjax.ops.checks import canonical_axis
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul
+from xjax.ops.pvary import pvary_p
 from xjax.ops.reduce import reduce_max, reduce_min
 from xjax.ops.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
-from xjax.ops.slice import slice_in_dim
+from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.ops.zeros import zeros_of
 
 AxisName = Any
@@ -128,8 +130,30 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
     size = axis_size(names) if groups is None else len(groups[0])
     leaves, tree = flatten(x)
     arrays = [_as_number(leaf) for leaf in leaves if type(leaf) not in _NUMBERS]
-    sums = iter(psum_p.bind(*arrays, axes=names, axis_index_groups=groups) if arrays else ())
+    sums = iter(_sums(arrays, names, groups))
     return tree_unflatten(tree, [leaf * size if type(leaf) in _NUMBERS else next(sums) for leaf in leaves])
+
+
+def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
+    """Sums over the named axes: over those with types that say what varies by the operation that types follow."""
+    if not arrays:
+        return ()
+    typed, others = _split_typed("psum", names, groups)
+    if others:
+        arrays = psum_p.bind(*arrays, axes=others, axis_index_groups=groups)
+    return [psum_invariant_p.bind(x, axes=typed) for x in arrays] if typed else arrays
+
+
+def _split_typed(where: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
+    """Names of axes with types that say what varies along them, and of the others."""
+    in_scope = typed_axes()
+    typed = tuple(a for a in names if a in in_scope)
+    if typed and groups is not None:
+        raise bad(f"lax.{where}", "the sum over groups of a checked shard_map would have no type: it is equal on the "
+                  "devices of a group only", given={"axis_index_groups": str(groups)},
+                  fix="use a mesh with one more axis and sum over that, or shard_map(..., check_vma=False).",
+                  exc=NotImplementedError)
+    return typed, tuple(a for a in names if a not in in_scope)
 
 
 def _as_number(x: Any) -> Any:
@@ -164,7 +188,25 @@ def _extreme(p: Primitive, x: Any, axis_name: AxisName, axis_index_groups: Any) 
     names = names_of(axis_name)
     axis_size(names)
     leaves, tree = flatten(x)
-    return tree_unflatten(tree, p.bind(*leaves, axes=names, axis_index_groups=groups_key(axis_index_groups)))
+    groups = groups_key(axis_index_groups)
+    _split_typed(p.name, names, groups)
+    return tree_unflatten(tree, p.bind(*leaves, axes=names, axis_index_groups=groups))
+
+
+def _vary_along(axes: Sequence[AxisName]) -> Vma:
+    return typed_axes().intersection(axes)
+
+
+def _vary_reduced(vmas, *, axes, **params):
+    """A result for each operand, equal on all devices along the axes."""
+    along = _vary_along(axes)
+    return [vma | along for vma in vmas], [vma - along for vma in vmas]
+
+
+def vary_exchanged(vmas, *, axis_name, **params):
+    """Of operations whose result differs from device to device along the axes."""
+    found = vmas[0] | _vary_along(names_of(axis_name))
+    return [found], found
 
 
 def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: Any) -> Primitive:
@@ -195,7 +237,7 @@ def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: An
         return args, bdims
 
     p = Primitive(name, type_rule=type_rule, lower=lower, jvp=jvp, transpose=transpose, batch=batch,
-                  multiple_results=True, axis_param="axes")
+                  multiple_results=True, axis_param="axes", vary=_vary_reduced)
     return p
 
 
@@ -227,6 +269,27 @@ pmin_p = _all_reduce("pmin", "stablehlo.minimum", lambda x, b, n: x if b is None
                      _EXTREME)
 
 
+def _sum_lower(b, out, x, *, axes):
+    return psum_p.lower(b, [out], x, axes=axes, axis_index_groups=None)[0]
+
+
+def _sum_transpose(ct, x, *, axes):
+    return [pvary_p.bind(ct, axes=axes)]
+
+
+def _sum_vary(vmas, *, axes):
+    return [vmas[0] | frozenset(axes)], vmas[0] - frozenset(axes)
+
+
+def _sum_batch(axis, args, bdims, *, axes):
+    return psum_invariant_p.bind(*args, axes=axes), bdims[0]
+
+
+# The sum along axes whose types say what varies: all devices share the total, and so its cotangent.
+psum_invariant_p = Primitive("psum_invariant", type_rule=lambda x, *, axes: x.strong(), lower=_sum_lower, jvp=LINEAR,
+                             transpose=_sum_transpose, batch=_sum_batch, vary=_sum_vary, axis_param="axes")
+
+
 # -- axis_index ---------------------------------------------------------------------------------------------------
 
 def axis_index(axis_name: AxisName) -> Any:
@@ -249,27 +312,42 @@ def _axis_index_lower(b, out, *, axis_name):
     return b.convert(b.binary("stablehlo.remainder", position, b.constant(size, unsigned)), INT32)
 
 
+def _axis_index_vary(vmas, *, axis_name):
+    return [], _vary_along([axis_name])
+
+
 def _axis_index_batch(axis, args, bdims, *, axis_name):
     return iota(INT32, axis.size), 0
 
 
 axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArray((), INT32), lower=_axis_index_lower,
                          jvp=ZERO, transpose=Missing("a position has no derivative"), batch=_axis_index_batch,
-                         axis_param="axis_name")
+                         axis_param="axis_name", vary=_axis_index_vary)
 
 
 # -- all_gather and psum_scatter, adjoint to each other -----------------------------------------------------------
 
 def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
-               axis: int = 0, tiled: bool = False) -> Any:
-    """The values of all elements of a named axis, stacked along a new axis (or, `tiled`, concatenated along `axis`)."""
+               axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
+    """The values of all elements of a named axis, stacked along a new axis (or, `tiled`, concatenated along `axis`).
+
+    Args: to: the type of the result in a checked `shard_map`, see `pcast`: "varying" along the axis, or "invarying":
+      equal on all devices, so that it may leave the region with a spec that leaves the axis out.
+    """
+    if to not in ("varying", "invarying"):
+        raise bad("lax.all_gather", f"`to` cannot be {to!r}", fix="pass 'varying' or 'invarying'.",
+                  exc=NotImplementedError if to == "reduced" else ValueError)
     names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
+    invariant = to == "invarying" and typed_axes().issuperset(names)
+    if invariant:
+        _split_typed("all_gather", names, groups)
 
     def gather(leaf: Any) -> Any:
         dim = canonical_axis(axis, typeof(leaf).ndim + (not tiled), "lax.all_gather")
-        return all_gather_p.bind(leaf, all_gather_dimension=dim, axis_name=names, axis_index_groups=groups,
-                                 axis_size=size, tiled=tiled)
+        p = all_gather_invariant_p if invariant else all_gather_p
+        return p.bind(leaf, all_gather_dimension=dim, axis_name=names, axis_index_groups=groups, axis_size=size,
+                      tiled=tiled)
 
     leaves, tree = flatten(x)
     return tree_unflatten(tree, [gather(leaf) for leaf in leaves])
@@ -327,7 +405,32 @@ def one_axis(where: str, axis_name: tuple, axis_index_groups: Any) -> None:
 
 
 all_gather_p = Primitive("all_gather", type_rule=_all_gather_type, lower=_all_gather_lower, jvp=LINEAR,
-                         transpose=_all_gather_transpose, batch=_all_gather_batch, axis_param="axis_name")
+                         transpose=_all_gather_transpose, batch=_all_gather_batch, axis_param="axis_name",
+                         vary=vary_exchanged)
+
+
+def _own_part(ct, x, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
+    """Of a cotangent that all devices share, each takes the part that belongs to what it gave."""
+    d, n = all_gather_dimension, typeof(ct).shape[all_gather_dimension] // axis_size
+    part = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), INT32.type(n)), n, d)
+    shape = typeof(part).shape
+    return [part if tiled else reshape(part, (*shape[:d], *shape[d + 1:]))]
+
+
+def _vary_gathered(vmas, *, axis_name, **params):
+    return [vmas[0] | frozenset(axis_name)], vmas[0] - frozenset(axis_name)
+
+
+def _gathered_batch(axis, args, bdims, **params):
+    (x,), (bdim,), d = args, bdims, params["all_gather_dimension"]
+    moved = d + (bdim <= d if params["tiled"] else bdim < d)
+    out = all_gather_invariant_p.bind(x, **{**params, "all_gather_dimension": moved})
+    return out, bdim + (not params["tiled"] and moved <= bdim)
+
+
+all_gather_invariant_p = Primitive("all_gather_invariant", type_rule=_all_gather_type, lower=_all_gather_lower,
+                                   jvp=LINEAR, transpose=_own_part, batch=_gathered_batch, axis_param="axis_name",
+                                   vary=_vary_gathered)
 
 
 def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
@@ -394,7 +497,8 @@ def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_inde
 
 
 reduce_scatter_p = Primitive("reduce_scatter", type_rule=_scatter_type, lower=_scatter_lower, jvp=LINEAR,
-                             transpose=_scatter_transpose, batch=_scatter_batch, axis_param="axis_name")
+                             transpose=_scatter_transpose, batch=_scatter_batch, axis_param="axis_name",
+                         vary=vary_exchanged)
 
 
 # -- ppermute -----------------------------------------------------------------------------------------------------
@@ -450,4 +554,5 @@ def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
 
 
 ppermute_p = Primitive("ppermute", type_rule=lambda x, *, axis_name, perm: x, lower=_ppermute_lower, jvp=LINEAR,
-                       transpose=_ppermute_transpose, batch=_ppermute_batch, axis_param="axis_name")
+                       transpose=_ppermute_transpose, batch=_ppermute_batch, axis_param="axis_name",
+                         vary=vary_exchanged)

@@ -24,6 +24,7 @@ from xjax.ops.collectives import (
     names_of,
     one_axis,
     psum,
+    vary_exchanged,
 )
 from xjax.ops.compare import eq, select
 from xjax.ops.convert import convert_element_type
@@ -124,7 +125,8 @@ def _all_to_all_batch(axis, args, bdims, *, split_axis, concat_axis, axis_name, 
 
 
 all_to_all_p = Primitive("all_to_all", type_rule=_all_to_all_type, lower=_all_to_all_lower, jvp=LINEAR,
-                         transpose=_all_to_all_transpose, batch=_all_to_all_batch, axis_param="axis_name")
+                         transpose=_all_to_all_transpose, batch=_all_to_all_batch, axis_param="axis_name",
+                         vary=vary_exchanged)
 
 
 # -- pbroadcast ---------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from xjax.core import dtypes
 from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray, Zero, scalar_of
 from xjax.ops.keys import filled_keys
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim
 
 
@@ -18,8 +19,8 @@ def full_of(aval: ShapedArray, value: Any) -> Any:
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     if is_key(aval):
-        return filled_keys(aval.shape, aval.dtype, value)
-    return broadcast_in_dim(scalar_of(aval, value), aval.shape, ())
+        return vary_to(filled_keys(aval.shape, aval.dtype, value), aval.vma)
+    return vary_to(broadcast_in_dim(scalar_of(aval, value), aval.shape, ()), aval.vma)
 
 
 def zeros_of(aval: ShapedArray) -> Any:

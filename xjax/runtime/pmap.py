@@ -17,7 +17,7 @@ from xjax.core.config import config
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.staging import hoist_consts
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
@@ -26,7 +26,7 @@ from xjax.runtime import backend as backends
 from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.shard_map import bind_shard_map, executable_of, trace_body
+from xjax.runtime.shard_map import bind_shard_map, executable_of, mesh_scope
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
@@ -76,7 +76,7 @@ class Pmapped:
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], traced.mesh, traced.in_specs,
-                                  traced.out_specs)
+                                  traced.out_specs, check_vma=False)
             return tree_unflatten(traced.out_tree, outs)
         launcher = self._launchers.get(key)
         if launcher is None:
@@ -115,7 +115,8 @@ class Pmapped:
             out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
             return [y if d is None else expand_dims(y, (d,)) for y, d in zip(outs, out_axes, strict=True)]
 
-        program, consts = hoist_consts(trace_body(body, local, mesh, self._where))
+        with mesh_scope(mesh):
+            program, consts = hoist_consts(trace_to_jaxpr(body, local, self._where))
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)
 

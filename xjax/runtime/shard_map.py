@@ -12,25 +12,26 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xjax.core.calls import flatten_function, function_name
-from xjax.core.context import Axis, axes_in_scope, current_trace
+from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad
+from xjax.core.flags import Flags, flagged, unflagged
 from xjax.core.hlo import Builder, Value, return_text, tensor_type
-from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, flatten_axes, tree_unflatten
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_unflatten
+from xjax.core.types import ShapedArray, Vma, typeof
 from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
+from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
 from xjax.runtime.array import to_array
 from xjax.runtime.executable import compile_sharded
 from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
 from xjax.runtime.sharding import NamedSharding
-from xjax.transforms.batching import batch_program
-from xjax.transforms.jvp import jvp_program
+from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
 
@@ -43,11 +44,15 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
 
     Args:
       in_specs, out_specs: a `PartitionSpec` for each argument and result, or tree prefixes of them. A result whose spec
-        leaves an axis out must be equal on all devices along it, which is not checked, with `check_vma` or without.
+        leaves an axis out must be equal on all devices along it.
       mesh: by default that of `with mesh:` or `set_mesh`.
       axis_names: all axes of the mesh, or none, which means all.
+      check_vma: types inside of `f` say along which axes values vary (`xjax.typeof(x).vma`), so that derivatives inside
+        of `f` are those of the whole arrays, and a result that is not equal on devices that should share it is refused.
+        Without it nothing is checked, and a derivative inside of `f` is that of the device's own part of the sum.
 
-    Raises: ValueError if a dimension is not divisible by the devices that cut it, or there is no mesh.
+    Raises: ValueError if a dimension is not divisible by the devices that cut it, if there is no mesh, or if a result
+      varies along an axis that its spec leaves out.
     """
     if f is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
@@ -68,15 +73,39 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
                                    else in_specs))
         flat = flatten_function(f, tree, where=name)
-        local = [local_type(typeof(x), s, mesh, name) for x, s in zip(leaves, specs, strict=True)]
-        closed = trace_body(flat, local, mesh, name)
-        outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
-        return tree_unflatten(flat.out_tree, bind_shard_map(closed, leaves, mesh, specs, outs))
+        local = [local_type(typeof(x), s, mesh, name, check_vma) for x, s in zip(leaves, specs, strict=True)]
+        with mesh_scope(mesh, check_vma):
+            closed = trace_to_jaxpr(flat, local, name)
+            outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
+            if check_vma:
+                _check_results(name, closed.out_avals, outs, mesh, flat.out_tree)
+                closed = cast_outputs(closed, tuple([_axes_of(s) | a.vma for s, a in zip(outs, closed.out_avals,
+                                                                                        strict=True)]))
+        return tree_unflatten(flat.out_tree, bind_shard_map(closed, leaves, mesh, specs, outs, check_vma))
 
     return mapped
 
 
-def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str) -> ShapedArray:
+def _axes_of(spec: PartitionSpec) -> Vma:
+    return frozenset(spec.all_axes())
+
+
+def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, mesh: Mesh, tree: Any) -> None:
+    """Raise if a result varies along an axis along which its spec says that all devices hold the same."""
+    wrong = {}
+    for path, aval, spec in zip(leaf_paths("result", tree), avals, specs, strict=True):
+        excess = [a for a in mesh.axis_names if a in aval.vma - _axes_of(spec)]
+        if excess:
+            wrong[path] = f"{aval.str_short()}, spec {spec!r}, varies along {', '.join(map(repr, excess))}"
+    if wrong:
+        axis = next(a for a in mesh.axis_names for aval, s in zip(avals, specs, strict=True)
+                    if a in aval.vma - _axes_of(s))
+        raise bad(where, "a result varies along an axis of the mesh that its spec in out_specs leaves out", given=wrong,
+                  fix=f"combine what the devices hold, as with lax.psum(x, {axis!r}) or lax.pmean; or name the axis in "
+                      "the spec, which concatenates it.", exc=ValueError)
+
+
+def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str, check_vma: bool) -> ShapedArray:
     """Type of the part that one device holds."""
     shape = []
     for i, n in enumerate(aval.shape):
@@ -86,32 +115,26 @@ def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str) -
                       given={"array": aval.str_short(), "spec": repr(spec), "mesh": repr(mesh)},
                       fix=f"pad the axis to a multiple of {parts}.", exc=ValueError)
         shape.append(n // parts)
-    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type)
+    return aval.update(shape=tuple(shape), vma=aval.vma | _axes_of(spec) if check_vma else aval.vma)
 
 
 def global_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> ShapedArray:
     """Type of the whole array from the type of a part."""
     shape = tuple(n * math.prod(mesh.shape[a] for a in spec.axes(i)) for i, n in enumerate(aval.shape))
-    return ShapedArray(shape, aval.dtype, aval.weak_type)
+    return aval.update(shape=shape, vma=aval.vma.difference(mesh.axis_names))
 
 
-def mesh_scope(mesh: Mesh) -> axes_in_scope:
-    return axes_in_scope(*[Axis(name, size, "mesh") for name, size in mesh.shape.items()])
-
-
-def trace_body(flat: Callable, local: Sequence[ShapedArray], mesh: Mesh, where: str) -> ClosedJaxpr:
-    """The body as a program, with the mesh axes named."""
-    with mesh_scope(mesh):
-        return trace_to_jaxpr(flat, local, where)
+def mesh_scope(mesh: Mesh, check_vma: bool = False) -> axes_in_scope:
+    return axes_in_scope(*[Axis(name, size, "mesh", check_vma) for name, size in mesh.shape.items()])
 
 
 def bind_shard_map(closed: ClosedJaxpr, args: Sequence[Any], mesh: Mesh, in_specs: Sequence[PartitionSpec],
-                   out_specs: Sequence[PartitionSpec]) -> list[Any]:
+                   out_specs: Sequence[PartitionSpec], check_vma: bool) -> list[Any]:
     """Apply a body; its constants become arguments that every device holds whole."""
     closed, consts = hoist_consts(closed)
     specs = (PartitionSpec(),) * len(consts) + tuple(in_specs)
     return shard_map_p.bind(*consts, *args, mesh=mesh, in_specs=specs, out_specs=tuple(out_specs), jaxpr=closed,
-                            check_vma=False)
+                            check_vma=check_vma)
 
 
 # -- type, lowering, execution ------------------------------------------------------------------------------------
@@ -127,7 +150,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
                   exc=NotImplementedError)
     name = b.module.mesh(mesh)
     inner = Builder(b.module, MeshAxes(mesh.axis_names, mesh.axis_sizes), b.level + 1)
-    params = [Value(f"%{b.module.number()}", a) for a in jaxpr.in_avals]
+    params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
     results = lower_closed(inner, jaxpr, params)
 
     def texts(specs: Specs, values: Sequence[Any]) -> str:
@@ -144,12 +167,13 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
 
 
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
-                  donated: tuple[bool, ...] = ()) -> Executable:
+                  donated: tuple[bool, ...] = (), check_vma: bool = False) -> Executable:
     """Executable of one shard_map, its arguments and results cut as the specs say; remembered on the body."""
     key = ("shard_map executable", mesh, in_specs, out_specs, donated)
     found = closed.memo.get(key)
     if found is None:
-        params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed, "check_vma": False}
+        params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed,
+                  "check_vma": check_vma}
         invars = [Var(global_type(a, s, mesh)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
         outvars = [Var(a) for a in _type(**params)]
         program = ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, shard_map_p, params)], outvars))
@@ -160,105 +184,116 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
 
 
 def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma):
-    return executable_of(jaxpr, mesh, in_specs, out_specs)([to_array(x) for x in args])
+    return executable_of(jaxpr, mesh, in_specs, out_specs, check_vma=check_vma)([to_array(x) for x in args])
 
 
-# -- derivatives --------------------------------------------------------------------------------------------------
+# -- derivatives and batching -------------------------------------------------------------------------------------
 
-def _jvp(primals, tangents, *, mesh, in_specs, out_specs, jaxpr, check_vma):
-    nonzero = tuple(type(dx) is not Zero for dx in tangents)
-    with mesh_scope(mesh):
-        program, has_tangent = jvp_program(jaxpr, nonzero, (False,) * len(out_specs))
-    tangent_in = tuple(s for s, flag in zip(in_specs, nonzero, strict=True) if flag)
-    tangent_out = tuple(s for s, flag in zip(out_specs, has_tangent, strict=True) if flag)
-    outs = bind_shard_map(program, [*primals, *(dx for dx in tangents if type(dx) is not Zero)], mesh,
-                          (*in_specs, *tangent_in), (*out_specs, *tangent_out))
-    given = iter(outs[len(out_specs):])
-    ys = outs[:len(out_specs)]
-    return ys, [next(given) if flag else Zero(typeof(y).tangent()) for y, flag in zip(ys, has_tangent, strict=True)]
+class _ShardMapRules(CallRules):
+    """A residual that differs between devices leaves the body with a new leading axis, which is cut over them."""
+
+    def scope(self, params):
+        return mesh_scope(params["mesh"], params["check_vma"])
+
+    def _bind(self, program, args, params, in_specs, out_specs):
+        return bind_shard_map(program, args, params["mesh"], in_specs, out_specs, params["check_vma"])
+
+    def bind_jvp(self, program, args, params, nonzero, has):
+        ins, outs = params["in_specs"], params["out_specs"]
+        return self._bind(program, args, params, [*ins, *flagged(ins, nonzero)], [*outs, *flagged(outs, has)])
+
+    def linearized(self, program, active, params):
+        lin = linearize_program(program, active)
+        return lin._replace(forward=_wrap_outputs(lin.forward, len(program.out_avals)),
+                            tangent=_wrap_inputs(lin.tangent, tuple(k is None for k in lin.forwarded)))
+
+    def bind_forward(self, lin, args, params):
+        outs = params["out_specs"]
+        residuals = _residual_specs(lin.forward.out_avals[len(outs):], params)
+        return self._bind(lin.forward, args, params, params["in_specs"], [*outs, *residuals])
+
+    def bind_tangent(self, lin, args, params, active):
+        ins = params["in_specs"]
+        computed = _residual_specs(lin.tangent.in_avals, params)
+        residuals = [computed[i] if k is None else ins[k] for i, k in enumerate(lin.forwarded)]
+        return self._bind(lin.tangent, args, params, [*residuals, *flagged(ins, active)],
+                          flagged(params["out_specs"], lin.nonzero))
+
+    def split_of(self, program, tangent, params):
+        cut = super().split_of(program, tangent, params)
+        n = cut.from_tangent.count(False)
+        return cut._replace(known=_wrap_outputs(cut.known, n),
+                            unknown=_wrap_inputs(cut.unknown, (True,) * (len(cut.known.out_avals) - n)))
+
+    def bind_known(self, cut, args, params, tangent):
+        outs = unflagged(params["out_specs"], cut.from_tangent)
+        residuals = _residual_specs(cut.known.out_avals[len(outs):], params)
+        return self._bind(cut.known, args, params, unflagged(params["in_specs"], tangent), [*outs, *residuals])
+
+    def bind_unknown(self, cut, args, params, tangent):
+        residuals = _residual_specs(cut.unknown.in_avals[:len(args) - tangent.count(True)], params)
+        return self._bind(cut.unknown, args, params, [*residuals, *flagged(params["in_specs"], tangent)],
+                          flagged(params["out_specs"], cut.from_tangent))
+
+    def transposed_of(self, program, linear, nonzero, params):
+        if params["check_vma"]:             # by their types, values that devices share have such cotangents
+            return transpose_program(program, linear, nonzero)
+        return _transposed_body(program, linear, nonzero, params["mesh"], params["in_specs"], params["out_specs"])
+
+    def bind_transposed(self, program, args, params, linear, nonzero, has):
+        ins, outs = params["in_specs"], params["out_specs"]
+        return self._bind(program, args, params, [*unflagged(ins, linear), *flagged(outs, nonzero)],
+                          flagged(flagged(ins, linear), has))
+
+    def batch(self, axis, args, bdims, **params):
+        with self.scope(params):
+            program, out_dims = self.batched_of(params["jaxpr"], axis, bdims, params)
+        specs = [[_insert(s, b) for s, b in zip(given, dims, strict=True)]
+                 for given, dims in ((params["in_specs"], bdims), (params["out_specs"], out_dims))]
+        return self._bind(program, args, params, *specs), out_dims
 
 
-def _linearize(trace, primals, tangents, *, mesh, in_specs, out_specs, jaxpr, check_vma):
-    active = tuple(type(dx) is not Zero for dx in tangents)
-    with mesh_scope(mesh):
-        lin = linearize_program(jaxpr, active)
-    n = len(out_specs)
-    every = PartitionSpec(tuple(mesh.axis_names))
-    # A residual is local to its device: it leaves the body with a new leading axis that is cut over all devices.
-    forward = _wrap_outputs(lin.forward, n, mesh)
-    out = bind_shard_map(forward, primals, mesh, in_specs, (*out_specs, *[every] * (len(lin.forward.out_avals) - n)))
-    computed = iter(out[n:])
-    residuals = [next(computed) if k is None else primals[k] for k in lin.forwarded]
-    residual_specs = [every if k is None else in_specs[k] for k in lin.forwarded]
-    tangent = _wrap_inputs(lin.tangent, [k is None for k in lin.forwarded], mesh)
-    specs = tuple(s for s, flag in zip(in_specs, active, strict=True) if flag)
-    with current_trace(trace.tangent):
-        given = iter(bind_shard_map(tangent, [*residuals, *(dx for dx in tangents if type(dx) is not Zero)], mesh,
-                                    (*residual_specs, *specs),
-                                    [s for s, flag in zip(out_specs, lin.nonzero, strict=True) if flag]))
-    ys = out[:n]
-    return ys, [next(given) if flag else Zero(typeof(y).tangent()) for y, flag in zip(ys, lin.nonzero, strict=True)]
+def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[PartitionSpec]:
+    """The specs of residuals, whose rows are cut over the devices among which they differ; over all, if unknown."""
+    axes = tuple(params["mesh"].axis_names)
+    return [PartitionSpec(tuple(a for a in axes if a in aval.vma) or None if params["check_vma"] else axes)
+            for aval in avals]
 
 
-def _wrap_outputs(closed: ClosedJaxpr, first: int, mesh: Mesh) -> ClosedJaxpr:
+@program_cache
+def _wrap_outputs(closed: ClosedJaxpr, first: int) -> ClosedJaxpr:
     """The program with a leading axis of size 1 added to its results from position `first` on."""
-    found = closed.memo.get(("residuals out", first))
-    if found is None:
-        def run(*args: Any) -> list[Any]:
-            outs = closed(*args)
-            return [*outs[:first], *[reshape(x, (1, *typeof(x).shape)) for x in outs[first:]]]
-        with mesh_scope(mesh):
-            found = closed.memo["residuals out", first] = trace_to_jaxpr(run, closed.in_avals, "linearize")
-    return found
+    def run(*args: Any) -> list[Any]:
+        outs = closed(*args)
+        return [*outs[:first], *[reshape(x, (1, *typeof(x).shape)) for x in outs[first:]]]
+    return trace_to_jaxpr(run, closed.in_avals, "linearize")
 
 
-def _wrap_inputs(closed: ClosedJaxpr, stacked: Sequence[bool], mesh: Mesh) -> ClosedJaxpr:
+@program_cache
+def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
     """The program with the leading axis of size 1 dropped from its flagged leading inputs."""
-    key = ("residuals in", tuple(stacked))
-    found = closed.memo.get(key)
-    if found is None:
-        flags = [*stacked, *[False] * (len(closed.in_avals) - len(stacked))]
-
-        def run(*args: Any) -> list[Any]:
-            return closed(*[reshape(x, typeof(x).shape[1:]) if flag else x
-                            for x, flag in zip(args, flags, strict=True)])
-
-        avals = [ShapedArray((1, *a.shape), a.dtype) if flag else a
-                 for a, flag in zip(closed.in_avals, flags, strict=True)]
-        with mesh_scope(mesh):
-            found = closed.memo[key] = trace_to_jaxpr(run, avals, "linearize")
-    return found
-
-
-def _transpose(cts, *args, mesh, in_specs, out_specs, jaxpr, check_vma):
-    linear = tuple(is_linear(x) for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    with mesh_scope(mesh):
-        program, specs_in, specs_out = _transposed_body(jaxpr, linear, nonzero, mesh, in_specs, out_specs)
-    given = iter(bind_shard_map(program, [*(x for x in args if not is_linear(x)),
-                                          *(ct for ct in cts if type(ct) is not Zero)], mesh, specs_in, specs_out))
-    return [next(given) if lin else None for lin in linear]
-
-
-def _transposed_body(jaxpr, linear, nonzero, mesh, in_specs, out_specs):
-    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it."""
-    key = ("transposed", linear, nonzero, mesh, in_specs, out_specs)
-    found = jaxpr.memo.get(key)
-    if found is not None:
-        return found
-    transposed, _ = transpose_program(jaxpr, linear, nonzero, True)
-    residual_specs = tuple(s for s, lin in zip(in_specs, linear, strict=True) if not lin)
-    ct_specs = tuple(s for s, flag in zip(out_specs, nonzero, strict=True) if flag)
-    specs_out = tuple(s for s, lin in zip(in_specs, linear, strict=True) if lin)
+    flags = [*stacked, *[False] * (len(closed.in_avals) - len(stacked))]
 
     def run(*args: Any) -> list[Any]:
-        k = len(residual_specs)
+        return closed(*[reshape(x, typeof(x).shape[1:]) if flag else x for x, flag in zip(args, flags, strict=True)])
+
+    avals = [a.update(shape=(1, *a.shape)) if flag else a for a, flag in zip(closed.in_avals, flags, strict=True)]
+    return trace_to_jaxpr(run, avals, "linearize")
+
+
+@program_cache
+def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, mesh: Mesh, in_specs: Specs,
+                     out_specs: Specs) -> tuple[ClosedJaxpr, Flags]:
+    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it."""
+    transposed, has = transpose_program(jaxpr, linear, nonzero)
+    ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
+
+    def run(*args: Any) -> list[Any]:
+        k = linear.count(False)
         shares = [_share(ct, mesh, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
         return [_total(ct, mesh, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
 
-    program = trace_to_jaxpr(run, transposed.in_avals, "transpose")
-    found = jaxpr.memo[key] = program, (*residual_specs, *ct_specs), specs_out
-    return found
+    return trace_to_jaxpr(run, transposed.in_avals, "transpose"), has
 
 
 def _unused_axes(mesh: Mesh, spec: PartitionSpec) -> tuple:
@@ -276,17 +311,6 @@ def _total(ct: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     return psum_p.bind(ct, axes=axes, axis_index_groups=None)[0] if axes else ct
 
 
-# -- batching -----------------------------------------------------------------------------------------------------
-
-def _batch(axis, args, bdims, *, mesh, in_specs, out_specs, jaxpr, check_vma):
-    with mesh_scope(mesh):
-        program, out_dims = batch_program(jaxpr, axis.size, axis.name, tuple(bdims))
-    outs = bind_shard_map(program, args, mesh,
-                          [_insert(s, b) for s, b in zip(in_specs, bdims, strict=True)],
-                          [_insert(s, b) for s, b in zip(out_specs, out_dims, strict=True)])
-    return outs, out_dims
-
-
 def _insert(spec: PartitionSpec, bdim: int | None) -> PartitionSpec:
     """The spec of an array that has one more axis, not cut, at `bdim`."""
     if bdim is None or bdim >= len(spec):
@@ -295,5 +319,4 @@ def _insert(spec: PartitionSpec, bdim: int | None) -> PartitionSpec:
     return PartitionSpec(*parts[:bdim], None, *parts[bdim:])
 
 
-shard_map_p = Primitive("shard_map", type_rule=_type, lower=_lower, jvp=_jvp, linearize=_linearize,
-                        transpose=_transpose, batch=_batch, evaluate=_evaluate, multiple_results=True, cacheable=False)
+shard_map_p = Primitive("shard_map", type_rule=_type, lower=_lower, evaluate=_evaluate, **_ShardMapRules().fields())

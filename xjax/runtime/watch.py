@@ -25,8 +25,6 @@ from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.launch import Watch
 
 # Operations that compute what the one program among their parameters computes.
-_CALLS = frozenset({"jit", "custom_jvp_call", "custom_vjp_call", "remat2"})
-
 
 def is_watching() -> bool:
     """Whether results are looked at in this thread."""
@@ -105,14 +103,16 @@ def _watched_operation(run: Callable, p: Primitive, args: tuple, params: dict) -
     outs = out if p.multiple_results else [out]
     if found := bad_number(outs):
         args = [to_array(x) for x in args]
-        if p.name in _CALLS:
-            _find(run, _program_of(params), args)
+        if (program := _called(p, params)) is not None:
+            _find(run, program, args)
         raise _made(p, found, args, location_text(context.source or user_location()) or "unknown")
     return out
 
 
-def _program_of(params: dict) -> ClosedJaxpr:
-    return next(value for value in params.values() if isinstance(value, ClosedJaxpr))
+def _called(p: Primitive, params: dict) -> ClosedJaxpr | None:
+    """The program that an operation calls, if it is a call."""
+    program = None if p.calls is None else params[p.calls.param]
+    return program if isinstance(program, ClosedJaxpr) else None
 
 
 def _find(run: Callable, closed: ClosedJaxpr, args: Sequence[Any]) -> None:
@@ -124,8 +124,8 @@ def _find(run: Callable, closed: ClosedJaxpr, args: Sequence[Any]) -> None:
         out = run(eqn.primitive, tuple(ins), eqn.params)
         outs = out if eqn.primitive.multiple_results else [out]
         if found := bad_number(outs):
-            if eqn.primitive.name in _CALLS:
-                _find(run, _program_of(eqn.params), ins)
+            if (program := _called(eqn.primitive, eqn.params)) is not None:
+                _find(run, program, ins)
             raise _made(eqn.primitive, found, ins, location_text(eqn.source) or "unknown")
         env.update(zip(eqn.outvars, outs, strict=True))
 

@@ -25,6 +25,7 @@ from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, t
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import jvp_flat
@@ -86,7 +87,8 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
         lin = linearize_flat(flat, leaves, active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
-        g = _gradients(lin, lin.program.consts, [scalar_of(typeof(value), 1)], [typeof(x) for x in leaves])
+        one = vary_to(scalar_of(typeof(value), 1), typeof(value).vma)
+        g = _gradients(lin, lin.program.consts, [one], [typeof(x) for x in leaves])
         g = tree_unflatten(treedef, g)
         g = tuple(g) if isinstance(argnums, (tuple, list)) else g[0]
         value = tree_unflatten(flat.out_tree, lin.outs)
@@ -247,7 +249,12 @@ def _check_tangent(where: str, what: str, x: Any, aval: Any) -> Any:
         raise bad(where, f"a {what} has the wrong type", given={"expected": want.str_short(), "given": got.str_short()},
                   fix=f"pass a {what} with the shape and dtype of the value.",
                   exc=ValueError if got.shape != want.shape else TypeError)
-    return x if got.dtype == want.dtype else convert_element_type(x, want.dtype)
+    if got.vma - want.vma:
+        raise bad(where, f"a {what} varies along mesh axes along which its value does not",
+                  given={"value": want.str_short(), what: got.str_short()},
+                  fix=f"sum the {what} over these axes with lax.psum, or cast the value with lax.pcast(x, axes, "
+                      "to='varying').", exc=ValueError)
+    return vary_to(x if got.dtype == want.dtype else convert_element_type(x, want.dtype), want.vma)
 
 
 def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:

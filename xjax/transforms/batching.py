@@ -42,14 +42,14 @@ def without_axis(aval: ShapedArray, bdim: Bdim) -> ShapedArray:
     """Type of one element of a mapped array."""
     if bdim is None:
         return aval
-    return ShapedArray(aval.shape[:bdim] + aval.shape[bdim + 1:], aval.dtype, aval.weak_type)
+    return aval.update(shape=aval.shape[:bdim] + aval.shape[bdim + 1:])
 
 
 def with_axis(aval: ShapedArray, bdim: Bdim, size: int) -> ShapedArray:
     """Type of an array of `size` elements of type `aval` along a new axis `bdim`."""
     if bdim is None:
         return aval
-    return ShapedArray((*aval.shape[:bdim], size, *aval.shape[bdim:]), aval.dtype, aval.weak_type)
+    return aval.update(shape=(*aval.shape[:bdim], size, *aval.shape[bdim:]))
 
 
 class BatchTrace(Trace):

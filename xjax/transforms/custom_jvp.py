@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.calls import function_name, merge_args, split_args
+from xjax.core.context import context
 from xjax.core.dtypes import float0
 from xjax.core.errors import bad
 from xjax.core.lowering import lower_call
-from xjax.core.primitive import Missing, Primitive
+from xjax.core.primitive import Calls, Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_unflatten
@@ -30,6 +31,7 @@ from xjax.transforms.rule_functions import (
     check_closure,
     check_like,
     closed_over,
+    fit_vma,
     positional_arguments,
     symbolic,
     unsymbolic,
@@ -125,6 +127,8 @@ class _Rule:
         check_like(where, "tangent", lambda: leaf_paths("", tree), dys, [typeof(y).tangent() for y in ys],
                    fix="return tangents with the shape and dtype of the value: astype where they differ.")
         dys = [unsymbolic(dy) for dy in dys]
+        if context.axes:
+            dys = [fit_vma(where, "tangent", dy, typeof(y).vma, total=False) for y, dy in zip(ys, dys, strict=True)]
         return ys, [dy if type(dy) is Zero or typeof(dy).dtype != float0 else Zero(typeof(dy)) for dy in dys]
 
 
@@ -194,4 +198,5 @@ def _lower(b, outs, *args, name, call_jaxpr, jvp, symbolic_zeros):
 custom_jvp_call_p = Primitive(
     "custom_jvp_call", type_rule=_type, lower=_lower, jvp=_jvp, batch=_batch, evaluate=_evaluate, stage=_stage,
     transpose=Missing("a derivative rule called a function with a custom rule on a tangent, where only linear "
-                      "operations may stand"), multiple_results=True, cacheable=False)
+                      "operations may stand"), multiple_results=True, calls=Calls("call_jaxpr"),
+    vary=None, cacheable=False)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from xjax.core import dtypes
 from xjax.core.calls import function_name, merge_args, split_args
+from xjax.core.context import context
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.lowering import lower_call
-from xjax.core.primitive import Missing, Primitive
+from xjax.core.primitive import Calls, Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import (
@@ -39,6 +40,7 @@ from xjax.transforms.rule_functions import (
     check_like,
     closed_over,
     fit_cotangent,
+    fit_vma,
     open_axis,
     positional_arguments,
     symbolic,
@@ -208,7 +210,10 @@ class _Backward:
         found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
         check_like(where, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
-        return [unsymbolic(x) for x in found]
+        found = [unsymbolic(x) for x in found]
+        if context.axes:
+            found = [fit_vma(where, "cotangent", x, a.vma, total=True) for x, a in zip(found, avals, strict=True)]
+        return found
 
 
 # -- the primitive of the call ------------------------------------------------------------------------------------
@@ -309,7 +314,8 @@ def _lower(b, outs, *args, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 custom_vjp_call_p = Primitive(
     "custom_vjp_call", type_rule=_type, lower=_lower, jvp=_jvp, batch=_batch, evaluate=_evaluate, stage=_stage,
     transpose=Missing("a derivative rule called a function with a custom rule on a tangent, where only linear "
-                      "operations may stand"), multiple_results=True, cacheable=False)
+                      "operations may stand"), multiple_results=True, calls=Calls("call_jaxpr"),
+    vary=None, cacheable=False)
 
 
 # -- its derivative, which exists only to be transposed -----------------------------------------------------------
@@ -335,4 +341,4 @@ def _lin_transpose(cts, *args, name, bwd, residual_tree, active, out_avals):
 
 custom_lin_p = Primitive("custom_lin", type_rule=_lin_type, lower=_FORWARD_MODE, jvp=_FORWARD_MODE,
                          batch=_FORWARD_MODE, transpose=_lin_transpose, evaluate=_lin_evaluate, multiple_results=True,
-                         cacheable=False)
+                         vary=None, cacheable=False)

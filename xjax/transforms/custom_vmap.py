@@ -15,23 +15,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.calls import function_name
-from xjax.core.context import current_trace
 from xjax.core.errors import bad
+from xjax.core.flags import Flags
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.lowering import lower_call
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
-from xjax.core.types import LinearInput, Zero, is_linear, typeof, with_zeros
+from xjax.core.types import LinearInput, Zero, typeof, with_zeros
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import place_axis, with_axis
-from xjax.transforms.jvp import jvp_flat, jvp_program
-from xjax.transforms.linearize import linearize_flat
-from xjax.transforms.remat import two_passes
+from xjax.transforms.call_rules import CallRules
+from xjax.transforms.jvp import jvp_flat
+from xjax.transforms.linearize import LinearizedProgram, linearize_flat
+from xjax.transforms.remat import recomputing
 from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments
 from xjax.transforms.trace_cache import trace_function
-from xjax.transforms.transpose import backward, transpose_program
+from xjax.transforms.transpose import backward
 
 # (size of the axis, which arguments are mapped, arguments) -> (results, which of them are mapped)
 Rule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Sequence[bool]]]
@@ -201,18 +202,6 @@ def _out_cotangent(ct: Any, batched: bool, wanted: bool, size: int) -> Any:
 
 # -- the primitive ------------------------------------------------------------------------------------------------
 
-def _bind(closed: ClosedJaxpr, rule: Rule, args: Sequence[Any]) -> list[Any]:
-    """A call without trees: of a derivative."""
-    closed, consts = hoist_consts(closed)
-    count = len(consts)
-    if count:
-        inner = rule
-        rule = functools.wraps(inner, updated=())(lambda size, batched, xs: inner(size, batched[count:], xs[count:]))
-    args = [*consts, *args]
-    return custom_vmap_p.bind(*args, call=closed, rule=rule, in_tree=tree_structure(args),
-                              out_tree=tree_structure(list(closed.out_avals)))
-
-
 def _type(*avals, call, rule, in_tree, out_tree):
     return call.out_avals
 
@@ -225,41 +214,41 @@ def _lower(b, outs, *args, call, rule, in_tree, out_tree):
     return lower_call(b, call, args, "custom_vmap")
 
 
-def _batch(axis, args, bdims, *, call, rule, in_tree, out_tree):
-    front = [x if b is None else place_axis(x, b, 0, axis.size) for x, b in zip(args, bdims, strict=True)]
-    outs, batched = rule(axis.size, [b is not None for b in bdims], front)
-    return outs, [0 if flag else None for flag in batched]
+class _CustomVmapRules(CallRules):
+    """Derivatives are calls without trees, of a derived program with the derived rule."""
+
+    def bind(self, program: ClosedJaxpr, args: Sequence[Any], params: dict) -> list[Any]:
+        program, consts = hoist_consts(program)
+        count, inner = len(consts), params["rule"]
+        rule = inner if not count else functools.wraps(inner, updated=())(
+            lambda size, batched, xs: inner(size, batched[count:], xs[count:]))
+        args = [*consts, *args]
+        return custom_vmap_p.bind(*args, call=program, rule=rule, in_tree=tree_structure(args),
+                                  out_tree=tree_structure(list(program.out_avals)))
+
+    def linearized(self, program: ClosedJaxpr, active: Flags, params: dict) -> LinearizedProgram:
+        return recomputing(program, active, None)._replace(forward=program)
+
+    def bind_jvp(self, program, args, params, nonzero, has):
+        return self.bind(program, args, {"rule": _jvp_rule(params["rule"], nonzero, has)})
+
+    def bind_forward(self, lin, args, params):
+        return custom_vmap_p.bind(*args, **params)
+
+    def bind_tangent(self, lin, args, params, active):
+        return self.bind(lin.tangent, args, {"rule": _tangent_rule(params["rule"], active, lin.nonzero)})
+
+    def bind_transposed(self, program, args, params, linear, nonzero, has):
+        rule = _transposed_rule(params["rule"], linear, params["call"].in_avals, nonzero, has)
+        return self.bind(program, args, {"rule": rule})
+
+    split = None            # type: ignore[assignment]  # there is no rule for half a program
+
+    def batch(self, axis, args, bdims, *, call, rule, in_tree, out_tree):
+        front = [x if b is None else place_axis(x, b, 0, axis.size) for x, b in zip(args, bdims, strict=True)]
+        outs, batched = rule(axis.size, [b is not None for b in bdims], front)
+        return outs, [0 if flag else None for flag in batched]
 
 
-def _jvp(primals, tangents, *, call, rule, in_tree, out_tree):
-    nonzero = tuple(type(dx) is not Zero for dx in tangents)
-    program, has = jvp_program(call, nonzero, (False,) * len(call.out_avals))
-    found = _bind(program, _jvp_rule(rule, nonzero, has), [*primals, *(dx for dx in tangents if type(dx) is not Zero)])
-    n = len(call.out_avals)
-    return found[:n], with_zeros(has, found[n:], call.out_avals)
-
-
-def _linearize(trace, primals, tangents, *, call, rule, in_tree, out_tree):
-    active = tuple(type(dx) is not Zero for dx in tangents)
-    passes = two_passes(call, active, None)
-    outs = custom_vmap_p.bind(*primals, call=call, rule=rule, in_tree=in_tree, out_tree=out_tree)
-    with current_trace(trace.tangent):
-        douts = _bind(passes.tangent, _tangent_rule(rule, active, passes.nonzero),
-                      [*primals, *(dx for dx in tangents if type(dx) is not Zero)])
-    return outs, with_zeros(passes.nonzero, douts, call.out_avals)
-
-
-def _transpose(cts, *args, call, rule, in_tree, out_tree):
-    linear = tuple(is_linear(x) for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    program, has = transpose_program(call, linear, nonzero)
-    rule = _transposed_rule(rule, linear, call.in_avals, nonzero, has)
-    found = iter(_bind(program, rule, [*(x for x in args if not is_linear(x)),
-                                       *(ct for ct in cts if type(ct) is not Zero)]))
-    flags = iter(has)
-    return [next(found) if lin and next(flags) else None for lin in linear]
-
-
-custom_vmap_p = Primitive("custom_vmap_call", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose,
-                          batch=_batch, linearize=_linearize, evaluate=_evaluate, multiple_results=True,
-                          cacheable=False)
+custom_vmap_p = Primitive("custom_vmap_call", type_rule=_type, lower=_lower, evaluate=_evaluate, calls=Calls("call"),
+                          **_CustomVmapRules("call").fields())

@@ -13,6 +13,8 @@ from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tag, Trace, Tracer, known_value
 from xjax.core.types import Zero, typeof, with_zeros
+from xjax.core.varying import casts_needed
+from xjax.ops.pvary import vary_to
 from xjax.ops.zeros import instantiate
 
 
@@ -56,6 +58,8 @@ class DualTrace(Trace):
                 break
         else:
             return self.parent.process(p, args, params)
+        if context.axes:
+            args = self._cast(p, args, params)
         primals, tangents = zip(*[self.split(x) for x in args], strict=True)
         saved = context.trace
         try:
@@ -65,6 +69,14 @@ class DualTrace(Trace):
         if p.multiple_results:
             return [self.join(y, dy) for y, dy in zip(out, dout, strict=True)]
         return self.join(out, dout)
+
+    def _cast(self, p: Primitive, args: tuple, params: dict) -> tuple:
+        """The operands, of which those with a tangent are cast as the operation wants them: so the cast has a rule."""
+        wanted = casts_needed(p, [typeof(x) for x in args], params)
+        if wanted is None:
+            return args
+        return tuple([vary_to(x, vma) if type(x) is DualTracer and x.tag is self.tag else x
+                      for x, vma in zip(args, wanted, strict=True)])
 
     def differentiate(self, p: Primitive, primals: tuple, tangents: tuple, params: dict) -> tuple[Any, Any]:
         raise TypeError(f"{type(self).__name__} does not say how to differentiate")

@@ -133,4 +133,4 @@ def _batched_transpose(program: ClosedJaxpr, axis: BatchAxis, in_dims: Sequence[
 
 
 linear_call_p = Primitive("linear_call", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                          evaluate=_evaluate, multiple_results=True, cacheable=False)
+                          evaluate=_evaluate, multiple_results=True, vary=None, cacheable=False)

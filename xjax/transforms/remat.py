@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,24 +26,22 @@ from xjax.core.calls import (
     merge_args,
     split_args,
 )
-from xjax.core.context import current_trace
 from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
+from xjax.core.flags import Flags, flagged
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
 from xjax.core.lowering import lower_closed
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import ShapedArray, Zero, is_linear, with_zeros
+from xjax.core.types import ShapedArray
 from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.identity import optimization_barrier_p
-from xjax.transforms.batching import batch_program
+from xjax.transforms.call_rules import CallRules
 from xjax.transforms.checkpoint_policies import Policy
-from xjax.transforms.jvp import jvp_program
-from xjax.transforms.linearize import linearize_program, split_program
+from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.trace_cache import remember, trace_function
-from xjax.transforms.transpose import transpose_program
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool] = True, policy: Policy | None = None,
@@ -121,11 +119,6 @@ def _check_hashable(fun: Any, key: Any) -> None:
 
 # -- the primitive ------------------------------------------------------------------------------------------------
 
-def _bind(closed: ClosedJaxpr, args: Sequence[Any], params: dict, differentiated: bool) -> list[Any]:
-    closed, consts = hoist_consts(closed)
-    return remat_p.bind(*consts, *args, jaxpr=closed, differentiated=differentiated, **params)
-
-
 def _type(*avals, jaxpr, **params):
     return jaxpr.out_avals
 
@@ -162,44 +155,12 @@ def _as_branch(b: Builder, outs: Sequence[ShapedArray], args: Sequence[Value], j
         lambda inner: [inner.constant(0, aval.strong()) for aval in outs]], outs)
 
 
-def _jvp(primals, tangents, *, jaxpr, differentiated, **params):
-    nonzero = tuple(type(dx) is not Zero for dx in tangents)
-    program, has = jvp_program(jaxpr, nonzero, (False,) * len(jaxpr.out_avals))
-    found = _bind(program, [*primals, *(dx for dx in tangents if type(dx) is not Zero)], params, differentiated)
-    n = len(jaxpr.out_avals)
-    return found[:n], with_zeros(has, found[n:], jaxpr.out_avals)
-
-
-def _linearize(trace, primals, tangents, *, jaxpr, differentiated, **params):
-    active = tuple(type(dx) is not Zero for dx in tangents)
-    passes = two_passes(jaxpr, active, params["policy"])
-    found = _bind(passes.forward, primals, params, differentiated)
-    n = len(jaxpr.out_avals)
-    known = [*found[n:], *primals]
-    program, needed = _without_unused(passes.tangent, len(known))
-    with current_trace(trace.tangent):
-        douts = _bind(program, [*(x for x, flag in zip(known, needed, strict=True) if flag),
-                                *(dx for dx in tangents if type(dx) is not Zero)], params, True)
-    return found[:n], with_zeros(passes.nonzero, douts, jaxpr.out_avals)
-
-
 @program_cache
-def _without_unused(closed: ClosedJaxpr, count: int) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
-    """The program without those of its first `count` inputs that it does not read; second result: which it keeps."""
-    j, used = dce(closed.jaxpr, (True,) * len(closed.out_avals))
-    needed = tuple(used[:count])
-    invars = [v for v, flag in zip(j.invars, needed + (True,) * (len(used) - count), strict=True) if flag]
-    return ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, j.outvars), closed.consts), needed
+def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> LinearizedProgram:
+    """The linearized program whose second pass computes the residuals again, from the inputs and what `policy` saves.
 
-
-class TwoPasses(NamedTuple):
-    forward: ClosedJaxpr            # inputs -> outputs, saved values
-    tangent: ClosedJaxpr            # saved values, inputs, tangents -> tangents of the outputs flagged in `nonzero`
-    nonzero: tuple[bool, ...]
-
-
-@program_cache
-def two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | None) -> TwoPasses:
+    `forward`: inputs -> outputs, saved values; `tangent`: saved values, inputs, tangents -> tangents of the outputs.
+    """
     lin = linearize_program(jaxpr, active)
     n = len(jaxpr.out_avals)
     forward = inlined(lin.forward) if policy is not None else lin.forward
@@ -217,7 +178,23 @@ def two_passes(jaxpr: ClosedJaxpr, active: tuple[bool, ...], policy: Policy | No
     avals = [*(v.aval for v in saved), *jaxpr.in_avals, *lin.tangent.in_avals[len(residuals):]]
     outs = [*j.outvars[:n], *saved]
     first, _ = dce(Jaxpr(j.constvars, j.invars, j.eqns, outs), (True,) * len(outs))
-    return TwoPasses(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"), lin.nonzero)
+    return LinearizedProgram(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"),
+                             lin.nonzero, (*[None] * len(saved), *range(len(jaxpr.in_avals))))
+
+
+@program_cache
+def _without_unused(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> LinearizedProgram:
+    """`recomputing`, without the saved values and inputs that the second pass does not read."""
+    lin = recomputing(jaxpr, active, policy)
+    j, used = dce(lin.tangent.jaxpr, (True,) * len(lin.tangent.out_avals))
+    needed = used[:len(lin.forwarded)]
+    invars = flagged(j.invars, [*needed, *[True] * (len(used) - len(needed))])
+    f, n = lin.forward.jaxpr, len(jaxpr.out_avals)
+    saved = flagged(f.outvars[n:], needed[:len(f.outvars) - n])
+    return LinearizedProgram(
+        ClosedJaxpr(Jaxpr(f.constvars, f.invars, f.eqns, [*f.outvars[:n], *saved]), lin.forward.consts),
+        ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, j.outvars), lin.tangent.consts), lin.nonzero,
+        tuple(flagged(lin.forwarded, needed)))
 
 
 def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], list]:
@@ -241,34 +218,19 @@ def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tu
     return saved, again[::-1]
 
 
-def _transpose(cts, *args, jaxpr, differentiated, **params):
-    linear = tuple(is_linear(x) for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    program, has = transpose_program(jaxpr, linear, nonzero)
-    found = iter(_bind(program, [*(x for x in args if not is_linear(x)), *(ct for ct in cts if type(ct) is not Zero)],
-                       params, True))
-    flags = iter(has)
-    return [next(found) if lin and next(flags) else None for lin in linear]
+class _RematRules(CallRules):
+    def bind(self, program: ClosedJaxpr, args: Sequence[Any], params: dict) -> list[Any]:
+        program, consts = hoist_consts(program)
+        return remat_p.bind(*consts, *args, **{**params, "jaxpr": program})
+
+    def linearized(self, program: ClosedJaxpr, active: Flags, params: dict) -> LinearizedProgram:
+        return _without_unused(program, active, params["policy"])
+
+    def bind_tangent(self, lin: LinearizedProgram, args: Sequence[Any], params: dict, active: Flags) -> list[Any]:
+        return self.bind(lin.tangent, args, {**params, "differentiated": True})
+
+    def bind_transposed(self, program: ClosedJaxpr, args: Sequence[Any], params: dict, *flags: Flags) -> list[Any]:
+        return self.bind(program, args, {**params, "differentiated": True})
 
 
-def _batch(axis, args, bdims, *, jaxpr, differentiated, **params):
-    program, out_dims = batch_program(jaxpr, axis.size, axis.name, tuple(bdims))
-    return _bind(program, args, params, differentiated), list(out_dims)
-
-
-def _split(trace, args, all_params):
-    """A checkpointed function of tangents, from a derivative rule that calls one."""
-    params = {k: all_params[k] for k in ("prevent_cse", "policy")}
-    tangent = tuple(trace.is_tangent(x) for x in args)
-    known, unknown, in_tangent = split_program(all_params["jaxpr"], tangent)
-    found = _bind(known, [x for x, t in zip(args, tangent, strict=True) if not t], params, all_params["differentiated"])
-    n = in_tangent.count(False)
-    values = iter(found[:n])
-    with current_trace(trace.tangent):
-        given = iter(_bind(unknown, [*found[n:], *(x for x, t in zip(args, tangent, strict=True) if t)], params,
-                           all_params["differentiated"]))
-    return [next(given) if t else next(values) for t in in_tangent]
-
-
-remat_p = Primitive("remat2", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                    linearize=_linearize, split=_split, multiple_results=True, cacheable=False)
+remat_p = Primitive("remat2", type_rule=_type, lower=_lower, calls=Calls("jaxpr"), **_RematRules().fields())

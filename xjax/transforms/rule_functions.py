@@ -11,7 +11,10 @@ from xjax.core.calls import Flat, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
 from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Vma, Zero, typeof
+from xjax.core.varying import axes_in_order
+from xjax.ops.collectives import psum_invariant_p
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
 from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_axis
@@ -189,6 +192,24 @@ def fit_cotangent(ct: Any, found: int | None, wanted: int | None, size: int) -> 
     if wanted is None:
         return reduce_sum(place_axis(ct, found, 0, size), (0,))
     return place_axis(ct, found, wanted, size)
+
+
+def fit_vma(where: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
+    """A derivative from a user's rule, cast to vary along the same mesh axes as what it belongs to.
+
+    Args: total: where it varies along others, it is summed over them, for devices share what it belongs to.
+    """
+    if type(x) is Zero:
+        return x
+    excess = typeof(x).vma - vma
+    if not excess:
+        return vary_to(x, vma)
+    if total:
+        return vary_to(psum_invariant_p.bind(x, axes=axes_in_order(excess)), vma)
+    raise bad(where, f"the rule returned a {what} that varies along mesh axes along which the value does not",
+              given={"value varies along": ", ".join(map(str, axes_in_order(vma))) or "none",
+                     f"{what} varies along": ", ".join(map(str, axes_in_order(typeof(x).vma)))},
+              fix="compute both from the same arguments; lax.psum gives what devices share.", exc=ValueError)
 
 
 def check_like(where: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],
