@@ -22,6 +22,8 @@ from xjax.core.primitive import all_primitives
 ELSEWHERE = {
     **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin", "ppermute", "psum",
                      "reduce_scatter"), "a collective: needs a mapped axis"),
+    **dict.fromkeys(("all_gather_invariant", "psum_invariant", "pvary"),
+                    "types of a checked shard_map: tests/parallel"),
     "add_any": "made by differentiation only",
     "empty": "has no value to check",
     "name": "checkpoint_name: tests/transforms/test_remat.py",

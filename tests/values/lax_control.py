@@ -124,6 +124,15 @@ def over_axis(name, call, *signatures, **options):
     return lax(name, mapped, *signatures, **options)
 
 
+def in_region(name, call, *signatures, **options):
+    """An operation on types of `shard_map`, over a mesh of two devices with the axis "i"; the argument is whole."""
+    def mapped(f, x):
+        lib = library_of(f)
+        mesh = lib.sharding.Mesh(np.array(lib.devices()[:2]), ("i",))
+        return lib.shard_map(lambda y: call(f, y), mesh=mesh, in_specs=lib.P(), out_specs=lib.P("i"))(x)
+    return lax(name, mapped, *signatures, **options)
+
+
 FOUR = ("f4[4,3]", "i4[4,3]:wide", "c8[4,3]")
 D = ("f8[4,3]",)
 
@@ -144,6 +153,7 @@ COLLECTIVES = [
                grad=("f8[4,4,3]",)),
     *over_axis("axis_index", lambda f, x: x + f("i"), "f4[4,3]", "i4[4]"),
     *over_axis("axis_size", lambda f, x: x * f("i"), "f4[4,3]", "i4[3]"),
+    *in_region("pcast", lambda f, x: x * f({"a": x}, "i", to="varying")["a"], *FOUR, grad=D),
 ]
 
 ROWS = [*BRANCHING, *LOOPS, *SOLVES, *COLLECTIVES]
