@@ -26,7 +26,7 @@ from xjax.runtime import backend as backends
 from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.shard_map import bind_shard_map, executable_of, mesh_scope
+from xjax.runtime.shard_map import Region, bind_shard_map, executable_of
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
@@ -75,8 +75,8 @@ class Pmapped:
         key = (tree, avals, static, config.trace_key(), context.axes)
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
-            outs = bind_shard_map(traced.program, [*traced.consts, *leaves], traced.mesh, traced.in_specs,
-                                  traced.out_specs, check_vma=False)
+            outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
+                                  traced.in_specs, traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
         launcher = self._launchers.get(key)
         if launcher is None:
@@ -115,7 +115,7 @@ class Pmapped:
             out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
             return [y if d is None else expand_dims(y, (d,)) for y, d in zip(outs, out_axes, strict=True)]
 
-        with mesh_scope(mesh):
+        with Region.whole(mesh).scope():
             program, consts = hoist_consts(trace_to_jaxpr(body, local, self._where))
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)

@@ -259,15 +259,18 @@ class NamedSharding(Sharding):
                 exc=ValueError,
             )
 
-    def sdy_text(self, ndim: int, mesh_name: str = "mesh") -> str:
-        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``."""
-        return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim))}]>"
+    def sdy_text(self, ndim: int, mesh_name: str = "mesh", is_open: bool = False) -> str:
+        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``.
 
-    def sdy_dims(self, ndim: int) -> list[str]:
+        Args: is_open: the compiler may shard each dimension along further axes: ``[{"x", ?}, {?}]``.
+        """
+        return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim, is_open))}]>"
+
+    def sdy_dims(self, ndim: int, is_open: bool = False) -> list[str]:
         """The cut of each dimension: ``{"x"}``, ``{}``, or ``{?}`` if the compiler may choose."""
         self._check_rank(ndim)
         names = self.mesh.sdy_names
-        texts = ["{" + ", ".join(f'"{names[a]}"' for a in self.spec.axes(i)) + "}"
+        texts = ["{" + ", ".join([*(f'"{names[a]}"' for a in self.spec.axes(i)), *["?"] * is_open]) + "}"
                  for i in range(ndim)]  # fmt: skip
         return ["{?}" if i < len(self.spec) and self.spec[i] is UNCONSTRAINED else text
                 for i, text in enumerate(texts)]  # fmt: skip

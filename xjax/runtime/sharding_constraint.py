@@ -77,9 +77,10 @@ def _type(x, *, mesh, spec):
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, mesh, spec) -> Value:
-    if b.axes is not None:
-        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own already",
-                  given={"mesh": repr(mesh)}, fix="constrain values outside of them.", exc=NotImplementedError)
+    if b.axes is not None and (wrong := [a for a in spec.all_axes() if a in b.axes.manual]):
+        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own along the manual axes already",
+                  given={"spec": repr(spec), "manual axes of it": ", ".join(map(repr, wrong)), "mesh": repr(mesh)},
+                  fix="constrain along other axes, or constrain values outside of them.", exc=ValueError)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
 

@@ -164,17 +164,17 @@ def hlo_sharding_tiled(
 def shard_indices(
     hlo: HloSharding, num_devices: int, shape: Sequence[int]
 ) -> list[tuple[slice, ...]]:
-    """Which part of a global array of this shape each device holds, by position."""
+    """Which part of a global array of this shape each device holds, by position; `slice(None)` along a whole axis."""
     if hlo.is_replicated() or num_devices == 1:
-        return [tuple(slice(0, n) for n in shape)] * num_devices
+        return [(slice(None),) * len(shape)] * num_devices
     tiles = hlo.tile_assignment_dimensions()  # axes past the array's rank count copies of a tile
     sizes = [-(-n // parts) for n, parts in zip(shape, tiles, strict=False)]
     indices: list[tuple[slice, ...]] = [()] * num_devices
     for flat, position in enumerate(hlo.tile_assignment_devices()):
         tile = np.unravel_index(flat, tiles)[: len(shape)]
         indices[position] = tuple(
-            slice(min(int(i) * size, n), min(int(i) * size + size, n))
-            for i, size, n in zip(tile, sizes, shape, strict=True)
+            slice(min(int(i) * size, n), min(int(i) * size + size, n)) if parts > 1 else slice(None)
+            for i, size, n, parts in zip(tile, sizes, shape, tiles, strict=False)
         )
     return indices
 
