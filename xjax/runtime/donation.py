@@ -1,0 +1,84 @@
+"""Which buffers a launch may take: none that was deleted, and none that is donated and passed a second time.
+
+On one device XLA refuses such a launch. On several devices it ends the process (jaxlib launches on the devices although
+the arguments were refused), so `checked` refuses it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.runtime import xla
+
+_own_state = xla.Buffer.is_deleted       # of the first part alone, if there are several
+
+
+def checked(execute: Callable[..., Any], donated: Sequence[bool]) -> Callable[..., Any]:
+    """`execute` of a program over several devices, for buffers that it may take.
+
+    Raises: XlaRuntimeError, before anything is launched, if a buffer is deleted, or donated and passed twice.
+    """
+    positions = [i for i, flag in enumerate(donated) if flag]
+
+    def execute_checked(bufs: Sequence[xla.Buffer], with_tokens: bool = False) -> Any:
+        if any(map(_own_state, bufs)):
+            raise captured_and_deleted()
+        if xla.with_shared_parts and not xla.with_shared_parts.keys().isdisjoint(map(id, bufs)):
+            if any(map(xla.is_deleted, bufs)):
+                raise captured_and_deleted()
+            _check_parts(bufs, positions)
+        if positions and len({*map(id, bufs)}) < len(bufs):
+            _check_wholes(bufs, positions)
+        return execute(bufs, with_tokens=with_tokens)
+
+    return execute_checked
+
+
+def _check_wholes(bufs: Sequence[xla.Buffer], positions: Iterable[int]) -> None:
+    for i in positions:
+        if sum(buf is bufs[i] for buf in bufs) > 1:
+            raise passed_twice()
+
+
+def _check_parts(bufs: Sequence[xla.Buffer], positions: Sequence[int]) -> None:
+    shared = [i for i, buf in enumerate(bufs) if id(buf) in xla.with_shared_parts]
+    donated = {i for i in positions if i in shared}
+    if not donated or len(shared) < 2:
+        return
+    taken: dict[int, int] = {}
+    for i in shared:
+        for part in xla.shards(bufs[i]):
+            empty = not part.on_device_size_in_bytes()
+            first = i if empty else taken.setdefault(part.unsafe_buffer_pointer(), i)
+            if first != i and not donated.isdisjoint((first, i)):
+                raise passed_twice()
+
+
+def passed_twice() -> Exception:
+    """The error of a launch that takes over the memory of an array, and reads it as another argument too."""
+    return bad("donation", "an array is donated, and the same call takes it a second time",
+               fix="pass x.copy() as one of the two arguments (an array that the function captures is one too), or do "
+                   "not donate it.", exc=xla.XlaRuntimeError)
+
+
+def captured_and_deleted() -> Exception:
+    """The error of a launch that takes a deleted array; `launch_error` replaces it if it is one of the arguments."""
+    return bad("Array", "an array that a compiled function captured has been deleted",
+               fix="pass it as an argument instead of capturing it, and do not use an array after it was donated "
+                   "(donate_argnums) or after x.delete().", exc=xla.XlaRuntimeError)
+
+
+# What XLA and jaxlib say of a launch on one device, and the error to raise instead.
+_READABLE = {
+    "Attempt to donate": passed_twice,
+    "previously donated in the same call": passed_twice,
+    "Buffer has been deleted or donated": captured_and_deleted,
+    "Expected args to execute_sharded_on_local_devices to have": captured_and_deleted,      # it has no shard
+}
+
+
+def readable(text: str) -> Exception | None:
+    """The error for the text of one of XLA; None if it is not about donation."""
+    return next((make() for part, make in _READABLE.items() if part in text), None)
