@@ -77,9 +77,10 @@ class Array:
 
     def _live_buffer(self) -> xla.Buffer:
         """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
-        if xla.is_deleted(self._buf):
+        buf = self._buf
+        if buf.is_deleted() or (xla.with_shared_parts and xla.is_deleted(buf)):
             raise deleted(self)
-        return self._buf
+        return buf
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.numpy()

@@ -96,6 +96,11 @@ class Sharding(ABC):
                   exc=ValueError)
 
     @property
+    def _memory(self) -> str:
+        """The kind of memory that arrays are in; where `memory_kind` is None, the default of the devices."""
+        return self.memory_kind or self.devices[0].default_memory().kind
+
+    @property
     def num_devices(self) -> int:
         return len(self.devices)
 
@@ -166,7 +171,7 @@ class Sharding(ABC):
         """Whether arrays of this rank lie in the same way on the same devices."""
         if self is other:
             return True
-        if self.devices != other.devices or self.memory_kind != other.memory_kind:
+        if self.devices != other.devices or self._memory != other._memory:
             return False
         return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
 
@@ -287,7 +292,7 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return all(self.mesh.shape[axis] == 1 for axis in self.spec.all_axes())
 
-    def with_memory_kind(self, kind: str) -> NamedSharding:
+    def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     def _cut_by(self, axis: int) -> dict[str, object]:
@@ -371,9 +376,10 @@ def same_placement(a: Sharding, b: Sharding, ndim: int) -> bool:
 @lru_cache(maxsize=4096)
 def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
     """The sharding over `mesh` that places arrays of this rank as `sharding` does; None if there is none."""
-    if sharding.devices != mesh.devices_flat or sharding.memory_kind is not None:
+    if sharding.devices != mesh.devices_flat:
         return None
-    return named_from_hlo(sharding.hlo(ndim), mesh, ndim)
+    found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
+    return found and found.with_memory_kind(sharding.memory_kind)
 
 
 @lru_cache(maxsize=256)
