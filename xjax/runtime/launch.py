@@ -126,6 +126,11 @@ class Executable:
         bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
         return self.launch(bufs, args)
 
+    def takes(self, args: Sequence[Array], first: int = 0) -> bool:
+        """Whether `execute` is all that a launch on these arguments, from position `first` on, needs: none is moved."""
+        return not self.listeners and all([x.sharding is s or same_placement(x.sharding, s, x.ndim)
+                                           for x, s in zip(args, self.in_shardings[first:], strict=True)])
+
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
         try:
@@ -187,10 +192,7 @@ class Launcher:
         self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
-        wanted = self.argument_shardings()
-        fits = like is not None and all([x.sharding is s or same_placement(x.sharding, s, x.ndim)
-                                         for x, s in zip(like, wanted, strict=True)])
-        if fits and watch is None and not executable.listeners:
+        if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
 
     def __call__(self, args: Sequence[Array]) -> Any:
