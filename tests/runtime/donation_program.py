@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+import threading
 
 import numpy as np
 
@@ -122,6 +123,35 @@ def captured():
         f(y)
         x.delete()
         refused(made, lambda: f(y), "a compiled function captured has been deleted")
+
+
+def threads():
+    """Several threads donate, read and delete one array at once: one of them is first, the others are refused."""
+    rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))
+    donating, reading, mapped = xjax.jit(double, donate_argnums=0), xjax.jit(double), xjax.pmap(double)
+    for f in (donating, reading, mapped):
+        f(xjax.device_put(X, rows))
+    sys.setswitchinterval(1e-5)
+    for i in range(300):
+        x, start, said = xjax.device_put(X, rows), threading.Barrier(4), []
+
+        def run(use, x=x, start=start, said=said):
+            start.wait()
+            try:
+                y = use(x)
+                said.append("" if y is None or np.array_equal(y, X * 2) else "a wrong value")
+            except RuntimeError as error:
+                said.append("" if "the array has been deleted" in str(error) else str(error))
+
+        uses = [donating, reading, mapped] if i % 2 else [donating, donating, lambda x: x.delete()]
+        users = [threading.Thread(target=run, args=(use,)) for use in uses]
+        for user in users:
+            user.start()
+        start.wait()
+        for user in users:
+            user.join()
+        if said != ["", "", ""] or not x.is_deleted():
+            print(said)
 
 
 def refused(name, call, text):

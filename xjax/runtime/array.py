@@ -21,7 +21,7 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import backend, xla
+from xjax.runtime import backend, donation, xla
 from xjax.runtime.sharding import (
     NamedSharding,
     PartitionSpec,
@@ -230,7 +230,10 @@ class Array:
 
     def delete(self) -> None:
         """Give the memory back now; later uses raise."""
-        self._buf.delete()
+        if len(self.sharding.devices) > 1:
+            donation.delete(self._buf)
+        else:
+            self._buf.delete()
 
     def is_deleted(self) -> bool:
         """Whether the memory of the array, or of a part of it, was given back or taken over by a result."""

@@ -6,7 +6,9 @@ the arguments were refused), so `checked` refuses it before.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from xjax.core.errors import bad
@@ -14,26 +16,43 @@ from xjax.runtime import xla
 
 _own_state = xla.Buffer.is_deleted       # of the first part alone, if there are several
 
+# Held from the check of a launch until XLA has the buffers: no other thread may donate or delete one of them meanwhile.
+# Re-entrant, since Python's collector and signal handlers run code of their own at any point.
+_launching = threading.RLock()
 
-def checked(execute: Callable[..., Any], donated: Sequence[bool]) -> Callable[..., Any]:
+
+def checked(execute: Callable[..., Any], donated: Sequence[bool], calls_host: bool = False) -> Callable[..., Any]:
     """`execute` of a program over several devices, for buffers that it may take.
+
+    Args:
+      donated: for each argument, whether its memory may be taken for a result; () if none is.
+      calls_host: the launch waits for functions on the host, which may launch programs themselves, so it keeps no other
+        thread from launching.
 
     Raises: XlaRuntimeError, before anything is launched, if a buffer is deleted, or donated and passed twice.
     """
     positions = [i for i, flag in enumerate(donated) if flag]
+    alone: AbstractContextManager = nullcontext() if calls_host else _launching
 
     def execute_checked(bufs: Sequence[xla.Buffer], with_tokens: bool = False) -> Any:
-        if any(map(_own_state, bufs)):
-            raise captured_and_deleted()
-        if xla.with_shared_parts and not xla.with_shared_parts.keys().isdisjoint(map(id, bufs)):
-            if any(map(xla.is_deleted, bufs)):
+        with alone:
+            if any(map(_own_state, bufs)):
                 raise captured_and_deleted()
-            _check_parts(bufs, positions)
-        if positions and len({*map(id, bufs)}) < len(bufs):
-            _check_wholes(bufs, positions)
-        return execute(bufs, with_tokens=with_tokens)
+            if xla.with_shared_parts and not xla.with_shared_parts.keys().isdisjoint(map(id, bufs)):
+                if any(map(xla.is_deleted, bufs)):
+                    raise captured_and_deleted()
+                _check_parts(bufs, positions)
+            if positions and len({*map(id, bufs)}) < len(bufs):
+                _check_wholes(bufs, positions)
+            return execute(bufs, with_tokens=with_tokens)
 
     return execute_checked
+
+
+def delete(buf: xla.Buffer) -> None:
+    """Give back the memory of a buffer over several devices, after a launch that is about to take it."""
+    with _launching:
+        buf.delete()
 
 
 def _check_wholes(bufs: Sequence[xla.Buffer], positions: Iterable[int]) -> None:

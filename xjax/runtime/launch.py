@@ -20,7 +20,7 @@ from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import donation, xla
+from xjax.runtime import donation, in_flight, xla
 from xjax.runtime.array import (
     Array,
     FirstSight,
@@ -114,11 +114,11 @@ class Executable:
         self.loaded, self.donated = loaded, tuple(donated)
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
+        self.listeners, self.weight = tuple(listeners), weight
         self.execute = loaded.execute_sharded
         if any([len(s.devices) > 1 for s in (*self.in_shardings[:1], *self.out_shardings[:1])]):
-            self.execute = donation.checked(self.execute, self.donated)
+            self.execute = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
         self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self.listeners, self.weight = tuple(listeners), weight
         self._host_call: Callable | None = None         # made when it is first asked for
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
