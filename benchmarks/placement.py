@@ -32,15 +32,15 @@ def work(library: str) -> dict[str, float]:
         return give(add(large_x))
 
     calls = {
-        "100 device_puts of NumPy arrays, cut": (lambda: ready([jax.device_put(v, rows) for v in many]), 5),
+        "100 device_puts of NumPy arrays, sharded": (lambda: ready([jax.device_put(v, rows) for v in many]), 5),
         "100 device_puts, replicated": (lambda: ready([jax.device_put(v, whole) for v in many]), 5),
-        "device_put of a list of 100, cut": (lambda: ready(jax.device_put(many, rows)), 5),
+        "device_put of a list of 100, sharded": (lambda: ready(jax.device_put(many, rows)), 5),
         "device_put of an array of one device": (lambda: ready(jax.device_put(at_home, rows)), 100),
-        "device_put from cut to replicated": (lambda: ready(jax.device_put(x, whole)), 100),
-        "100 device_puts to where they are": (lambda: [jax.device_put(v, rows) for v in many_x], 20),
+        "device_put from sharded to replicated": (lambda: ready(jax.device_put(x, whole)), 100),
+        "100 device_puts to their own sharding": (lambda: [jax.device_put(v, rows) for v in many_x], 20),
         "100 device_puts to an equal sharding": (lambda: [jax.device_put(v, elsewhere) for v in many_x], 20),
         "pmap, NumPy array": (lambda: ready(double(small)), 200),
-        "pmap, array of its own": (lambda: ready(double(x)), 200),
+        "pmap, array of an equal sharding": (lambda: ready(double(x)), 200),
         "jit, arrays over one mesh": (lambda: ready(two(x, x)), 200),
         "jit, arrays over equal meshes": (lambda: ready(two(x, y)), 200),
         "eager, arrays over equal meshes": (lambda: ready(x + y), 200),
@@ -62,6 +62,6 @@ def work(library: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(work, limit={"100 device_puts of NumPy arrays, cut": 1.2, "100 device_puts, replicated": 1.2,
+    main(work, limit={"100 device_puts of NumPy arrays, sharded": 1.2, "100 device_puts, replicated": 1.2,
                       "pmap, NumPy array": 1.1, "pmap, 4 MB a row of NumPy": 1.1,
                       "pmap, 4 MB a row of another pmap": 1.1, "pmap, 4 MB a row of an equal sharding": 1.1})

@@ -123,6 +123,11 @@ def captured():
         f(y)
         x.delete()
         refused(made, lambda: f(y), "a compiled function captured has been deleted")
+        refused(f"{made}, before", lambda: xjax.jit(lambda y: x + y)(y), "has been deleted")
+        x = put(X)
+        _, pullback = xjax.vjp(xjax.jit(lambda x: x * x), x)
+        x.delete()
+        refused(f"{made}, residual", lambda: pullback(y), "the array has been deleted")
 
 
 def threads():

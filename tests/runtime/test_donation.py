@@ -50,6 +50,17 @@ def test_arrays_that_share_their_parts():
         assert_refused(lambda gone=gone: gone + 1, RuntimeError, ["Array: the array has been deleted", "fix:"])
 
 
+def test_shared_parts_are_remembered_as_long_as_the_array():
+    x = xjax.device_put(X, ROWS)
+    key = id(x._buf)
+    assert key not in xla.with_shared_parts
+    part = x.addressable_data(0)
+    assert key in xla.with_shared_parts
+    del x
+    assert key not in xla.with_shared_parts
+    np.testing.assert_array_equal(part, X[:1])
+
+
 def test_other_arrays_that_had_their_parts_looked_at_are_donated_together():
     x, y = xjax.device_put(X, ROWS), xjax.device_put(X, ROWS)
     assert len({s.data.unsafe_buffer_pointer() for a in (x, y) for s in a.addressable_shards}) == 8

@@ -68,6 +68,19 @@ def test_arguments_are_donated_and_not_copied(program):
             np.testing.assert_array_equal(y, X * 2)
 
 
+def test_replicated_arguments_are_donated_and_not_copied():
+    whole = {"jit": xjax.jit(lambda x: x * 1, out_shardings=NamedSharding(GRID, P())),
+             "device_put": lambda v: xjax.device_put(v, NamedSharding(LINE, P(None, None))),
+             "pmap": xjax.pmap(lambda x: x * 1, in_axes=None, out_axes=None, axis_size=4)}
+    f = xjax.pmap(lambda w, x: (w * 2, x), in_axes=(None, 0), out_axes=(None, 0), donate_argnums=0)
+    for make in whole.values():
+        w = make(X)
+        before = pointers(w)
+        out, _ = f(w, X)
+        assert w.is_deleted() and pointers(out) == before
+        np.testing.assert_array_equal(out, X * 2)
+
+
 def test_no_argument_moves(monkeypatch):
     """Of several arguments, each with a sharding of its own; also eagerly, and under a transform."""
     rows = [make() for make in ROWS.values()]

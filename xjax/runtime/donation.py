@@ -16,6 +16,9 @@ from xjax.runtime import xla
 
 _own_state = xla.Buffer.is_deleted       # of the first part alone, if there are several
 
+# What XLA says of a launch on one device, and `checked` for it.
+_DELETED, _TWICE = "Buffer has been deleted or donated", "Attempt to donate the same buffer twice"
+
 # Held from the check of a launch until XLA has the buffers: no other thread may donate or delete one of them meanwhile.
 # Re-entrant, since Python's collector and signal handlers run code of their own at any point.
 _launching = threading.RLock()
@@ -37,10 +40,10 @@ def checked(execute: Callable[..., Any], donated: Sequence[bool], calls_host: bo
     def execute_checked(bufs: Sequence[xla.Buffer], with_tokens: bool = False) -> Any:
         with alone:
             if any(map(_own_state, bufs)):
-                raise captured_and_deleted()
+                raise xla.XlaRuntimeError(_DELETED)
             if xla.with_shared_parts and not xla.with_shared_parts.keys().isdisjoint(map(id, bufs)):
                 if any(map(xla.is_deleted, bufs)):
-                    raise captured_and_deleted()
+                    raise xla.XlaRuntimeError(_DELETED)
                 _check_parts(bufs, positions)
             if positions and len({*map(id, bufs)}) < len(bufs):
                 _check_wholes(bufs, positions)
@@ -58,7 +61,7 @@ def delete(buf: xla.Buffer) -> None:
 def _check_wholes(bufs: Sequence[xla.Buffer], positions: Iterable[int]) -> None:
     for i in positions:
         if sum(buf is bufs[i] for buf in bufs) > 1:
-            raise passed_twice()
+            raise xla.XlaRuntimeError(_TWICE)
 
 
 def _check_parts(bufs: Sequence[xla.Buffer], positions: Sequence[int]) -> None:
@@ -72,32 +75,20 @@ def _check_parts(bufs: Sequence[xla.Buffer], positions: Sequence[int]) -> None:
             empty = not part.on_device_size_in_bytes()
             first = i if empty else taken.setdefault(part.unsafe_buffer_pointer(), i)
             if first != i and not donated.isdisjoint((first, i)):
-                raise passed_twice()
-
-
-def passed_twice() -> Exception:
-    """The error of a launch that takes over the memory of an array, and reads it as another argument too."""
-    return bad("donation", "an array is donated, and the same call takes it a second time",
-               fix="pass x.copy() as one of the two arguments (an array that the function captures is one too), or do "
-                   "not donate it.", exc=xla.XlaRuntimeError)
-
-
-def captured_and_deleted() -> Exception:
-    """The error of a launch that takes a deleted array; `launch_error` replaces it if it is one of the arguments."""
-    return bad("Array", "an array that a compiled function captured has been deleted",
-               fix="pass it as an argument instead of capturing it, and do not use an array after it was donated "
-                   "(donate_argnums) or after x.delete().", exc=xla.XlaRuntimeError)
-
-
-# What XLA and jaxlib say of a launch on one device, and the error to raise instead.
-_READABLE = {
-    "Attempt to donate": passed_twice,
-    "previously donated in the same call": passed_twice,
-    "Buffer has been deleted or donated": captured_and_deleted,
-    "Expected args to execute_sharded_on_local_devices to have": captured_and_deleted,      # it has no shard
-}
+                raise xla.XlaRuntimeError(_TWICE)
 
 
 def readable(text: str) -> Exception | None:
-    """The error for the text of one of XLA; None if it is not about donation."""
-    return next((make() for part, make in _READABLE.items() if part in text), None)
+    """The error to raise for the text of a launch's error, if that is about donation.
+
+    A deleted array is one that the function captured: `launch_error` looks for it among the arguments first.
+    """
+    if any(part in text for part in ("Attempt to donate", "previously donated in the same call")):
+        return bad("donation", "an array is donated, and the same call takes it a second time",
+                   fix="pass x.copy() as one of the two arguments (an array that the function captures is one too), or "
+                       "do not donate it.", exc=xla.XlaRuntimeError)
+    if any(part in text for part in (_DELETED, "Expected args to execute_sharded_on_local_devices to have")):
+        return bad("Array", "an array that a compiled function captured has been deleted",
+                   fix="pass it as an argument instead of capturing it, and do not use an array after it was donated "
+                       "(donate_argnums) or after x.delete().", exc=RuntimeError)
+    return None
