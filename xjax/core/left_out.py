@@ -163,6 +163,10 @@ DIFFERENCES: dict[str, str] = {
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
     "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "
         "purpose.",
+    "a donated or deleted array over several devices, used again": "a RuntimeError before the launch; JAX ends the "
+        "process where the array was donated to the same function.",
+    "an array that a compiled function captured, and that is donated or deleted": "the next call is refused; JAX has "
+        "copied the value into the program.",
     "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
     "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
     "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",

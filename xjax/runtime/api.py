@@ -43,7 +43,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
              for leaf, target in zip(leaves, targets, strict=True)]
     if donate is True:
         for old, new in zip(leaves, moved, strict=True):
-            if type(old) is Array and old is not new:
+            if type(old) is Array and old._buf is not new._buf:
                 old.block_until_ready()
                 old.delete()
     return tree_unflatten(tree, moved)

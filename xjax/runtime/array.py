@@ -21,8 +21,15 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import backend, xla
-from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
+from xjax.runtime import backend, donation, xla
+from xjax.runtime.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    device_put_sharded,
+    same_placement,
+)
 
 _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
@@ -70,9 +77,10 @@ class Array:
 
     def _live_buffer(self) -> xla.Buffer:
         """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
-        if self._buf.is_deleted():
+        buf = self._buf
+        if buf.is_deleted() or (xla.with_shared_parts and xla.is_deleted(buf)):
             raise deleted(self)
-        return self._buf
+        return buf
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.numpy()
@@ -161,7 +169,7 @@ class Array:
         return self.numpy().tobytes(order)
 
     def __repr__(self) -> str:
-        if self._buf.is_deleted():
+        if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
         if is_key(self.aval):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{words_of(self)}"
@@ -222,10 +230,14 @@ class Array:
 
     def delete(self) -> None:
         """Give the memory back now; later uses raise."""
-        self._buf.delete()
+        if len(self.sharding.devices) > 1:
+            donation.delete(self._buf)
+        else:
+            self._buf.delete()
 
     def is_deleted(self) -> bool:
-        return self._buf.is_deleted()
+        """Whether the memory of the array, or of a part of it, was given back or taken over by a result."""
+        return xla.is_deleted(self._buf)
 
     def devices(self) -> set:
         """The devices that hold a part."""
@@ -283,7 +295,7 @@ class Array:
 
     def _pieces(self) -> list[xla.Buffer]:
         buf = self._live_buffer()
-        return xla.shards(buf) if len(self.sharding.devices) > 1 else [buf]
+        return xla.shards(xla.note_shared_parts(buf)) if len(self.sharding.devices) > 1 else [buf]
 
 
 class Shard:
@@ -514,9 +526,11 @@ def _from_foreign(x: Any, sharding: Sharding | None) -> Array:
 
 
 def put(x: Array, sharding: Sharding) -> Array:
-    """The same value with another sharding; the array itself if it has that sharding already."""
+    """The same value with another sharding: the array itself if it has that sharding, its memory if equivalent."""
     if x.sharding is sharding or x.sharding == sharding:
         return x
+    if same_placement(x.sharding, sharding, x.ndim):
+        return Array(x._buf, x.aval, sharding)
     if _guard is not None:
         _guard.check(BETWEEN, x)
     return _move(x, sharding)

@@ -87,20 +87,27 @@ class EvalTrace(Trace):
         if executable is None:
             home = args[0].sharding if args else default_sharding()
             if type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in args):
-                return self._run_program(p, args, params)
+                return self._run_program(p, args, params, key)
             executable = self._executables[key] = _compile(p, [x.aval for x in args], params, home)
         out = executable.launch([x._buf for x in args], args)
         return out if p.multiple_results else out[0]
 
-    def _run_program(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
-        """A program of one equation, compiled for where its arguments lie."""
+    def _run_program(self, p: Primitive, args: Sequence[Any], params: dict, key: tuple | None = None) -> Any:
+        """A program of one equation, compiled for where its arguments lie.
+
+        Args:
+          key: by which `process` finds the executable from now on, if a launch takes these arguments as they are.
+        """
         avals = tuple(x.aval for x in args)
         cache = self._programs if p.cacheable else _memo_of(params)
-        key = ("eager", p, avals, *params.items())
-        closed = cache.get(key)
+        equation = ("eager", p, avals, *params.items())
+        closed = cache.get(equation)
         if closed is None:
-            closed = cache[key] = _one_equation(p, avals, params)
-        out = program_executable(closed, p.name, args)(args)
+            closed = cache[equation] = _one_equation(p, avals, params)
+        executable = program_executable(closed, p.name, args)
+        if key is not None and executable.takes(args):
+            self._executables[key] = executable
+        out = executable(args)
         return out if p.multiple_results else out[0]
 
 

@@ -18,8 +18,15 @@ from xjax.runtime.array import Array, on
 from xjax.runtime.compile_log import dump_program, log_step
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
-from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
+from xjax.runtime.mesh import PartitionSpec
+from xjax.runtime.sharding import (
+    GSPMDSharding,
+    NamedSharding,
+    Sharding,
+    finest_mesh,
+    named_from_hlo,
+    named_on,
+)
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]
@@ -120,7 +127,8 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners)
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners,
+                      donated)
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -139,7 +147,7 @@ def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array], do
       wanted: shardings that the program constrains its results to, so that these carry them as they were written.
     """
     mesh = _mesh_to_run_on(closed, name, args)
-    where = device_of(args) if mesh is None else (mesh, *[named(x.sharding, mesh) for x in args])
+    where = device_of(args) if mesh is None else (mesh, *[named(x, mesh) for x in args])
     key = ("executable", name, where, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
     if found is None:
@@ -158,7 +166,7 @@ def program_module(closed: ClosedJaxpr, name: str, args: Sequence[Any], donated:
     mesh = _mesh_to_run_on(closed, name, args)
     if mesh is None:
         return lower_program(closed, name, donated=donated, platform=device_of(args).platform)
-    return _sharded_module(closed, name, mesh, [named(x.sharding, mesh) for x in args],
+    return _sharded_module(closed, name, mesh, [named(x, mesh) for x in args],
                            [None] * len(closed.out_avals), donated)
 
 
@@ -166,7 +174,8 @@ def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Execu
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
-    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners)
+    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners,
+                      found.donated)
 
 
 def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
@@ -195,18 +204,31 @@ def device_of(args: Sequence[Array]) -> Any:
 
 
 def mesh_of(args: Sequence[Array]) -> Any:
-    """The mesh of the first argument that is cut over several devices; None if there is none."""
-    for x in args:
-        if type(x.sharding) is not SingleDeviceSharding and len(x.sharding.devices) > 1:
-            return getattr(x.sharding, "mesh", None) or Mesh(x.sharding.devices, "all")
-    return None
+    """The mesh for arguments of which one is on several devices: one that can express the placement of each.
+
+    None if there is no such argument. Arguments on other devices than the first such one are not considered.
+    """
+    devices = next((x.sharding.devices for x in args if len(x.sharding.devices) > 1), None)
+    if devices is None:
+        return None
+    here = [x for x in args if x.sharding.devices == devices]
+    meshes = dict.fromkeys(x.sharding.mesh for x in here if isinstance(x.sharding, NamedSharding))
+    for mesh in meshes:
+        if all([_on_mesh(x, mesh) is not None for x in here]):
+            return mesh
+    return finest_mesh(devices)
 
 
-def named(sharding: Sharding, mesh: Any) -> NamedSharding:
-    """A sharding over `mesh` for an argument: its own if it is over that mesh, else replicated."""
+def named(x: Any, mesh: Any) -> NamedSharding:
+    """The sharding of an argument as one over `mesh`; replicated if that has none of the same placement."""
+    return _on_mesh(x, mesh) or NamedSharding(mesh, PartitionSpec())
+
+
+def _on_mesh(x: Any, mesh: Any) -> NamedSharding | None:
+    sharding = x.sharding
     if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
         return sharding
-    return NamedSharding(mesh, PartitionSpec())
+    return named_on(mesh, sharding, x.aval.ndim)
 
 
 def mesh_in(closed: ClosedJaxpr) -> Any:

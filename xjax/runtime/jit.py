@@ -172,7 +172,7 @@ class Jitted:
         executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
                                         traced.out_shardings)
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
-        return Launcher(executable, consts, traced.out_tree, places=[x.sharding for x in leaves],
+        return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
     def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],

@@ -20,7 +20,7 @@ from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import xla
+from xjax.runtime import donation, in_flight, xla
 from xjax.runtime.array import (
     Array,
     FirstSight,
@@ -31,7 +31,7 @@ from xjax.runtime.array import (
     put,
     scalar_operand,
 )
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.sharding import Sharding, same_placement
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
 Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], list[Array]]
@@ -100,21 +100,25 @@ class Executable:
 
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
+      donated: for each argument, whether its memory may be taken for a result; () if none is.
       execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
     """
 
     __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "listeners", "weight",
-                 "_host_call")
+                 "donated", "_host_call")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = ()):
-        self.loaded = loaded
+                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
+                 donated: Sequence[bool] = ()):
+        self.loaded, self.donated = loaded, tuple(donated)
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
-        self.execute = loaded.execute_sharded
-        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self.listeners, self.weight = tuple(listeners), weight
+        self.execute = loaded.execute_sharded
+        if any([len(s.devices) > 1 for s in (*self.in_shardings[:1], *self.out_shardings[:1])]):
+            self.execute = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
+        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self._host_call: Callable | None = None         # made when it is first asked for
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
@@ -122,12 +126,17 @@ class Executable:
         bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
         return self.launch(bufs, args)
 
+    def takes(self, args: Sequence[Array], first: int = 0) -> bool:
+        """Whether `execute` is all that a launch on these arguments, from position `first` on, needs: none is moved."""
+        return not self.listeners and all([x.sharding is s or same_placement(x.sharding, s, x.ndim)
+                                           for x, s in zip(args, self.in_shardings[first:], strict=True)])
+
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
         try:
             if not self.listeners:
                 return self.execute(bufs).consume_with_handlers(self.handlers)
-            out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
+            out, token = xla.execute_with_token(self.execute, bufs, self.handlers)
         except xla.XlaRuntimeError as error:
             raise launch_error(error, args) from None
         for listener in self.listeners:
@@ -170,12 +179,12 @@ class Launcher:
     __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
-                 places: Sequence[Sharding] | None = None, watch: Watch | None = None):
+                 like: Sequence[Array] | None = None, watch: Watch | None = None):
         """Make the launcher of a call.
 
         Args:
           consts: captured arrays, which the program takes first.
-          places: of the arguments; None: these may differ from call to call.
+          like: arrays with the types and shardings of all arguments to come; None: shardings differ from call to call.
           watch: looks at the results.
         """
         self.executable, self._watch = executable, watch
@@ -183,9 +192,7 @@ class Launcher:
         self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
-        wanted = self.argument_shardings()
-        fits = places is not None and all([p is s for p, s in zip(places, wanted, strict=True)])
-        if fits and watch is None and not executable.listeners:
+        if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
 
     def __call__(self, args: Sequence[Array]) -> Any:
@@ -232,7 +239,8 @@ def launch_error(error: Exception, args: Sequence[Any]) -> Exception:
     for x in args:
         if type(x) is Array and x.is_deleted():
             return deleted(x)
-    return _host_error(str(error)) or error
+    text = str(error)
+    return _host_error(text) or donation.readable(text) or error
 
 
 _HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")

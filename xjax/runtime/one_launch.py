@@ -145,4 +145,4 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
     executable = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
-    return Launcher(executable, [to_array(c, home) for c in consts], tree, places=[home] * len(operands))
+    return Launcher(executable, [to_array(c, home) for c in consts], tree, like=operands)

@@ -11,7 +11,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -41,8 +41,11 @@ __all__ = [
     "SingleDeviceSharding",
     "current_mesh",
     "device_put_sharded",
+    "finest_mesh",
     "make_mesh",
     "named_from_hlo",
+    "named_on",
+    "same_placement",
 ]
 
 Index = tuple[slice, ...]
@@ -91,6 +94,11 @@ class Sharding(ABC):
         raise bad("xjax", "an xjax array was passed to a function of the real JAX",
                   fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
                   exc=ValueError)
+
+    @property
+    def _memory(self) -> str:
+        """The kind of memory that arrays are in; where `memory_kind` is None, the default of the devices."""
+        return self.memory_kind or self.devices[0].default_memory().kind
 
     @property
     def num_devices(self) -> int:
@@ -163,7 +171,7 @@ class Sharding(ABC):
         """Whether arrays of this rank lie in the same way on the same devices."""
         if self is other:
             return True
-        if self.devices != other.devices or self.memory_kind != other.memory_kind:
+        if self.devices != other.devices or self._memory != other._memory:
             return False
         return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
 
@@ -287,7 +295,7 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return all(self.mesh.shape[axis] == 1 for axis in self.spec.all_axes())
 
-    def with_memory_kind(self, kind: str) -> NamedSharding:
+    def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     def _cut_by(self, axis: int) -> dict[str, object]:
@@ -362,6 +370,32 @@ def named_from_hlo(hlo: HloSharding, mesh: Mesh, ndim: int) -> NamedSharding | N
     return None
 
 
+@lru_cache(maxsize=4096)
+def same_placement(a: Sharding, b: Sharding, ndim: int) -> bool:
+    """Whether arrays of this rank have the same parts on the same devices, in one order: `is_equivalent_to`, cached."""
+    return a.is_equivalent_to(b, ndim)
+
+
+@lru_cache(maxsize=4096)
+def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
+    """The sharding over `mesh` that places arrays of this rank as `sharding` does; None if there is none."""
+    if sharding.devices != mesh.devices_flat:
+        return None
+    found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
+    return found and found.with_memory_kind(sharding.memory_kind)
+
+
+@lru_cache(maxsize=256)
+def finest_mesh(devices: tuple[Device, ...]) -> Mesh:
+    """A mesh of these devices with one axis for each prime factor of their number: it expresses any regular tiling."""
+    sizes, left = [], len(devices)
+    for factor in range(2, left + 1):
+        while left % factor == 0:
+            sizes.append(factor)
+            left //= factor
+    return Mesh(np.array(devices, dtype=object).reshape(sizes), tuple(f"axis{i}" for i in range(len(sizes))))
+
+
 def _cuts(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator[tuple]:
     """Every way to cut dimensions in `tiles` parts with distinct mesh axes larger than 1."""
     if not tiles:
@@ -404,8 +438,17 @@ def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
     target = sharding.xla(x.ndim)
     if len(sharding.devices) == 1:
         return xla.device_put(aval, target, [x], sharding.devices)
-    parts = sharding.addressable_devices_indices_map(x.shape)
-    return xla.device_put(aval, target, [x[index] for index in parts.values()], list(parts))
+    devices, indices, disjoint = _parts_here(sharding, x.shape)
+    apart = disjoint and x.size > 0 and 0 not in x.strides
+    return xla.device_put(aval, target, [x[index] for index in indices], devices, apart=apart)
+
+
+@lru_cache(maxsize=4096)
+def _parts_here(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[Device, ...], tuple[Index, ...], bool]:
+    """The devices of this process, the part of an array of this shape on each, and whether no two parts overlap."""
+    parts = sharding.addressable_devices_indices_map(shape)
+    distinct = {tuple((i.start, i.stop) for i in index) for index in parts.values()}
+    return tuple(parts), tuple(parts.values()), len(distinct) == len(parts)
 
 
 def _kind(sharding: Sharding) -> str:

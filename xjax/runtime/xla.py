@@ -17,6 +17,7 @@ import gc
 import importlib
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
@@ -192,6 +193,7 @@ def device_put(
     pieces: Sequence[Any],
     devices: Sequence[Device],
     alias: bool = False,
+    apart: bool = False,
 ) -> Buffer:
     """Put NumPy arrays (or buffers) on devices, one piece on each; 4 us for a small one.
 
@@ -200,8 +202,9 @@ def device_put(
       pieces: what each of `devices` gets, of the dtype of `aval`.
       alias: let the CPU use the NumPy memory itself if it is 64-byte aligned: later writes to it
         are then seen by programs.
+      apart: the pieces are NumPy arrays, no two of them at one address.
     """
-    if len(pieces) > 1 and not (alias or sharding.hlo.is_replicated()):
+    if len(pieces) > 1 and not (alias or apart or sharding.hlo.is_replicated()):
         pieces = _at_own_addresses(pieces)
     return _batched_device_put(
         aval,
@@ -255,6 +258,7 @@ def _copy_to_numpy(buf: Buffer) -> np.ndarray:
 def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
     pieces = shards(buf)
     if sharding.hlo.is_replicated():
+        note_shared_parts(buf)  # the value keeps XLA from taking over this part's memory
         return to_numpy(pieces[0])
     devices, aval = sharding.devices, buf.aval
     if len(pieces) != len(devices):
@@ -278,6 +282,25 @@ def shards(buf: Buffer) -> list[Buffer]:
     """The single-device buffers of an array, ordered as the devices of its sharding."""
     with without_jax:
         return list(buf._arrays)
+
+
+# Buffers over several devices whose parts are used alone too, by id; see `is_deleted`.
+with_shared_parts: dict[int, weakref.ref[Buffer]] = {}
+
+
+def note_shared_parts(buf: Buffer) -> Buffer:
+    """To be called where a part of a buffer is given away, as a buffer or as memory; returns `buf`."""
+    key = id(buf)
+    if key not in with_shared_parts:
+        with_shared_parts[key] = weakref.ref(buf, lambda _: with_shared_parts.pop(key, None))
+    return buf
+
+
+def is_deleted(buf: Buffer) -> bool:
+    """Whether a buffer, or a part of it, was deleted or donated; jaxlib answers for the first part alone."""
+    if buf.is_deleted():
+        return True
+    return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
 
 
 def copy_to_device(
@@ -506,10 +529,10 @@ def execute(
 
 
 def execute_with_token(
-    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+    execute_sharded: Callable[..., Any], buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
 ) -> tuple[list[Any], Any]:
-    """`execute`, and a token whose ``block_until_ready()`` waits for the side effects."""
-    results = exe.execute_sharded(buffers, with_tokens=True)
+    """`execute` by the method of a program, and a token whose ``block_until_ready()`` waits for the side effects."""
+    results = execute_sharded(buffers, with_tokens=True)
     return results.consume_with_handlers(handlers), results.consume_token()
 
 
