@@ -420,7 +420,7 @@ def on_device_type(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
-_scalars: dict[tuple, Any] = {}         # the array of a number, or its `FirstSight`
+_scalars: dict[tuple, Array] = {}
 _CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
 
 
@@ -434,7 +434,7 @@ def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = Non
     sharding = default_sharding() if sharding is None else sharding
     key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
     found = _scalars.get(key)
-    if type(found) is not Array or found._buf.is_deleted():
+    if found is None or found._buf.is_deleted():
         aval = python_scalar_aval(x)
         dtypes.check_int_range(x, aval.dtype, "array") if type(x) is int else None
         if len(_scalars) > 10_000:
@@ -443,36 +443,30 @@ def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = Non
     return found
 
 
-class FirstSight:
-    """A Python number that is met for the first time, as what a launch takes along with buffers; see `launch`.
+NUMBERS = frozenset((float, int, bool, complex))
 
-    To make an array of it takes twice as long, which pays where the number comes again.
+
+def number_operand(x: bool | int | float | complex, sharding: Sharding) -> Array | ShapedArray:
+    """`from_scalar` of a number that was met lately; else the number's type, and it is an operand as it is.
+
+    Such a launch takes half as long as to make an array first, which pays where the number comes again.
     """
-
-    __slots__ = ("aval", "sharding", "_buf")
-
-    def __init__(self, aval: ShapedArray, sharding: Sharding, value: np.generic):
-        self.aval, self.sharding, self._buf = aval, sharding, value
-
-
-def scalar_operand(x: bool | int | float | complex, sharding: Sharding) -> Array | FirstSight:
-    """`from_scalar`, but a number that was not met before is a `FirstSight`."""
     kind, x64 = type(x), config.enable_x64
     key = (kind, x if x else str(x), x64, sharding)                         # 0.0 == -0.0
     found = _scalars.get(key)
-    if type(found) is Array and _guard is None and not found._buf.is_deleted():
+    if found is not None and _guard is None and not found._buf.is_deleted():
         return found
-    if found is not None or x64 or _guard is not None or len(_scalars) > 10_000:
+    if key in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
         return from_scalar(x, sharding)
-    if kind is int and not -1 << 31 <= x < 1 << 31:
-        return from_scalar(x, sharding)
-    aval, scalar = _OF_FIRST_SIGHT[kind]
-    found = _scalars[key] = FirstSight(aval, sharding, scalar(x))
-    return found
+    if len(_seen) > 500:
+        _seen.clear()
+    _seen.add(key)
+    return _TYPES[kind]
 
 
-# Type and NumPy's class of each kind of number, without x64.
-_OF_FIRST_SIGHT = {kind: (ShapedArray((), np.dtype(scalar), kind is not bool), scalar) for kind, scalar in (
+_seen: set[tuple] = set()               # keys of numbers that were met once
+# Without x64.
+_TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
     (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
 
 
@@ -499,7 +493,7 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
     kind = type(x)
     if kind is Array:
         return x
-    if kind in (float, int, bool, complex):
+    if kind in NUMBERS:
         return from_scalar(x, sharding)
     if isinstance(x, Tracer):
         raise escaped(x)

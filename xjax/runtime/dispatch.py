@@ -17,7 +17,7 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, FirstSight, default_sharding, scalar_operand, to_array
+from xjax.runtime.array import NUMBERS, Array, default_sharding, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
 from xjax.runtime.launch import Executable, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
@@ -49,10 +49,16 @@ class EvalTrace(Trace):
         key, bufs, numbers = [p], [], False
         for x in args:
             if type(x) is not Array:
-                if type(x) not in _NUMBERS or not p.cacheable:
+                if type(x) not in NUMBERS or not p.cacheable:
                     return self._run_or_watch(p, args, params)
-                x = scalar_operand(x, _home(args))
-                numbers = numbers or type(x) is FirstSight
+                home = _home(args)
+                found = number_operand(x, home)
+                if type(found) is not Array:
+                    key += found, home
+                    bufs.append(x)
+                    numbers = True
+                    continue
+                x = found
             key += x.aval, x.sharding
             bufs.append(x._buf)
         if params:
@@ -63,13 +69,13 @@ class EvalTrace(Trace):
         if executable is None:
             return self._run_or_watch(p, args, params)
         if numbers:
-            out = executable.launch_with_host_values(bufs, args)
-            return out if p.multiple_results else out[0]
-        try:
-            out = executable.execute(bufs).consume_with_handlers(executable.handlers)
-        except XlaRuntimeError as error:
-            raise launch_error(error, args) from None
-        return out if p.multiple_results else out[0]
+            bufs = executable.launch_with_host_values(bufs, args)
+        else:
+            try:
+                bufs = executable.execute(bufs).consume_with_handlers(executable.handlers)
+            except XlaRuntimeError as error:
+                raise launch_error(error, args) from None
+        return executable.arrays(bufs) if p.multiple_results else Array(bufs[0], executable.aval, executable.sharding)
 
     def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
@@ -136,9 +142,6 @@ def _memo_of(params: dict) -> dict:
     return newest(programs).memo if programs else {}
 
 
-_NUMBERS = frozenset((float, int, bool, complex))
-
-
 def _home(args: Sequence[Any]) -> SingleDeviceSharding:
     """Where what is no array yet goes: to the device of the first array, if that is on one."""
     for x in args:
@@ -162,9 +165,10 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
             executable = eval_trace.ready.get((p, x.aval, x.sharding))
             if executable is not None:
                 try:
-                    return executable.execute([x._buf]).consume_with_handlers(executable.handlers)[0]
+                    buf, = executable.execute([x._buf]).consume_with_handlers(executable.handlers)
                 except XlaRuntimeError as error:
                     raise launch_error(error, (x,)) from None
+                return Array(buf, executable.aval, executable.sharding)
         return otherwise(x)
 
     return launch

@@ -2,12 +2,14 @@
 
 Eager operations, `jit`, `one_launch`, `pmap` and compiled stages find one of the two by a key of the types and places
 of their arguments (`types_and_places`), and call it. Four paths write ``execute(buffers).consume_with_handlers(
-handlers)`` themselves, since benchmarks/eager.py shows that the call of a method costs them 4 to 6 per cent:
-`EvalTrace.process`, `dispatch.launched`, `one_launch` and `Jitted.__call__`.
+handlers)`` themselves and make an `Array` of each buffer, since benchmarks/eager.py shows that the call of a method
+costs them 4 to 6 per cent: `EvalTrace.process`, `dispatch.launched`, `one_launch` and `Jitted.__call__`. (Handlers
+that make the arrays cost as much: jaxlib calls them from C++.)
 """
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +24,14 @@ from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
 from xjax.runtime import donation, in_flight, xla
 from xjax.runtime.array import (
+    NUMBERS,
     Array,
-    FirstSight,
     default_sharding,
     deleted,
     is_guarded,
+    number_operand,
     on_device_type,
     put,
-    scalar_operand,
 )
 from xjax.runtime.sharding import Sharding, same_placement
 
@@ -50,44 +52,55 @@ _HOST_DTYPES = frozenset(map(np.dtype, (
     np.bool_, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.complex64,
     ml_dtypes.bfloat16)))
 _HOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
-_NUMBERS = frozenset((float, int, bool, complex))
 
 
-def operands_of(values: Sequence[Any], key: list[Any]) -> tuple[list[Any], bool] | None:
-    """What a launch takes for arrays, small NumPy arrays and numbers, and whether values of the host are among it.
+def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
+    """Add what a launch takes for arrays, small NumPy arrays and numbers; whether values of the host are among it.
 
     `key` gets the types and places of the values. None if there is any other value, or one that loses something on its
-    way to the device.
+    way to the device; key and operands are of no use then.
     """
     if len(values) > _MANY and type(values[0]) is Array:
         before = len(key)
         try:                            # a third faster than the loop, if they are arrays all
             key += map(_aval, values)
             key += map(_sharding, values)
-            return list(map(_buffer, values)), False
+            operands += map(_buffer, values)
+            return False
         except AttributeError:
             del key[before:]
-    operands: list[Any] = []
-    of_host = False
+    of_host, home = False, None
     for x in values:
         kind = type(x)
-        if kind is np.ndarray and x.dtype in _HOST_DTYPES and x.nbytes <= _HOST_BYTES and not is_guarded():
+        if kind is Array:
+            key += x.aval, x.sharding
+            operands.append(x._buf)
+        elif kind is _ndarray:
+            if x.dtype not in _HOST_DTYPES or x.nbytes > _HOST_BYTES:
+                return None
             key += x.dtype, x.shape
             operands.append(x.copy())                   # which nobody writes to while the program runs
             of_host = True
-            continue
-        if kind in _NUMBERS:
-            x = scalar_operand(x, default_sharding())
-            of_host = of_host or type(x) is FirstSight
-        elif kind is not Array:
+        elif kind in NUMBERS:
+            home = home or default_sharding()
+            found = number_operand(x, home)
+            if type(found) is Array:
+                key += found.aval, home
+                operands.append(found._buf)
+            else:
+                key += found, home
+                operands.append(x)
+                of_host = True
+        else:
             return None
-        key += x.aval, x.sharding
-        operands.append(x._buf)
     if of_host:
-        key.append(config.default_device)               # where they go
-    return operands, of_host
+        if is_guarded():
+            return None
+        key.append(home or config.default_device)       # where they go
+    return of_host
 
 
+_ndarray = np.ndarray
 _MANY = 8
 _aval, _sharding, _buffer = map(operator.attrgetter, ("aval", "sharding", "_buf"))
 
@@ -101,12 +114,14 @@ class Executable:
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
       donated: for each argument, whether its memory may be taken for a result; () if none is.
-      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for.
+      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
+        gives the buffers of the results.
+      aval, sharding: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
     """
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "listeners", "weight",
-                 "donated", "_host_call")
+    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "aval", "sharding", "execute", "handlers",
+                 "listeners", "weight", "donated", "_host_call")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
                  out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
@@ -114,11 +129,12 @@ class Executable:
         self.loaded, self.donated = loaded, tuple(donated)
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
+        self.aval, self.sharding = _first_of(self.out_avals), _first_of(self.out_shardings)
         self.listeners, self.weight = tuple(listeners), weight
         self.execute = loaded.execute_sharded
         if any([len(s.devices) > 1 for s in (*self.in_shardings[:1], *self.out_shardings[:1])]):
             self.execute = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
-        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self.handlers = [_buffer_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self._host_call: Callable | None = None         # made when it is first asked for
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
@@ -135,26 +151,33 @@ class Executable:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
         try:
             if not self.listeners:
-                return self.execute(bufs).consume_with_handlers(self.handlers)
+                return self.arrays(self.execute(bufs).consume_with_handlers(self.handlers))
             out, token = xla.execute_with_token(self.execute, bufs, self.handlers)
         except xla.XlaRuntimeError as error:
             raise launch_error(error, args) from None
         for listener in self.listeners:
             listener(token)
-        return out
+        return self.arrays(out)
 
-    def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> list[Array]:
-        """`launch` on buffers and NumPy values that nobody writes to; for programs of one device without listeners."""
-        if self._host_call is None:
-            self._host_call = xla.host_call(self.loaded, self.in_shardings[0].devices[0],
-                                            [on_device_type(a) for a in self.out_avals], registry)
+    def arrays(self, bufs: Sequence[xla.Buffer]) -> list[Array]:
+        """The results that lie in these buffers."""
+        return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+
+    def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
+        """The buffers of the results, from buffers, NumPy arrays that nobody writes to, and Python's numbers.
+
+        For programs of one device without listeners; `args` are what the operands come from, for errors.
+        """
+        call = self._host_call
+        if call is None:
+            call = self._host_call = xla.host_call(self.loaded, self.in_shardings[0].devices[0],
+                                                   [on_device_type(a) for a in self.out_avals], registry)
         try:
-            bufs = self._host_call(*operands)
+            return call(*operands)
         except xla.XlaRuntimeError as error:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
-            bufs = self._host_call.__wrapped__(*operands)
-        return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+            return call.__wrapped__(*operands)
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -173,10 +196,13 @@ class Launcher:
     Attributes:
       execute: from the buffers of the arguments to what `consume_with_handlers` takes; None if a launch is more than
         that, and only calling the launcher will do.
+      aval, sharding: of the first result.
+      out_avals, out_shardings: of all of them.
       unflatten: from the list of arrays to the result; None: the result is its one array.
     """
 
-    __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch")
+    __slots__ = ("execute", "handlers", "aval", "sharding", "out_avals", "out_shardings", "unflatten", "weight",
+                 "executable", "_consts", "_watch")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
                  like: Sequence[Array] | None = None, watch: Watch | None = None):
@@ -189,6 +215,8 @@ class Launcher:
         """
         self.executable, self._watch = executable, watch
         self.handlers, self.weight = executable.handlers, executable.weight
+        self.aval, self.sharding = executable.aval, executable.sharding
+        self.out_avals, self.out_shardings = executable.out_avals, executable.out_shardings
         self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
@@ -203,20 +231,30 @@ class Launcher:
     def _arrays(self, args: Sequence[Array]) -> list[Array]:
         return self.executable([*self._consts, *args] if self._consts else args)
 
-    def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> Any:
+    def launch(self, bufs: list[xla.Buffer], args: Sequence[Any]) -> Any:
         """The result of a launch on buffers, where `execute` is one; `args` are their arrays, for errors."""
         try:
-            out = self.execute(bufs).consume_with_handlers(self.handlers)
+            bufs = self.execute(bufs).consume_with_handlers(self.handlers)
         except xla.XlaRuntimeError as error:
             raise launch_error(error, args) from None
-        return out[0] if self.unflatten is None else self.unflatten(out)
+        if self.unflatten is None:
+            return Array(bufs[0], self.aval, self.sharding)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_shardings)])
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
-        """`launch` on what `operands_of` made of `args`, on one device."""
+        """`launch` on what `add_operands` made of `args`, on one device."""
         if self._consts:
             operands = [*[c._buf for c in self._consts], *operands]
-        out = self.executable.launch_with_host_values(operands, args)
-        return out[0] if self.unflatten is None else self.unflatten(out)
+        bufs = self.executable.launch_with_host_values(operands, args)
+        if self.unflatten is None:
+            return Array(bufs[0], self.aval, self.sharding)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_shardings)])
+
+    def taking(self, order: Sequence[int]) -> Launcher:
+        """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
+        execute, found = self.execute, copy.copy(self)
+        found.execute = lambda bufs: execute([bufs[i] for i in order])
+        return found
 
     def argument_shardings(self) -> tuple[Sharding, ...]:
         """Where the program wants its arguments."""
@@ -227,11 +265,14 @@ def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
     return (lambda bufs: execute(consts + bufs)) if consts else execute
 
 
-def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
-    """Makes the `Array` of one result."""
+def _buffer_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
+    """Makes the buffer of one result."""
     stored = on_device_type(aval)
-    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
-    return handler.wrap(lambda buf: Array(buf, aval, sharding))
+    return xla.result_handler(stored, sharding.xla(stored.ndim))
+
+
+def _first_of(items: Sequence[Any]) -> Any:
+    return items[0] if items else None
 
 
 def launch_error(error: Exception, args: Sequence[Any]) -> Exception:

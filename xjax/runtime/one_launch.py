@@ -18,11 +18,11 @@ from xjax.core.context import at_root
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
-from xjax.runtime.array import Array, FirstSight, default_sharding, from_scalar, scalar_operand, to_array
+from xjax.runtime.array import Array, default_sharding, from_scalar, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load
 from xjax.runtime.launch import Launcher, launch_error
 from xjax.runtime.lowering import lower_program
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 from xjax.runtime.watch import is_watching
 from xjax.runtime.xla import XlaRuntimeError
 
@@ -56,10 +56,16 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 if x is None:
                     key.append(None)
                     continue
-                x = _operand(x, args, scalar_operand)
-                if x is None:
+                home = _home_of_number(x, args)
+                if home is None:
                     return fun(*args, **kwargs)
-                numbers = numbers or type(x) is FirstSight
+                found = number_operand(x, home)
+                if type(found) is not Array:
+                    key += found, home
+                    bufs.append(x)
+                    numbers = True
+                    continue
+                x = found
             key += x.aval, x.sharding
             bufs.append(x._buf)
         for x in args[arrays:]:
@@ -90,25 +96,31 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
         if numbers:
             return found.launch_with_host_values(bufs, (*args, *kwargs.values()))
         try:
-            out = found.execute(bufs).consume_with_handlers(found.handlers)
+            bufs = found.execute(bufs).consume_with_handlers(found.handlers)
         except XlaRuntimeError as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
-        return out[0] if found.unflatten is None else found.unflatten(out)
+        if found.unflatten is None:
+            return Array(bufs[0], found.aval, found.sharding)
+        return found.unflatten([*map(Array, bufs, found.out_avals, found.out_shardings)])
 
     return launch
 
 
-def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> Any:
-    """An operand as an array; a number becomes one where the first argument is, if no value is lost. Else None.
-
-    A larger integer may not fit the dtype that it meets.
-    """
-    kind = type(x)
-    if kind is Array:
+def _operand(x: Any, args: Sequence[Any]) -> Array | None:
+    """An operand as an array; None if it becomes none."""
+    if type(x) is Array:
         return x
+    home = _home_of_number(x, args)
+    return None if home is None else from_scalar(x, home)
+
+
+def _home_of_number(x: Any, args: Sequence[Any]) -> Sharding | None:
+    """Where a number goes: to where the first argument is, if that is an array. None if it is no number, or may lose
+    its value: a larger integer may not fit the dtype that it meets."""
+    kind = type(x)
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
         first = args[0] if args else None
-        return of_number(x, first.sharding if type(first) is Array else default_sharding())
+        return first.sharding if type(first) is Array else default_sharding()
     return None
 
 
