@@ -19,10 +19,9 @@ from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, FirstSight, default_sharding, scalar_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
-from xjax.runtime.launch import Executable, launch_error, types_and_places
+from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
-from xjax.runtime.xla import XlaRuntimeError
 
 
 class EvalTrace(Trace):
@@ -67,7 +66,7 @@ class EvalTrace(Trace):
             return out if p.multiple_results else out[0]
         try:
             out = executable.execute(bufs).consume_with_handlers(executable.handlers)
-        except XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         return out if p.multiple_results else out[0]
 
@@ -156,7 +155,7 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
             if executable is not None:
                 try:
                     return executable.execute([x._buf]).consume_with_handlers(executable.handlers)[0]
-                except XlaRuntimeError as error:
+                except LaunchErrors as error:
                     raise launch_error(error, (x,)) from None
         return otherwise(x)
 

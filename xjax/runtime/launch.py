@@ -9,7 +9,6 @@ handlers)`` themselves, since benchmarks/eager.py shows that the call of a metho
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,10 +16,10 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
-from xjax.core.errors import bad
+from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import xla
+from xjax.runtime import fork, host_errors, xla
 from xjax.runtime.array import (
     Array,
     FirstSight,
@@ -102,20 +101,29 @@ class Executable:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
       execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
+      shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
     """
 
     __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "listeners", "weight",
-                 "_host_call")
+                 "shared_calls", "_host_call", "__weakref__")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = ()):
+                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
+                 shared_calls: host_errors.SharedCalls | None = None):
         self.loaded = loaded
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
         self.execute = loaded.execute_sharded
+        if any(len(s.devices) > 1 for s in (*in_shardings, *out_shardings)):
+            self.execute = host_errors.outside_of_calls(self.execute)
         self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self.listeners, self.weight = tuple(listeners), weight
+        self.listeners, self.weight, self.shared_calls = tuple(listeners), weight, shared_calls
         self._host_call: Callable | None = None         # made when it is first asked for
+        fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`."""
+        self.execute = self._host_call = refuse
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
@@ -124,15 +132,24 @@ class Executable:
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
+        if self.shared_calls is not None:
+            return self.shared_calls.launch(lambda: self._launch_with_token(bufs, args))
         try:
             if not self.listeners:
                 return self.execute(bufs).consume_with_handlers(self.handlers)
-            out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-        except xla.XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
+        out, token = self._launch_with_token(bufs, args)
         for listener in self.listeners:
             listener(token)
         return out
+
+    def _launch_with_token(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> tuple[list[Array], Any]:
+        try:
+            results = self.execute(bufs, with_tokens=True)
+            return results.consume_with_handlers(self.handlers), results.consume_token()
+        except LaunchErrors as error:
+            raise launch_error(error, args) from None
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> list[Array]:
         """`launch` on buffers and NumPy values that nobody writes to; for programs of one device without listeners."""
@@ -141,7 +158,7 @@ class Executable:
                                             [on_device_type(a) for a in self.out_avals], registry)
         try:
             bufs = self._host_call(*operands)
-        except xla.XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
             bufs = self._host_call.__wrapped__(*operands)
@@ -167,7 +184,7 @@ class Launcher:
       unflatten: from the list of arrays to the result; None: the result is its one array.
     """
 
-    __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch")
+    __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch", "__weakref__")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
                  places: Sequence[Sharding] | None = None, watch: Watch | None = None):
@@ -187,6 +204,11 @@ class Launcher:
         fits = places is not None and all([p is s for p, s in zip(places, wanted, strict=True)])
         if fits and watch is None and not executable.listeners:
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
+            fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`."""
+        self.execute = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
         """The result; arguments that lie elsewhere than the program wants them are moved."""
@@ -200,7 +222,7 @@ class Launcher:
         """The result of a launch on buffers, where `execute` is one; `args` are their arrays, for errors."""
         try:
             out = self.execute(bufs).consume_with_handlers(self.handlers)
-        except xla.XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         return out[0] if self.unflatten is None else self.unflatten(out)
 
@@ -227,23 +249,22 @@ def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
     return handler.wrap(lambda buf: Array(buf, aval, sharding))
 
 
-def launch_error(error: Exception, args: Sequence[Any]) -> Exception:
-    """The error to raise for one of a launch; `args` are its arguments."""
+# What the launch of a program raises; all who catch it raise its `launch_error`.
+LaunchErrors = (xla.XlaRuntimeError, KeyboardInterrupt)
+
+
+def launch_error(error: BaseException, args: Sequence[Any]) -> BaseException:
+    """The error to raise for one of a launch; `args` are its arguments.
+
+    Raises: the exception of a function on the host, if that is the cause.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt(error, "a program was launched")
+        return error
+    raised = host_errors.original(error)
+    if raised is not None:
+        host_errors.raise_again(raised)
     for x in args:
         if type(x) is Array and x.is_deleted():
             return deleted(x)
-    return _host_error(str(error)) or error
-
-
-_HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")
-
-
-def _host_error(text: str) -> Exception | None:
-    """The error of a function on the host, with its own frames only: XLA tells those of the launch too."""
-    *_, last = text.split(f'  File "{_HOST}"')
-    if last == text:
-        return None
-    _, _, raised = last.partition("\n")
-    fix = None if "\n  fix: " in raised else "call the function with NumPy arrays to find the fault."
-    return bad("", "a function on the host, called by a compiled program, raised an exception", raised.splitlines(),
-               fix, xla.XlaRuntimeError)
+    return error
