@@ -7,6 +7,7 @@ be read, and code that only uses NumPy is not affected. A fork before the first 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import weakref
 from typing import Any, NoReturn
@@ -30,6 +31,11 @@ def starting_client() -> None:
 def track(launcher: Any) -> None:
     """Have a launcher refuse in forked processes; hot paths call its attribute `execute` without another look."""
     _launchers.add(launcher)
+
+
+def keep_for_ever(x: Any) -> None:
+    """Never free an object, not even at the end of the interpreter: XLA cannot in a process without its threads."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
 def error() -> Exception:

@@ -122,8 +122,9 @@ class Executable:
         fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
-        """From now on every launch is the call of `refuse`."""
+        """From now on every launch is the call of `refuse`, and the program is never freed."""
         self.execute = self._host_call = refuse
+        fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
