@@ -10,7 +10,7 @@ from xjax.core.cache import Cache, count_compiled
 from xjax.core.config import config
 from xjax.core.depth import deep
 from xjax.core.errors import bad
-from xjax.core.interrupts import deferred
+from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
@@ -63,10 +63,13 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     start = time.perf_counter()
     compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
     with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
-    with deferred(f"XLA compiled {name}"):
+    try:
         loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices),
                           optimization_level=level, propagate_outputs=propagate_outputs, options=dict(options),
                           **with_callbacks)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, f"XLA compiled {name or 'a program'}")
+        raise
     count_compiled(_memory_of(loaded, module.text))
     if not module.callbacks:
         _compiled[key] = loaded

@@ -29,7 +29,7 @@ from jaxlib import weakref_lru_cache as _weakref_lru_cache
 from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
-from xjax.core.interrupts import note_interrupt
+from xjax.core.interrupts import deferred, note_interrupt, shielded
 from xjax.core.once import once
 from xjax.runtime import compile_error, cuda_wheels, fork
 from xjax.runtime.jax_blocker import without_jax
@@ -415,10 +415,9 @@ def compile(
     try:
         if host_callbacks:  # jaxlib takes callbacks with a parsed module only
             _collect_with_python()
-            return client.compile_and_load(
-                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
-            )
-        return client.compile_and_load(text, where, chosen)
+            return shielded(lambda: client.compile_and_load(
+                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)))
+        return shielded(lambda: client.compile_and_load(text, where, chosen))
     except (RuntimeError, ValueError) as error:
         readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
         if readable is None:
@@ -483,7 +482,8 @@ def deserialize(
     """Load what `serialize` gave; never from a source you do not trust: it is native code."""
     if fork.in_child:
         raise fork.error()
-    return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
+    with deferred("a program was loaded from disk"):
+        return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
 
 
 def cost_analysis(exe: Executable) -> dict[str, float]:
