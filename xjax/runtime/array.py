@@ -204,7 +204,7 @@ class Array:
 
     def block_until_ready(self) -> Array:
         """Wait until the value is computed; raises the error of the computation, if any."""
-        self._live_buffer().block_until_ready()
+        xla.wait_for(self._live_buffer())
         return self
 
     def is_ready(self) -> bool:

@@ -19,10 +19,9 @@ from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import NUMBERS, Array, default_sharding, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
-from xjax.runtime.launch import Executable, launch_error, types_and_places
+from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.sharding import SingleDeviceSharding
-from xjax.runtime.xla import XlaRuntimeError
 
 
 class EvalTrace(Trace):
@@ -73,7 +72,7 @@ class EvalTrace(Trace):
         else:
             try:
                 bufs = executable.execute(bufs).consume_with_handlers(executable.handlers)
-            except XlaRuntimeError as error:
+            except LaunchErrors as error:
                 raise launch_error(error, args) from None
         return executable.arrays(bufs) if p.multiple_results else Array(bufs[0], executable.aval, executable.sharding)
 
@@ -166,7 +165,7 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
             if executable is not None:
                 try:
                     buf, = executable.execute([x._buf]).consume_with_handlers(executable.handlers)
-                except XlaRuntimeError as error:
+                except LaunchErrors as error:
                     raise launch_error(error, (x,)) from None
                 return Array(buf, executable.aval, executable.sharding)
         return otherwise(x)

@@ -10,12 +10,14 @@ from xjax.core.cache import Cache, count_compiled
 from xjax.core.config import config
 from xjax.core.depth import deep
 from xjax.core.errors import bad
+from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
 from xjax.runtime.array import Array, on
 from xjax.runtime.compile_log import dump_program, log_step
+from xjax.runtime.host_errors import shared_calls
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import PartitionSpec
@@ -68,8 +70,13 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     start = time.perf_counter()
     compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
     with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
-    loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices), optimization_level=level,
-                      propagate_outputs=propagate_outputs, options=dict(options), **with_callbacks)
+    try:
+        loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices),
+                          optimization_level=level, propagate_outputs=propagate_outputs, options=dict(options),
+                          **with_callbacks)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, f"XLA compiled {name or 'a program'}")
+        raise
     count_compiled(_memory_of(loaded, module.text))
     if not module.callbacks:
         _compiled[key] = loaded
@@ -128,7 +135,7 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
     return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners,
-                      donated)
+                      donated, shared_calls(module.callbacks))
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -175,7 +182,7 @@ def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Execu
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
     return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners,
-                      found.donated)
+                      found.donated, found.shared_calls)
 
 
 def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:

@@ -31,12 +31,12 @@ from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, add_operands, launch_error
+from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, launch_error
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
 from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
-from xjax.runtime.xla import Device, XlaRuntimeError
+from xjax.runtime.xla import Device
 
 _type_and_place = operator.attrgetter("aval", "sharding")
 _buffer = operator.attrgetter("_buf")
@@ -87,7 +87,7 @@ class Jitted:
             return self._first_call(args, kwargs, key, bufs)
         try:                                # the shortest way, for arrays where the program wants them
             bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
-        except XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
         if launcher.unflatten is None:
             return Array(bufs[0], launcher.aval, launcher.sharding)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,10 +18,10 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
-from xjax.core.errors import bad
+from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import donation, in_flight, xla
+from xjax.runtime import donation, fork, host_errors, in_flight, xla
 from xjax.runtime.array import (
     NUMBERS,
     Array,
@@ -118,24 +117,32 @@ class Executable:
         gives the buffers of the results.
       aval, sharding: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
+      shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
     """
 
     __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "aval", "sharding", "execute", "handlers",
-                 "listeners", "weight", "donated", "_host_call")
+                 "listeners", "weight", "donated", "shared_calls", "_host_call", "__weakref__")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
                  out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
-                 donated: Sequence[bool] = ()):
+                 donated: Sequence[bool] = (), shared_calls: host_errors.SharedCalls | None = None):
         self.loaded, self.donated = loaded, tuple(donated)
         self.out_avals, self.in_shardings, self.out_shardings = (
             tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
         self.aval, self.sharding = _first_of(self.out_avals), _first_of(self.out_shardings)
-        self.listeners, self.weight = tuple(listeners), weight
+        self.listeners, self.weight, self.shared_calls = tuple(listeners), weight, shared_calls
         self.execute = loaded.execute_sharded
         if any([len(s.devices) > 1 for s in (*self.in_shardings[:1], *self.out_shardings[:1])]):
-            self.execute = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
+            checked = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
+            self.execute = host_errors.outside_of_calls(checked)
         self.handlers = [_buffer_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
         self._host_call: Callable | None = None         # made when it is first asked for
+        fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`, and the program is never freed."""
+        self.execute = self._host_call = refuse
+        fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
@@ -149,19 +156,28 @@ class Executable:
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
-        try:
-            if not self.listeners:
+        if self.shared_calls is not None:
+            return self.shared_calls.launch(lambda: self._launch_with_token(bufs, args))
+        if not self.listeners:
+            try:
                 return self.arrays(self.execute(bufs).consume_with_handlers(self.handlers))
-            out, token = xla.execute_with_token(self.execute, bufs, self.handlers)
-        except xla.XlaRuntimeError as error:
-            raise launch_error(error, args) from None
+            except LaunchErrors as error:
+                raise launch_error(error, args) from None
+        out, token = self._launch_with_token(bufs, args)
         for listener in self.listeners:
             listener(token)
-        return self.arrays(out)
+        return out
 
     def arrays(self, bufs: Sequence[xla.Buffer]) -> list[Array]:
         """The results that lie in these buffers."""
         return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+
+    def _launch_with_token(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> tuple[list[Array], Any]:
+        try:
+            out, token = xla.execute_with_token(self.execute, bufs, self.handlers)
+            return self.arrays(out), token
+        except LaunchErrors as error:
+            raise launch_error(error, args) from None
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
         """The buffers of the results, from buffers, NumPy arrays that nobody writes to, and Python's numbers.
@@ -174,7 +190,7 @@ class Executable:
                                                    [on_device_type(a) for a in self.out_avals], registry)
         try:
             return call(*operands)
-        except xla.XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
             return call.__wrapped__(*operands)
@@ -202,7 +218,7 @@ class Launcher:
     """
 
     __slots__ = ("execute", "handlers", "aval", "sharding", "out_avals", "out_shardings", "unflatten", "weight",
-                 "executable", "_consts", "_watch")
+                 "executable", "_consts", "_watch", "__weakref__")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
                  like: Sequence[Array] | None = None, watch: Watch | None = None):
@@ -222,6 +238,11 @@ class Launcher:
         self.execute = None
         if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
+            fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`."""
+        self.execute = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
         """The result; arguments that lie elsewhere than the program wants them are moved."""
@@ -235,7 +256,7 @@ class Launcher:
         """The result of a launch on buffers, where `execute` is one; `args` are their arrays, for errors."""
         try:
             bufs = self.execute(bufs).consume_with_handlers(self.handlers)
-        except xla.XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         if self.unflatten is None:
             return Array(bufs[0], self.aval, self.sharding)
@@ -254,6 +275,7 @@ class Launcher:
         """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
         execute, found = self.execute, copy.copy(self)
         found.execute = lambda bufs: execute([bufs[i] for i in order])
+        fork.track(found)
         return found
 
     def argument_shardings(self) -> tuple[Sharding, ...]:
@@ -275,24 +297,22 @@ def _first_of(items: Sequence[Any]) -> Any:
     return items[0] if items else None
 
 
-def launch_error(error: Exception, args: Sequence[Any]) -> Exception:
-    """The error to raise for one of a launch; `args` are its arguments."""
+# What the launch of a program raises; all who catch it raise its `launch_error`.
+LaunchErrors = (xla.XlaRuntimeError, KeyboardInterrupt)
+
+
+def launch_error(error: BaseException, args: Sequence[Any]) -> BaseException:
+    """The error to raise for one of a launch; `args` are its arguments.
+
+    Raises: the exception of a function on the host, if that is the cause.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt(error, "a program was launched")
+        return error
+    raised = host_errors.original(error)
+    if raised is not None:
+        host_errors.raise_again(raised)
     for x in args:
         if type(x) is Array and x.is_deleted():
             return deleted(x)
-    text = str(error)
-    return _host_error(text) or donation.readable(text) or error
-
-
-_HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")
-
-
-def _host_error(text: str) -> Exception | None:
-    """The error of a function on the host, with its own frames only: XLA tells those of the launch too."""
-    *_, last = text.split(f'  File "{_HOST}"')
-    if last == text:
-        return None
-    _, _, raised = last.partition("\n")
-    fix = None if "\n  fix: " in raised else "call the function with NumPy arrays to find the fault."
-    return bad("", "a function on the host, called by a compiled program, raised an exception", raised.splitlines(),
-               fix, xla.XlaRuntimeError)
+    return donation.readable(str(error)) or error

@@ -20,11 +20,10 @@ from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
 from xjax.runtime.array import Array, default_sharding, from_scalar, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load
-from xjax.runtime.launch import Launcher, launch_error
+from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.lowering import lower_program
 from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 from xjax.runtime.watch import is_watching
-from xjax.runtime.xla import XlaRuntimeError
 
 _PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time
 
@@ -97,7 +96,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return found.launch_with_host_values(bufs, (*args, *kwargs.values()))
         try:
             bufs = found.execute(bufs).consume_with_handlers(found.handlers)
-        except XlaRuntimeError as error:
+        except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
         if found.unflatten is None:
             return Array(bufs[0], found.aval, found.sharding)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -210,6 +211,9 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
+_interning = threading.Lock()
+
+
 class NamedSharding(Sharding):
     """An array cut along the axes of a mesh, as a `PartitionSpec` says.
 
@@ -226,7 +230,8 @@ class NamedSharding(Sharding):
         if found is None:
             found = object.__new__(cls)
             found._set(*key)
-            cls._made[key] = found
+            with _interning:
+                found = cls._made.setdefault(key, found)
         return found
 
     def _set(self, mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> None:

@@ -30,7 +30,9 @@ from jaxlib import weakref_lru_cache as _weakref_lru_cache
 from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
-from xjax.runtime import compile_error, cuda_wheels
+from xjax.core.interrupts import deferred, note_interrupt, shielded
+from xjax.core.once import once
+from xjax.runtime import compile_error, cuda_wheels, fork
 from xjax.runtime.jax_blocker import without_jax
 
 
@@ -123,7 +125,7 @@ def on_device(device: Device, memory_kind: str | None = None) -> SingleDeviceSha
     return _single_device(device, memory_kind)
 
 
-_single_device = lru_cache(maxsize=1024)(SingleDeviceSharding)
+_single_device = once(SingleDeviceSharding)
 forget_devices = _single_device.cache_clear
 
 
@@ -134,7 +136,7 @@ def on_devices(
     return GSPMDSharding(DeviceList(tuple(devices)), hlo, memory_kind)
 
 
-@lru_cache(maxsize=1)
+@once
 def hlo_sharding_replicated() -> HloSharding:
     """Every device holds the whole array."""
     return HloSharding.replicate()
@@ -204,6 +206,8 @@ def device_put(
         are then seen by programs.
       apart: the pieces are NumPy arrays, no two of them at one address.
     """
+    if fork.in_child:
+        raise fork.error()
     if len(pieces) > 1 and not (alias or apart or sharding.hlo.is_replicated()):
         pieces = _at_own_addresses(pieces)
     return _batched_device_put(
@@ -235,7 +239,7 @@ def to_numpy(buf: Buffer) -> np.ndarray:
 
     Raises: the error of the program that makes the buffer; RuntimeError if it was deleted.
     """
-    buf.block_until_ready()  # numpy's own conversion would swallow the error of a failed program
+    wait_for(buf)  # numpy's own conversion would swallow the error of a failed program
     try:
         return np.asarray(memoryview(buf))
     except BufferError:  # bfloat16 and other small types, device memory, several pieces
@@ -307,15 +311,35 @@ def copy_to_device(
     buf: Buffer, device: Device, memory_kind: str | None = None, always_copy: bool = False
 ) -> Buffer:
     """Copy a single-device buffer; on the same device the memory is shared unless `always_copy`."""
+    if fork.in_child:
+        raise fork.error()
     semantics = ArrayCopySemantics.ALWAYS_COPY if always_copy else ArrayCopySemantics.REUSE_INPUT
     return xc.batched_copy_array_to_devices_with_sharding(
         [buf], [DeviceList((device,))], [on_device(device, memory_kind)], [semantics]
     )[0]
 
 
+def wait_for(buf: Any) -> None:
+    """Wait for a buffer or a token; raises the error of the program that makes it."""
+    if fork.in_child and not buf.is_ready():
+        raise fork.error()
+    try:
+        buf.block_until_ready()
+    except KeyboardInterrupt as error:
+        note_interrupt(error, "a program ran whose result was waited for")
+        raise
+
+
 def block_until_ready(buffers: Iterable[Buffer]) -> None:
     """Wait for buffers; raises the first error of the programs that make them."""
-    xc.batched_block_until_ready(list(buffers))
+    buffers = list(buffers)
+    if fork.in_child and not all(buf.is_ready() for buf in buffers):
+        raise fork.error()
+    try:
+        xc.batched_block_until_ready(buffers)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, "programs ran whose results were waited for")
+        raise
 
 
 def copy_to_host_async(buf: Buffer) -> None:
@@ -327,12 +351,14 @@ def copy_to_host_async(buf: Buffer) -> None:
 
 def to_dlpack(buf: Buffer, stream: int | None = None) -> object:
     """DLPack capsule that shares the memory of a single-device buffer and keeps it alive."""
-    buf.block_until_ready()
+    wait_for(buf)
     return _jax.buffer_to_dlpack_managed_tensor(buf, stream=stream)
 
 
 def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> Buffer:
     """Buffer on `device` from a DLPack capsule; memory is shared if it is 64-byte aligned."""
+    if fork.in_child:
+        raise fork.error()
     with without_jax:
         return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
 
@@ -399,6 +425,8 @@ def compile(
     Raises: CompileError where the text is not valid StableHLO; ValueError for an unknown flag;
       XlaRuntimeError for programs that XLA cannot compile.
     """
+    if fork.in_child:
+        raise fork.error()
     chosen = compile_options(
         devices,
         num_partitions=num_partitions,
@@ -410,10 +438,9 @@ def compile(
     try:
         if host_callbacks:  # jaxlib takes callbacks with a parsed module only
             _collect_with_python()
-            return client.compile_and_load(
-                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
-            )
-        return client.compile_and_load(text, where, chosen)
+            return shielded(lambda: client.compile_and_load(
+                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)))
+        return shielded(lambda: client.compile_and_load(text, where, chosen))
     except (RuntimeError, ValueError) as error:
         readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
         if readable is None:
@@ -421,29 +448,36 @@ def compile(
         raise readable from None
 
 
-@lru_cache(maxsize=1)
+@once
 def _collect_with_python() -> None:
     """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
-    gc.callbacks.append(lambda phase, info: _jax.collect_garbage() if phase == "stop" else None)
+    gc.callbacks.append(
+        lambda phase, info: _jax.collect_garbage() if phase == "stop" and not fork.in_child else None)
 
 
-@lru_cache(maxsize=1)
-def _mlir() -> tuple[ModuleType, object]:
-    """MLIR bindings and a context; loaded on demand: they take 50 ms and few programs need them."""
+@once
+def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
+    """MLIR bindings and dialects; loaded on demand: they take 50 ms and few programs need them."""
     ir = importlib.import_module("jaxlib.mlir.ir")
-    dialects = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-    context, registry = ir.Context(), ir.DialectRegistry()
-    dialects.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    for name in ("stablehlo", "chlo", "sdy"):
-        importlib.import_module(f"jaxlib.mlir.dialects.{name}").register_dialect(context)
-    return ir, context
+    registry = ir.DialectRegistry()
+    importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+    more = [importlib.import_module(f"jaxlib.mlir.dialects.{name}") for name in ("stablehlo", "chlo", "sdy")]
+    return ir, registry, [dialect.register_dialect for dialect in more]
 
 
 def parse_module(text: str) -> object:
-    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed."""
-    ir, context = _mlir()
+    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed.
+
+    Each module has a context of its own, which takes 2 ms: XLA's compiler loads dialects into the context of the module
+    that it compiles, without the interpreter's lock, and a context is not made for two threads that do so at once.
+    """
+    ir, registry, register_dialects = _mlir()
+    context = ir.Context()
+    context.enable_multithreading(False)  # no pool of threads for each module
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for register_dialect in register_dialects:
+        register_dialect(context)
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError as error:
@@ -469,7 +503,10 @@ def deserialize(
     client: Client, blob: bytes, devices: Sequence[Device], chosen: CompileOptions
 ) -> Executable:
     """Load what `serialize` gave; never from a source you do not trust: it is native code."""
-    return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
+    if fork.in_child:
+        raise fork.error()
+    with deferred("a program was loaded from disk"):
+        return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
 
 
 def cost_analysis(exe: Executable) -> dict[str, float]:
@@ -607,16 +644,15 @@ def _not_on_device(*args: Any) -> Any:
     raise RuntimeError("xjax: a call with values of the host met a buffer of another device")
 
 
-_SWITCHES: list[Any] = []
-
-
-def _set_switches() -> None:
+@once
+def _set_switches() -> list[Any]:
     """jaxlib's calls read three switches that JAX sets at its import; where JAX is not, these are off."""
-    if _SWITCHES or "jax" in sys.modules:
-        return
-    for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
-        _SWITCHES.append(_jax.config.Config(f"xjax_{name}", value))
-        getattr(_jax.jax_jit, f"set_{name}_state")(_SWITCHES[-1])
+    switches: list[Any] = []  # which live as long as the process
+    if "jax" not in sys.modules:
+        for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
+            switches.append(_jax.config.Config(f"xjax_{name}", value))
+            getattr(_jax.jax_jit, f"set_{name}_state")(switches[-1])
+    return switches
 
 
 # --- Clients -------------------------------------------------------------------------------------
@@ -634,6 +670,7 @@ def make_cpu_client(
       distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
         many processes.
     """
+    fork.starting_client()
     return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
 
 
@@ -651,6 +688,7 @@ def make_gpu_client(**distributed: Any) -> Client:
             "or set jax_platforms to 'cpu'.",
             exc=RuntimeError,
         )
+    fork.starting_client()
     version, library = found
     _load_cuda_plugin(version, library)
     options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
@@ -669,7 +707,7 @@ def make_gpu_client(**distributed: Any) -> Client:
         ) from error
 
 
-@lru_cache(maxsize=1)
+@once
 def _load_cuda_plugin(version: str, library: str) -> None:
     """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
     if xc.pjrt_plugin_loaded("cuda"):
@@ -738,7 +776,7 @@ def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]
             xc.register_custom_call_target(name, target, platform=platform, api_version=api_version)
 
 
-@lru_cache(maxsize=1)
+@once
 def register_lapack() -> None:
     """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
 
