@@ -23,20 +23,21 @@ from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, on, put, to_array
+from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
 from xjax.runtime.launch import Launcher, launch_error, operands_of
+from xjax.runtime.placement import on
 from xjax.runtime.sharding import Sharding
-from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
+from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, place_of
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device, XlaRuntimeError
 
-_type_and_place = operator.attrgetter("aval", "sharding")
+_type_and_place = operator.attrgetter("aval", "_place")
 _buffer = operator.attrgetter("_buf")
 
 
@@ -78,7 +79,7 @@ class Jitted:
             if type(x) is not Array:
                 del key[before:]
                 return self._call_with_others(args, kwargs, values, key)
-            key += x.aval, x.sharding
+            key += x.aval, x._place
             bufs.append(x._buf)
         launcher = self._ready.get(tuple(key))
         if launcher is None:
@@ -169,10 +170,12 @@ class Jitted:
         if any(donated):
             self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
         donated = [False] * len(consts) + donated
-        executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
-                                        traced.out_shardings)
+        executable = program_executable(
+            traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
+            traced.out_shardings, len(consts), f"jit `{self._name}`",
+            lambda: _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static))
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
-        return Launcher(executable, consts, traced.out_tree, places=[x.sharding for x in leaves],
+        return Launcher(executable, consts, traced.out_tree, places=[x._place for x in leaves],
                         watch=watch if watching else None)
 
     def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],
@@ -243,7 +246,9 @@ class Jitted:
         """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
-        arguments = [Argument(a, placement(x) if s is None else s, d)
+        if self._shardings is not None:
+            self._shardings.check_arguments(leaves, tree)
+        arguments = [Argument(a, place_of(x if s is None else s), d)
                      for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
         return Traced(program, arguments, tree, self._name, self._options)
 
@@ -326,16 +331,17 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
       inline: what a call inside another jit is: see `Inline`. True is `JAX_LATE`, False is `AUTO`.
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
-      device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
-        would rather have arguments choose: put them there with `device_put`.
+      device, backend: where to run, a device or the name of a platform; arguments elsewhere are copied. JAX would
+        rather have arguments choose: put them there with `device_put`.
       in_shardings, out_shardings: how arguments and results are cut over devices: a `NamedSharding`, or a
         `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
-        without the static ones (of the result). None: as the arguments lie; as the compiler likes. Arguments that lie
-        otherwise are moved, where JAX refuses those that were put somewhere on purpose.
+        without the static ones (of the result). None: as the arguments are; as the compiler likes. Arguments that
+        nobody put in place are moved.
       compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
 
     Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if
-      shardings do not match the arguments or cannot cut them evenly.
+      shardings do not match the arguments or cannot split them evenly, or if arguments were put in place otherwise than
+      `in_shardings` say, or on different devices.
 
     >>> f = xjax.jit(lambda x: x * 2)
     >>> float(f(3.0))

@@ -24,13 +24,13 @@ from xjax.runtime import xla
 from xjax.runtime.array import (
     Array,
     FirstSight,
-    default_sharding,
     deleted,
     is_guarded,
     on_device_type,
     put,
     scalar_operand,
 )
+from xjax.runtime.placement import Place, default_place, sharding_of
 from xjax.runtime.sharding import Sharding
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
@@ -38,10 +38,10 @@ Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], li
 
 
 def types_and_places(args: Iterable[Array]) -> list[Any]:
-    """What of arguments selects a program: the type of each and its sharding, for a cache key."""
+    """What of arguments selects a program: the type of each and its place, for a cache key."""
     key: list[Any] = []
     for x in args:
-        key += x.aval, x.sharding
+        key += x.aval, x._place
     return key
 
 
@@ -63,7 +63,7 @@ def operands_of(values: Sequence[Any], key: list[Any]) -> tuple[list[Any], bool]
         before = len(key)
         try:                            # a third faster than the loop, if they are arrays all
             key += map(_aval, values)
-            key += map(_sharding, values)
+            key += map(_place, values)
             return list(map(_buffer, values)), False
         except AttributeError:
             del key[before:]
@@ -77,11 +77,11 @@ def operands_of(values: Sequence[Any], key: list[Any]) -> tuple[list[Any], bool]
             of_host = True
             continue
         if kind in _NUMBERS:
-            x = scalar_operand(x, default_sharding())
+            x = scalar_operand(x, default_place())
             of_host = of_host or type(x) is FirstSight
         elif kind is not Array:
             return None
-        key += x.aval, x.sharding
+        key += x.aval, x._place
         operands.append(x._buf)
     if of_host:
         key.append(config.default_device)               # where they go
@@ -89,37 +89,38 @@ def operands_of(values: Sequence[Any], key: list[Any]) -> tuple[list[Any], bool]
 
 
 _MANY = 8
-_aval, _sharding, _buffer = map(operator.attrgetter, ("aval", "sharding", "_buf"))
+_aval, _place, _buffer = map(operator.attrgetter, ("aval", "_place", "_buf"))
 
 
 class Executable:
-    """A loaded program with the types and shardings of its arguments and results: arrays in, list of arrays out.
+    """A loaded program with the types and places of its arguments and results: arrays in, list of arrays out.
 
     XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so whoever calls one
-    guarantees the avals (their cache key did); shardings are compared here, and arguments that lie elsewhere are moved.
+    guarantees the avals (their cache key did); places are compared here, and arguments elsewhere are moved.
 
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
       execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
+      admit: moves an argument that is elsewhere to its place, or raises.
     """
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "listeners", "weight",
-                 "_host_call")
+    __slots__ = ("loaded", "out_avals", "in_places", "out_places", "execute", "handlers", "listeners", "weight",
+                 "admit", "_host_call")
 
-    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = ()):
+    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_places: Sequence[Place],
+                 out_places: Sequence[Place], weight: int, listeners: Sequence[Callable[[Any], None]] = ()):
         self.loaded = loaded
-        self.out_avals, self.in_shardings, self.out_shardings = (
-            tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
+        self.out_avals, self.in_places, self.out_places = tuple(out_avals), tuple(in_places), tuple(out_places)
         self.execute = loaded.execute_sharded
-        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self.handlers = [_array_handler(a, p) for a, p in zip(out_avals, out_places, strict=True)]
         self.listeners, self.weight = tuple(listeners), weight
+        self.admit: Callable[[Array, Place], Array] = put
         self._host_call: Callable | None = None         # made when it is first asked for
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
-        bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
+        bufs = [x._buf if x._place is p else self.admit(x, p)._buf for x, p in zip(args, self.in_places, strict=True)]
         return self.launch(bufs, args)
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
@@ -145,7 +146,17 @@ class Executable:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
             bufs = self._host_call.__wrapped__(*operands)
-        return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+        return [*map(Array, bufs, self.out_avals, self.out_places)]
+
+    @property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """How the program wants its arguments laid out."""
+        return tuple(map(sharding_of, self.in_places))
+
+    @property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """How its results are laid out."""
+        return tuple(map(sharding_of, self.out_places))
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -170,7 +181,7 @@ class Launcher:
     __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
-                 places: Sequence[Sharding] | None = None, watch: Watch | None = None):
+                 places: Sequence[Place] | None = None, watch: Watch | None = None):
         """Make the launcher of a call.
 
         Args:
@@ -180,11 +191,11 @@ class Launcher:
         """
         self.executable, self._watch = executable, watch
         self.handlers, self.weight = executable.handlers, executable.weight
-        self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
+        self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
         wanted = self.argument_shardings()
-        fits = places is not None and all([p is s for p, s in zip(places, wanted, strict=True)])
+        fits = places is not None and all([sharding_of(p) is s for p, s in zip(places, wanted, strict=True)])
         if fits and watch is None and not executable.listeners:
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
 
@@ -220,11 +231,11 @@ def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
     return (lambda bufs: execute(consts + bufs)) if consts else execute
 
 
-def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
+def _array_handler(aval: ShapedArray, place: Place) -> xla.ResultHandler:
     """Makes the `Array` of one result."""
     stored = on_device_type(aval)
-    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
-    return handler.wrap(lambda buf: Array(buf, aval, sharding))
+    handler = xla.result_handler(stored, sharding_of(place).xla(stored.ndim))
+    return handler.wrap(lambda buf: Array(buf, aval, place))
 
 
 def launch_error(error: Exception, args: Sequence[Any]) -> Exception:

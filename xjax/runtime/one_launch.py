@@ -18,11 +18,11 @@ from xjax.core.context import at_root
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
-from xjax.runtime.array import Array, FirstSight, default_sharding, from_scalar, scalar_operand, to_array
+from xjax.runtime.array import Array, FirstSight, from_scalar, scalar_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load
 from xjax.runtime.launch import Launcher, launch_error
 from xjax.runtime.lowering import lower_program
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.placement import common_place, default_place, sharding_of
 from xjax.runtime.watch import is_watching
 from xjax.runtime.xla import XlaRuntimeError
 
@@ -47,7 +47,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.young.get((config.common_key, x.aval, x.sharding))
+            found = launches.young.get((config.common_key, x.aval, x._place))
             if found is not None and found is not _PLAIN:
                 return found.launch([x._buf], args)
         key, bufs, numbers = [config.trace_key()], [], False
@@ -60,11 +60,11 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 if x is None:
                     return fun(*args, **kwargs)
                 numbers = numbers or type(x) is FirstSight
-            key += x.aval, x.sharding
+            key += x.aval, x._place
             bufs.append(x._buf)
         for x in args[arrays:]:
             if type(x) is Array:
-                key += x.aval, x.sharding
+                key += x.aval, x._place
                 bufs.append(x._buf)
             else:
                 key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
@@ -74,7 +74,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 if x is None:
                     return fun(*args, **kwargs)
             if type(x) is Array:
-                key += name, x.aval, x.sharding
+                key += name, x.aval, x._place
                 bufs.append(x._buf)
             else:
                 key += name, type(x), repr(x) if type(x) is float else x
@@ -108,7 +108,7 @@ def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> 
         return x
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
         first = args[0] if args else None
-        return of_number(x, first.sharding if type(first) is Array else default_sharding())
+        return of_number(x, first._place if type(first) is Array else default_place())
     return None
 
 
@@ -118,9 +118,8 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
     args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
-    home = operands[0].sharding if operands else default_sharding()
-    apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in operands)
-    if apart or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    place = common_place([x._place for x in operands])
+    if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
         return _PLAIN
     tree = None
 
@@ -140,9 +139,8 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     jaxpr = program.jaxpr
     if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # a program would copy its argument
         return _PLAIN
-    device = home.devices[0]
-    module = lower_program(program, name, platform=device.platform)
+    module = lower_program(program, name, platform=sharding_of(place).devices[0].platform)
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
-    executable = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
-    return Launcher(executable, [to_array(c, home) for c in consts], tree, places=[home] * len(operands))
+    executable = load(module, place, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    return Launcher(executable, [to_array(c, place) for c in consts], tree, places=[place] * len(operands))

@@ -26,10 +26,11 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
-from xjax.runtime.array import to_array
+from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.executable import compile_sharded
 from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
+from xjax.runtime.placement import check_same_devices
 from xjax.runtime.sharding import NamedSharding
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
@@ -167,9 +168,14 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
 
 
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
-                  donated: tuple[bool, ...] = (), check_vma: bool = False) -> Executable:
-    """Executable of one shard_map, its arguments and results cut as the specs say; remembered on the body."""
-    key = ("shard_map executable", mesh, in_specs, out_specs, donated)
+                  donated: tuple[bool, ...] = (), check_vma: bool = False,
+                  check: Callable = check_same_devices) -> Executable:
+    """Executable of one shard_map, its arguments and results split as the specs say; remembered on the body.
+
+    Args:
+      check: called as ``check(name, "argument", x, sharding)`` for an argument that is elsewhere; may raise.
+    """
+    key = ("shard_map executable", mesh, in_specs, out_specs, donated, check)
     found = closed.memo.get(key)
     if found is None:
         params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed,
@@ -180,6 +186,12 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
         found = closed.memo[key] = compile_sharded(
             program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
             [NamedSharding(mesh, s) for s in out_specs], donated)
+
+        def admit(x: Array, sharding: NamedSharding) -> Array:
+            check(name, "argument", x, sharding)
+            return put(x, sharding)
+
+        found.admit = admit
     return found
 
 
