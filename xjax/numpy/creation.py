@@ -30,7 +30,7 @@ from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
-from xjax.runtime.array import from_numpy, stacked_on_host, to_array
+from xjax.runtime.array import as_sharding, from_numpy, stacked_on_host, to_array
 from xjax.runtime.device_put import put_one
 from xjax.runtime.fill import filled_at, placement_like
 from xjax.runtime.one_launch import one_launch
@@ -69,7 +69,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
         out = _from_array(where, object, dtype, copy)
     if ndmin > out.ndim:
         out = expand_dims(out, range(ndmin - out.ndim))
-    return _put(out, device)
+    return out if device is None else put_one(out, as_sharding(where, device))
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
@@ -197,7 +197,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     dtype = as_dtype(float if dtype is None else dtype, where)
     out = convert_element_type(x, dtype)
     out = copy_array(out) if copy and out is x else out
-    return _put(out, device)
+    return out if device is None else put_one(out, as_sharding(where, device))
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:

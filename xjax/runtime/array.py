@@ -297,10 +297,10 @@ class Array:
     def addressable_data(self, index: int) -> Array:
         """The part on one device of this process, by its place among `addressable_shards`."""
         pieces, devices = self._pieces(), self.sharding.addressable_list
-        place = self._place if len(self.sharding.devices) == 1 else on(devices[index])
         if not -len(pieces) <= index < len(pieces):
             raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
                       f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
+        place = self._place if len(self.sharding.devices) == 1 else on(devices[index])
         return Array(pieces[index], self._part_type(), place)
 
     def _part_type(self) -> ShapedArray:

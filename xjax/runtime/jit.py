@@ -21,7 +21,7 @@ from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.backend import devices
@@ -136,7 +136,8 @@ class Jitted:
         if self._device is not None:
             with default_device(self._device):
                 leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
-                return self._launcher(leaves, tree, static)(leaves)
+                out = self._launcher(leaves, tree, static)(leaves)
+                return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
         arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
             arrays = self._shardings.put_arguments(arrays, tree)
