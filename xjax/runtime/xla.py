@@ -707,5 +707,8 @@ def register_lapack() -> None:
 
     Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
     """
-    _register_all(importlib.import_module("jaxlib.lapack").registrations())
+    lapack = importlib.import_module("jaxlib.lapack")
+    _register_all(lapack.registrations())
+    for name in lapack.batch_partitionable_targets():
+        xc.register_custom_call_as_batch_partitionable(name)
     importlib.import_module("jaxlib.cpu._lapack").initialize()
