@@ -25,8 +25,7 @@ from xjax.runtime.array import Array, FirstSight, scalar_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
 from xjax.runtime.launch import Executable, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
-from xjax.runtime.placement import ON_ONE_DEVICE, Place, Uncommitted, common_place, default_place, sharding_of
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.xla import XlaRuntimeError
 
 
@@ -130,8 +129,7 @@ def _of_default_device(key: tuple) -> tuple:
     return key if config.default_device is None else (*key, config.default_device)
 
 
-def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: SingleDeviceSharding | Uncommitted
-             ) -> Executable:
+def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: Place) -> Executable:
     """Compile one operation for arrays on one device."""
     platform = sharding_of(place).devices[0].platform
     closed = _one_equation(p, avals, params)

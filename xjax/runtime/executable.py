@@ -17,8 +17,8 @@ from xjax.runtime.compile_log import dump_program, log_step
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.placement import Place, Uncommitted, home_of, sharding_of
-from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
+from xjax.runtime.placement import Place, home_of, sharding_of
+from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]
@@ -96,8 +96,8 @@ def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_
                       _memory_of(loaded, module.text), listeners)
 
 
-def compile_program(closed: ClosedJaxpr, name: str, place: SingleDeviceSharding | Uncommitted,
-                    donated: Sequence[bool] = (), options: Options = ()) -> Executable:
+def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Sequence[bool] = (),
+                    options: Options = ()) -> Executable:
     """Executable of a program without constants, for one device."""
     device = sharding_of(place).devices[0]
     module = lower_program(closed, name, donated=donated, platform=device.platform)

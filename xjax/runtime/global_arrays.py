@@ -78,8 +78,7 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
         return put(parts[0], on(devices[0]) if isinstance(sharding, SingleDeviceSharding) else sharding)
     aval = ShapedArray(shape, dtype)
     stored = on_device_type(aval)
-    buf = xla.device_put(stored, sharding.xla(stored.ndim), [x._live_buffer() for x in parts], list(devices))
-    return Array(buf, aval, sharding)
+    return Array(xla.join(stored, sharding.xla(stored.ndim), [x._live_buffer() for x in parts]), aval, sharding)
 
 
 def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None

@@ -69,29 +69,36 @@ def default_place() -> Uncommitted:
 
 def sharding_of(place: Place) -> Sharding:
     """How an array of this place is laid out."""
-    return place.sharding if type(place) is Uncommitted else place      # type: ignore[union-attr, return-value]
+    return place.sharding if type(place) is Uncommitted else place
 
 
-def common_place(places: Sequence[Place]) -> SingleDeviceSharding | Uncommitted | None:
+def common_place(places: Sequence[Place]) -> Place | None:
     """The place of results computed from arrays of these places, if no array has to be moved for that.
 
     None if one has to be, or if an array is on several devices.
     """
     first = places[0] if places else default_place()
-    if type(first) is SingleDeviceSharding and all([p is first for p in places]):
-        return first
-    home = sharding_of(first)
-    if type(home) is not SingleDeviceSharding or any([sharding_of(p) is not home for p in places]):
+    devices = sharding_of(first).devices
+    if len(devices) > 1 or any([sharding_of(p).devices != devices for p in places]):
         return None
-    if any([type(p) is not Uncommitted for p in places]):
-        return home
-    return first if first is default_place() else None      # type: ignore[return-value]
+    committed = [p for p in places if type(p) is not Uncommitted]
+    if committed:
+        return _result_place(committed)
+    return first if first is default_place() else None
+
+
+def _result_place(committed: Sequence[Any]) -> Sharding:
+    """The place of results computed from arrays of these places, all on one device: over a mesh, if one of them is."""
+    for place in committed:
+        if type(place) is NamedSharding:
+            return NamedSharding(place.mesh, PartitionSpec())
+    return on(committed[0].devices[0])
 
 
 # -- the devices of a program ---------------------------------------------------------------------------------------
 
 def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: int = 0,
-            names: Callable[[], Sequence[str]] | None = None) -> SingleDeviceSharding | Uncommitted | Mesh:
+            names: Callable[[], Sequence[str]] | None = None) -> Place | Mesh:
     """Where a program runs: a mesh, or the place of its arguments and results on one device.
 
     Its committed arguments decide, and the meshes that it names inside; an argument that it does not read has no say,
@@ -112,9 +119,9 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
         committed = [i for i in committed if read[i]]
     if not committed and not inside:
         spread = next((p for p in places[:consts] if len(sharding_of(p).devices) > 1), None)
-        return default_place() if spread is None else _mesh_of(spread)      # type: ignore[arg-type]
+        return default_place() if spread is None else _mesh_of(spread)
     given = [places[i] for i in committed]
-    devices = [p.devices for p in given] + [mesh.devices_flat for mesh in inside]       # type: ignore[union-attr]
+    devices = [p.devices for p in given] + [mesh.devices_flat for mesh in inside]
     if any([d != devices[0] for d in devices]):
         called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
         texts = [f"{called[i - consts]}, {closed.in_avals[i].str_short()}" for i in committed]
@@ -123,7 +130,9 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
     meshes += [mesh for mesh in inside if mesh.axis_names]
     if meshes:
         return meshes[0]
-    return on(devices[0][0]) if len(devices[0]) == 1 else _mesh_of(given[0])
+    if len(devices[0]) > 1:
+        return _mesh_of(given[0])
+    return _result_place(given) if given else on(devices[0][0])
 
 
 def _mesh_of(sharding: Sharding) -> Mesh:
@@ -149,7 +158,9 @@ def place_with(where: str, args: Sequence[Any]) -> Place:
     devices = [x.sharding.devices for x in given]
     if any([d != devices[0] for d in devices]):
         raise _apart(where, [f"argument {i}, {x.aval.str_short()}" for i, x in enumerate(args) if x.committed], devices)
-    return on(devices[0][0]) if len(devices[0]) == 1 else NamedSharding(_mesh_of(given[0].sharding), PartitionSpec())
+    if len(devices[0]) == 1:
+        return _result_place([x.sharding for x in given])
+    return NamedSharding(_mesh_of(given[0].sharding), PartitionSpec())
 
 
 def device_names(devices: Sequence[Any]) -> str:
