@@ -161,8 +161,8 @@ DIFFERENCES: dict[str, str] = {
     "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
     "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
-    "a captured array on several devices": "it decides where a compiled function runs, if no argument does; JAX gathers "
-        "it on one device.",
+    "a captured array on several devices": "it decides where a compiled function runs, if no argument does; JAX "
+        "gathers it on one device.",
     "`device_put`, `numpy.zeros(device=)` and the like with a sharding, inside of `jit`": "a constraint, which results "
         "keep; in JAX results may lose it, and functions that make arrays ignore it.",
     "`vmap` of `device_put` with a sharding": "the sharding is that of each row; in JAX of all rows together.",
