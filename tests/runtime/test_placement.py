@@ -57,7 +57,7 @@ def test_constraint_under_vmap_leaves_the_new_axis_to_the_compiler():
 
 
 def test_wrong_constraints():
-    with pytest.raises(ValueError, match="(?s)cut.*fix:"):
+    with pytest.raises(ValueError, match="(?s)split evenly.*fix:"):
         lax.with_sharding_constraint(jnp.ones(3), ROWS)
     with pytest.raises(TypeError, match="no sharding"):
         lax.with_sharding_constraint(X, "x")
@@ -98,8 +98,6 @@ def test_wrong_parts():
     parts = [s.data for s in xjax.device_put(X, ROWS).addressable_shards]
     with pytest.raises(ValueError, match="each device"):
         xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[:3])
-    with pytest.raises(ValueError, match="another device"):
-        xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[::-1])
     with pytest.raises(ValueError, match="does not hold"):
         xjax.make_array_from_process_local_data(ROWS, X[:1], (4, 4))
 

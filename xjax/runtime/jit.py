@@ -23,22 +23,23 @@ from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, registry, tree_unflatten
+from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, on, put, to_array
+from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
 from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, launch_error
+from xjax.runtime.placement import on
 from xjax.runtime.sharding import Sharding
-from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, placement
+from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, place_of
 from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device
 
-_type_and_place = operator.attrgetter("aval", "sharding")
+_type_and_place = operator.attrgetter("aval", "_place")
 _buffer = operator.attrgetter("_buf")
 
 
@@ -73,7 +74,7 @@ class Jitted:
         key, bufs = [config.common_key or config.trace_key(), *kwargs], []
         for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is Array:
-                key += x.aval, x.sharding
+                key += x.aval, x._place
                 bufs.append(x._buf)
             elif self._has_static and type(x) not in _NEVER_STATIC:
                 key += type(x), x
@@ -90,8 +91,8 @@ class Jitted:
         except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
         if launcher.unflatten is None:
-            return Array(bufs[0], launcher.aval, launcher.sharding)
-        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_shardings)])
+            return Array(bufs[0], launcher.aval, launcher.place)
+        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
     def _first_call(self, args: Sequence[Any], kwargs: dict, key: list[Any], bufs: list[Any]) -> Any:
         """A call whose key `__call__` does not know; as far as it came."""
@@ -162,7 +163,8 @@ class Jitted:
         if self._device is not None:
             with default_device(self._device):
                 leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
-                return self._launcher(leaves, tree, static)(leaves)
+                out = self._launcher(leaves, tree, static)(leaves)
+                return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
         arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
             arrays = self._shardings.put_arguments(arrays, tree)
@@ -196,8 +198,10 @@ class Jitted:
         if any(donated):
             self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
         donated = [False] * len(consts) + donated
-        executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
-                                        traced.out_shardings)
+        executable = program_executable(
+            traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
+            traced.out_shardings, len(consts), f"jit `{self._name}`",
+            lambda: _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static))
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
@@ -270,7 +274,9 @@ class Jitted:
         """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
-        arguments = [Argument(a, placement(x) if s is None else s, d)
+        if self._shardings is not None:
+            self._shardings.check_arguments(leaves, tree)
+        arguments = [Argument(a, place_of(x if s is None else s), d)
                      for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
         return Traced(program, arguments, tree, self._name, self._options)
 
@@ -353,16 +359,17 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
       inline: what a call inside another jit is: see `Inline`. True is `JAX_LATE`, False is `AUTO`.
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
-      device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
-        would rather have arguments choose: put them there with `device_put`.
+      device, backend: where to run, a device or the name of a platform; arguments elsewhere are copied. JAX would
+        rather have arguments choose: put them there with `device_put`.
       in_shardings, out_shardings: how arguments and results are cut over devices: a `NamedSharding`, or a
         `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
-        without the static ones (of the result). None: as the arguments lie; as the compiler likes. Arguments that lie
-        otherwise are moved, where JAX refuses those that were put somewhere on purpose.
+        without the static ones (of the result). None: as the arguments are; as the compiler likes. Arguments that
+        nobody put in place are moved.
       compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
 
     Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if
-      shardings do not match the arguments or cannot cut them evenly.
+      shardings do not match the arguments or cannot split them evenly, or if arguments were put in place otherwise than
+      `in_shardings` say, or on different devices.
 
     >>> f = xjax.jit(lambda x: x * 2)
     >>> float(f(3.0))

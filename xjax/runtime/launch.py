@@ -25,13 +25,13 @@ from xjax.runtime import donation, fork, host_errors, in_flight, xla
 from xjax.runtime.array import (
     NUMBERS,
     Array,
-    default_sharding,
     deleted,
     is_guarded,
     number_operand,
     on_device_type,
     put,
 )
+from xjax.runtime.placement import Place, default_place, sharding_of
 from xjax.runtime.sharding import Sharding, same_placement
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
@@ -39,10 +39,10 @@ Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], li
 
 
 def types_and_places(args: Iterable[Array]) -> list[Any]:
-    """What of arguments selects a program: the type of each and its sharding, for a cache key."""
+    """What of arguments selects a program: the type of each and its place, for a cache key."""
     key: list[Any] = []
     for x in args:
-        key += x.aval, x.sharding
+        key += x.aval, x._place
     return key
 
 
@@ -63,7 +63,7 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
         before = len(key)
         try:                            # a third faster than the loop, if they are arrays all
             key += map(_aval, values)
-            key += map(_sharding, values)
+            key += map(_place, values)
             operands += map(_buffer, values)
             return False
         except AttributeError:
@@ -72,7 +72,7 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
     for x in values:
         kind = type(x)
         if kind is Array:
-            key += x.aval, x.sharding
+            key += x.aval, x._place
             operands.append(x._buf)
         elif kind is _ndarray:
             if x.dtype not in _HOST_DTYPES or x.nbytes > _HOST_BYTES:
@@ -81,7 +81,7 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
             operands.append(x.copy())                   # which nobody writes to while the program runs
             of_host = True
         elif kind in NUMBERS:
-            home = home or default_sharding()
+            home = home or default_place()
             found = number_operand(x, home)
             if type(found) is Array:
                 key += found.aval, home
@@ -101,41 +101,42 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
 
 _ndarray = np.ndarray
 _MANY = 8
-_aval, _sharding, _buffer = map(operator.attrgetter, ("aval", "sharding", "_buf"))
+_aval, _place, _buffer = map(operator.attrgetter, ("aval", "_place", "_buf"))
 
 
 class Executable:
-    """A loaded program with the types and shardings of its arguments and results: arrays in, list of arrays out.
+    """A loaded program with the types and places of its arguments and results: arrays in, list of arrays out.
 
     XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so whoever calls one
-    guarantees the avals (their cache key did); shardings are compared here, and arguments that lie elsewhere are moved.
+    guarantees the avals (their cache key did); places are compared here, and arguments elsewhere are moved.
 
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
       donated: for each argument, whether its memory may be taken for a result; () if none is.
       execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
         gives the buffers of the results.
-      aval, sharding: of the first result; None if there is none.
+      aval, place: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
       shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
+      admit: moves an argument that is elsewhere to its place, or raises.
     """
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "aval", "sharding", "execute", "handlers",
-                 "listeners", "weight", "donated", "shared_calls", "_host_call", "__weakref__")
+    __slots__ = ("loaded", "out_avals", "in_places", "out_places", "aval", "place", "execute", "handlers", "listeners",
+                 "weight", "donated", "shared_calls", "admit", "_host_call", "__weakref__")
 
-    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
+    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_places: Sequence[Place],
+                 out_places: Sequence[Place], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
                  donated: Sequence[bool] = (), shared_calls: host_errors.SharedCalls | None = None):
         self.loaded, self.donated = loaded, tuple(donated)
-        self.out_avals, self.in_shardings, self.out_shardings = (
-            tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
-        self.aval, self.sharding = _first_of(self.out_avals), _first_of(self.out_shardings)
+        self.out_avals, self.in_places, self.out_places = tuple(out_avals), tuple(in_places), tuple(out_places)
+        self.aval, self.place = _first_of(self.out_avals), _first_of(self.out_places)
         self.listeners, self.weight, self.shared_calls = tuple(listeners), weight, shared_calls
         self.execute = loaded.execute_sharded
-        if any([len(s.devices) > 1 for s in (*self.in_shardings[:1], *self.out_shardings[:1])]):
+        if any([len(sharding_of(p).devices) > 1 for p in (*self.in_places[:1], *self.out_places[:1])]):
             checked = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
             self.execute = host_errors.outside_of_calls(checked)
-        self.handlers = [_buffer_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
+        self.handlers = [_buffer_handler(a, p) for a, p in zip(out_avals, out_places, strict=True)]
+        self.admit: Callable[[Array, Place], Array] = put
         self._host_call: Callable | None = None         # made when it is first asked for
         fork.track(self)
 
@@ -146,13 +147,13 @@ class Executable:
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
-        bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
+        bufs = [x._buf if x._place is p else self.admit(x, p)._buf for x, p in zip(args, self.in_places, strict=True)]
         return self.launch(bufs, args)
 
     def takes(self, args: Sequence[Array], first: int = 0) -> bool:
         """Whether `execute` is all that a launch on these arguments, from position `first` on, needs: none is moved."""
-        return not self.listeners and all([x.sharding is s or same_placement(x.sharding, s, x.ndim)
-                                           for x, s in zip(args, self.in_shardings[first:], strict=True)])
+        return not self.listeners and all([x._place is p or same_placement(x.sharding, sharding_of(p), x.ndim)
+                                           for x, p in zip(args, self.in_places[first:], strict=True)])
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
@@ -170,7 +171,7 @@ class Executable:
 
     def arrays(self, bufs: Sequence[xla.Buffer]) -> list[Array]:
         """The results that lie in these buffers."""
-        return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+        return [*map(Array, bufs, self.out_avals, self.out_places)]
 
     def _launch_with_token(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> tuple[list[Array], Any]:
         try:
@@ -186,7 +187,7 @@ class Executable:
         """
         call = self._host_call
         if call is None:
-            call = self._host_call = xla.host_call(self.loaded, self.in_shardings[0].devices[0],
+            call = self._host_call = xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
                                                    [on_device_type(a) for a in self.out_avals], registry)
         try:
             return call(*operands)
@@ -194,6 +195,16 @@ class Executable:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
             return call.__wrapped__(*operands)
+
+    @property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """How the program wants its arguments laid out."""
+        return tuple(map(sharding_of, self.in_places))
+
+    @property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """How its results are laid out."""
+        return tuple(map(sharding_of, self.out_places))
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -212,12 +223,12 @@ class Launcher:
     Attributes:
       execute: from the buffers of the arguments to what `consume_with_handlers` takes; None if a launch is more than
         that, and only calling the launcher will do.
-      aval, sharding: of the first result.
-      out_avals, out_shardings: of all of them.
+      aval, place: of the first result.
+      out_avals, out_places: of all of them.
       unflatten: from the list of arrays to the result; None: the result is its one array.
     """
 
-    __slots__ = ("execute", "handlers", "aval", "sharding", "out_avals", "out_shardings", "unflatten", "weight",
+    __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight",
                  "executable", "_consts", "_watch", "__weakref__")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
@@ -231,9 +242,9 @@ class Launcher:
         """
         self.executable, self._watch = executable, watch
         self.handlers, self.weight = executable.handlers, executable.weight
-        self.aval, self.sharding = executable.aval, executable.sharding
-        self.out_avals, self.out_shardings = executable.out_avals, executable.out_shardings
-        self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
+        self.aval, self.place = executable.aval, executable.place
+        self.out_avals, self.out_places = executable.out_avals, executable.out_places
+        self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
         if like is not None and watch is None and executable.takes(like, first=len(consts)):
@@ -259,8 +270,8 @@ class Launcher:
         except LaunchErrors as error:
             raise launch_error(error, args) from None
         if self.unflatten is None:
-            return Array(bufs[0], self.aval, self.sharding)
-        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_shardings)])
+            return Array(bufs[0], self.aval, self.place)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
         """`launch` on what `add_operands` made of `args`, on one device."""
@@ -268,8 +279,8 @@ class Launcher:
             operands = [*[c._buf for c in self._consts], *operands]
         bufs = self.executable.launch_with_host_values(operands, args)
         if self.unflatten is None:
-            return Array(bufs[0], self.aval, self.sharding)
-        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_shardings)])
+            return Array(bufs[0], self.aval, self.place)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def taking(self, order: Sequence[int]) -> Launcher:
         """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
@@ -287,10 +298,10 @@ def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
     return (lambda bufs: execute(consts + bufs)) if consts else execute
 
 
-def _buffer_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
+def _buffer_handler(aval: ShapedArray, place: Place) -> xla.ResultHandler:
     """Makes the buffer of one result."""
     stored = on_device_type(aval)
-    return xla.result_handler(stored, sharding.xla(stored.ndim))
+    return xla.result_handler(stored, sharding_of(place).xla(stored.ndim))
 
 
 def _first_of(items: Sequence[Any]) -> Any:

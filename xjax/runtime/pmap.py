@@ -26,6 +26,7 @@ from xjax.runtime import backend as backends
 from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.placement import check_same_layout
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
@@ -44,7 +45,8 @@ class _Traced:
         self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
 
     def executable(self, name: str, donated: tuple[bool, ...]) -> Executable:
-        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated)
+        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
+                             check=check_same_layout)
 
 
 class Pmapped:

@@ -27,10 +27,11 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
-from xjax.runtime.array import to_array
+from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.executable import compile_sharded, program_executable
 from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
+from xjax.runtime.placement import check_same_devices
 from xjax.runtime.sharding import NamedSharding
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
@@ -239,18 +240,28 @@ def _axes_inside(around: MeshAxes | None, region: Region, mesh_name: str) -> Mes
 
 
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
-                  donated: tuple[bool, ...] = (), check_vma: bool = False) -> Executable:
+                  donated: tuple[bool, ...] = (), check_vma: bool = False,
+                  check: Callable = check_same_devices) -> Executable:
     """Executable of a shard_map over all axes of a mesh; remembered on the body.
 
     Its arguments and results are sharded as the specs say.
+
+    Args:
+      check: called as ``check(name, "argument", x, sharding)`` for an argument that is elsewhere; may raise.
     """
-    key = ("shard_map executable", mesh, in_specs, out_specs, donated)
+    key = ("shard_map executable", mesh, in_specs, out_specs, donated, check)
     found = closed.memo.get(key)
     if found is None:
         program = _program_of(closed, Region.whole(mesh)._replace(check_vma=check_vma), in_specs, out_specs)
         found = closed.memo[key] = compile_sharded(
             program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
             [NamedSharding(mesh, s) for s in out_specs], donated)
+
+        def admit(x: Array, sharding: NamedSharding) -> Array:
+            check(name, "argument", x, sharding)
+            return put(x, sharding)
+
+        found.admit = admit
     return found
 
 
@@ -271,7 +282,8 @@ def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma, newly_manual_a
     if program is None:
         region = Region(mesh, newly_manual_axes, check_vma)
         program = jaxpr.memo[key] = _program_of(jaxpr, region, in_specs, out_specs)
-    return program_executable(program, "shard_map", arrays)(arrays)     # along the other axes the arguments say how
+    # Along the other axes the arguments are sharded as they are.
+    return program_executable(program, "shard_map", [x._place for x in arrays])(arrays)
 
 
 # -- derivatives and batching -------------------------------------------------------------------------------------

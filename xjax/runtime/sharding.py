@@ -148,25 +148,39 @@ class Sharding(ABC):
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the part on each device.
 
-        Raises: ValueError if the array cannot be cut in equal parts.
+        Raises: ValueError if the array cannot be split in equal parts.
         """
+        self.check_even(global_shape, type(self).__name__, "array")
         hlo = self.hlo(len(global_shape))
         if len(self.devices) == 1 or hlo.is_replicated():
             return tuple(global_shape)
         tiles = hlo.tile_assignment_dimensions()
-        for axis, (size, parts) in enumerate(zip(global_shape, tiles, strict=False)):
+        return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
+
+    def check_even(self, shape: Sequence[int], where: str, name: str) -> None:
+        """Raise ValueError if an array of this shape, called `name`, cannot be split in equal parts."""
+        hlo = self.hlo(len(shape))
+        if len(self.devices) == 1 or hlo.is_replicated():
+            return
+        for axis, (size, parts) in enumerate(zip(shape, hlo.tile_assignment_dimensions(), strict=False)):
             if size % parts:
                 raise bad(
-                    type(self).__name__,
-                    f"axis {axis} cannot be cut in {parts} equal parts",
-                    {"shape": str(tuple(global_shape)), "axis size": size, **self._cut_by(axis)},
-                    f"pad axis {axis} to {-(-size // parts) * parts}, or do not cut it.",
+                    where,
+                    f"axis {axis} of size {size} cannot be split evenly over {parts} devices",
+                    {name: f"shape {tuple(shape)}", **self._cut_by(axis)},
+                    f"pad axis {axis} to {-(-size // parts) * parts}, or leave it whole with None in the spec.",
                     exc=ValueError,
                 )
-        return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
 
     def _cut_by(self, axis: int) -> dict[str, object]:
         return {"sharding": repr(self)}
+
+    def has_layout_of(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of this rank are split in the same way, over whichever devices."""
+        a, b = self.hlo(ndim), other.hlo(ndim)
+        if a.is_replicated() or b.is_replicated():
+            return a.is_replicated() and b.is_replicated()
+        return len(self.devices) == len(other.devices) and _same_cut(a, b, len(self.devices), ndim)
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays of this rank lie in the same way on the same devices."""
@@ -384,6 +398,8 @@ def same_placement(a: Sharding, b: Sharding, ndim: int) -> bool:
 @lru_cache(maxsize=4096)
 def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
     """The sharding over `mesh` that places arrays of this rank as `sharding` does; None if there is none."""
+    if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
+        return sharding
     if sharding.devices != mesh.devices_flat:
         return None
     found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)

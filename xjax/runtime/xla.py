@@ -305,6 +305,9 @@ def is_deleted(buf: Buffer) -> bool:
     if buf.is_deleted():
         return True
     return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
+def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
+    """One array of the buffers that its devices hold already, in the order of the sharding; nothing is copied."""
+    return Buffer(aval, sharding, list(pieces), True, True)
 
 
 def copy_to_device(
@@ -782,5 +785,8 @@ def register_lapack() -> None:
 
     Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
     """
-    _register_all(importlib.import_module("jaxlib.lapack").registrations())
+    lapack = importlib.import_module("jaxlib.lapack")
+    _register_all(lapack.registrations())
+    for name in lapack.batch_partitionable_targets():
+        xc.register_custom_call_as_batch_partitionable(name)
     importlib.import_module("jaxlib.cpu._lapack").initialize()
