@@ -137,7 +137,7 @@ def _mesh_for(shardings: Sequence[Any], ranks: Sequence[int], inside: Sequence[M
     for mesh in dict.fromkeys([*meshes, *(m for m in inside if m.axis_names)]):
         if all([named_on(mesh, s, ndim) is not None for s, ndim in zip(shardings, ranks, strict=True)]):
             return mesh
-    return finest_mesh((shardings[0].devices if shardings else inside[0].devices_flat))
+    return finest_mesh(shardings[0].devices if shardings else inside[0].devices_flat)
 
 
 def _mesh_of(sharding: Sharding) -> Mesh:

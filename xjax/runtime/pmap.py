@@ -27,7 +27,7 @@ from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_layout
-from xjax.runtime.shard_map import Region, bind_shard_map, executable_of
+from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, manual_around
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
@@ -102,6 +102,11 @@ class Pmapped:
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
         refuse_tracing(self._where, avals)
+        if around := manual_around():
+            raise bad(self._where, "a pmap or shard_map inside another one",
+                      given={"outer mesh": repr(around[0].owner)},
+                      fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
+                      exc=NotImplementedError)
         axes = self._mapped_axes(tree, args, avals, static)
         size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, self._axis_size)
         mesh = self._mesh(size)

@@ -110,7 +110,7 @@ class Region(NamedTuple):
 
 
 def _region(where: str, mesh: Mesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
-    around = _manual_around()
+    around = manual_around()
     outer = around[0].owner if around else None
     if mesh is not None and outer is not None and mesh != outer:
         raise bad(where, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
@@ -134,7 +134,7 @@ def _region(where: str, mesh: Mesh | None, axis_names: Collection[Any], check_vm
     return Region(mesh, manual, check_vma)
 
 
-def _manual_around() -> list[Axis]:
+def manual_around() -> list[Axis]:
     """The manual axes of the regions that are being traced."""
     return [axis for axis in context.axes if isinstance(axis.owner, Mesh)]
 

@@ -9,6 +9,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
+from xjax.ops.collectives import MeshAxes
 from xjax.runtime.array import put, to_array
 from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec, current_mesh
 from xjax.runtime.placement import check_same_devices, on
@@ -93,14 +94,21 @@ def _type(x, *, mesh, spec):
     return x
 
 
+def _check_inside(axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
+    """Raise if a constraint in a manual region is not along the other axes of the region's mesh."""
+    if axes.names != mesh.axis_names or axes.manual.intersection(spec.all_axes()):
+        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own along the manual axes",
+                  given={"spec": repr(spec), "mesh": repr(mesh), "axes around it": ", ".join(map(repr, axes.names)),
+                         "manual ones": ", ".join(map(repr, axes.manual))},
+                  fix="constrain along the other axes of the same mesh, or outside of the function.", exc=ValueError)
+
+
 def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec) -> Value:
     """The text of a constraint, which holds nothing on one device."""
     if not mesh.axis_names:
         return x
-    if b.axes is not None and (wrong := [a for a in spec.all_axes() if a in b.axes.manual]):
-        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own along the manual axes already",
-                  given={"spec": repr(spec), "manual axes of it": ", ".join(map(repr, wrong)), "mesh": repr(mesh)},
-                  fix="constrain along other axes, or constrain values outside of them.", exc=ValueError)
+    if b.axes is not None:
+        _check_inside(b.axes, mesh, spec)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
 
