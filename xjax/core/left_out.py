@@ -164,6 +164,9 @@ DIFFERENCES: dict[str, str] = {
     "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "
         "purpose.",
     "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
+    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "they reach the caller of "
+        "the program as themselves; in JAX as a JaxRuntimeError with their text. In programs of several devices they "
+        "end the launch; JAX hangs.",
     "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
     "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",
 }
