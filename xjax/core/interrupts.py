@@ -21,15 +21,18 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-_SIGNALS = tuple(sorted(signal.valid_signals() - {getattr(signal, "SIGKILL", None), getattr(signal, "SIGSTOP", None)}))
+# Those for which programs have handlers; to look at all 60 would take longer than to load a program from disk.
+_SIGNALS = tuple(getattr(signal, name) for name in (
+    "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGBREAK", "SIGXCPU", "SIGVTALRM", "SIGPROF")
+    if hasattr(signal, name))
 _NOTE = "xjax: "
 
 
 class deferred:
     """`with deferred("LAPACK was loaded"):` handlers of signals that arrive in the block run at its end.
 
-    Handlers written in Python are meant: those of C, and the default actions, keep their effect. It has none in other
-    threads than the main one, where Python runs no handlers.
+    Only handlers written in Python wait; those of C and the default actions keep their effect. In threads other than
+    the main one, where Python runs no handlers, it does nothing.
     """
 
     __slots__ = ("_what", "_handlers", "_arrived", "_start")
@@ -104,7 +107,7 @@ def shielded(work: Callable[[], Result]) -> Result:
     """`work()`, which no exception of a signal handler can leave half done.
 
     In the main thread, the only one in which handlers run, it runs in a thread of its own. An exception of a handler
-    leaves this call, and the work goes on to its end, for which the interpreter waits at exit. That takes 0.1 ms.
+    leaves this call, and the work goes on to its end, for which the interpreter waits at exit. The thread takes 0.1 ms.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
