@@ -113,7 +113,7 @@ class Executable:
 
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
-      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for, and
+      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
         gives the buffers of the results.
       aval, sharding: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
