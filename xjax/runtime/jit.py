@@ -25,7 +25,7 @@ from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, put, to_array
+from xjax.runtime.array import NUMBERS, Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
@@ -41,6 +41,8 @@ from xjax.runtime.xla import Device
 
 _type_and_place = operator.attrgetter("aval", "_place")
 _buffer = operator.attrgetter("_buf")
+_CONTAINERS = frozenset((tuple, list, dict))
+_NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
 
 
 class Jitted:
@@ -110,13 +112,15 @@ class Jitted:
         Args:
           key, bufs: what `__call__` has collected before it met such a value.
         """
-        values, done, before = args, len(bufs), 1
+        values, before, of_host = args, 1, None
         if kwargs or self._has_static:
             values, more = self._static.split(args, kwargs)
             if more is None:
                 return self._call(args, kwargs)
-            key[1:], bufs, done, before = more, [], 0, 1 + len(more)
-        of_host = add_operands(values[done:] if done else values, key, bufs)
+            key[1:], bufs, before = more, [], 1 + len(more)
+            of_host = add_operands(values, key, bufs)
+        elif type(values[len(bufs)]) not in _CONTAINERS:
+            of_host = add_operands(values[len(bufs):], key, bufs)
         if of_host is None:
             try:
                 values, tree = registry.flatten(values)
@@ -401,12 +405,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                   as_options(where, compiler_options))
 
 
-_NEVER_STATIC = frozenset({list, dict, np.ndarray})        # most often an argument; and not hashable
-_NUMBERS = frozenset({bool, int, float, complex})
-
-
 def _as_array(x: Any) -> Any:
-    return to_array(x) if type(x) in _NUMBERS else x
+    return to_array(x) if type(x) in NUMBERS else x
 
 
 def library_jit(fun: Callable | None = None, **options: Any) -> Any:
