@@ -174,9 +174,9 @@ DIFFERENCES: dict[str, str] = {
         "JAX refuses.",
     "`numpy.from_dlpack(x)` of an array of its own": "the same memory, on its device; JAX copies it to device 0.",
     "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
-    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "they reach the caller of "
-        "the program as themselves; in JAX as a JaxRuntimeError with their text. In programs of several devices they "
-        "end the launch; JAX hangs.",
+    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "they reach the caller "
+        "as themselves; in JAX as a JaxRuntimeError with their text. In programs of several devices they end the "
+        "launch; JAX hangs.",
     "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
     "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",
 }
