@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import backend, xla
+from xjax.runtime import backend, processes, xla
 from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
 
 _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
@@ -372,6 +372,29 @@ def check_move(direction: str, x: Any) -> None:
         _guard.check(direction, x)
 
 
+# -- several processes --------------------------------------------------------------------------------------------
+
+class BetweenProcesses(NamedTuple):
+    """What acts on values that span processes; see `xjax.runtime.reshard`.
+
+    Attributes:
+      reshard: (array, sharding) -> the same array with that sharding.
+      check: (value, sharding): raises if `device_put` cannot put it there, or processes pass different values.
+    """
+
+    reshard: Callable[[Array, Sharding], Array]
+    check: Callable[[Any, Sharding], None]
+
+
+_between_processes: Any = None
+
+
+def move_between_processes_with(functions: BetweenProcesses) -> None:
+    """From now on these functions move what spans processes: they launch programs, which this module cannot."""
+    global _between_processes
+    _between_processes = functions
+
+
 # -- from the host ------------------------------------------------------------------------------------------------
 
 def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False, *,
@@ -529,6 +552,8 @@ def _move(x: Array, sharding: Sharding) -> Array:
         return Array(xla.copy_to_device(buf, target[0]), x.aval, sharding)
     if is_key(x.aval):
         return retyped(_move(words_of(x), sharding), x.aval)
+    if not (x.sharding.is_fully_addressable or x.sharding.is_fully_replicated):
+        return _between_processes.reshard(x, sharding)
     return _upload(x._read(), sharding, x.aval.weak_type, keep_dtype=True)
 
 
@@ -562,6 +587,8 @@ def _device_put(x: Any, device: Any) -> Any:
     sharding = device if isinstance(device, Sharding) else on(device)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = on(sharding.devices[0])
+    if processes.connection is not None:
+        _between_processes.check(x, sharding)
     if type(x) is Array:
         return put(x, sharding)
     return to_array(x, sharding)

@@ -45,11 +45,20 @@ class CallShardings:
         where = f"{self._where}: in_shardings"
         return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
 
-    def put_arguments(self, arrays: Sequence[Array], tree: Any) -> list[Array]:
-        """The arguments of a call, moved to where they are to lie."""
+    def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
+        """The arguments of a call, moved to where they are to lie; `given` are they as the user passed them.
+
+        Raises: ValueError for a host value whose sharding gives other parts of it to other processes.
+        """
         out = []
         for i, (x, sharding) in enumerate(zip(arrays, self.of_arguments(tree), strict=True)):
             try:
+                if sharding is not None and not (type(given[i]) is Array or sharding.is_fully_addressable
+                                                 or sharding.is_fully_replicated):
+                    raise bad(self._where, "a host value is not divided among processes, since each may have its own",
+                              {"value": x.aval.str_short(), "sharding": repr(sharding)},
+                              "pass xjax.make_array_from_process_local_data(sharding, rows of this process).",
+                              exc=ValueError)
                 out.append(x if sharding is None else put(x, sharding))
             except ValueError as error:
                 error.add_note(f"in the arguments of {self._where}: {leaf_of_arguments(tree, i)}")
