@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.runtime import backend, clusters, processes, rendezvous, xla
 
-__all__ = ["initialize", "is_initialized", "shutdown"]
+__all__ = ["detect", "initialize", "is_initialized", "publish", "published", "shutdown"]
 
 _logger = logging.getLogger("xjax.distributed")
 
@@ -48,10 +48,10 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     where = "distributed.initialize"
     if is_initialized():
         raise bad(where, "this process has joined already", fix="call it once, at the start.", exc=RuntimeError)
-    found_address, found_count, found_rank = clusters.detect()
-    address = coordinator_address or found_address
-    count = found_count if num_processes is None else num_processes
-    rank = found_rank if process_id is None else process_id
+    found = detect()
+    address = coordinator_address or found.coordinator_address
+    count = found.num_processes if num_processes is None else num_processes
+    rank = found.process_id if process_id is None else process_id
     given = {"coordinator_address": address, "num_processes": count, "process_id": rank}
     if address is None or count is None or rank is None:
         raise bad(where, "the processes cannot find each other", given,
@@ -87,6 +87,19 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     _leave_at_exit(connection)
 
 
+class Detected(NamedTuple):
+    """What environment variables say about the processes of a job; None where none does."""
+
+    coordinator_address: str | None
+    num_processes: int | None
+    process_id: int | None
+
+
+def detect() -> Detected:
+    """What `initialize` takes for the arguments that it is not given, from JAX, Slurm, MPI or torchrun."""
+    return Detected(*clusters.detect())
+
+
 def is_initialized() -> bool:
     """Whether this process has joined others."""
     return processes.connection is not None
@@ -104,6 +117,26 @@ def shutdown() -> None:
         _abandoned = connection         # until all have left
         connection.leave()
         _abandoned = None
+
+
+def publish(key: str, value: str) -> None:
+    """Set a key of the store that all processes read, `folder/name`; a second time overwrites it.
+
+    For what processes agree on between programs: no other process takes part in the call, which takes some 0.1 ms.
+    """
+    _joined("publish").publish(f"user/{key}", value)
+
+
+def published(folder: str) -> dict[str, str]:
+    """The keys that processes have set below a folder, without it, and their values."""
+    return _joined("published").published(f"user/{folder}")
+
+
+def _joined(name: str) -> processes.Connection:
+    if processes.connection is None:
+        raise bad(f"distributed.{name}", "this process has not joined others",
+                  fix="call xjax.distributed.initialize(...) first.", exc=RuntimeError)
+    return processes.connection
 
 
 # -- the end of the process ---------------------------------------------------------------------------------------
