@@ -54,7 +54,6 @@ from xjax.runtime.api import (
     clear_caches,
     copy_to_host_async,
     device_get,
-    device_put,
     ensure_compile_time_eval,
     live_arrays,
     memory_report,
@@ -75,6 +74,7 @@ from xjax.runtime.backend import (
     process_index,
     process_indices,
 )
+from xjax.runtime.device_put import device_put
 from xjax.runtime.jit import Inline, jit
 from xjax.runtime.mesh import make_mesh, set_mesh
 from xjax.runtime.sharding import NamedSharding

@@ -23,10 +23,10 @@ from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime import backend, host_errors
-from xjax.runtime.array import Array, from_numpy, on, put, to_array
+from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import device_of
 from xjax.runtime.host_errors import SharedCalls, shared_calls
+from xjax.runtime.placement import on, place_with
 from xjax.runtime.xla import XlaRuntimeError
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
@@ -64,8 +64,8 @@ def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
 def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
     """The results of a function on the host, as arrays where the arguments lie."""
     args = [to_array(x) for x in args]
-    home = on(device_of(args))
-    return [from_numpy(y, home) for y in _call(where, function, args, outs)]
+    place = place_with(where, args)
+    return [from_numpy(y, place) for y in _call(where, function, args, outs)]
 
 
 def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names
+from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
@@ -16,9 +16,11 @@ from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence
 from xjax.runtime import xla
-from xjax.runtime.array import default_sharding, to_array
-from xjax.runtime.executable import Options, as_options, device_of, program_executable, program_module
+from xjax.runtime.array import Array, to_array
+from xjax.runtime.executable import Options, as_options, program_executable, program_module
 from xjax.runtime.launch import Launcher
+from xjax.runtime.lowering import ModuleText
+from xjax.runtime.placement import Place, default_place, inputs_read
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -88,10 +90,12 @@ def abstract(x: Any) -> ShapedArray:
         raise
 
 
-def placement(x: Any) -> Sharding:
-    """Where an argument lies, or is to lie; a value that is no array yet goes to the default device."""
-    found = getattr(x, "sharding", None)
-    return found if isinstance(found, Sharding) else default_sharding()
+def place_of(x: Any) -> Place:
+    """The place of an argument, or the one that a sharding asks for; others go to the default device."""
+    if type(x) is Array:
+        return x._place
+    found = x if isinstance(x, Sharding) else getattr(x, "sharding", None)
+    return found if isinstance(found, Sharding) else default_place()
 
 
 class Program:
@@ -119,7 +123,7 @@ class Argument(NamedTuple):
     """A leaf of the arguments of a stage."""
 
     aval: ShapedArray
-    sharding: Sharding              # where it lies
+    place: Place
     donated: bool
 
 
@@ -155,9 +159,9 @@ class _Stage:
         """Positions, among the leaves of the arguments, of those that are donated."""
         return tuple(i for i, x in enumerate(self._arguments) if x.donated)
 
-    def _operands(self) -> list[Any]:
-        """Arguments of the program: captured arrays, then those of the function; only where they lie matters."""
-        return [*map(to_array, self._found.consts), *self._arguments]
+    def _places(self) -> list[Place]:
+        """Places of the arguments of the program: captured arrays, then those of the function."""
+        return [*[to_array(c)._place for c in self._found.consts], *[x.place for x in self._arguments]]
 
     def _donated_operands(self) -> tuple[bool, ...]:
         return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
@@ -185,8 +189,12 @@ class Lowered(_Stage):
           dialect: "stablehlo", which None means too, or "hlo".
           debug_info: accepted as in JAX; the text names no lines of Python.
         """
-        text = program_module(self._found.program, self.fun_name, self._operands(), self._donated_operands()).text
+        text = self._module()[0].text
         return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).as_hlo_text()
+
+    def _module(self) -> tuple[ModuleText, Any]:
+        return program_module(self._found.program, self.fun_name, self._places(), self._donated_operands(),
+                              len(self._found.consts))
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
@@ -195,7 +203,8 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of flops and bytes accessed, of the program as it was written."""
-        return xla.unoptimised_cost(device_of(self._operands()).client, self.as_text())
+        module, device = self._module()
+        return xla.unoptimised_cost(device.client, module.text)
 
     def _is_stablehlo(self, dialect: str | None) -> bool:
         if dialect not in (None, "stablehlo", "hlo"):
@@ -216,8 +225,8 @@ class Compiled(_Stage):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self._executable = program_executable(
-            self._found.program, self.fun_name, self._operands(), self._donated_operands(), self._options,
-            self._found.out_shardings)
+            self._found.program, self.fun_name, self._places(), self._donated_operands(), self._options,
+            self._found.out_shardings, len(self._found.consts), f"jit `{self.fun_name}`")
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._found.consts], self.out_tree)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -232,7 +241,19 @@ class Compiled(_Stage):
                 raise bad(where, "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
+        self._check_places(where, arrays)
         return self._launcher(arrays)
+
+    def _check_places(self, where: str, arrays: Sequence[Array]) -> None:
+        """Raise ValueError for an argument that was put elsewhere than where the program was compiled for."""
+        read = inputs_read(self._found.program)[len(self._found.consts):]
+        for i, (x, sharding) in enumerate(zip(arrays, self._launcher.argument_shardings(), strict=True)):
+            if x.committed and read[i] and not x.sharding.is_equivalent_to(sharding, x.aval.ndim):
+                name = f"argument {leaf_of_arguments(self.in_tree, i)}"
+                raise bad(where, "an argument was put in another place than the program was compiled for",
+                          given={name: x.aval.str_short(), "its sharding": x.sharding, "compiled for": sharding},
+                          fix="move it with xjax.device_put(x, compiled.input_shardings...), or compile again for it.",
+                          exc=ValueError)
 
     def runtime_executable(self) -> Any:
         """The loaded program, an object of jaxlib."""

@@ -17,6 +17,7 @@ import gc
 import importlib
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
@@ -166,17 +167,17 @@ def hlo_sharding_tiled(
 def shard_indices(
     hlo: HloSharding, num_devices: int, shape: Sequence[int]
 ) -> list[tuple[slice, ...]]:
-    """Which part of a global array of this shape each device holds, by position."""
+    """Which part of a global array of this shape each device holds, by position; `slice(None)` along a whole axis."""
     if hlo.is_replicated() or num_devices == 1:
-        return [tuple(slice(0, n) for n in shape)] * num_devices
+        return [(slice(None),) * len(shape)] * num_devices
     tiles = hlo.tile_assignment_dimensions()  # axes past the array's rank count copies of a tile
     sizes = [-(-n // parts) for n, parts in zip(shape, tiles, strict=False)]
     indices: list[tuple[slice, ...]] = [()] * num_devices
     for flat, position in enumerate(hlo.tile_assignment_devices()):
         tile = np.unravel_index(flat, tiles)[: len(shape)]
         indices[position] = tuple(
-            slice(min(int(i) * size, n), min(int(i) * size + size, n))
-            for i, size, n in zip(tile, sizes, shape, strict=True)
+            slice(min(int(i) * size, n), min(int(i) * size + size, n)) if parts > 1 else slice(None)
+            for i, size, n, parts in zip(tile, sizes, shape, tiles, strict=False)
         )
     return indices
 
@@ -194,6 +195,7 @@ def device_put(
     pieces: Sequence[Any],
     devices: Sequence[Device],
     alias: bool = False,
+    apart: bool = False,
 ) -> Buffer:
     """Put NumPy arrays (or buffers) on devices, one piece on each; 4 us for a small one.
 
@@ -202,10 +204,11 @@ def device_put(
       pieces: what each of `devices` gets, of the dtype of `aval`.
       alias: let the CPU use the NumPy memory itself if it is 64-byte aligned: later writes to it
         are then seen by programs.
+      apart: the pieces are NumPy arrays, no two of them at one address.
     """
     if fork.in_child:
         raise fork.error()
-    if len(pieces) > 1 and not (alias or sharding.hlo.is_replicated()):
+    if len(pieces) > 1 and not (alias or apart or sharding.hlo.is_replicated()):
         pieces = _at_own_addresses(pieces)
     return _batched_device_put(
         aval,
@@ -259,6 +262,7 @@ def _copy_to_numpy(buf: Buffer) -> np.ndarray:
 def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
     pieces = shards(buf)
     if sharding.hlo.is_replicated():
+        note_shared_parts(buf)  # the value keeps XLA from taking over this part's memory
         return to_numpy(pieces[0])
     devices, aval = sharding.devices, buf.aval
     if len(pieces) != len(devices):
@@ -282,6 +286,28 @@ def shards(buf: Buffer) -> list[Buffer]:
     """The single-device buffers of an array, ordered as the devices of its sharding."""
     with without_jax:
         return list(buf._arrays)
+
+
+# Buffers over several devices whose parts are used alone too, by id; see `is_deleted`.
+with_shared_parts: dict[int, weakref.ref[Buffer]] = {}
+
+
+def note_shared_parts(buf: Buffer) -> Buffer:
+    """To be called where a part of a buffer is given away, as a buffer or as memory; returns `buf`."""
+    key = id(buf)
+    if key not in with_shared_parts:
+        with_shared_parts[key] = weakref.ref(buf, lambda _: with_shared_parts.pop(key, None))
+    return buf
+
+
+def is_deleted(buf: Buffer) -> bool:
+    """Whether a buffer, or a part of it, was deleted or donated; jaxlib answers for the first part alone."""
+    if buf.is_deleted():
+        return True
+    return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
+def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
+    """One array of the buffers that its devices hold already, in the order of the sharding; nothing is copied."""
+    return Buffer(aval, sharding, list(pieces), True, True)
 
 
 def copy_to_device(
@@ -543,10 +569,10 @@ def execute(
 
 
 def execute_with_token(
-    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+    execute_sharded: Callable[..., Any], buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
 ) -> tuple[list[Any], Any]:
-    """`execute`, and a token whose ``block_until_ready()`` waits for the side effects."""
-    results = exe.execute_sharded(buffers, with_tokens=True)
+    """`execute` by the method of a program, and a token whose ``block_until_ready()`` waits for the side effects."""
+    results = execute_sharded(buffers, with_tokens=True)
     return results.consume_with_handlers(handlers), results.consume_token()
 
 
@@ -576,10 +602,12 @@ class _HostType(NamedTuple):
 def host_call(
     exe: Executable, device: Device, out_avals: Sequence[Any], registry: Any
 ) -> Callable[..., list[Buffer]]:
-    """A call of a one-device program that takes NumPy values of up to 32 bits among buffers.
+    """A call of a one-device program that takes NumPy values of up to 32 bits and Python's numbers
+    among buffers; numbers are of 32 bits too.
 
-    jaxlib puts them on the device within the call, in 2 us where `device_put` takes 5. It may read
-    their memory as long as the program runs, so the caller hands over arrays that nobody writes to.
+    jaxlib puts them on the device within the call, in 1 us where `device_put` takes 3. It may read
+    the memory of arrays as long as the program runs, so the caller hands over arrays that nobody
+    writes to.
 
     Args:
       registry: jaxlib's registry of pytrees.
@@ -589,18 +617,30 @@ def host_call(
     handlers = [result_handler(aval, place) for aval in out_avals]
     _, tree = registry.flatten([0] * len(out_avals))
 
-    def call(*args: Any) -> list[Buffer]:
-        bufs = [x if type(x) is Buffer else device_put(_HostType(x.shape, x.dtype), place, [x], [device])
-                for x in args]
-        return execute(exe, bufs, handlers)
+    def put(x: Any) -> Buffer:
+        x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
+        return device_put(_HostType(x.shape, x.dtype), place, [x], [device])
 
-    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call, bool]:
+    def call(*args: Any) -> list[Buffer]:
+        return execute(exe, [x if type(x) is Buffer else put(x) for x in args], handlers)
+
+    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call | None, bool]:
+        if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
+            return call(*args), None, True
         n, m = len(args), len(out_avals)
         how = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
         return call(*args), how, False
 
     return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
                      _jax.PjitFunctionCache(8))
+
+
+_OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
+
+
+def _makes_64_bits() -> bool:
+    """Whether jaxlib's calls make 64-bit values of numbers, as the real JAX has set it in this thread."""
+    return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
 
 
 def _not_on_device(*args: Any) -> Any:
@@ -745,5 +785,8 @@ def register_lapack() -> None:
 
     Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
     """
-    _register_all(importlib.import_module("jaxlib.lapack").registrations())
+    lapack = importlib.import_module("jaxlib.lapack")
+    _register_all(lapack.registrations())
+    for name in lapack.batch_partitionable_targets():
+        xc.register_custom_call_as_batch_partitionable(name)
     importlib.import_module("jaxlib.cpu._lapack").initialize()
