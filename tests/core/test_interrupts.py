@@ -10,6 +10,14 @@ from tests.isolated import run
 from xjax.core.interrupts import deferred, note_interrupt, shielded
 
 
+@pytest.fixture(autouse=True)
+def keyboard_interrupts():
+    """SIGINT raises KeyboardInterrupt, also where pytest was started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def notes(error):
     return "\n".join(getattr(error, "__notes__", ()))
 
@@ -103,6 +111,7 @@ import numpy as np
 import xjax, xjax.numpy as jnp
 from xjax import lax
 
+signal.signal(signal.SIGINT, signal.default_int_handler)        # ignored in jobs that a shell starts with &
 kind, rng = sys.argv[1], random.Random(int(sys.argv[2]))
 x = np.ones((1, 8), np.float32)
 all_sums = xjax.pmap(lambda x: lax.psum(jnp.tanh(x @ x).sum(), "i"), axis_name="i")
@@ -163,6 +172,7 @@ def test_an_interrupt_leaves_a_long_compilation_at_once():
 import os, signal, sys, threading, time
 import numpy as np
 import xjax, xjax.numpy as jnp
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def long(x):
     for i in range(100):
@@ -189,6 +199,7 @@ def test_what_was_interrupted_is_named():
 import signal, time
 import numpy as np
 import xjax, xjax.numpy as jnp
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def interrupt(*args):
     signal.raise_signal(signal.SIGINT)
