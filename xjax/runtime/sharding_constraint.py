@@ -93,12 +93,13 @@ def _type(x, *, mesh, spec):
     return x
 
 
-def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec) -> Value:
+def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec,
+                     where: str = _WHERE) -> Value:
     """The text of a constraint, which holds nothing on one device."""
     if not mesh.axis_names:
         return x
     if b.axes is not None:
-        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own already",
+        raise bad(where, "inside pmap and shard_map each device has a part of its own already",
                   given={"mesh": repr(mesh)}, fix="constrain values outside of them.", exc=NotImplementedError)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
