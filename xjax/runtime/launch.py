@@ -289,9 +289,13 @@ class Launcher:
         fork.track(found)
         return found
 
-    def argument_shardings(self) -> tuple[Sharding, ...]:
+    def argument_places(self) -> tuple[Place, ...]:
         """Where the program wants its arguments."""
-        return self.executable.in_shardings[len(self._consts):]
+        return self.executable.in_places[len(self._consts):]
+
+    def argument_shardings(self) -> tuple[Sharding, ...]:
+        """How the program wants its arguments laid out."""
+        return tuple(map(sharding_of, self.argument_places()))
 
 
 def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
