@@ -144,7 +144,12 @@ def printing(x):
     xjax.debug.callback(on_two, x)
     return x
 def loop(x):            # which zeros keep going
-    return lax.while_loop(lambda s: s < 9, lambda s: s + lax.pmax(pure(on_two)(x + 1), "i"), x)
+    return lax.while_loop(lambda s: s < 9, lambda s: s + lax.pmax(pure(on_two)(x + 0 * s), "i"), lax.psum(x, "i") - 6)
+def loop_down(x):
+    return lax.while_loop(lambda s: s > -9, lambda s: s + lax.pmin(pure(on_two)(x + 0 * s), "i"), lax.psum(x, "i"))
+def flagged(x):         # until the function says so
+    flag = lambda x: xjax.pure_callback(lambda v: on_two(v) < 0, xjax.ShapeDtypeStruct((), np.bool_), x)
+    return lax.while_loop(lambda s: lax.pmax(flag(s).astype(int), "i") < 1, lambda s: s + 0.01, x)
 all_sums = xjax.pmap(total(lambda x: x), axis_name="i")
 plus = xjax.jit(lambda x: x + 1)
 
@@ -169,7 +174,7 @@ programs = [
     (xjax.pmap(lambda x: lax.all_gather(pure(on_two)(lax.psum(x, "i") - 4), "i"), axis_name="i"), X),
     (xjax.jit(lambda x: pure(on_two)(x) + x.sum()), cut), (xjax.pmap(pure(on_two)), X),
     (xjax.pmap(lambda x: lax.scan(lambda c, _: (total(pure(on_two))(c), 0), x, None, 5), axis_name="i"), X),
-    (xjax.pmap(loop, axis_name="i"), X),
+    *[(xjax.pmap(f, axis_name="i"), X) for f in (loop, loop_down, flagged)],
 ]
 for i, (program, x) in enumerate(programs):
     for _ in range(2):
@@ -179,6 +184,15 @@ for i, (program, x) in enumerate(programs):
     assert all_sums(X).tolist() == [6] * 4
 assert float(xjax.pmap(total(pure(on_two)), axis_name="i")(X + 3)[0]) == 18
 """, devices=4)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint32", "bfloat16", "float8_e4m3fn", "float32", "complex64"])
+def test_failed_calls_have_values_of_every_dtype(dtype, monkeypatch):
+    calls, values = host_errors.SharedCalls(), set()
+    for second in range(6):
+        monkeypatch.setattr(host_errors.time, "monotonic", lambda second=second: second + 0.5)
+        values.add(str(np.full((), calls.filler(jnp.dtype(dtype)), jnp.dtype(dtype))))
+    assert len(values) == (3 if dtype in ("int4", "bfloat16", "float32", "complex64") else 2)
 
 
 def test_functions_on_the_host_that_launch_programs():

@@ -116,7 +116,8 @@ class _HostCall:
 
     def __call__(self, *views: np.ndarray) -> tuple[np.ndarray, ...]:
         if self.shared is not None:
-            return self.shared.run(lambda: self._run(views), self._zeros, self.where)
+            results = self.shared.run(lambda: self._run(views), self.where)
+            return self._other_values(self.shared) if results is None else results
         try:
             return self._run(views)
         except BaseException as error:
@@ -128,9 +129,10 @@ class _HostCall:
             results = _call(self.where, self.function, args, self.outs)
         return (_TOKEN, *results) if self.ordered else tuple(results)
 
-    def _zeros(self) -> tuple[np.ndarray, ...]:
-        zeros = [np.zeros(a.shape, a.dtype) for a in self.outs]
-        return (_TOKEN, *zeros) if self.ordered else tuple(zeros)
+    def _other_values(self, shared: SharedCalls) -> tuple[np.ndarray, ...]:
+        """Results of a call that failed, or comes after one."""
+        values = [np.full(a.shape, shared.filler(a.dtype), a.dtype) for a in self.outs]
+        return (_TOKEN, *values) if self.ordered else tuple(values)
 
 
 # -- in a program -------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ XLA keeps only the text of an exception. `relayed` therefore keeps the exception
 text ends with a number, by which `original` finds it again.
 
 In a program of several devices no exception may reach XLA: the device would leave the program, and the others would
-wait for it in their next collective, for ever. There the call returns zeros, the program runs to its end, and its
-launch raises the exception (`SharedCalls`).
+wait for it in their next collective, for ever. There the call returns other values, the program runs to its end, and
+its launch raises the exception (`SharedCalls`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
+from xjax.core import dtypes
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
@@ -96,9 +99,6 @@ def wait_for(launch: Any) -> None:
 
 # -- programs of several devices ----------------------------------------------------------------------------------
 
-_PATIENCE = 5.0             # seconds that a program may go on after a call has failed: its zeros may keep a loop going
-
-
 class SharedCalls:
     """The calls on the host of one program of several devices, of which one launch runs at a time.
 
@@ -123,21 +123,14 @@ class SharedCalls:
                 self._running.block_until_ready()
             self.error = None
             results, self._running = start()
-            try:
-                xla.wait_for(self._running)
-            except XlaRuntimeError:
-                if self.error is None:
-                    raise
+            xla.wait_for(self._running)
             self._running, error, self.error = None, self.error, None
         if error is not None:
             raise_again(error)
         return results
 
-    def run(self, call: Callable[[], tuple], zeros: Callable[[], tuple], where: str) -> tuple:
-        """The results of a call on the host, or zeros if this or an earlier call of the launch has failed.
-
-        Raises: HostFunctionError if the program is still running long after the failure.
-        """
+    def run(self, call: Callable[[], Any], where: str) -> Any:
+        """The result of a call on the host; None if this or an earlier call of the launch has failed."""
         if self.error is None:
             try:
                 with _inside:
@@ -145,9 +138,20 @@ class SharedCalls:
             except BaseException as error:
                 if self.error is None:
                     self.error, self._failed_at = noted(error, where), time.monotonic()
-        if time.monotonic() - self._failed_at > _PATIENCE:
-            raise HostFunctionError("a call of this launch has failed before")
-        return zeros()
+        return None
+
+    def filler(self, dtype: Any) -> Any:
+        """The elements of what a failed call returns: 0 at first.
+
+        If the program still runs, they may be what keeps a loop going, and every second they are another extreme.
+        """
+        if dtype == np.bool_:
+            choices: tuple = (False, True)
+        elif dtypes.is_int(dtype):
+            choices = (0, dtypes.iinfo(dtype).max, dtypes.iinfo(dtype).min)
+        else:
+            choices = (0, np.inf, -np.inf)      # NaN in dtypes without infinity
+        return choices[int(time.monotonic() - self._failed_at) % len(choices)]
 
 
 def shared_calls(callbacks: Sequence[Callable]) -> SharedCalls | None:
