@@ -494,15 +494,16 @@ def number_operand(x: bool | int | float | complex, place: Place) -> Array | Sha
     found = _scalars.get(key)
     if found is not None and _guard is None and not found._buf.is_deleted():
         return found
-    if key in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
+    code = hash(key)
+    if code in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
         return from_scalar(x, place)
     if len(_seen) > 500:
         _seen.clear()
-    _seen.add(key)
+    _seen.add(code)
     return _TYPES[kind]
 
 
-_seen: set[tuple] = set()               # keys of numbers that were met once
+_seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy
 # Without x64.
 _TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
     (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
