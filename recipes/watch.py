@@ -79,19 +79,28 @@ class Job:
             self._end()
 
     def _failure(self) -> Failure | None:
-        for number, rank in self._ranks.items():              # said by the rank itself, before others can follow
-            if rank.progress.phase is Phase.FAILED:
-                return _ended(number, rank.progress.exit_code)
+        """The rank that failed first; the others may have failed since, for they cannot go on without it."""
+        if not self._failures():
+            return self._stalled()
+        time.sleep(_GRACE / 2)                                # the first to be seen need not be the first to fail
+        for rank in self._ranks.values():
+            rank.look()
+        return min(self._failures())[1]
+
+    def _failures(self) -> list[tuple[tuple, Failure]]:
+        """(What orders them, failure) of each rank that failed: those that died or are stopped come first, then those
+        that noted an error, by time, then those that XLA ended because another one gave no sign of life."""
+        found = []
         for number, rank in self._ranks.items():
-            code = rank.process.poll()
-            if code is None or (rank.progress.phase is Phase.DONE and code in _GOOD):
-                continue
-            if code == -signal.SIGABRT:                       # so XLA ends all if one gives no sign of life
-                for other, suspect in self._ranks.items():
-                    if suspect.state() == "T":
-                        return Failure(other, "is stopped", 1)
-            return _ended(number, code)
-        return self._stalled()
+            code, phase = rank.process.poll(), rank.progress.phase
+            if phase is Phase.FAILED:
+                found.append(((1, rank.progress.seconds), _ended(number, rank.progress.exit_code)))
+            elif code is not None and not (phase is Phase.DONE and code in _GOOD):
+                found.append(((2 if code == -signal.SIGABRT else 0, 0.0), _ended(number, code)))
+        if found:
+            found += [((0, 0.0), Failure(number, "is stopped", 1)) for number, rank in self._ranks.items()
+                      if rank.is_running and rank.state() == "T"]
+        return found
 
     def _stalled(self) -> Failure | None:
         """The rank for which the others wait, if none makes progress."""

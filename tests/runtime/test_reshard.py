@@ -194,6 +194,33 @@ assert np.asarray(v).tolist() == [[1 - 1.5 * 101] * 3] * 2
     assert_all_ended_well(run_job(program, tmp_path=tmp_path))
 
 
+def test_results_of_pmap_are_arrays_of_this_process(tmp_path):
+    """With one device in each process too, where XLA counts a result among the buffers of several devices."""
+    program = """
+xjax.config.update("jax_num_cpu_devices", 1)
+xjax.distributed.initialize(address, count, rank, initialization_timeout=60)
+import xjax.numpy as jnp
+from xjax.experimental import multihost_utils
+f = xjax.pmap(lambda x: xjax.lax.psum(x, "i") + xjax.lax.axis_index("i"), "i")
+y = f(np.arange(3.0)[None])
+whole = xjax.pmap(lambda x: xjax.lax.psum(x, "i"), "i", out_axes=None)(np.arange(3.0)[None])
+assert (y + 1).tolist() == [[1 + rank, 3 + rank, 5 + rank]] and y[0, 1] == 2 + rank
+assert float(xjax.jit(jnp.sum)(whole)) == 6 and whole.is_fully_addressable
+assert xjax.device_put(whole, xjax.local_devices()[0]).tolist() == [0, 2, 4]
+assert xjax.grad(lambda y: (y ** 2).sum())(whole).tolist() == [0, 4, 8]
+assert xjax.pmap(lambda x: 2 * x, devices=xjax.local_devices())(y).tolist() == [[2 * rank, 4 + 2 * rank, 8 + 2 * rank]]
+assert multihost_utils.process_allgather(y)[:, 0].tolist() == [[0, 2, 4], [1, 3, 5]]
+step = xjax.pmap(lambda w: w + xjax.lax.psum(w, "i"), "i", donate_argnums=0)
+for _ in range(20):
+    before, y = y, step(y)
+    assert before.is_deleted()
+assert multihost_utils.global_array_to_host_local_array(
+    multihost_utils.host_local_array_to_global_array(whole, mesh := xjax.make_mesh((2,), ("x",)), xjax.P("x")), mesh,
+    xjax.P("x")).tolist() == [0, 2, 4]
+"""
+    assert_all_ended_well(run_job(program, header=HEADER, tmp_path=tmp_path))
+
+
 ONE_PROCESS = [
     lambda m: m.process_allgather({"a": np.arange(3), "b": 1.5}),
     lambda m: m.process_allgather({"a": np.arange(3), "b": 1.5}, tiled=True),

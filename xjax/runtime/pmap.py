@@ -26,7 +26,8 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import backend as backends
-from xjax.runtime.array import Array, from_numpy, put, to_array
+from xjax.runtime import xla
+from xjax.runtime.array import Array, from_numpy, on_device_type, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_layout
@@ -217,8 +218,18 @@ def _of_this_process(found: Executable, mesh: Mesh, in_specs: tuple, out_specs: 
     out_avals = [a.update(shape=local_shape(a.shape, s, mesh, local))
                  for a, s in zip(found.out_avals, out_specs, strict=True)]
     ins, outs = ([NamedSharding(local, s) for s in specs] for specs in (in_specs, out_specs))
-    return Executable(found.loaded, out_avals, ins, outs, found.weight, found.listeners, found.donated,
-                      found.shared_calls)
+    own = Executable(found.loaded, out_avals, ins, outs, found.weight, found.listeners, found.donated,
+                     found.shared_calls)
+    if local.size == 1:                 # XLA does not copy a buffer that it counts among those of several devices
+        own.handlers = [_only_part(a, s) for a, s in zip(found.out_avals, found.out_shardings, strict=True)]
+    return own
+
+
+def _only_part(whole: ShapedArray, sharding: Any) -> Any:
+    """Makes this process's only part of a result a buffer of its own."""
+    stored = on_device_type(whole)
+    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
+    return handler.wrap(lambda buf: xla.shards(buf)[0])
 
 
 def _processes(mesh: Mesh) -> list[int]:
