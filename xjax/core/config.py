@@ -23,7 +23,7 @@ from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
 # The names of what a `TraceKey` holds, in its order.
-TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh")
+TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh", "context_mesh")
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
@@ -45,8 +45,10 @@ class Config(threading.local):
     # The trace key; None in a thread that overrides an option of it, which has (number of updates seen, key) instead.
     common_key: TraceKey | None = None
     _own_key: tuple[int, TraceKey | None] = (-1, None)
-    # The mesh of `with mesh:`. No option, but of the trace key too: a PartitionSpec in a function means a place on it.
+    # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.current_mesh`. They are no
+    # options, but parts of the trace key too: a PartitionSpec in a function means a place on them.
     mesh: Any = None
+    context_mesh: Any = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise bad(

@@ -18,7 +18,7 @@ class Axis(NamedTuple):
 
     name: object
     size: int
-    owner: object            # tag of the batching trace that maps it, or "mesh"
+    owner: object            # tag of the batching trace that maps it, or the mesh that it is an axis of
     typed: bool = False      # types say whether values vary along it; see `core.varying`
 
 

@@ -9,7 +9,8 @@ from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
 from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.runtime.array import Array, put
-from xjax.runtime.mesh import UNCONSTRAINED, current_mesh
+from xjax.runtime.current_mesh import current_mesh, devices_for
+from xjax.runtime.mesh import UNCONSTRAINED
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
 
@@ -50,7 +51,7 @@ class CallShardings:
         out = []
         for i, (x, sharding) in enumerate(zip(arrays, self.of_arguments(tree), strict=True)):
             try:
-                out.append(x if sharding is None else put(x, sharding))
+                out.append(x if sharding is None else put(x, on_devices(self._where, sharding, arrays)))
             except ValueError as error:
                 error.add_note(f"in the arguments of {self._where}: {leaf_of_arguments(tree, i)}")
                 raise
@@ -77,3 +78,11 @@ class CallShardings:
         where = f"{self._where}: out_shardings"
         found = [as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)]
         return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in found])
+
+
+def on_devices(where: str, sharding: Sharding, args: Sequence[Any]) -> Sharding:
+    """A sharding over devices for one that may be over an abstract mesh: see `devices_for`."""
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    mesh = devices_for(where, sharding.mesh, args)
+    return sharding if mesh is sharding.mesh else NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)

@@ -14,8 +14,10 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
+from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array, on
 from xjax.runtime.compile_log import dump_program, log_step
+from xjax.runtime.current_mesh import devices_for, placing_mesh
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
@@ -138,7 +140,7 @@ def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array], do
     Args:
       wanted: shardings that the program constrains its results to, so that these carry them as they were written.
     """
-    mesh = _mesh_to_run_on(closed, name, args)
+    mesh = mesh_to_run_on(closed, name, args)
     where = device_of(args) if mesh is None else (mesh, *[named(x.sharding, mesh) for x in args])
     key = ("executable", name, where, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
@@ -148,33 +150,40 @@ def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array], do
         else:
             found = compile_sharded(closed, name, mesh, where[1:], [None] * len(closed.out_avals), donated, options)
             if wanted:
-                found = _with_results(found, wanted)
+                found = _with_results(found, wanted, mesh)
         closed.memo[key] = found
     return found
 
 
 def program_module(closed: ClosedJaxpr, name: str, args: Sequence[Any], donated: Sequence[bool] = ()) -> ModuleText:
     """The text that `program_executable` compiles."""
-    mesh = _mesh_to_run_on(closed, name, args)
+    mesh = mesh_to_run_on(closed, name, args)
     if mesh is None:
         return lower_program(closed, name, donated=donated, platform=device_of(args).platform)
     return _sharded_module(closed, name, mesh, [named(x.sharding, mesh) for x in args],
                            [None] * len(closed.out_avals), donated)
 
 
-def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Executable:
+def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
+    wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and w.mesh.shape_tuple == mesh.shape_tuple
+              and isinstance(w.mesh, AbstractMesh) else w for w in wanted]
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
     return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners)
 
 
-def _mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
-    """The mesh of the arguments, else that of the program; None: one device.
+def mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
+    """The mesh of the arguments, else that of the program, else that of `set_mesh`; None: one device.
 
-    Raises: ValueError if both have one, of different devices.
+    Raises: ValueError if both have one, of different devices, or if the program's is abstract and no devices are known.
     """
     mesh, inside = mesh_of(args), mesh_in(closed)
+    if isinstance(inside, AbstractMesh):
+        return mesh if mesh is not None and mesh.size == inside.size else devices_for(f"jit `{name}`", inside, args)
+    if mesh is None and inside is None:
+        placing = placing_mesh()
+        return placing if placing is not None and device_of(args) is backend.default_device() else None
     if mesh is None or inside is None:
         return mesh or inside
     if set(mesh.devices_flat) != set(inside.devices_flat):
@@ -210,7 +219,10 @@ def named(sharding: Sharding, mesh: Any) -> NamedSharding:
 
 
 def mesh_in(closed: ClosedJaxpr) -> Any:
-    """The device mesh that a program names inside (a shard_map), which it then must run on; None if none."""
+    """The mesh that a program names inside (a shard_map), which it then must run on; None if none.
+
+    It is abstract only if all of them are.
+    """
     found = closed.memo.get("mesh", False)
     if found is False:
         found = closed.memo["mesh"] = _find_mesh(closed.jaxpr)
@@ -219,11 +231,12 @@ def mesh_in(closed: ClosedJaxpr) -> Any:
 
 @deep
 def _find_mesh(jaxpr: Any) -> Any:
+    abstract = None
     for eqn in jaxpr.eqns:
-        if "mesh" in eqn.params:
-            return eqn.params["mesh"]
-        for value in eqn.params.values():
-            for item in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(item, ClosedJaxpr) and (found := mesh_in(item)) is not None:
-                    return found
-    return None
+        values = [item for value in eqn.params.values()
+                  for item in (value if isinstance(value, (tuple, list)) else (value,))]
+        for mesh in (eqn.params.get("mesh"), *[mesh_in(x) for x in values if isinstance(x, ClosedJaxpr)]):
+            if isinstance(mesh, Mesh):
+                return mesh
+            abstract = mesh if abstract is None else abstract
+    return abstract

@@ -26,10 +26,12 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
+from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import to_array
+from xjax.runtime.current_mesh import devices_for, mesh_to_map_over
 from xjax.runtime.executable import compile_sharded
 from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
+from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import NamedSharding
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
@@ -38,14 +40,15 @@ from xjax.transforms.transpose import transpose_program
 Specs = tuple[PartitionSpec, ...]
 
 
-def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | None = None,
+def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | AbstractMesh | None = None,
               axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
     """Map `f` over the parts of its arguments on the devices of `mesh`.
 
     Args:
       in_specs, out_specs: a `PartitionSpec` for each argument and result, or tree prefixes of them. A result whose spec
         leaves an axis out must be equal on all devices along it.
-      mesh: by default that of `with mesh:` or `set_mesh`.
+      mesh: by default the current one when the result is called, of `set_mesh` or `with mesh:`. The devices of an
+        `AbstractMesh` are those of the first argument over such a mesh, or those of the current one.
       axis_names: all axes of the mesh, or none, which means all.
       check_vma: types inside of `f` say along which axes values vary (`xjax.typeof(x).vma`), so that derivatives inside
         of `f` are those of the whole arrays, and a result that is not equal on devices that should share it is refused.
@@ -58,17 +61,16 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
                                  axis_names=axis_names)
     name = f"shard_map of `{function_name(f)}`"
-    mesh = mesh or current_mesh()
-    if mesh is None:
-        raise bad(name, "there is no mesh", fix="pass mesh=, or call it inside `with mesh:`.", exc=ValueError)
-    if axis_names and set(axis_names) != set(mesh.axis_names):
-        raise bad(name, "the function is mapped over all axes of the mesh or none",
-                  given={"axis_names": sorted(map(str, axis_names)), "mesh": repr(mesh)},
-                  fix="name all axes; a spec that leaves one out keeps an array whole along it.",
-                  exc=NotImplementedError)
+    given_mesh = mesh if mesh is None else mesh_to_map_over(name, mesh)
 
     @functools.wraps(f)
     def mapped(*args: Any) -> Any:
+        mesh = mesh_to_map_over(name, given_mesh)
+        if axis_names and set(axis_names) != set(mesh.axis_names):
+            raise bad(name, "the function is mapped over all axes of the mesh or none",
+                      given={"axis_names": sorted(map(str, axis_names)), "mesh": repr(mesh)},
+                      fix="name all axes; a spec that leaves one out keeps an array whole along it.",
+                      exc=NotImplementedError)
         leaves, tree = flatten(args)
         specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
                                    else in_specs))
@@ -125,7 +127,7 @@ def global_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> ShapedArr
 
 
 def mesh_scope(mesh: Mesh, check_vma: bool = False) -> axes_in_scope:
-    return axes_in_scope(*[Axis(name, size, "mesh", check_vma) for name, size in mesh.shape.items()])
+    return axes_in_scope(*[Axis(name, size, mesh, check_vma) for name, size in mesh.shape.items()])
 
 
 def bind_shard_map(closed: ClosedJaxpr, args: Sequence[Any], mesh: Mesh, in_specs: Sequence[PartitionSpec],
@@ -184,6 +186,7 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
 
 
 def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma):
+    mesh = devices_for("shard_map", mesh, args)
     return executable_of(jaxpr, mesh, in_specs, out_specs, check_vma=check_vma)([to_array(x) for x in args])
 
 

@@ -19,15 +19,8 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.runtime import xla
-from xjax.runtime.mesh import (
-    UNCONSTRAINED,
-    AxisType,
-    Mesh,
-    P,
-    PartitionSpec,
-    current_mesh,
-    make_mesh,
-)
+from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.mesh import UNCONSTRAINED, AxisType, Mesh, P, PartitionSpec, make_mesh
 from xjax.runtime.xla import Buffer, Device, HloSharding
 
 __all__ = [
@@ -39,7 +32,6 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
-    "current_mesh",
     "device_put_sharded",
     "make_mesh",
     "named_from_hlo",
@@ -94,6 +86,7 @@ class Sharding(ABC):
 
     @property
     def num_devices(self) -> int:
+        """Number of devices that hold a part."""
         return len(self.devices)
 
     @cached_property
@@ -142,7 +135,7 @@ class Sharding(ABC):
         Raises: ValueError if the array cannot be cut in equal parts.
         """
         hlo = self.hlo(len(global_shape))
-        if len(self.devices) == 1 or hlo.is_replicated():
+        if self.num_devices == 1 or hlo.is_replicated():
             return tuple(global_shape)
         tiles = hlo.tile_assignment_dimensions()
         for axis, (size, parts) in enumerate(zip(global_shape, tiles, strict=False)):
@@ -203,16 +196,19 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
 
 
 class NamedSharding(Sharding):
-    """An array cut along the axes of a mesh, as a `PartitionSpec` says.
+    """An array sharded along the axes of a mesh, as a `PartitionSpec` says.
 
-    Equal ones are one object: a launch recognises arguments that lie where it wants them by identity.
+    Equal ones are one object: a launch recognises arguments that are where it wants them by identity. Over an
+    `AbstractMesh` it says how an array is sharded, but not over which devices.
 
-    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice.
+    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice; for `devices` of an abstract
+      mesh.
     """
 
     _made: WeakValueDictionary[tuple, NamedSharding] = WeakValueDictionary()
 
-    def __new__(cls, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> NamedSharding:
+    def __new__(cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *,
+                memory_kind: str | None = None) -> NamedSharding:
         key = (mesh, spec, memory_kind)
         found = cls._made.get(key)
         if found is None:
@@ -221,9 +217,13 @@ class NamedSharding(Sharding):
             cls._made[key] = found
         return found
 
-    def _set(self, mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> None:
+    def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None) -> None:
+        if not isinstance(mesh, Mesh | AbstractMesh) or not isinstance(spec, PartitionSpec):
+            raise bad("NamedSharding", "needs a mesh and a PartitionSpec",
+                      {"mesh": type(mesh).__name__, "spec": repr(spec)}, 'write NamedSharding(mesh, P("x")).')
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
-        self.devices = mesh.devices_flat
+        if isinstance(mesh, Mesh):
+            self.devices = mesh.devices_flat
         self._hash = hash((mesh, spec, memory_kind))
         axes, given = spec.all_axes(), {"spec": repr(spec), "mesh": repr(mesh)}
         for axis in axes:
@@ -234,6 +234,30 @@ class NamedSharding(Sharding):
             raise bad("NamedSharding", "the spec uses a mesh axis twice", given,
                       "cut one dimension of the array with each mesh axis.",
                       exc=ValueError)  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "devices":               # `_set` gives it a value if the mesh has devices
+            raise bad("NamedSharding", "its mesh is abstract: it says nothing of devices", {"sharding": repr(self)},
+                      "use NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
+        raise AttributeError(f"'NamedSharding' object has no attribute {name!r}", name=name, obj=self)
+
+    @property
+    def num_devices(self) -> int:
+        return self.mesh.size
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of this rank are sharded in the same way over the same devices, or over abstract meshes."""
+        abstract = [isinstance(getattr(s, "mesh", None), AbstractMesh) for s in (self, other)]
+        if not any(abstract):
+            return super().is_equivalent_to(other, ndim)
+        return (all(abstract) and self.memory_kind == other.memory_kind and self.num_devices == other.num_devices
+                and _same_cut(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
+
+    def update(self, **changed: Any) -> NamedSharding:
+        """The same with another `mesh`, `spec` or `memory_kind`."""
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changed}
+        mesh, spec = fields.pop("mesh"), fields.pop("spec")
+        return NamedSharding(mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec), **fields)
 
     def hlo(self, ndim: int) -> HloSharding:
         self._check_rank(ndim)

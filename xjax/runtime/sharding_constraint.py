@@ -10,7 +10,8 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime.array import put, to_array
-from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec, current_mesh
+from xjax.runtime.current_mesh import current_mesh, devices_for, manual_axes_of
+from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 _WHERE = "lax.with_sharding_constraint"
@@ -21,10 +22,12 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: tree of arrays.
-      shardings: a `NamedSharding`, or a `PartitionSpec` over the mesh of `with mesh:` or `set_mesh`, or a tree of them
-        that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a dimension.
+      shardings: a `NamedSharding`, or a `PartitionSpec` over the current mesh (`set_mesh`, `use_abstract_mesh`, `with
+        mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a
+        dimension. The devices of an abstract mesh are those of an argument of the program, or of the current mesh.
 
-    Raises: ValueError if a dimension cannot be cut evenly, or a PartitionSpec comes without a mesh.
+    Raises: ValueError if a dimension cannot be sharded evenly, a PartitionSpec comes without a mesh, or names an axis
+      over which a `shard_map` around here is manual.
     """
     return constrain_tree(_WHERE, x, shardings)
 
@@ -37,12 +40,19 @@ def constrain_tree(where: str, x: Any, shardings: Any) -> Any:
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """`xs` cut over devices as `out_shardings` say: `with_sharding_constraint` under JAX's name for typed shardings."""
-    return with_sharding_constraint(xs, out_shardings)
+    """`xs` sharded as `out_shardings` say: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
+
+    Raises: as `with_sharding_constraint`; ValueError for None, which says nothing.
+    """
+    leaves, tree = flatten(xs)
+    if None in flatten_axes("reshard: out_shardings", tree, out_shardings):
+        raise bad("reshard", "None is no sharding", {"out_shardings": repr(out_shardings)},
+                  'pass a NamedSharding or a PartitionSpec for each array, such as P("x").', exc=ValueError)
+    return constrain_tree("reshard", xs, out_shardings)
 
 
 def as_sharding(where: str, given: Any) -> Sharding | None:
-    """What a user wrote as a sharding: a `PartitionSpec` lies on the current mesh; None is left as it is.
+    """What a user wrote as a sharding: a `PartitionSpec` is over the current mesh; None is left as it is.
 
     Raises: ValueError for a PartitionSpec without a mesh, TypeError for what is no sharding.
     """
@@ -54,7 +64,7 @@ def as_sharding(where: str, given: Any) -> Sharding | None:
     mesh = current_mesh()
     if mesh is None:
         raise bad(where, "a PartitionSpec needs a mesh", {"spec": given},
-                  "pass NamedSharding(mesh, spec), or call inside `with mesh:`.", exc=ValueError)
+                  "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
     return NamedSharding(mesh, given)
 
 
@@ -69,7 +79,15 @@ def constrain(where: str, x: Any, given: Any) -> Any:
         raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     sharding.shard_shape(typeof(x).shape)
-    return sharding_constraint_p.bind(x, mesh=sharding.mesh, spec=sharding.spec)
+    mesh, spec = sharding.mesh, sharding.spec
+    manual = manual_axes_of(mesh).union(mesh.manual_axes)
+    if not manual.isdisjoint(spec.all_axes()):
+        raise bad(where, "the spec names a manual axis: along it each device has a part of its own already",
+                  {"spec": repr(spec), "mesh": repr(mesh), "manual axes": ", ".join(sorted(map(str, manual)))},
+                  "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
+    if manual.issuperset(mesh.axis_names) and UNCONSTRAINED not in spec:
+        return x                            # a device's own part, which no axis is left to shard over
+    return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
 
 
 def _type(x, *, mesh, spec):
@@ -85,7 +103,7 @@ def _lower(b: Builder, out: ShapedArray, x: Value, *, mesh, spec) -> Value:
 
 
 def _evaluate(x, *, mesh, spec):
-    x = to_array(x)
+    mesh, x = devices_for(_WHERE, mesh, [x]), to_array(x)
     fixed = PartitionSpec(*[None if part is UNCONSTRAINED else part for part in spec])
     return put(x, NamedSharding(mesh, fixed))
 
