@@ -20,6 +20,7 @@ class Axis(NamedTuple):
     size: int
     owner: object            # tag of the batching trace that maps it, or the mesh that it is an axis of
     typed: bool = False      # types say whether values vary along it; see `core.varying`
+    mesh_axes: tuple = ()    # that `vmap(spmd_axis_name=)` shards it over
 
 
 class Context(threading.local):

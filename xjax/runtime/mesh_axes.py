@@ -67,6 +67,10 @@ class NamedAxes:
         return self._all_axes_are(AxisType.Manual)
 
     @property
+    def are_all_axes_explicit_or_manual(self) -> bool:
+        return bool(self.axis_types) and AxisType.Auto not in self.axis_types
+
+    @property
     def auto_axes(self) -> tuple[AxisName, ...]:
         return self._axes_of_type(AxisType.Auto)
 

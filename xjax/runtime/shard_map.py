@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xjax.core.calls import flatten_function, function_name
-from xjax.core.context import Axis, axes_in_scope
+from xjax.core.context import Axis, axes_in_scope, context
 from xjax.core.errors import bad
 from xjax.core.flags import Flags, flagged, unflagged
 from xjax.core.hlo import Builder, Value, return_text, tensor_type
@@ -33,6 +33,8 @@ from xjax.runtime.executable import compile_sharded
 from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import NamedSharding
+from xjax.runtime.sharding_constraint import refuse_mesh_axes
+from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
@@ -241,7 +243,8 @@ class _ShardMapRules(CallRules):
     def transposed_of(self, program, linear, nonzero, params):
         if params["check_vma"]:             # by their types, values that devices share have such cotangents
             return transpose_program(program, linear, nonzero)
-        return _transposed_body(program, linear, nonzero, params["mesh"], params["in_specs"], params["out_specs"])
+        return _transposed_body(program, linear, nonzero, params["mesh"], params["in_specs"], params["out_specs"],
+                                _set_apart(params))
 
     def bind_transposed(self, program, args, params, linear, nonzero, has):
         ins, outs = params["in_specs"], params["out_specs"]
@@ -249,16 +252,19 @@ class _ShardMapRules(CallRules):
                           flagged(flagged(ins, linear), has))
 
     def batch(self, axis, args, bdims, **params):
+        mesh_axes = axis.mapped.mesh_axes
+        mapped = axis.mapped if not mesh_axes else _mapped_on_device(axis.mapped, params)
         with self.scope(params):
-            program, out_dims = self.batched_of(params["jaxpr"], axis, bdims, params)
-        specs = [[_insert(s, b) for s, b in zip(given, dims, strict=True)]
+            program, out_dims = batch_program(params["jaxpr"], mapped, tuple(bdims))
+        specs = [[_insert(s, b, mesh_axes) for s, b in zip(given, dims, strict=True)]
                  for given, dims in ((params["in_specs"], bdims), (params["out_specs"], out_dims))]
         return self._bind(program, args, params, *specs), out_dims
 
 
 def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[PartitionSpec]:
     """The specs of residuals, whose rows are cut over the devices among which they differ; over all, if unknown."""
-    axes = tuple(params["mesh"].axis_names)
+    apart = _set_apart(params)
+    axes = tuple(a for a in params["mesh"].axis_names if a not in apart)
     return [PartitionSpec(tuple(a for a in axes if a in aval.vma) or None if params["check_vma"] else axes)
             for aval in avals]
 
@@ -286,40 +292,68 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
 
 @program_cache
 def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, mesh: Mesh, in_specs: Specs,
-                     out_specs: Specs) -> tuple[ClosedJaxpr, Flags]:
-    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it."""
+                     out_specs: Specs, apart: frozenset) -> tuple[ClosedJaxpr, Flags]:
+    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it.
+
+    Args: apart: mesh axes along which devices have nothing in common.
+    """
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
     def run(*args: Any) -> list[Any]:
         k = linear.count(False)
-        shares = [_share(ct, mesh, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
-        return [_total(ct, mesh, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
+        shares = [_share(ct, mesh, s, apart) for ct, s in zip(args[k:], ct_specs, strict=True)]
+        return [_total(ct, mesh, s, apart) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
 
     return trace_to_jaxpr(run, transposed.in_avals, "transpose"), has
 
 
-def _unused_axes(mesh: Mesh, spec: PartitionSpec) -> tuple:
-    used = spec.all_axes()
+def _set_apart(params: dict) -> frozenset:
+    """Mesh axes that the `vmap`s around here shard mapped axes over, and along which the body does not communicate."""
+    spread = frozenset(a for axis in context.axes for a in axis.mesh_axes)
+    return spread.difference(axes_used(shard_map_p, params)) if spread else spread
+
+
+def _unused_axes(mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> tuple:
+    used = apart.union(spec.all_axes())
     return tuple(a for a in mesh.axis_names if a not in used and mesh.shape[a] > 1)
 
 
-def _share(ct: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
-    n = math.prod(mesh.shape[a] for a in _unused_axes(mesh, spec))
+def _share(ct: Any, mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> Any:
+    n = math.prod(mesh.shape[a] for a in _unused_axes(mesh, spec, apart))
     return ct if n == 1 else div(ct, typeof(ct).dtype.type(n))
 
 
-def _total(ct: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
-    axes = _unused_axes(mesh, spec)
+def _total(ct: Any, mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> Any:
+    axes = _unused_axes(mesh, spec, apart)
     return psum_p.bind(ct, axes=axes, axis_index_groups=None)[0] if axes else ct
 
 
-def _insert(spec: PartitionSpec, bdim: int | None) -> PartitionSpec:
-    """The spec of an array that has one more axis, not cut, at `bdim`."""
-    if bdim is None or bdim >= len(spec):
+def _mapped_on_device(mapped: MappedAxis, params: dict) -> MappedAxis:
+    """The part of a mapped axis that each device has, if it is sharded over axes of the mesh by `spmd_axis_name`.
+
+    Raises: ValueError if the shard_map names or communicates along these axes, or along the mapped axis.
+    """
+    mesh, axes = params["mesh"], mapped.mesh_axes
+    given = {"spmd_axis_name": ", ".join(map(repr, axes)), "mesh": repr(mesh)}
+    refuse_mesh_axes("shard_map", axes, [*params["in_specs"], *params["out_specs"]])
+    NamedSharding(mesh, PartitionSpec(axes)).shard_shape((mapped.size,))
+    used = axes_used(shard_map_p, params)
+    if not used.isdisjoint(axes):
+        raise bad("shard_map", "a function communicates along the mesh axis over which vmap shards the mapped axis",
+                  given, "use another mesh axis in spmd_axis_name.", exc=ValueError)
+    if mapped.name in used:
+        raise bad("shard_map", f"a function communicates along the axis {mapped.name!r} of vmap, which is sharded over "
+                  "the mesh", given, "leave spmd_axis_name out.", exc=NotImplementedError)
+    return mapped._replace(size=mapped.size // math.prod(mesh.shape[a] for a in axes))
+
+
+def _insert(spec: PartitionSpec, bdim: int | None, mesh_axes: tuple = ()) -> PartitionSpec:
+    """The spec of an array that has one more axis at `bdim`, sharded over `mesh_axes`."""
+    if bdim is None or (bdim >= len(spec) and not mesh_axes):
         return spec
-    parts = list(spec)
-    return PartitionSpec(*parts[:bdim], None, *parts[bdim:])
+    parts = [*spec, *[None] * (bdim - len(spec))]
+    return PartitionSpec(*parts[:bdim], mesh_axes, *parts[bdim:])
 
 
 shard_map_p = Primitive("shard_map", type_rule=_type, lower=_lower, evaluate=_evaluate, **_ShardMapRules().fields())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xjax.core.errors import bad
@@ -114,9 +115,20 @@ def _transpose(ct, x, *, mesh, spec):
 
 def _batch(axis, args, bdims, *, mesh, spec):
     (x,), (bdim,) = args, bdims
+    refuse_mesh_axes(_WHERE, axis.mapped.mesh_axes, [spec])
     parts = [*spec, *[None] * (typeof(x).ndim - 1 - len(spec))]
-    spec = PartitionSpec(*parts[:bdim], UNCONSTRAINED, *parts[bdim:])
+    spec = PartitionSpec(*parts[:bdim], axis.mapped.mesh_axes or UNCONSTRAINED, *parts[bdim:])
+    NamedSharding(mesh, spec).shard_shape(typeof(x).shape)
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec), bdim
+
+
+def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
+    """Raise if a spec names a mesh axis over which `vmap(spmd_axis_name=)` shards the mapped axis."""
+    for spec in specs:
+        if not set(mesh_axes).isdisjoint(spec.all_axes()):
+            raise bad(where, "the spec names the mesh axis of spmd_axis_name, which the mapped axis is sharded over",
+                      {"spec": repr(spec), "spmd_axis_name": ", ".join(map(str, mesh_axes))},
+                      "use another mesh axis in the one or the other.", exc=ValueError)
 
 
 sharding_constraint_p = Primitive("sharding_constraint", type_rule=_type, lower=_lower, jvp=LINEAR,
