@@ -126,8 +126,8 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
       partitioned: in a program that XLA cuts over devices, call it once for each part.
     """
     if ordered and b.token is None:
-        raise bad(where, "an ordered effect cannot stand in a program of several devices (pmap, shard_map), nor in the "
-                  "function that combines elements in a reduction", fix="leave out ordered=True.", exc=ValueError)
+        raise bad(where, "an ordered effect in the function that combines elements in a reduction, which has no order",
+                  fix="leave out ordered=True.", exc=ValueError)
     on_whole = b.module.partitioned and b.axes is None and not partitioned
     ins = [b.token, *operands] if ordered else list(operands)
     if on_whole:

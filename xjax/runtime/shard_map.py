@@ -152,10 +152,25 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
         raise bad("shard_map", "a pmap or shard_map inside another one", given={"inner mesh": repr(mesh)},
                   fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
                   exc=NotImplementedError)
+    named_axes = MeshAxes(mesh.axis_names, mesh.axis_sizes)
+    if mesh.size == 1:                      # plain code; XLA would keep the borders of a region that has effects
+        b.axes = named_axes
+        try:
+            return lower_closed(b, jaxpr, xs)
+        finally:
+            b.axes = None
     name = b.module.mesh(mesh)
-    inner = Builder(b.module, MeshAxes(mesh.axis_names, mesh.axis_sizes), b.level + 1)
+    inner = Builder(b.module, named_axes, b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
-    results = lower_closed(inner, jaxpr, params)
+    ordered = b.token is not None and "ordered" in jaxpr.effects
+    if ordered:                             # each device takes the token and returns one for its own calls
+        xs, outs = (*xs, b.token), [*outs, b.token.aval]
+        in_specs, out_specs = (*in_specs, PartitionSpec()), (*out_specs, PartitionSpec())
+        inner.token = Value(f"%{b.module.number()}", b.token.aval)
+        params.append(inner.token)
+    results = lower_closed(inner, jaxpr, params[:len(jaxpr.in_avals)])
+    if ordered:
+        results = [*results, inner.token]
 
     def texts(specs: Specs, values: Sequence[Any]) -> str:
         return ", ".join(NamedSharding(mesh, s).sdy_text(v.aval.ndim, name).removeprefix("#sdy.sharding")
@@ -165,9 +180,12 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     head = ", ".join(f"{p.name}: {p.type}" for p in params)
     body = "\n".join([*inner.lines, return_text("sdy.return", results)])
     types = ", ".join(tensor_type(a) for a in outs)
-    return b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
-                 f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
-                 f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
+    found = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
+                  f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
+                  f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
+    if ordered:
+        *found, b.token = found
+    return found
 
 
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
