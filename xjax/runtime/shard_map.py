@@ -188,17 +188,22 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     return found
 
 
+def program_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs,
+               check_vma: bool = False) -> ClosedJaxpr:
+    """The program that is one shard_map of a body without constants, from whole arrays to whole arrays."""
+    params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed, "check_vma": check_vma}
+    invars = [Var(global_type(a, s, mesh)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
+    outvars = [Var(a) for a in _type(**params)]
+    return ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, shard_map_p, params)], outvars))
+
+
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
                   donated: tuple[bool, ...] = (), check_vma: bool = False) -> Executable:
     """Executable of one shard_map, its arguments and results cut as the specs say; remembered on the body."""
     key = ("shard_map executable", mesh, in_specs, out_specs, donated)
     found = closed.memo.get(key)
     if found is None:
-        params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed,
-                  "check_vma": check_vma}
-        invars = [Var(global_type(a, s, mesh)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
-        outvars = [Var(a) for a in _type(**params)]
-        program = ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, shard_map_p, params)], outvars))
+        program = program_of(closed, mesh, in_specs, out_specs, check_vma)
         found = closed.memo[key] = compile_sharded(
             program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
             [NamedSharding(mesh, s) for s in out_specs], donated)
