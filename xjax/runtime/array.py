@@ -22,6 +22,7 @@ from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
+from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
 
 _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
@@ -333,8 +334,10 @@ def on(device: Any) -> SingleDeviceSharding:
     return SingleDeviceSharding(device)
 
 
-def default_sharding() -> SingleDeviceSharding:
-    """Where new arrays go."""
+def default_sharding() -> Sharding:
+    """Where new arrays go: to the default device, or whole to each device of the mesh of `set_mesh`."""
+    if config.context_mesh is not None and (mesh := placing_mesh()) is not None:
+        return NamedSharding(mesh, PartitionSpec())
     return on(backend.default_device())
 
 
@@ -555,7 +558,7 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 def _device_put(x: Any, device: Any) -> Any:
     if device is None:
-        return to_array(x)
+        return to_array(x, on(backend.default_device()))
     if not isinstance(device, (Sharding, xla.Device)):
         raise bad("device_put", f"needs a device or a sharding, not a {type(device).__name__}",
                   {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')

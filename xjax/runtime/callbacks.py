@@ -24,6 +24,7 @@ from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime import backend
 from xjax.runtime.array import Array, from_numpy, on, put, to_array
+from xjax.runtime.current_mesh import without_mesh
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.executable import device_of
 from xjax.runtime.xla import XlaRuntimeError
@@ -70,7 +71,7 @@ def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequ
 def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
     cpu = backend.local_devices(backend="cpu")[0]
     # The launch, or the operation, may be inside a transform of this thread; the function is not.
-    with current_trace(eval_trace), default_device(cpu):
+    with current_trace(eval_trace), default_device(cpu), without_mesh():
         return _checked(where, function(*[put(x, on(cpu)) for x in args]), outs)
 
 
@@ -103,10 +104,11 @@ def _as_numpy(y: Any) -> np.ndarray:
 def _for_xla(where: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool) -> Callable[..., tuple]:
     """What XLA calls: views of its memory in, a tuple of NumPy arrays out."""
     x64 = config.enable_x64                 # of the thread that traces; XLA may call from one of its own
+    cpu = backend.local_devices(backend="cpu")[0]
 
     def run(*views: np.ndarray) -> tuple[np.ndarray, ...]:
         with enable_x64(x64):
-            args = [from_numpy(v) for v in views[ordered:]]
+            args = [from_numpy(v, on(cpu)) for v in views[ordered:]]
             results = _call(where, function, args, outs)
         return (_TOKEN, *results) if ordered else tuple(results)
 

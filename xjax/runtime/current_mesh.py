@@ -7,6 +7,8 @@ PartitionSpec its mesh and does nothing else. Inside of a `shard_map` or `pmap` 
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +66,39 @@ def placing_mesh() -> Mesh | None:
     return _context_mesh().concrete
 
 
+class _Placing:
+    """How many threads have a mesh of `set_mesh`: eager execution takes its shortest path while there is none."""
+
+    def __init__(self) -> None:
+        self._threads, self._lock = 0, threading.Lock()
+        self.listeners: list[Callable[[bool], None]] = []
+
+    def push(self, value: ContextMesh | None) -> dict:
+        """Set the context mesh of this thread; returns what `pop` needs to restore it."""
+        return self._counted(lambda: config._push("context_mesh", value))
+
+    def pop(self, before: dict) -> None:
+        self._counted(lambda: config._pop(before))
+
+    def _counted(self, change: Callable[[], Any]) -> Any:
+        with self._lock:
+            before, any_before = placing_mesh() is not None, self._threads > 0
+            found = change()
+            self._threads += (placing_mesh() is not None) - before
+            if (self._threads > 0) != any_before:
+                for listener in self.listeners:
+                    listener(self._threads > 0)
+        return found
+
+
+_placing = _Placing()
+
+
+def on_placing(listener: Callable[[bool], None]) -> None:
+    """Call `listener(True)` when the first thread sets a mesh, `listener(False)` when no thread has one any more."""
+    _placing.listeners.append(listener)
+
+
 def current_devices() -> Mesh | None:
     """The current mesh of devices: of `set_mesh`, or of `with mesh:`."""
     return placing_mesh() or config.mesh
@@ -112,13 +147,26 @@ class set_mesh:
                       {"mesh": repr(mesh)}, "call it outside of jit, grad, vmap and shard_map.", exc=ValueError)
         mesh = None if mesh is not None and mesh.empty else mesh
         self._mesh = mesh
-        self._before = config._push("context_mesh", mesh and ContextMesh(mesh, mesh.abstract_mesh))
+        self._before = _placing.push(mesh and ContextMesh(mesh, mesh.abstract_mesh))
 
     def __enter__(self) -> Mesh | None:
         return self._mesh
 
     def __exit__(self, *exc_info: object) -> None:
-        config._pop(self._before)
+        _placing.pop(self._before)
+
+
+class without_mesh:
+    """In the block ``with without_mesh():`` there is no current mesh: for functions on the host."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = None if config.context_mesh is None else _placing.push(None)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._before is not None:
+            _placing.pop(self._before)
 
 
 class use_abstract_mesh:

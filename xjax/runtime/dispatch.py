@@ -18,10 +18,11 @@ from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import Array, FirstSight, default_sharding, scalar_operand, to_array
+from xjax.runtime.current_mesh import on_placing, placing_mesh
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
 from xjax.runtime.launch import Executable, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 from xjax.runtime.xla import XlaRuntimeError
 
 
@@ -44,6 +45,10 @@ class EvalTrace(Trace):
         Nothing is `ready` any more, so that operations that nobody watches pay nothing for the question.
         """
         self._watch, self.ready = watch, {}
+
+    def follow_mesh(self, placing: bool) -> None:
+        """Nothing is `ready` while a thread has a mesh of `set_mesh`: where a program runs depends on it."""
+        self.ready = {} if placing or self._watch is not None else self._executables.young
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         key, bufs, numbers = [p], [], False
@@ -80,7 +85,7 @@ class EvalTrace(Trace):
             return p.evaluate(*args, **params)
         home = _home(args)
         args = [to_array(x, home) for x in args]
-        if not p.cacheable:
+        if not p.cacheable or placing_mesh() is not None:
             return self._run_program(p, args, params)
         key = (p, *types_and_places(args), *params.items(), *([] if args else [default_sharding()]))
         executable = self._executables.get(key)
@@ -132,7 +137,7 @@ def _memo_of(params: dict) -> dict:
 _NUMBERS = frozenset((float, int, bool, complex))
 
 
-def _home(args: Sequence[Any]) -> SingleDeviceSharding:
+def _home(args: Sequence[Any]) -> Sharding:
     """Where what is no array yet goes: to the device of the first array, if that is on one."""
     for x in args:
         if type(x) is Array:
@@ -141,6 +146,7 @@ def _home(args: Sequence[Any]) -> SingleDeviceSharding:
 
 
 eval_trace = EvalTrace()
+on_placing(eval_trace.follow_mesh)
 set_root_trace(eval_trace)
 
 

@@ -11,7 +11,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, xla
-from xjax.runtime.array import TO_DEVICE, Array, check_move, default_sharding, from_numpy, on
+from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, on
 
 _HOST = 1               # DLPack's name for CPU memory
 _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
@@ -39,7 +39,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not isinstance(x, Array) and int(x.__dlpack_device__()[0]) != _HOST:
         raise bad(where, "the array does not lie in host memory", given={"type": type(x).__name__},
                   fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
-    sharding = default_sharding() if device is None else on(device)
+    sharding = on(backend.default_device() if device is None else device)
     if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
         raise bad(where, "copy=False, but the array has to be copied to another device",
                   given={"from": str(x.sharding), "to": str(sharding)}, fix="pass copy=None.", exc=ValueError)

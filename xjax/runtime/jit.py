@@ -148,7 +148,8 @@ class Jitted:
         launcher = self._launcher(arrays, tree, static)
         if launcher.execute is None or self._shardings is not None:
             return launcher(arrays)
-        if leaves and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
+        of_host = placing_mesh() is not None and any(type(x) is not Array for x in leaves)    # several devices: moved
+        if leaves and not of_host and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
             self._launches[tuple(key)] = launcher
         return launcher.launch(list(map(_buffer, arrays)), arrays)
 

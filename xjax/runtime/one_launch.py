@@ -19,6 +19,7 @@ from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
 from xjax.runtime.array import Array, FirstSight, default_sharding, from_scalar, scalar_operand, to_array
+from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import EAGER_LEVEL, load
 from xjax.runtime.launch import Launcher, launch_error
 from xjax.runtime.lowering import lower_program
@@ -120,7 +121,7 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
     home = operands[0].sharding if operands else default_sharding()
     apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in operands)
-    if apart or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    if apart or placing_mesh() is not None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
         return _PLAIN
     tree = None
 

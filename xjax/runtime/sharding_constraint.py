@@ -27,8 +27,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a
         dimension. The devices of an abstract mesh are those of an argument of the program, or of the current mesh.
 
-    Raises: ValueError if a dimension cannot be sharded evenly, a PartitionSpec comes without a mesh, or names an axis
-      over which a `shard_map` around here is manual.
+    Raises: ValueError if a dimension cannot be sharded evenly, or a PartitionSpec names an axis over which a
+      `shard_map` around here is manual; RuntimeError for a PartitionSpec without a mesh.
     """
     return constrain_tree(_WHERE, x, shardings)
 
@@ -55,7 +55,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 def as_sharding(where: str, given: Any) -> Sharding | None:
     """What a user wrote as a sharding: a `PartitionSpec` is over the current mesh; None is left as it is.
 
-    Raises: ValueError for a PartitionSpec without a mesh, TypeError for what is no sharding.
+    Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for what is no sharding.
     """
     if given is None or isinstance(given, Sharding):
         return given
@@ -65,7 +65,8 @@ def as_sharding(where: str, given: Any) -> Sharding | None:
     mesh = current_mesh()
     if mesh is None:
         raise bad(where, "a PartitionSpec needs a mesh", {"spec": given},
-                  "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
+                  "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.",
+                  exc=ValueError if where == "reshard" else RuntimeError)
     return NamedSharding(mesh, given)
 
 
