@@ -80,7 +80,6 @@ def constrain(where: str, x: Any, given: Any) -> Any:
     if not isinstance(sharding, NamedSharding):
         raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
-    sharding.shard_shape(typeof(x).shape)
     mesh, spec = sharding.mesh, sharding.spec
     manual = manual_axes_of(mesh).union(mesh.manual_axes)
     if not manual.isdisjoint(spec.all_axes()):
@@ -89,6 +88,7 @@ def constrain(where: str, x: Any, given: Any) -> Any:
                   "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
     if manual.issuperset(mesh.axis_names) and UNCONSTRAINED not in spec:
         return x                            # a device's own part, which no axis is left to shard over
+    sharding.shard_shape(typeof(x).shape)
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
 
 
