@@ -22,7 +22,7 @@ from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
 from xjax.runtime import backend, xla
-from xjax.runtime.current_mesh import placing_mesh
+from xjax.runtime.current_mesh import on_placing, placing_mesh
 from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
 
 _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
@@ -334,9 +334,20 @@ def on(device: Any) -> SingleDeviceSharding:
     return SingleDeviceSharding(device)
 
 
+_placing = False                        # whether a thread has a mesh of `set_mesh`
+
+
+def _follow_mesh(placing: bool) -> None:
+    global _placing
+    _placing = placing
+
+
+on_placing(_follow_mesh)
+
+
 def default_sharding() -> Sharding:
     """Where new arrays go: to the default device, or whole to each device of the mesh of `set_mesh`."""
-    if config.context_mesh is not None and (mesh := placing_mesh()) is not None:
+    if _placing and (mesh := placing_mesh()) is not None:
         return NamedSharding(mesh, PartitionSpec())
     return on(backend.default_device())
 

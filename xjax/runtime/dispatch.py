@@ -29,13 +29,14 @@ from xjax.runtime.xla import XlaRuntimeError
 class EvalTrace(Trace):
     """The root of all traces: computes."""
 
-    __slots__ = ("_executables", "_programs", "_watch", "ready")
+    __slots__ = ("_executables", "_programs", "_watch", "_placing", "ready")
 
     def __init__(self):
         super().__init__(None, Tag("eager execution"))
         self._executables: Cache[Executable] = Cache("eager operations")
         self._programs: Cache[ClosedJaxpr] = Cache()
         self._watch: Callable | None = None
+        self._placing = False               # whether a thread has a mesh of `set_mesh`
         # By operation, types and places of arguments, and parameters: what a launch may take without another look.
         self.ready: dict[tuple, Executable] = self._executables.young
 
@@ -48,6 +49,7 @@ class EvalTrace(Trace):
 
     def follow_mesh(self, placing: bool) -> None:
         """Nothing is `ready` while a thread has a mesh of `set_mesh`: where a program runs depends on it."""
+        self._placing = placing
         self.ready = {} if placing or self._watch is not None else self._executables.young
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -85,7 +87,7 @@ class EvalTrace(Trace):
             return p.evaluate(*args, **params)
         home = _home(args)
         args = [to_array(x, home) for x in args]
-        if not p.cacheable or placing_mesh() is not None:
+        if not p.cacheable or (self._placing and placing_mesh() is not None):
             return self._run_program(p, args, params)
         key = (p, *types_and_places(args), *params.items(), *([] if args else [default_sharding()]))
         executable = self._executables.get(key)

@@ -275,7 +275,7 @@ class _ShardMapRules(CallRules):
                           flagged(flagged(ins, linear), has))
 
     def batch(self, axis, args, bdims, **params):
-        mesh_axes = axis.mapped.mesh_axes
+        mesh_axes = axis.mesh_axes
         mapped = axis.mapped if not mesh_axes else _mapped_on_device(axis.mapped, params)
         with self.scope(params):
             program, out_dims = batch_program(params["jaxpr"], mapped, tuple(bdims))

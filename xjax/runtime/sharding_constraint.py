@@ -116,9 +116,9 @@ def _transpose(ct, x, *, mesh, spec):
 
 def _batch(axis, args, bdims, *, mesh, spec):
     (x,), (bdim,) = args, bdims
-    refuse_mesh_axes(_WHERE, axis.mapped.mesh_axes, [spec])
+    refuse_mesh_axes(_WHERE, axis.mesh_axes, [spec])
     parts = [*spec, *[None] * (typeof(x).ndim - 1 - len(spec))]
-    spec = PartitionSpec(*parts[:bdim], axis.mapped.mesh_axes or UNCONSTRAINED, *parts[bdim:])
+    spec = PartitionSpec(*parts[:bdim], axis.mesh_axes or UNCONSTRAINED, *parts[bdim:])
     NamedSharding(mesh, spec).shard_shape(typeof(x).shape)
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec), bdim
 

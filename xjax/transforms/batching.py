@@ -31,18 +31,17 @@ class MappedAxis(NamedTuple):
 
 
 class BatchAxis(NamedTuple):
-    """A mapped axis while a function is batched over it, and the tag of the trace that does so."""
+    """A mapped axis while a function is batched over it, with the tag of the trace that does so."""
 
-    mapped: MappedAxis
+    size: int
+    name: Any
     tag: Tag
+    mesh_axes: tuple = ()
 
     @property
-    def size(self) -> int:
-        return self.mapped.size
-
-    @property
-    def name(self) -> Any:
-        return self.mapped.name
+    def mapped(self) -> MappedAxis:
+        """The axis without the tag, as a key of batched programs."""
+        return MappedAxis(self.size, self.name, self.mesh_axes)
 
 
 class BatchTracer(Tracer):
@@ -129,10 +128,10 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[
                in_dims: Sequence[Bdim]) -> tuple[list[Any], list[Bdim]]:
     """Results of `f(*flat) -> flat` on mapped arguments, with the position of the mapped axis in each."""
     trace = BatchTrace(context.trace, axis)
-    _, name, mesh_axes = axis.mapped
-    scope = () if name is None else (Axis(name, axis.size, axis.tag, mesh_axes=mesh_axes),)
+    size, name, tag, mesh_axes = axis
+    scope = () if name is None else (Axis(name, size, tag, mesh_axes=mesh_axes),)
     if name is None and mesh_axes:
-        scope = (Axis(("spmd_axis_name", *mesh_axes), axis.size, None, mesh_axes=mesh_axes),)
+        scope = (Axis(("spmd_axis_name", *mesh_axes), size, None, mesh_axes=mesh_axes),)
     saved = context.trace
     with axes_in_scope(*scope):
         context.trace = trace
@@ -169,7 +168,8 @@ def batch_program(closed: ClosedJaxpr, mapped: MappedAxis, in_dims: tuple[Bdim, 
 
     def run(*args: Any) -> list[Any]:
         nonlocal out_dims
-        outs, dims = batch_flat(closed, BatchAxis(mapped, Tag("vmap")), args, in_dims)
+        outs, dims = batch_flat(closed, BatchAxis(size, mapped.name, Tag("vmap"), mapped.mesh_axes), args,
+                                in_dims)
         outs = [vary_to(place_axis(y, b, at, size), typeof(y).vma | spread) if force else y
                 for y, b, force in zip(outs, dims, forced, strict=True)]
         out_dims = tuple(at if force else b for b, force in zip(dims, forced, strict=True))

@@ -20,7 +20,7 @@ from xjax.ops.compare import eq_p, ne_p
 from xjax.ops.keys import random_unwrap_p, random_wrap_p
 from xjax.ops.reduce import reduce_and, reduce_or
 from xjax.ops.shape import move_axis
-from xjax.transforms.batching import BatchAxis, MappedAxis
+from xjax.transforms.batching import BatchAxis
 
 # What is asked of keys is answered word by word; this makes one answer of it.
 _ANSWERS = {eq_p: reduce_and, ne_p: reduce_or}
@@ -92,7 +92,7 @@ def _physical_parameter(x: Any) -> Any:
 def _by_batching(trace: StagingTrace, eqn: Eqn, env: dict, words: int) -> list[Any]:
     """Results of an operation that treats keys as elements, on words."""
     p = eqn.primitive
-    axis = BatchAxis(MappedAxis(words), trace.tag)
+    axis = BatchAxis(words, None, trace.tag)
     bdims = [v.aval.ndim if is_key(v.aval) else None for v in eqn.invars]
     with current_trace(trace):
         found, dims = p.batch(axis, tuple([_value(v, env) for v in eqn.invars]), bdims, **eqn.params)

@@ -12,7 +12,7 @@ from xjax.core.trace import Tag
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
-from xjax.transforms.batching import BatchAxis, MappedAxis, batch_flat, place_axis
+from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
 
 
 def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
@@ -57,7 +57,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
         dims = [None if a is None else _in_dim(name, a, d) for a, d in zip(avals, dims, strict=True)]
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, where=name)
-        axis = BatchAxis(MappedAxis(size, axis_name, mesh_axes), Tag(name))
+        axis = BatchAxis(size, axis_name, Tag(name), mesh_axes)
         try:
             outs, out_dims = batch_flat(flat, axis, leaves, dims)
         finally:
