@@ -13,7 +13,6 @@ _PRIMITIVE = "an object of JAX's implementation, under another name here or fuse
 _TPU = "for TPU kernels only"
 _ASYNC = "started collectives are for GPUs and TPUs: the compiler overlaps collectives with other work by itself"
 _KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
-_MESH = "the mesh of a program is that of its arguments, or of `with mesh:`; meshes as part of types are not here yet"
 _METADATA = "hints to the compiler's scheduler have no effect on CPUs"
 _PRESENT = "here it is a detail of the implementation"
 
@@ -69,7 +68,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
         _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
-        _MESH: ("get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
         "`shard_map` maps over all axes of a mesh at once": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),
@@ -119,7 +117,6 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             ("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"),
     },
     "xjax.sharding": {
-        _MESH: ("AbstractDevice", "AbstractMesh", "get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
         _SHARDED_TYPES: ("ManualAxisType", "UnreducedKind", "auto_axes", "explicit_axes", "no_collectives"),
     },
     "xjax.custom_derivatives": {_PRIMITIVE: ("remat_opt_p",)},
@@ -127,9 +124,9 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Names of these tables that only some versions of JAX have -> (since, until): from `since` on, and before `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.get_abstract_mesh", "xjax.get_mesh", "xjax.use_abstract_mesh",
-                     "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind", "xjax.sharding.no_collectives",
-                     "xjax.experimental.overlap", "xjax.experimental.thunky"), ("0.12", "")),
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind",
+                     "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
+                    ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
