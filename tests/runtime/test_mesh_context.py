@@ -228,7 +228,7 @@ def test_functions_on_the_host_have_no_mesh():
 
 def test_eager_execution_takes_its_shortest_path_without_a_mesh():
     x = jnp.asarray(X)
-    x + x
+    assert (x + x).shape == x.shape
     ready = eval_trace.ready
     assert ready
     with xjax.set_mesh(MESH):
@@ -238,6 +238,13 @@ def test_eager_execution_takes_its_shortest_path_without_a_mesh():
     assert eval_trace.ready is ready and len((x + x).devices()) == 1
     with use_abstract_mesh(MESH.abstract_mesh):
         assert eval_trace.ready is ready
+
+
+def test_numbers_beside_sharded_arrays():
+    """A function of several operations once gave a number the sharding of the array, which has more axes."""
+    x = xjax.device_put(X, NamedSharding(LINE, P("x")))
+    np.testing.assert_array_equal(jnp.where(x > 3, x, 0), np.where(X > 3, X, 0))
+    np.testing.assert_array_equal(jnp.clip(x, 1, 5.5), np.clip(X, 1, 5.5))
 
 
 def test_a_collective_along_a_sharded_axis_of_vmap_is_refused():

@@ -100,7 +100,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
 
 
 def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> Any:
-    """An operand as an array; a number becomes one where the first argument is, if no value is lost. Else None.
+    """An operand as an array; a number becomes one on the device of the first, if no value is lost. Else None.
 
     A larger integer may not fit the dtype that it meets.
     """
@@ -108,8 +108,8 @@ def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> 
     if kind is Array:
         return x
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
-        first = args[0] if args else None
-        return of_number(x, first.sharding if type(first) is Array else default_sharding())
+        home = args[0].sharding if args and type(args[0]) is Array else None
+        return of_number(x, home if type(home) is SingleDeviceSharding else default_sharding())
     return None
 
 
