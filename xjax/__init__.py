@@ -54,7 +54,6 @@ from xjax.runtime.api import (
     clear_caches,
     copy_to_host_async,
     device_get,
-    device_put,
     ensure_compile_time_eval,
     live_arrays,
     memory_report,
@@ -76,6 +75,7 @@ from xjax.runtime.backend import (
     process_indices,
 )
 from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from xjax.runtime.device_put import device_put
 from xjax.runtime.jit import Inline, jit
 from xjax.runtime.mesh import make_mesh
 from xjax.runtime.sharding import NamedSharding

@@ -266,6 +266,7 @@ def test_trace_key_follows_every_traced_option():
         "default_prng_impl": "rbg",
         "enable_custom_prng": True,
         "legacy_prng_key": "warn",
+        "default_device": "cpu",
         "disable_jit": True,
         "debug_nans": True,
         "debug_infs": True,
@@ -290,7 +291,7 @@ def test_trace_key_follows_every_traced_option():
         assert config.trace_key() is inside
         config.update(name, old)
         assert config.trace_key() is start
-    with module.default_device("cpu"):
+    with module.log_compiles():
         assert config.trace_key() is start
 
 

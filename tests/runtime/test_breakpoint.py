@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import xjax
-from xjax.errors import JaxRuntimeError
 
 X = np.arange(3, dtype=np.float32)
 
@@ -62,7 +61,7 @@ def test_breakpoint_under_transforms_and_in_eager_mode():
     assert talk(lambda **files: xjax.jit(lambda x: with_token(x, files))(1.0), "x")[1] == "Array(1., dtype=float32)"
     with pytest.raises(SystemExit):
         talk(lambda **files: f(1.0, files), "q")
-    with pytest.raises(JaxRuntimeError, match="SystemExit"):
+    with pytest.raises(SystemExit):
         talk(lambda **files: xjax.jit(lambda x: f(x, files))(1.0), "q")
     for options, match in [({"backend": "web"}, "no such debugger"), ({"ordered": True, "token": 1.0}, "not both")]:
         with pytest.raises(ValueError, match=match):

@@ -379,9 +379,8 @@ def test_a_program_over_sharded_arrays_calls_once(capfd):
     ("too many", lambda x: (x, x), "returned 2 arrays, but 1 were announced"),
     ("nothing", lambda x: None, "returned 0 arrays, but 1 were announced"),
     ("no array", lambda x: "text", r"announced f32\[3\]"),
-    ("raises", lambda x: {}["absent"], "KeyError[: ]+'absent'"),
 ])
-def test_wrong_results_and_exceptions(name, result, match):
+def test_wrong_results(name, result, match):
     with pytest.raises(JaxRuntimeError, match=match):
         xjax.pure_callback(result, X, X)
     with pytest.raises(JaxRuntimeError, match=match):
@@ -396,10 +395,10 @@ def test_an_exception_in_debug_callback():
         xjax.debug.callback(fail, 1.0)
     f = xjax.jit(lambda x: xjax.debug.callback(fail, x))
     for _ in range(2):
-        with pytest.raises(JaxRuntimeError, match=r"ZeroDivisionError: not 1\.0"):
+        with pytest.raises(ZeroDivisionError, match=r"not 1\.0"):
             f(1.0)
     pending = xjax.jit(lambda m: (m @ m @ m @ m)[0, 0])(np.eye(300, dtype=np.float32))
-    with pytest.raises(JaxRuntimeError, match=r"ZeroDivisionError: not 1\.0"):
+    with pytest.raises(ZeroDivisionError, match=r"not 1\.0"):
         f(pending)
     xjax.effects_barrier()
 

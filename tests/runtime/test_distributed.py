@@ -29,6 +29,9 @@ assert (xjax.device_count(), xjax.local_device_count(), xjax.process_count(), xj
 mesh = xjax.make_mesh((4,), ("x",))
 x = xjax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.arange(4.0) + 4 * rank)
 assert x.shape == (8,) and len(x.addressable_shards) == 2
+assert "other processes" in repr(x) and "f32[8]" in str(x) == f"{x}"
+again = xjax.make_array_from_single_device_arrays((8,), x.sharding, [s.data for s in x.addressable_shards][::-1])
+assert float(xjax.jit(lambda x, y: (x - y).sum())(x, again)) == 0
 assert float(xjax.jit(lambda x: x.sum())(x)) == 28
 total = xjax.shard_map(lambda x: xjax.lax.psum(x.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
 assert float(xjax.jit(total)(x)) == 28

@@ -50,10 +50,12 @@ def test_results_without_arrays():
         assert found == [None, {}]
 
 
-@pytest.mark.parametrize("path", ["eager", "method", "one launch", "jit", "compiled", "pmap"])
+@pytest.mark.parametrize("path", ["eager", "method", "one launch", "jit", "static", "NumPy", "compiled", "pmap"])
 def test_a_deleted_argument_is_named_on_every_path(path):
     x = jnp.asarray(X)
+    static, two = xjax.jit(lambda x, n: x * n, static_argnums=1), xjax.jit(lambda x, y: x + y)
     run = {"eager": lambda x: x + x, "method": jnp.sin, "one launch": jnp.var, "jit": xjax.jit(lambda x: x + x),
+           "static": lambda x: static(x, n=3), "NumPy": lambda x: two(x, X),
            "compiled": xjax.jit(lambda x: x + x).lower(x).compile(), "pmap": xjax.pmap(lambda x: x + x)}[path]
     if path == "pmap":
         x = x[:1]
@@ -138,20 +140,39 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
             f(2 ** 31)
 
 
-def test_the_program_does_not_see_what_is_written_after_the_call():
-    """jaxlib may read the memory of an argument as long as the program runs."""
+@pytest.mark.parametrize("offset", [0, 16])
+@pytest.mark.parametrize("size", [1, 1024, 1 << 18])
+def test_the_program_does_not_see_what_is_written_after_the_call(size, offset):
+    """jaxlib may read the memory of an argument as long as the program runs, and shares what is aligned."""
     @xjax.jit
-    def f(x):
-        wait = xjax.lax.fori_loop(0, 3000, lambda i, y: jnp.sin(y) @ jnp.cos(y) * 1e-3, jnp.ones((64, 64)))
-        return x + wait[0, 0] * 0
+    def f(tree):
+        wait = xjax.lax.fori_loop(0, 1000, lambda i, y: jnp.sin(y) @ jnp.cos(y) * 1e-3, jnp.ones((64, 64)))
+        return tree["x"] + wait[0, 0] * 0
 
-    memory = np.zeros(4096 + 64, np.uint8)
-    x = memory[-memory.ctypes.data % 64:][:4096].view(np.float32)       # aligned, as jaxlib shares it
+    memory = np.zeros(4 * size + 128, np.uint8)
+    x = memory[-memory.ctypes.data % 64 + offset:][:4 * size].view(np.float32)
     for _ in range(3):
         x[:] = 1
-        out = f(x)
+        out = f({"x": x})
         x[:] = 7
-        np.testing.assert_array_equal(out, np.ones(1024))
+        np.testing.assert_array_equal(out, np.ones(size))
+
+
+def test_a_number_that_was_donated_comes_again():
+    f = xjax.jit(lambda x, y: x + y, donate_argnums=1)
+    for _ in range(4):
+        assert float(f(jnp.ones(()), 0.375)) == 1.375
+
+
+def test_new_numbers_of_each_kind():
+    """A number is an operand as it is when it is met first."""
+    f = xjax.jit(lambda x, y: x * 2 + y)
+    for i in range(1200):
+        for y in (i, -i - 0.5, complex(i, 1), i > 600):
+            found = f(3, y)
+            assert found.item() == 6 + y and found.weak_type
+    with pytest.raises(OverflowError):
+        f(3, 2 ** 40)
 
 
 def test_values_of_the_host_go_to_the_default_device():
@@ -194,6 +215,23 @@ def test_static_arguments_by_name_and_place():
     assert jitted(x, True).dtype == jitted(x, 1).dtype and (True, "add") in calls       # 1 == True, but another program
 
 
+def test_what_is_given_in_place_of_an_array_is_not_static():
+    """None and containers select a program by their structure, also where other arguments are static."""
+    f = xjax.jit(lambda x, y, n: x * n + sum(xjax.tree_util.tree_leaves(y)), static_argnames="n")
+    x = jnp.ones(2)
+    for _ in range(3):
+        for y, more in ((None, 0), ((), 0), ((x, 2.0), 3), ({"a": np.float32([1, 1])}, 1), (x, 1), (5, 5)):
+            assert f(x, y, n=3)[0] == f(x, y, 3)[0] == f(x, n=3, y=y)[0] == 3 + more
+
+
+def test_keywords_in_any_order():
+    f = xjax.jit(lambda x, *, c, b, a: x + 10 * a + 100 * b + 1000 * c)
+    x = jnp.ones(())
+    for _ in range(3):
+        assert float(f(x, a=x, b=2 * x, c=3 * x)) == float(f(x, c=3 * x, a=x, b=2 * x)) == 3211
+        assert float(f(c=3 * x, b=2 * x, a=x, x=x)) == float(f(x, c=3, b=np.float32(2), a=x)) == 3211
+
+
 def test_jax_in_the_same_process_keeps_its_own_options():
     """jaxlib's calls read switches of the process, which both set: whoever comes first, each has its own types."""
     pytest.importorskip("jax")
@@ -206,6 +244,8 @@ def test_jax_in_the_same_process_keeps_its_own_options():
               "assert str(jax.jit(lambda x: x)(np.ones(2)).dtype) == 'float32'\n"
               "with jax.enable_x64(True):\n"
               "    assert str(jax.jit(lambda x: x)(np.ones(2)).dtype) == 'float64'\n"
+              "    assert [float(f(1.0, i + 0.25)) for i in range(9)] == [i + 1.25 for i in range(9)]\n"
+              "    assert str(f(1.0, 2.125).dtype) == 'float32'\n"
               "    assert run() == [['float32'] * 3][0]\n"
               "with jax.disable_jit():\n"
               "    assert run() == [['float32'] * 3][0]\n"

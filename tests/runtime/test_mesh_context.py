@@ -106,7 +106,7 @@ MISUSE = {
         "spmd_axis_name"),
     "vmap of 3 rows over 2 devices": (
         lambda lib: lib.vmap(lambda x: _map(lib, _mesh(lib), x), spmd_axis_name="y")(np.ones((3, 4), np.float32)),
-        "2 equal parts"),
+        "cannot be split evenly"),
     "vmap over an axis that the function sums over": (
         lambda lib: lib.vmap(lambda x: _map(lib, _mesh(lib), x, lambda x: lib.lax.psum(x, "y")),
                              spmd_axis_name="y")(np.ones((2, 4), np.float32)), "communicates along the mesh axis"),
@@ -195,7 +195,7 @@ def test_reshard_takes_automatic_axes():
 def test_in_shardings_over_an_abstract_mesh():
     there = NamedSharding(MESH.abstract_mesh, P("x"))
     f = xjax.jit(lambda x, y: x + y, in_shardings=(there, None), out_shardings=there)
-    placed = xjax.device_put(X, NamedSharding(MESH, P()))
+    placed = xjax.device_put(X, NamedSharding(MESH, P("x")))
     assert f(X, placed).sharding == f(placed, 1.0).sharding == NamedSharding(MESH, P("x"))
     with xjax.set_mesh(MESH):
         assert f(X, 1.0).sharding == NamedSharding(MESH, P("x"))

@@ -57,11 +57,11 @@ def test_constraint_under_vmap_leaves_the_new_axis_to_the_compiler():
 
 
 def test_wrong_constraints():
-    with pytest.raises(ValueError, match="(?s)cut.*fix:"):
+    with pytest.raises(ValueError, match="(?s)split evenly.*fix:"):
         lax.with_sharding_constraint(jnp.ones(3), ROWS)
     with pytest.raises(TypeError, match="no sharding"):
         lax.with_sharding_constraint(X, "x")
-    with pytest.raises(NotImplementedError, match="(?s)pmap and shard_map.*fix:"):
+    with pytest.raises(ValueError, match="(?s)pmap and shard_map.*fix:"):
         xjax.pmap(lambda x: lax.with_sharding_constraint(x, ROWS))(np.ones((2, 4)))
     with pytest.raises(ValueError, match="needs a Mesh"):
         xjax.set_mesh("x")
@@ -74,8 +74,6 @@ def test_shard_map_takes_the_current_mesh():
     np.testing.assert_array_equal(out, 2 * X)
     with pytest.raises(ValueError, match="(?s)no mesh.*fix:"):
         xjax.shard_map(double, in_specs=P("x"), out_specs=P("x"))(X)
-    with pytest.raises(NotImplementedError, match="all axes of the mesh"):
-        xjax.shard_map(double, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(X)
 
 
 @pytest.mark.parametrize("sharding", [ROWS, TILES, NamedSharding(MESH, P()), SingleDeviceSharding(xjax.devices()[1])],
@@ -98,8 +96,6 @@ def test_wrong_parts():
     parts = [s.data for s in xjax.device_put(X, ROWS).addressable_shards]
     with pytest.raises(ValueError, match="each device"):
         xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[:3])
-    with pytest.raises(ValueError, match="another device"):
-        xjax.make_array_from_single_device_arrays((4, 4), ROWS, parts[::-1])
     with pytest.raises(ValueError, match="does not hold"):
         xjax.make_array_from_process_local_data(ROWS, X[:1], (4, 4))
 

@@ -180,7 +180,7 @@ capsule = xla.to_dlpack(b); xla.to_numpy(xla.from_dlpack(capsule, D[1]))
 xla.to_numpy(xla.copy_to_device(b, D[1])); b._sharding, b.aval, b.is_ready()
 e = xla.compile(c, t.DOUBLE, [D[0]], optimization_level=1); h = t.handler(D[0])
 r, = xla.execute(e, [b], [h]); xla.to_numpy(r); xla.execute(e, [b], [h.wrap(id)])
-(r,), token = xla.execute_with_token(e, [b], [h]); token.block_until_ready()
+(r,), token = xla.execute_with_token(e.execute_sharded, [b], [h]); token.block_until_ready()
 xla.deserialize(c, xla.serialize(e), [D[0]], xla.compile_options([D[0]]))
 xla.cost_analysis(e), xla.memory_stats(e), xla.hlo_text(e), xla.output_hlo_shardings(e)
 assert not hits, hits
@@ -396,8 +396,8 @@ def test_tokens_wait_where_donated_buffers_cannot(devices):
     t = "tensor<8xf32>"
     donate = DOUBLE.replace(f"%a: {t})", f"%a: {t} {{jax.buffer_donor = true}})")
     exe = xla.compile(d.client, donate, [d])
-    (first,), token = xla.execute_with_token(exe, [put(X, d)], [handler(d)])
-    (second,), _ = xla.execute_with_token(exe, [first], [handler(d)])
+    (first,), token = xla.execute_with_token(exe.execute_sharded, [put(X, d)], [handler(d)])
+    (second,), _ = xla.execute_with_token(exe.execute_sharded, [first], [handler(d)])
     with pytest.raises(RuntimeError, match="deleted"):
         first.block_until_ready()
     token.block_until_ready()

@@ -169,9 +169,22 @@ DIFFERENCES: dict[str, str] = {
     "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
     "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
-    "`jit(in_shardings=)` of an argument on other devices": "it is moved; JAX refuses one that was put there on "
-        "purpose.",
+    "a donated or deleted array over several devices, used again": "a RuntimeError before the launch; JAX ends the "
+        "process where the array was donated to the same function.",
+    "an array that a compiled function captured, and that is donated or deleted": "the next call is refused; JAX has "
+        "copied the value into the program.",
+    "a captured array on several devices": "it decides where a compiled function runs, if no argument does; JAX "
+        "gathers it on one device.",
+    "`device_put`, `numpy.zeros(device=)` and the like with a sharding, inside of `jit`": "a constraint, which results "
+        "keep; in JAX results may lose it, and functions that make arrays ignore it.",
+    "`vmap` of `device_put` with a sharding": "the sharding is that of each row; in JAX of all rows together.",
+    "`numpy.array(x, device=)`, `linspace(x, ..., device=)` of an array that was put elsewhere": "the result is moved; "
+        "JAX refuses.",
+    "`numpy.from_dlpack(x)` of an array of its own": "the same memory, on its device; JAX copies it to device 0.",
     "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
+    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "they reach the caller "
+        "as themselves; in JAX as a JaxRuntimeError with their text. In programs of several devices they end the "
+        "launch; JAX hangs.",
     "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
     "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",
 }

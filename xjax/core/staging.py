@@ -15,6 +15,7 @@ from xjax.core.config import config
 from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
+from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr
 from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
@@ -136,6 +137,9 @@ def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArr
     try:
         outs = f(*args)
         return trace.finish(args, outs)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, f"{where} was traced")
+        raise
     finally:
         context.trace = saved
         trace.close()

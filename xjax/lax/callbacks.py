@@ -21,7 +21,6 @@ from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatt
 from xjax.core.types import ShapedArray
 from xjax.lax.scan import scan
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
-from xjax.runtime.xla import XlaRuntimeError
 from xjax.transforms.batching import place_axis
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
@@ -34,7 +33,8 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
     Args:
       callback: gets arrays on the CPU, in the trees that they were passed in; returns arrays that NumPy can read. It
         may be called again, or not at all. It should not run xjax programs itself: one that waits for a thread of XLA's
-        while it holds one may wait for ever.
+        while it holds one may wait for ever. In a program of several devices it cannot launch another such program
+        (RuntimeError).
       result_shape_dtypes: what it returns: a tree of values with `shape` and `dtype`, such as `ShapeDtypeStruct`.
       sharding: accepted as JAX does; in a program of several devices the function is called once, on whole arrays.
       vmap_method: what `vmap` does: "sequential" calls it for each element, in a loop ("sequential_unrolled": without a
@@ -43,8 +43,8 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
         one `vmap` raises NotImplementedError.
 
     Returns: arrays in the structure of `result_shape_dtypes`.
-    Raises: JaxRuntimeError, when it runs, if the function raises or returns other types; ValueError if it is
-      differentiated: give it a derivative with `custom_jvp`.
+    Raises: when it runs, the exception of the function, or JaxRuntimeError if it returns other types; ValueError if it
+      is differentiated: give it a derivative with `custom_jvp`.
 
     >>> f = xjax.jit(lambda x: xjax.pure_callback(np.cumsum, x, x))
     >>> f(jnp.arange(3.0)).tolist()
@@ -143,16 +143,9 @@ def _lower_io(b, outs, *args, callback, result_avals, sharding, ordered):
 
 
 def _evaluate(p: str) -> Callable:
-    """At the root the function is simply called; that it failed is told as a compiled program tells it."""
+    """At the root the function is simply called."""
     def evaluate(*args: Any, callback: _FlatCallback, result_avals: Sequence[ShapedArray], **params: Any) -> list[Any]:
-        where = _where(p, callback)
-        try:
-            return call_now(where, callback, args, result_avals)
-        except XlaRuntimeError:             # it says already what is wrong
-            raise
-        except Exception as error:
-            raise bad(where, "the function on the host failed", given={type(error).__name__: str(error)},
-                      fix="see the exception above, which it raised.", exc=XlaRuntimeError) from error
+        return call_now(_where(p, callback), callback, args, result_avals)
     return evaluate
 
 

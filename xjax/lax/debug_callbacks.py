@@ -44,7 +44,7 @@ def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool =
       ordered: after all ordered ones before it. Not in programs of several devices.
       partitioned: in a program whose arrays are cut over devices, call it for each part instead of on the whole.
 
-    Raises: when it runs, what the function raises: itself in eager mode, as JaxRuntimeError in a compiled program.
+    Raises: when it runs, the exception of the function.
 
     >>> seen = []
     >>> total = xjax.jit(lambda x: (xjax.debug.callback(lambda v: seen.append(float(v)), x), x + 1)[1])(2.0)

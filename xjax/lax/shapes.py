@@ -16,6 +16,9 @@ from xjax.ops.checks import canonical_axis
 from xjax.ops.convert import convert_element_type
 from xjax.ops.keys import filled_keys
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
+from xjax.runtime.device_put import put_one
+from xjax.runtime.fill import placement_like
+from xjax.runtime.sharding import Sharding
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -70,8 +73,8 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], merged, *shape[stop:]))
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
-    """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`."""
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Sharding | None = None) -> Any:
+    """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`, placed by `sharding`."""
     aval = typeof(fill_value)
     if aval.ndim:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},
@@ -79,19 +82,26 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.user_dtype(dtype, "lax.full")
     if type(dtype) is KeyType and aval.dtype is not dtype:
-        return filled_keys(tuple(shape), dtype, fill_value)
+        return _put(filled_keys(tuple(shape), dtype, fill_value), sharding)
     if not weak or aval.dtype != dtype:
         fill_value = convert_element_type(fill_value, dtype)
-    return broadcast_in_dim(fill_value, shape, ())
+    return _put(broadcast_in_dim(fill_value, shape, ()), sharding)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Any:
-    """Array of the shape and dtype of `x` (or of `shape`, `dtype`), every element `fill_value`."""
+def _put(x: Any, sharding: Sharding | None) -> Any:
+    return x if sharding is None else put_one(x, sharding)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None,
+              sharding: Sharding | None = None) -> Any:
+    """Array with the shape, dtype and placement of `x`, unless others are given, every element `fill_value`."""
     aval = typeof(x)
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtype
     value = convert_element_type(fill_value, dtype, weak_type=True) if weak else fill_value
-    return full(aval.shape if shape is None else shape, value, None if weak else dtype)
+    shape = aval.shape if shape is None else tuple(shape)
+    sharding = placement_like(x, shape, weak) if sharding is None else sharding
+    return full(shape, value, None if weak else dtype, sharding=sharding)
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:

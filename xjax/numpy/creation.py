@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import context
+from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.promotion import lattice_join
@@ -30,7 +30,9 @@ from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
-from xjax.runtime.array import device_put, from_numpy, stacked_on_host, to_array
+from xjax.runtime.array import as_sharding, from_numpy, stacked_on_host, to_array
+from xjax.runtime.device_put import put_one
+from xjax.runtime.fill import filled_at, placement_like
 from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)
@@ -67,7 +69,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
         out = _from_array(where, object, dtype, copy)
     if ndmin > out.ndim:
         out = expand_dims(out, range(ndmin - out.ndim))
-    return _put(out, device)
+    return out if device is None else put_one(out, as_sharding(where, device))
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
@@ -117,7 +119,7 @@ def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
 
 
 def _put(x: Any, device: Any) -> Any:
-    return x if device is None or isinstance(x, Tracer) else device_put(x, device)
+    return x if device is None else put_one(x, device)
 
 
 def _from_nested(where: str, values: Any, dtype: Any) -> Any:
@@ -195,7 +197,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     dtype = as_dtype(float if dtype is None else dtype, where)
     out = convert_element_type(x, dtype)
     out = copy_array(out) if copy and out is x else out
-    return _put(out, device)
+    return out if device is None else put_one(out, as_sharding(where, device))
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
@@ -232,6 +234,8 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: b
     if type(dtype) is KeyType:
         return _put(filled_keys(shape, dtype, value), device)
     number = cast(where, value, dtype, weak)
+    if device is not None and at_root():
+        return filled_at(where, number, ShapedArray(shape, dtype, weak), device)
     if shape:
         out = broadcast_in_dim(number, shape, ())
     else:
@@ -271,7 +275,8 @@ def _like(name: str, value: int) -> Callable:
         return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"Array of {'ones' if value else 'zeros'} with the shape and dtype of `a`, unless others are given."
+    made = "ones" if value else "zeros"
+    make.__doc__ = f"Array of {made} with the shape, dtype and placement of `a`, unless others are given."
     return make
 
 
@@ -279,6 +284,7 @@ def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device:
     aval = _described(where, a)
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
+    device = placement_like(a, as_shape(shape, where), weak) if device is None else device
     return _filled(where, shape, value, aval.dtype if dtype is None else dtype, device, weak)
 
 
@@ -293,18 +299,19 @@ zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Array to be filled, of zeros, with the shape and dtype of `prototype`, unless others are given."""
+    """Array to be filled, of zeros, with the shape, dtype and placement of `prototype`, unless others are given."""
     return _filled_like("numpy.empty_like", prototype, 0, dtype, shape, device)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Array with every element `fill_value`, with the shape and dtype of `a`, unless others are given."""
+    """Array with every element `fill_value`, with the shape, dtype and placement of `a`, unless others are given."""
     where = "numpy.full_like"
     if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
         return _filled_like(where, a, fill_value, dtype, shape, device)
     aval = _described(where, a)
-    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype,
-                device=device)
+    shape = aval.shape if shape is None else as_shape(shape, where)
+    device = placement_like(a, shape, aval.weak_type and dtype is None) if device is None else device
+    return full(shape, fill_value, aval.dtype if dtype is None else dtype, device=device)
 
 
 # -- ranges -------------------------------------------------------------------------------------------------------

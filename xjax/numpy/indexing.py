@@ -43,7 +43,7 @@ from xjax.ops.slice import dynamic_slice, dynamic_slice_p, slice_p
 from xjax.ops.zeros import zeros_of
 from xjax.runtime.array import Array, to_array
 from xjax.runtime.one_launch import one_launch
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.placement import ON_ONE_DEVICE
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -65,7 +65,7 @@ def operands_beside(x: Any, *values: Any) -> tuple[Any, ...]:
     """Values as arrays on the device of `x`, in eager code: so that they are operands of a launch, not part of it."""
     if not at_root():
         return values
-    home = x.sharding if type(x) is Array and type(x.sharding) is SingleDeviceSharding else None
+    home = x._place if type(x) is Array and type(x._place) in ON_ONE_DEVICE else None
     return tuple([to_array(v, home) for v in values])
 
 

@@ -26,7 +26,9 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import index_in_dim
+from xjax.runtime.array import from_numpy
 from xjax.runtime.one_launch import one_launch
+from xjax.runtime.placement import place_with
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 
@@ -68,7 +70,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
             raise bad(where_, "the number of indices depends on traced values", given={"a": a.aval},
                       fix="pass size=n, the largest number there can be; or use where(condition, x, y).",
                       exc=ConcretizationTypeError)
-        return tuple(asarray(i.astype(default_int())) for i in np.nonzero(np.asarray(a)))
+        place = place_with(where_, [a])
+        return tuple(from_numpy(i.astype(default_int()), place) for i in np.nonzero(np.asarray(a)))
     return _nonzero_of_size(a, int(size), fill_value)
 
 

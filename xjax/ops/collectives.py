@@ -15,7 +15,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.context import context, find_axis
 from xjax.core.errors import bad, did_you_mean
-from xjax.core.hlo import Builder, Value, i64_matrix, tensor_type
+from xjax.core.hlo import Builder, Value, i64_matrix, return_text, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, Zero, typeof
@@ -59,12 +59,24 @@ def _size(name: AxisName) -> int:
 
 
 class MeshAxes:
-    """The mesh that lowered code runs under: says which devices take part in a collective."""
+    """The mesh that lowered code runs under: says which devices take part in a collective.
 
-    __slots__ = ("names", "sizes")
+    Attributes:
+      manual: the axes along which the code is that of one device; along the others the compiler shards it.
+      mesh_name, sdy_names: names of the mesh and of its axes in the program's text.
+    """
 
-    def __init__(self, names: Sequence[AxisName], sizes: Sequence[int]):
-        self.names, self.sizes = tuple(names), tuple(sizes)
+    __slots__ = ("names", "sizes", "manual", "mesh_name", "sdy_names")
+
+    def __init__(self, names: Sequence[AxisName], sizes: Sequence[int], manual: frozenset, mesh_name: str,
+                 sdy_names: Sequence[str]):
+        self.names, self.sizes, self.manual = tuple(names), tuple(sizes), manual
+        self.mesh_name, self.sdy_names = mesh_name, tuple(sdy_names)
+
+    @property
+    def automatic(self) -> list[str]:
+        """Names in the program's text of the axes that are not manual."""
+        return [text for name, text in zip(self.names, self.sdy_names, strict=True) if name not in self.manual]
 
     def groups(self, axes: Sequence[AxisName], index_groups: Sequence[Sequence[int]] | None) -> list[list[int]]:
         """Groups of positions that communicate along `axes`, in the order of their index along them."""
@@ -106,7 +118,7 @@ def channel(b: Builder) -> str:
     return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
 
 
-def _no_groups(where: str, axis_index_groups: Any) -> None:
+def no_groups(where: str, axis_index_groups: Any) -> None:
     if axis_index_groups is not None:
         raise bad(f"lax.{where}", "axis_index_groups over an axis of vmap", fix="use pmap or shard_map, or reshape the "
                   "mapped axis and reduce over a part of it.", exc=NotImplementedError)
@@ -229,7 +241,7 @@ def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: An
         rest = tuple(a for a in axes if a != axis.name)
         args = list(args)
         if axis.name in axes:
-            _no_groups(name, axis_index_groups)
+            no_groups(name, axis_index_groups)
             args = [over_vmap(x, b, axis.size) for x, b in zip(args, bdims, strict=True)]
             bdims = [None] * len(args)
         if rest:
@@ -303,7 +315,21 @@ def axis_index(axis_name: AxisName) -> Any:
 
 
 def _axis_index_lower(b, out, *, axis_name):
-    stride, size = mesh_of(b, "axis_index").stride(axis_name)
+    axes = mesh_of(b, "axis_index")
+    automatic = axes.automatic
+    if not automatic:
+        return _position(b, out, axes, axis_name)
+    # The device is known in code that is manual along all axes of the mesh.
+    inner = Builder(b.module, axes, b.level + 1)
+    found = _position(inner, out, axes, axis_name)
+    body = "\n".join([*inner.lines, return_text("sdy.return", [found])])
+    along = ", ".join(f'"{name}"' for name in automatic)
+    return b.op(f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{axes.mesh_name}, []>] "
+                f"manual_axes={{{along}}} () {{\n{body}\n}} : () -> {tensor_type(out)}", out)
+
+
+def _position(b, out, axes, axis_name):
+    stride, size = axes.stride(axis_name)
     if size == 1:
         return b.constant(0, out)
     unsigned = ShapedArray((), np.dtype(np.uint32))
@@ -381,11 +407,16 @@ def _all_gather_transpose(ct, x, *, all_gather_dimension, **params):
 def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
     (x,), (bdim,), d = args, bdims, all_gather_dimension
     if axis.name not in axis_name:
-        moved = d + (bdim <= d if tiled else bdim < d)
+        moved = d if bdim is None else d + (bdim <= d if tiled else bdim < d)
         out = all_gather_p.bind(x, all_gather_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
                                 axis_index_groups=axis_index_groups)
-        return out, bdim + (not tiled and moved <= bdim)
-    one_axis("all_gather", axis_name, axis_index_groups)
+        return out, None if bdim is None else bdim + (not tiled and moved <= bdim)
+    no_groups("all_gather", axis_index_groups)
+    if len(axis_name) > 1:              # the last axis is the fastest: it is gathered first
+        for i, name in enumerate(reversed(axis_name)):
+            x, bdim = _all_gather_batch(axis, [x], [bdim], all_gather_dimension=d, axis_name=(name,),
+                                        axis_index_groups=None, axis_size=_size(name), tiled=tiled or i > 0)
+        return x, bdim
     if bdim is None:
         shape = typeof(x).shape
         x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))
@@ -395,13 +426,6 @@ def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axi
         shape = typeof(x).shape
         x = reshape(x, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2:]))
     return x, None
-
-
-def one_axis(where: str, axis_name: tuple, axis_index_groups: Any) -> None:
-    _no_groups(where, axis_index_groups)
-    if len(axis_name) > 1:
-        raise bad(f"lax.{where}", "over several named axes of which one is mapped by vmap",
-                  given={"axes": str(axis_name)}, fix="apply it to one axis after the other.", exc=NotImplementedError)
 
 
 all_gather_p = Primitive("all_gather", type_rule=_all_gather_type, lower=_all_gather_lower, jvp=LINEAR,
@@ -488,7 +512,12 @@ def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_inde
         out = reduce_scatter_p.bind(x, scatter_dimension=moved, axis_name=axis_name, axis_size=axis_size, tiled=tiled,
                                     axis_index_groups=axis_index_groups)
         return out, bdim - (not tiled and moved < bdim)
-    one_axis("psum_scatter", axis_name, axis_index_groups)
+    no_groups("psum_scatter", axis_index_groups)
+    if len(axis_name) > 1:              # the first axis is the slowest: its parts are the largest
+        for i, name in enumerate(axis_name):
+            x, bdim = _scatter_batch(axis, [x], [bdim], scatter_dimension=d, axis_name=(name,), axis_index_groups=None,
+                                     axis_size=_size(name), tiled=tiled or i < len(axis_name) - 1)
+        return x, bdim
     total = _vmapped_sum(x, bdim, axis.size)
     if tiled:
         shape = typeof(total).shape
@@ -541,7 +570,10 @@ def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
     (x,), (bdim,) = args, bdims
     if axis.name not in axis_name:
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), bdim
-    one_axis("ppermute", axis_name, None)
+    if len(axis_name) > 1:
+        raise bad("lax.ppermute", "over several named axes of which one is mapped by vmap",
+                  given={"axes": str(axis_name)}, fix="permute along one axis after the other.",
+                  exc=NotImplementedError)
     shape = typeof(x).shape
     if bdim is None:
         x = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,13 +23,13 @@ from xjax.ops.collectives import (
     groups_key,
     mesh_of,
     names_of,
-    one_axis,
+    no_groups,
     psum,
     vary_exchanged,
 )
 from xjax.ops.compare import eq, select
 from xjax.ops.convert import convert_element_type
-from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis, reshape, squeeze
+from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis, reshape, squeeze, transpose
 from xjax.ops.zeros import zeros_of
 
 Groups = Sequence[Sequence[int]] | None
@@ -111,17 +112,33 @@ def _all_to_all_batch(axis, args, bdims, *, split_axis, concat_axis, axis_name, 
         moved = [d + (bdim <= d) for d in (split_axis, concat_axis)]
         return all_to_all_p.bind(x, split_axis=moved[0], concat_axis=moved[1], axis_name=axis_name, tiled=tiled,
                                  axis_index_groups=axis_index_groups, axis_size=axis_size), bdim
-    one_axis("all_to_all", names_of(axis_name), axis_index_groups)
+    no_groups("all_to_all", axis_index_groups)
     if bdim is None:
         shape = typeof(x).shape
         x, bdim = broadcast_in_dim(x, (axis.size, *shape), range(1, len(shape) + 1)), 0
-    x = move_axis(x, bdim, 0)
-    shape, n = typeof(x).shape, axis.size
-    parts = (*shape[:split_axis + 1], n, shape[split_axis + 1] // n, *shape[split_axis + 2:])
-    x = move_axis(reshape(x, parts), split_axis + 1, 0)             # [to, from, ...]
-    x = move_axis(x, 1, concat_axis + 1)
+    return _exchange_in_turn(axis, move_axis(x, bdim, 0), names_of(axis_name), split_axis + 1, concat_axis + 1), 0
+
+
+def _exchange_in_turn(axis, x, names, split, concat):
+    """Along one named axis after the other, of which vmap maps one, to axis 0 of `x`.
+
+    The split axis becomes one axis for each name. The exchange swaps it with the named axis, and they go to `concat`.
+    """
+    shape, k = typeof(x).shape, len(names)
+    sizes = [axis_size(name) for name in names]
+    x = reshape(x, (*shape[:split], *sizes, shape[split] // math.prod(sizes), *shape[split + 1:]))
+    for at, (name, size) in enumerate(zip(names, sizes, strict=True), split):
+        if name == axis.name:
+            order = list(range(typeof(x).ndim))
+            order[0], order[at] = at, 0
+            x = transpose(x, order)
+        else:
+            x = all_to_all_p.bind(x, split_axis=at, concat_axis=at, axis_name=(name,), axis_index_groups=None,
+                                  axis_size=size, tiled=True)
+    rest = [d for d in range(typeof(x).ndim) if not split <= d < split + k]
+    x = transpose(x, [*rest[:concat], *range(split, split + k), *rest[concat:]])
     shape = typeof(x).shape
-    return reshape(x, (*shape[:concat_axis + 1], n * shape[concat_axis + 2], *shape[concat_axis + 3:])), 0
+    return reshape(x, (*shape[:concat], math.prod(shape[concat:concat + k + 1]), *shape[concat + k + 1:]))
 
 
 all_to_all_p = Primitive("all_to_all", type_rule=_all_to_all_type, lower=_all_to_all_lower, jvp=LINEAR,

@@ -24,7 +24,7 @@ from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.array import Array, retyped, to_array, words_of
 from xjax.runtime.jit import Inline, Jitted, library_jit
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.placement import ON_ONE_DEVICE
 
 _UINT32 = np.dtype(np.uint32)
 
@@ -68,10 +68,10 @@ def _wrapped(where: str, words: Any) -> Any:
     """The keys of words that the user passed as keys."""
     if config.legacy_prng_key != "allow":
         _report_words(where)
-    if type(words) is Array and type(words.sharding) is SingleDeviceSharding:       # most often; it takes half the time
+    if type(words) is Array and type(words._place) in ON_ONE_DEVICE:         # most often; it takes half the time
         typed = _keys_of_words.get((words.aval, config.default_prng_impl))
         if typed is not None:
-            return Array(words._buf, typed, words.sharding)
+            return Array(words._buf, typed, words._place)
     return wrap_words(where, words, default_kind())
 
 

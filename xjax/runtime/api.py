@@ -14,60 +14,11 @@ from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
 from xjax.core.trace import Trace, Tracer, abstract_value_error
-from xjax.core.tree import broadcast_prefix, flatten, tree_leaves, tree_map, tree_unflatten
+from xjax.core.tree import tree_leaves, tree_map
 from xjax.runtime import array, backend, memory
-from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array
-from xjax.runtime.current_mesh import current_devices
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.mesh import PartitionSpec
-from xjax.runtime.sharding import NamedSharding
 from xjax.transforms import trace_cache
-
-
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
-    """A tree of arrays on a device, or cut over devices by a sharding.
-
-    Args:
-      x: tree of arrays, NumPy arrays and numbers. A traced value is returned as it is: where it lies is a matter of the
-        compiled program.
-      device: a device, a sharding, a PartitionSpec over the mesh of `set_mesh` or `with mesh:`, or a tree of them that
-        is a prefix of `x`; None is the default device, and arrays stay where they are.
-      donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
-      src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
-
-    Returns: the same tree of `Array`s. Raises: TypeError for a leaf that is no array, naming its type.
-
-    >>> xjax.device_put({"w": 1.0}, xjax.devices()[0])
-    {'w': Array(1., dtype=float32, weak_type=True)}
-    """
-    leaves, tree = flatten(x)
-    targets = [_placed(d) for d in broadcast_prefix(device, x, is_leaf=lambda d: d is None)]
-    moved = [leaf if isinstance(leaf, Tracer) else array.device_put(leaf, target)
-             for leaf, target in zip(leaves, targets, strict=True)]
-    if donate is True:
-        for old, new in zip(leaves, moved, strict=True):
-            if type(old) is Array and old is not new:
-                old.block_until_ready()
-                old.delete()
-    return tree_unflatten(tree, moved)
-
-
-def _placed(device: Any) -> Any:
-    """A PartitionSpec as a sharding over the current mesh; anything else as it is.
-
-    Raises: ValueError if there is no mesh, or a sharding's mesh is abstract.
-    """
-    if isinstance(device, PartitionSpec):
-        mesh = current_devices()
-        if mesh is None:
-            raise bad("device_put", "a PartitionSpec needs a mesh", {"device": repr(device)},
-                      "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
-        return NamedSharding(mesh, device)
-    if isinstance(device, NamedSharding) and isinstance(device.mesh, AbstractMesh):
-        raise bad("device_put", "the mesh of the sharding is abstract: it has no devices", {"device": repr(device)},
-                  "pass NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
-    return device
 
 
 def device_get(x: Any) -> Any:

@@ -1,14 +1,13 @@
 """`Array`: a value on a device, and the ways in (`device_put`) and out (`numpy`, `device_get`).
 
-An `Array` holds jaxlib's buffer, its aval and its sharding, and nothing else; methods and operators are attached by
-`xjax.numpy.methods`. The raw buffer never leaves the runtime.
+An `Array` holds jaxlib's buffer, its aval and its place (`runtime.placement`), and nothing else; methods and operators
+are attached by `xjax.numpy.methods`. The raw buffer never leaves the runtime.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,9 +20,16 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import backend, xla
-from xjax.runtime.current_mesh import on_placing, placing_mesh
-from xjax.runtime.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, device_put_sharded
+from xjax.runtime import donation, xla
+from xjax.runtime.placement import Place, Uncommitted, default_place, on, sharding_of, unplaced
+from xjax.runtime.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    device_put_sharded,
+    same_placement,
+)
 
 _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
@@ -38,11 +44,11 @@ class Array:
     ((3,), dtype('float32'), 6.0)
     """
 
-    __slots__ = ("_buf", "aval", "sharding", "__weakref__")
+    __slots__ = ("_buf", "aval", "_place", "__weakref__")
     __array_priority__ = 100
 
-    def __init__(self, buf: xla.Buffer, aval: ShapedArray, sharding: Sharding):
-        self._buf, self.aval, self.sharding = buf, aval, sharding
+    def __init__(self, buf: xla.Buffer, aval: ShapedArray, place: Place):
+        self._buf, self.aval, self._place = buf, aval, place
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -71,9 +77,10 @@ class Array:
 
     def _live_buffer(self) -> xla.Buffer:
         """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
-        if self._buf.is_deleted():
+        buf = self._buf
+        if buf.is_deleted() or (xla.with_shared_parts and xla.is_deleted(buf)):
             raise deleted(self)
-        return self._buf
+        return buf
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.numpy()
@@ -149,7 +156,7 @@ class Array:
         if self.aval.shape and spec:
             raise bad("format()", f"{spec!r} formats one number, not an array", given={"array": self.aval.str_short()},
                       fix="index one element, or leave the format out and use numpy.set_printoptions(precision=...).")
-        scalar = not self.aval.shape and not is_key(self.aval)
+        scalar = not self.aval.shape and not is_key(self.aval) and self._is_readable
         return format(self.numpy()[()], spec) if scalar else format(str(self), spec)
 
     def __getattr__(self, name: str) -> Any:
@@ -162,8 +169,11 @@ class Array:
         return self.numpy().tobytes(order)
 
     def __repr__(self) -> str:
-        if self._buf.is_deleted():
+        if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
+        if not self._is_readable:
+            return (f"Array({self.aval.str_short()}, on devices of other processes too; "
+                    f"x.addressable_shards are the parts of this process)")
         if is_key(self.aval):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{words_of(self)}"
         weak = ", weak_type=True" if self.aval.weak_type else ""
@@ -173,7 +183,12 @@ class Array:
         return f"Array({body}{end}"
 
     def __str__(self) -> str:
-        return repr(self) if is_key(self.aval) else str(self.numpy())
+        return repr(self) if is_key(self.aval) or not self._is_readable else str(self.numpy())
+
+    @property
+    def _is_readable(self) -> bool:
+        """Whether this process has the whole value."""
+        return self.sharding.is_fully_addressable or self.sharding.is_fully_replicated
 
     def __reduce__(self):
         if is_key(self.aval):
@@ -185,19 +200,28 @@ class Array:
 
     def __deepcopy__(self, memo: dict) -> Array:
         value = np.array(words_of(self).numpy()) if is_key(self.aval) else np.array(self.numpy())
-        return retyped(device_put(value, self.sharding), self.aval)
+        return retyped(from_numpy(value, self._place, keep_dtype=True), self.aval)
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+        self._device_for_dlpack()
         return xla.to_dlpack(self._live_buffer(), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return xla.dlpack_device(self.sharding.devices[0])
+        return xla.dlpack_device(self._device_for_dlpack())
+
+    def _device_for_dlpack(self) -> Any:
+        devices = self.sharding.devices
+        if len(devices) > 1:
+            raise bad("DLPack", "an array on several devices cannot be passed on without a copy",
+                      given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
+                      fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
+        return devices[0]
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def block_until_ready(self) -> Array:
         """Wait until the value is computed; raises the error of the computation, if any."""
-        self._live_buffer().block_until_ready()
+        xla.wait_for(self._live_buffer())
         return self
 
     def is_ready(self) -> bool:
@@ -223,10 +247,14 @@ class Array:
 
     def delete(self) -> None:
         """Give the memory back now; later uses raise."""
-        self._buf.delete()
+        if len(self.sharding.devices) > 1:
+            donation.delete(self._buf)
+        else:
+            self._buf.delete()
 
     def is_deleted(self) -> bool:
-        return self._buf.is_deleted()
+        """Whether the memory of the array, or of a part of it, was given back or taken over by a result."""
+        return xla.is_deleted(self._buf)
 
     def devices(self) -> set:
         """The devices that hold a part."""
@@ -239,8 +267,14 @@ class Array:
         return devices[0] if len(devices) == 1 else self.sharding
 
     @property
+    def sharding(self) -> Sharding:
+        """Which device holds which part."""
+        return sharding_of(self._place)
+
+    @property
     def committed(self) -> bool:
-        return len(self.sharding.devices) > 1 or self.sharding is not default_sharding()
+        """Whether the array was put where it is on purpose, or computed from such arrays; others move as needed."""
+        return type(self._place) is not Uncommitted
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -261,7 +295,8 @@ class Array:
         out = []
         for device, index in self.sharding.devices_indices_map(self.shape).items():
             where = tuple((part.start, part.stop) for part in index)
-            data = Array(pieces[device], aval, on(device)) if device in pieces else None
+            place = on(device) if len(self.sharding.devices) > 1 else self._place
+            data = Array(pieces[device], aval, place) if device in pieces else None
             out.append(Shard(device, index, copies[where], data))
             copies[where] += 1
         return out
@@ -277,14 +312,15 @@ class Array:
         if not -len(pieces) <= index < len(pieces):
             raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
                       f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
-        return Array(pieces[index], self._part_type(), on(devices[index]))
+        place = self._place if len(self.sharding.devices) == 1 else on(devices[index])
+        return Array(pieces[index], self._part_type(), place)
 
     def _part_type(self) -> ShapedArray:
         return ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
 
     def _pieces(self) -> list[xla.Buffer]:
         buf = self._live_buffer()
-        return xla.shards(buf) if len(self.sharding.devices) > 1 else [buf]
+        return xla.shards(xla.note_shared_parts(buf)) if len(self.sharding.devices) > 1 else [buf]
 
 
 class Shard:
@@ -315,41 +351,17 @@ def words_of(keys: Array) -> Array:
 
 def retyped(x: Array, aval: ShapedArray) -> Array:
     """The same memory under another type of the same bits: keys as words, or words as keys."""
-    sharding = x.sharding
-    if type(sharding) is NamedSharding and len(sharding.spec) > aval.ndim:      # a key is on one device as a whole
-        sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:aval.ndim]))
-        x = put(x, sharding)
-    return Array(x._buf, aval, sharding)
+    place = x._place
+    if type(place) is NamedSharding and len(place.spec) > aval.ndim:            # a key is on one device as a whole
+        place = NamedSharding(place.mesh, PartitionSpec(*place.spec[:aval.ndim]))
+        x = put(x, place)
+    return Array(x._buf, aval, place)
 
 
 def deleted(x: Array) -> Exception:
     return bad("Array", "the array has been deleted", given={"array": x.aval.str_short()},
                fix="do not use an array after it was donated (donate_argnums) or after x.delete(): keep the result, or "
                    "pass a copy.", exc=RuntimeError)
-
-
-@lru_cache(maxsize=4096)
-def on(device: Any) -> SingleDeviceSharding:
-    """The one sharding object for a device: hot paths compare it by identity."""
-    return SingleDeviceSharding(device)
-
-
-_placing = False                        # whether a thread has a mesh of `set_mesh`
-
-
-def _follow_mesh(placing: bool) -> None:
-    global _placing
-    _placing = placing
-
-
-on_placing(_follow_mesh)
-
-
-def default_sharding() -> Sharding:
-    """Where new arrays go: to the default device, or whole to each device of the mesh of `set_mesh`."""
-    if _placing and (mesh := placing_mesh()) is not None:
-        return NamedSharding(mesh, PartitionSpec())
-    return on(backend.default_device())
 
 
 # -- guards -------------------------------------------------------------------------------------------------------
@@ -388,7 +400,7 @@ def check_move(direction: str, x: Any) -> None:
 
 # -- from the host ------------------------------------------------------------------------------------------------
 
-def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: bool = False, *,
+def from_numpy(value: np.ndarray, place: Place | None = None, weak_type: bool = False, *,
                keep_dtype: bool = False) -> Array:
     """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled, or their dtype is to be kept.
 
@@ -396,10 +408,10 @@ def from_numpy(value: np.ndarray, sharding: Sharding | None = None, weak_type: b
     """
     if _guard is not None:
         _guard.check(TO_DEVICE, value)
-    return _upload(value, sharding, weak_type, keep_dtype)
+    return _upload(value, place, weak_type, keep_dtype)
 
 
-def _upload(value: np.ndarray, sharding: Sharding | None, weak_type: bool = False, keep_dtype: bool = False) -> Array:
+def _upload(value: np.ndarray, place: Place | None, weak_type: bool = False, keep_dtype: bool = False) -> Array:
     dtype = value.dtype if keep_dtype else dtypes.canonicalize_dtype(value.dtype)
     if dtype != value.dtype:
         if dtypes.is_int(dtype):
@@ -407,14 +419,15 @@ def _upload(value: np.ndarray, sharding: Sharding | None, weak_type: bool = Fals
         value = value.astype(dtype)
     if dtype == dtypes.float0:
         value = np.zeros(value.shape, np.bool_)
-    sharding = default_sharding() if sharding is None else sharding
+    place = default_place() if place is None else place
+    sharding = sharding_of(place)
     aval = ShapedArray(value.shape, dtype, weak_type)
     stored = on_device_type(aval)
     if type(sharding) is SingleDeviceSharding:
         buf = xla.device_put(stored, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
     else:
         buf = device_put_sharded(value, stored, sharding)
-    return Array(buf, aval, sharding)
+    return Array(buf, aval, place)
 
 
 def on_device_type(aval: ShapedArray) -> ShapedArray:
@@ -422,78 +435,72 @@ def on_device_type(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
-_scalars: dict[tuple, Any] = {}         # the array of a number, or its `FirstSight`
+_scalars: dict[tuple, Array] = {}
 _CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
 
 
-def from_scalar(x: bool | int | float | complex, sharding: Sharding | None = None) -> Array:
+def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> Array:
     """Array of a Python number, weakly typed; recent numbers are remembered.
 
     A remembered number is guarded too: which ones are remembered is chance.
     """
     if _guard is not None:
         _guard.check(TO_DEVICE, x)
-    sharding = default_sharding() if sharding is None else sharding
-    key = (type(x), x if x else str(x), config.enable_x64, sharding)       # 0.0 == -0.0
+    place = default_place() if place is None else place
+    key = (type(x), x if x else str(x), config.enable_x64, place)       # 0.0 == -0.0
     found = _scalars.get(key)
-    if type(found) is not Array or found._buf.is_deleted():
+    if found is None or found._buf.is_deleted():
         aval = python_scalar_aval(x)
         dtypes.check_int_range(x, aval.dtype, "array") if type(x) is int else None
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = _upload(np.asarray(x, aval.dtype), sharding, aval.weak_type)
+        found = _scalars[key] = _upload(np.asarray(x, aval.dtype), place, aval.weak_type)
     return found
 
 
-class FirstSight:
-    """A Python number that is met for the first time, as what a launch takes along with buffers; see `launch`.
+NUMBERS = frozenset((float, int, bool, complex))
 
-    To make an array of it takes twice as long, which pays where the number comes again.
+
+def number_operand(x: bool | int | float | complex, place: Place) -> Array | ShapedArray:
+    """`from_scalar` of a number that was met lately; else the number's type, and it is an operand as it is.
+
+    Such a launch takes half as long as to make an array first, which pays where the number comes again.
     """
-
-    __slots__ = ("aval", "sharding", "_buf")
-
-    def __init__(self, aval: ShapedArray, sharding: Sharding, value: np.generic):
-        self.aval, self.sharding, self._buf = aval, sharding, value
-
-
-def scalar_operand(x: bool | int | float | complex, sharding: Sharding) -> Array | FirstSight:
-    """`from_scalar`, but a number that was not met before is a `FirstSight`."""
     kind, x64 = type(x), config.enable_x64
-    key = (kind, x if x else str(x), x64, sharding)                         # 0.0 == -0.0
+    key = (kind, x if x else str(x), x64, place)                         # 0.0 == -0.0
     found = _scalars.get(key)
-    if type(found) is Array and _guard is None and not found._buf.is_deleted():
+    if found is not None and _guard is None and not found._buf.is_deleted():
         return found
-    if found is not None or x64 or _guard is not None or len(_scalars) > 10_000:
-        return from_scalar(x, sharding)
-    if kind is int and not -1 << 31 <= x < 1 << 31:
-        return from_scalar(x, sharding)
-    aval, scalar = _OF_FIRST_SIGHT[kind]
-    found = _scalars[key] = FirstSight(aval, sharding, scalar(x))
-    return found
+    if key in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
+        return from_scalar(x, place)
+    if len(_seen) > 500:
+        _seen.clear()
+    _seen.add(key)
+    return _TYPES[kind]
 
 
-# Type and NumPy's class of each kind of number, without x64.
-_OF_FIRST_SIGHT = {kind: (ShapedArray((), np.dtype(scalar), kind is not bool), scalar) for kind, scalar in (
+_seen: set[tuple] = set()               # keys of numbers that were met once
+# Without x64.
+_TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
     (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
 
 
-def _remembered_scalar(x: np.generic, sharding: Sharding | None) -> Array:
+def _remembered_scalar(x: np.generic, place: Place | None) -> Array:
     """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
     if _guard is not None:
         _guard.check(TO_DEVICE, x)
-    sharding = default_sharding() if sharding is None else sharding
+    place = default_place() if place is None else place
     dtype = typeof(x).dtype
-    key = (x.dtype, x.tobytes(), dtype, id(sharding))
+    key = (x.dtype, x.tobytes(), dtype, id(place))
     found = _scalars.get(key)
     if found is None or found._buf.is_deleted():
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = _upload(np.asarray(x), sharding, keep_dtype=dtype == x.dtype)
+        found = _scalars[key] = _upload(np.asarray(x), place, keep_dtype=dtype == x.dtype)
     return found
 
 
-def to_array(x: Any, sharding: Sharding | None = None) -> Array:
+def to_array(x: Any, place: Place | None = None) -> Array:
     """Any array-like value that is not a tracer as an `Array` (itself, if it is one).
 
     Raises: TypeError for what is no array; the escaped-tracer error for a tracer.
@@ -501,49 +508,51 @@ def to_array(x: Any, sharding: Sharding | None = None) -> Array:
     kind = type(x)
     if kind is Array:
         return x
-    if kind in (float, int, bool, complex):
-        return from_scalar(x, sharding)
+    if kind in NUMBERS:
+        return from_scalar(x, place)
     if isinstance(x, Tracer):
         raise escaped(x)
     if isinstance(x, np.generic) and x.dtype in _CACHED_SCALARS:
-        return _remembered_scalar(x, sharding)
+        return _remembered_scalar(x, place)
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(x)
-        return from_numpy(np.asarray(x), sharding, keep_dtype=typeof(x).dtype == x.dtype)
+        return from_numpy(np.asarray(x), place, keep_dtype=typeof(x).dtype == x.dtype)
     if isinstance(x, (bool, int, float, complex)):
         aval = typeof(x)
-        return from_numpy(np.asarray(x, aval.dtype), sharding, aval.weak_type)
-    return _from_foreign(x, sharding)
+        return from_numpy(np.asarray(x, aval.dtype), place, aval.weak_type)
+    return _from_foreign(x, place)
 
 
-def _from_foreign(x: Any, sharding: Sharding | None) -> Array:
+def _from_foreign(x: Any, place: Place | None) -> Array:
     """Arrays of other libraries, through the NumPy protocol."""
     if isinstance(x, (str, bytes, list, tuple, dict, set, type(None))) or not hasattr(x, "__array__"):
         raise not_an_array(x)
     value = np.asarray(x)
     if not dtypes.is_supported(value.dtype):
         raise not_an_array(x)
-    return from_numpy(value, sharding)
+    return from_numpy(value, place)
 
 
-def put(x: Array, sharding: Sharding) -> Array:
-    """The same value with another sharding; the array itself if it has that sharding already."""
-    if x.sharding is sharding or x.sharding == sharding:
+def put(x: Array, place: Place) -> Array:
+    """The same value in another place: the array itself if it is there, its memory if the place is equivalent."""
+    if x._place is place or x._place == place:
         return x
+    if same_placement(x.sharding, sharding_of(place), x.ndim):
+        return Array(x._buf, x.aval, place)
     if _guard is not None:
         _guard.check(BETWEEN, x)
-    return _move(x, sharding)
+    return _move(x, place)
 
 
-def _move(x: Array, sharding: Sharding) -> Array:
+def _move(x: Array, place: Place) -> Array:
     buf = x._live_buffer()
-    source, target = x.sharding.devices, sharding.devices
+    source, target = x.sharding.devices, sharding_of(place).devices
     if len(source) == 1 and len(target) == 1:
-        return Array(xla.copy_to_device(buf, target[0]), x.aval, sharding)
+        return Array(buf if source == target else xla.copy_to_device(buf, target[0]), x.aval, place)
     if is_key(x.aval):
-        return retyped(_move(words_of(x), sharding), x.aval)
-    return _upload(x._read(), sharding, x.aval.weak_type, keep_dtype=True)
+        return retyped(_move(words_of(x), place), x.aval)
+    return _upload(x._read(), place, x.aval.weak_type, keep_dtype=True)
 
 
 def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
@@ -554,12 +563,13 @@ def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
     """
     if len(arrays) < 8 or not at_root() or {*map(type, arrays)} != {Array}:
         return None
-    aval, home = arrays[0].aval, arrays[0].sharding
+    aval, place = arrays[0].aval, arrays[0]._place
+    home = sharding_of(place)
     if (type(home) is not SingleDeviceSharding or home.device.platform != "cpu" or aval.dtype not in _WITH_BUFFERS
-            or aval.size > 4096 or any([x.aval is not aval or x.sharding is not home for x in arrays])
+            or aval.size > 4096 or any([x.aval is not aval or x._place is not place for x in arrays])
             or not all([x.is_ready() for x in arrays])):
         return None
-    return _upload(np.array([xla.to_numpy(x._buf) for x in arrays]), home, keep_dtype=True)
+    return _upload(np.array([xla.to_numpy(x._buf) for x in arrays]), place, keep_dtype=True)
 
 
 def device_put(x: Any, device: Any = None) -> Any:
@@ -569,16 +579,24 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 def _device_put(x: Any, device: Any) -> Any:
     if device is None:
-        return to_array(x, on(backend.default_device()))
-    if not isinstance(device, (Sharding, xla.Device)):
-        raise bad("device_put", f"needs a device or a sharding, not a {type(device).__name__}",
-                  {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
-    sharding = device if isinstance(device, Sharding) else on(device)
-    if isinstance(sharding, SingleDeviceSharding):
-        sharding = on(sharding.devices[0])
+        return to_array(x, unplaced())
+    sharding = as_sharding("device_put", device)
+    if len(sharding.devices) > 1:
+        aval = typeof(x)
+        sharding.check_even(physical(aval).shape, "device_put", aval.str_short())
     if type(x) is Array:
         return put(x, sharding)
     return to_array(x, sharding)
+
+
+def as_sharding(where: str, device: Any) -> Sharding:
+    """What a user calls a device: a device, or a sharding.  Raises: TypeError for anything else."""
+    if not isinstance(device, (Sharding, xla.Device)):
+        raise bad(where, f"needs a device or a sharding, not a {type(device).__name__}",
+                  {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
+    if isinstance(device, Sharding) and not isinstance(device, SingleDeviceSharding):
+        return device
+    return on(device.devices[0] if isinstance(device, Sharding) else device)
 
 
 def device_get(x: Array) -> np.ndarray:

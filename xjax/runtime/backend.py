@@ -6,12 +6,12 @@ Devices are jaxlib's own objects: ``id``, ``platform``, ``device_kind``, ``proce
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from xjax.core.config import config, cpu_device_count
 from xjax.core.errors import bad, did_you_mean, user_frame
+from xjax.core.once import once
 from xjax.runtime import cpu_threads, cuda_wheels, xla
 from xjax.runtime.xla import Client, Device
 
@@ -29,12 +29,10 @@ _STARTERS: Mapping[str, Callable[..., Client]] = {"cpu": _start_cpu, "gpu": xla.
 
 
 class _State:
-    """What has been started. One object, guarded by one lock."""
+    """What has been started."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.clients: dict[str, Client] = {}
-        self.platforms: tuple[str, ...] | None = None
         self.default_device: Device | None = None
         self.started_by = ""
         self.distributed: dict[str, Any] = {}
@@ -53,35 +51,34 @@ def client(platform: str | None = None) -> Client:
     """
     name = _platforms()[0] if platform is None else _ALIASES.get(platform, platform)
     started = _state.clients.get(name)
-    return started if started is not None else _start(name, platform or name)
+    if started is not None:
+        return started
+    if name not in _STARTERS:
+        raise _unknown(platform or name, "devices")
+    if config.platforms and name not in _platforms():
+        raise bad(
+            "devices",
+            f"platform {platform!r} is switched off",
+            {"jax_platforms": repr(config.platforms)},
+            f"add it: config.update('jax_platforms', '{config.platforms},{platform}').",
+            exc=RuntimeError,
+        )
+    return _started(name)
 
 
-def _start(name: str, asked: str) -> Client:
-    with _state.lock:
-        if name in _state.clients:
-            return _state.clients[name]
-        if name not in _STARTERS:
-            raise _unknown(asked, "devices")
-        if config.platforms and name not in _platforms():
-            raise bad(
-                "devices",
-                f"platform {asked!r} is switched off",
-                {"jax_platforms": repr(config.platforms)},
-                f"add it: config.update('jax_platforms', '{config.platforms},{asked}').",
-                exc=RuntimeError,
-            )
-        made = _STARTERS[name](**_state.distributed)
-        _state.started_by = _state.started_by or _here()
-        _state.clients[name] = made
-        return made
+@once
+def _started(name: str) -> Client:
+    """The client of a platform, started now."""
+    made = _STARTERS[name](**_state.distributed)
+    _state.started_by = _state.started_by or _here()
+    _state.clients[name] = made
+    return made
 
 
+@once
 def _platforms() -> tuple[str, ...]:
     """The platforms that may be used; the first is the default."""
-    found = _state.platforms
-    if found is None:
-        found = _state.platforms = _chosen_platforms(config.platforms)
-    return found
+    return _chosen_platforms(config.platforms)
 
 
 def _chosen_platforms(option: str | None) -> tuple[str, ...]:
@@ -191,9 +188,11 @@ def use_distributed(**options: Any) -> None:
 
 def clear_backends() -> None:
     """Forget all clients, so that the next use starts new ones; arrays made before are orphans."""
-    with _state.lock:
+    with _started.lock:
+        _started.cache_clear()
+        _platforms.cache_clear()
         _state.clients.clear()
-        _state.platforms = _state.default_device = None
+        _state.default_device = None
         _state.started_by = ""
         for hook in _on_clear:
             hook()
@@ -224,7 +223,7 @@ def _platforms_changed(old: Any, new: Any) -> None:
     refuse_if_started("config.update('jax_platforms')")
     if new:
         _chosen_platforms(new)  # a misspelt name is told now
-    _state.platforms = None
+    _platforms.cache_clear()
 
 
 def _num_cpu_devices_changed(old: Any, new: Any) -> None:

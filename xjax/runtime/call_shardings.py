@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
 from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.runtime.array import Array, put
 from xjax.runtime.current_mesh import current_mesh, devices_for
 from xjax.runtime.mesh import UNCONSTRAINED
+from xjax.runtime.placement import check_same_layout
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
 
@@ -47,20 +50,31 @@ class CallShardings:
         return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
 
     def put_arguments(self, arrays: Sequence[Array], tree: Any) -> list[Array]:
-        """The arguments of a call, moved to where they are to lie."""
-        out = []
-        for i, (x, sharding) in enumerate(zip(arrays, self.of_arguments(tree), strict=True)):
-            try:
-                out.append(x if sharding is None else put(x, on_devices(self._where, sharding, arrays)))
-            except ValueError as error:
-                error.add_note(f"in the arguments of {self._where}: {leaf_of_arguments(tree, i)}")
-                raise
-        return out
+        """The arguments of a call, moved to where they are wanted.
+
+        Raises: ValueError for one that was put in place with another sharding, or cannot be split evenly.
+        """
+        wanted = [s and on_devices(self._where, s, arrays) for s in self.of_arguments(tree)]
+        if all([s is None or x._place is s for x, s in zip(arrays, wanted, strict=True)]):
+            return list(arrays)
+        self.check_arguments(arrays, tree)
+        return [x if s is None else put(x, s) for x, s in zip(arrays, wanted, strict=True)]
+
+    def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
+        """Raise ValueError for an argument that cannot be where it is wanted; see `put_arguments`."""
+        for i, (x, sharding) in enumerate(zip(leaves, self.of_arguments(tree), strict=True)):
+            if sharding is None:
+                continue
+            sharding = on_devices(self._where, sharding, leaves)
+            name = f"argument {leaf_of_arguments(tree, i)}"
+            if type(x) is Array:
+                check_same_layout(self._where, name, x, sharding)
+            sharding.check_even(np.shape(x), f"{self._where}: in_shardings", name)
 
     def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
         """The same inside a transform, where the arguments are tracers."""
         where = f"{self._where}: in_shardings"
-        return [constrain(where, x, s) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
+        return [constrain(where, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
 
     def constraining_results(self, fun: Callable) -> Callable:
         """`fun` with its results constrained: what is traced."""
@@ -69,7 +83,7 @@ class CallShardings:
         where = f"{self._where}: out_shardings"
 
         def constrained(*args: Any, **kwargs: Any) -> Any:
-            return constrain_tree(where, fun(*args, **kwargs), self._outs)
+            return constrain_tree(where, fun(*args, **kwargs), self._outs, even=True)
 
         return constrained
 
@@ -85,4 +99,4 @@ def on_devices(where: str, sharding: Sharding, args: Sequence[Any]) -> Sharding:
     if not isinstance(sharding, NamedSharding):
         return sharding
     mesh = devices_for(where, sharding.mesh, args)
-    return sharding if mesh is sharding.mesh else NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
+    return sharding if mesh is sharding.mesh else sharding.update(mesh=mesh)

@@ -22,11 +22,12 @@ from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
-from xjax.runtime import backend
-from xjax.runtime.array import Array, from_numpy, on, put, to_array
+from xjax.runtime import backend, host_errors
+from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.current_mesh import without_mesh
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.executable import device_of
+from xjax.runtime.host_errors import SharedCalls, shared_calls
+from xjax.runtime.placement import on, place_with
 from xjax.runtime.xla import XlaRuntimeError
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
@@ -64,8 +65,8 @@ def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
 def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
     """The results of a function on the host, as arrays where the arguments lie."""
     args = [to_array(x) for x in args]
-    home = on(device_of(args))
-    return [from_numpy(y, home) for y in _call(where, function, args, outs)]
+    place = place_with(where, args)
+    return [from_numpy(y, place) for y in _call(where, function, args, outs)]
 
 
 def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
@@ -101,18 +102,36 @@ def _as_numpy(y: Any) -> np.ndarray:
     return value
 
 
-def _for_xla(where: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool) -> Callable[..., tuple]:
-    """What XLA calls: views of its memory in, a tuple of NumPy arrays out."""
-    x64 = config.enable_x64                 # of the thread that traces; XLA may call from one of its own
-    cpu = backend.local_devices(backend="cpu")[0]
+class _HostCall:
+    """What XLA calls: views of its memory in, a tuple of NumPy arrays out.
 
-    def run(*views: np.ndarray) -> tuple[np.ndarray, ...]:
-        with enable_x64(x64):
-            args = [from_numpy(v, on(cpu)) for v in views[ordered:]]
-            results = _call(where, function, args, outs)
-        return (_TOKEN, *results) if ordered else tuple(results)
+    `shared` is None in programs of one device; see `host_errors`.
+    """
 
-    return run
+    __slots__ = ("where", "function", "outs", "ordered", "shared", "x64")
+
+    def __init__(self, where: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool,
+                 shared: SharedCalls | None):
+        self.where, self.function, self.outs, self.ordered, self.shared = where, function, outs, ordered, shared
+        self.x64 = config.enable_x64            # of the thread that traces; XLA may call from one of its own
+
+    def __call__(self, *views: np.ndarray) -> tuple[np.ndarray, ...]:
+        if self.shared is not None:
+            return self.shared.run(lambda: self._run(views), self._zeros, self.where)
+        try:
+            return self._run(views)
+        except BaseException as error:
+            raise host_errors.relayed(host_errors.noted(error, self.where)) from None
+
+    def _run(self, views: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        with enable_x64(self.x64), without_mesh():
+            args = [from_numpy(v) for v in views[self.ordered:]]
+            results = _call(self.where, self.function, args, self.outs)
+        return (_TOKEN, *results) if self.ordered else tuple(results)
+
+    def _zeros(self) -> tuple[np.ndarray, ...]:
+        zeros = [np.zeros(a.shape, a.dtype) for a in self.outs]
+        return (_TOKEN, *zeros) if self.ordered else tuple(zeros)
 
 
 # -- in a program -------------------------------------------------------------------------------------------------
@@ -142,7 +161,10 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
                   f"operand_layouts = {_layouts(v.aval for v in ins)}", f"result_layouts = {_layouts(avals)}"]
     if on_whole:
         attributes.append(_on_first_device(b, len(avals)))
-    b.module.callbacks.append(_for_xla(where, function, outs, ordered))
+    shared = None
+    if b.module.partitioned and b.module.platform == "cpu" and next(iter(b.module.meshes)).size > 1:
+        shared = shared_calls(b.module.callbacks) or SharedCalls()
+    b.module.callbacks.append(_HostCall(where, function, outs, ordered, shared))
     results = b.generic("stablehlo.custom_call", ins, avals, ", ".join(attributes))
     if on_whole:
         results = [_on_all_devices(b, y) for y in results]

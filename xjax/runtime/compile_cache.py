@@ -18,6 +18,7 @@ from typing import Any
 
 from xjax.core.config import config
 from xjax.core.errors import warn
+from xjax.core.once import once
 from xjax.runtime import cpu_threads, xla
 from xjax.runtime.xla import Client, Device, Executable
 
@@ -162,7 +163,7 @@ def current_cache() -> CompileCache | None:
     return cache if cache.usable else None
 
 
-@functools.lru_cache(maxsize=8)
+@once
 def _open(directory: Path, max_bytes: int) -> CompileCache:
     return CompileCache(directory, max_bytes)
 

@@ -1,8 +1,11 @@
 """Eager execution: the root trace runs each operation at once, as a compiled program of its own.
 
 The path of `x + y`: (primitive, types and places of arguments, parameters) -> executable in one dictionary, launch.
-Everything else (arrays cut over devices, or on different ones, operations that hold programs) goes through
+Everything else (arrays over several devices, or on different ones, operations that hold programs) goes through
 `run_program` on a program of one equation.
+
+Uncommitted arrays are computed with on the default device of the thread. As long as nobody chose one, it is not part of
+the keys; see `_ReadyHere`.
 """
 
 from __future__ import annotations
@@ -11,25 +14,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.cache import Cache
+from xjax.core.config import config
 from xjax.core.context import at_root, set_root_trace
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, newest
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, FirstSight, default_sharding, scalar_operand, to_array
+from xjax.runtime.array import NUMBERS, Array, number_operand, to_array
 from xjax.runtime.current_mesh import on_placing, placing_mesh
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
-from xjax.runtime.launch import Executable, launch_error, types_and_places
+from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
-from xjax.runtime.sharding import Sharding, SingleDeviceSharding
-from xjax.runtime.xla import XlaRuntimeError
+from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 
 
 class EvalTrace(Trace):
     """The root of all traces: computes."""
 
-    __slots__ = ("_executables", "_programs", "_watch", "_placing", "ready")
+    __slots__ = ("_executables", "_programs", "_watch", "_placing", "_usually_ready", "ready")
 
     def __init__(self):
         super().__init__(None, Tag("eager execution"))
@@ -38,7 +41,8 @@ class EvalTrace(Trace):
         self._watch: Callable | None = None
         self._placing = False               # whether a thread has a mesh of `set_mesh`
         # By operation, types and places of arguments, and parameters: what a launch may take without another look.
-        self.ready: dict[tuple, Executable] = self._executables.young
+        self.ready: Any = self._executables.young
+        self._usually_ready = self.ready
 
     def watch_with(self, watch: Callable[[Callable, Primitive, tuple, dict], Any]) -> None:
         """From now on each operation is done by ``watch(run, p, args, params)``, which calls ``run(p, args, params)``.
@@ -47,36 +51,47 @@ class EvalTrace(Trace):
         """
         self._watch, self.ready = watch, {}
 
+    def choose_by_default_device(self) -> None:
+        """From now on an executable is `ready` only for the default device for which it was compiled."""
+        self._usually_ready = _ReadyHere(self._executables)
+        self.follow_mesh(self._placing)
+
     def follow_mesh(self, placing: bool) -> None:
         """Nothing is `ready` while a thread has a mesh of `set_mesh`: where a program runs depends on it."""
         self._placing = placing
-        self.ready = {} if placing or self._watch is not None else self._executables.young
+        self.ready = {} if placing or self._watch is not None else self._usually_ready
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
         key, bufs, numbers = [p], [], False
         for x in args:
             if type(x) is not Array:
-                if type(x) not in _NUMBERS or not p.cacheable:
+                if type(x) not in NUMBERS or not p.cacheable:
                     return self._run_or_watch(p, args, params)
-                x = scalar_operand(x, _home(args))
-                numbers = numbers or type(x) is FirstSight
-            key += x.aval, x.sharding
+                home = _home(args)
+                found = number_operand(x, home)
+                if type(found) is not Array:
+                    key += found, home
+                    bufs.append(x)
+                    numbers = True
+                    continue
+                x = found
+            key += x.aval, x._place
             bufs.append(x._buf)
         if params:
             key.extend(params.items())
         if not args:
-            key.append(default_sharding())
+            key.append(default_place())
         executable = self.ready.get(tuple(key)) if p.cacheable else None
         if executable is None:
             return self._run_or_watch(p, args, params)
         if numbers:
-            out = executable.launch_with_host_values(bufs, args)
-            return out if p.multiple_results else out[0]
-        try:
-            out = executable.execute(bufs).consume_with_handlers(executable.handlers)
-        except XlaRuntimeError as error:
-            raise launch_error(error, args) from None
-        return out if p.multiple_results else out[0]
+            bufs = executable.launch_with_host_values(bufs, args)
+        else:
+            try:
+                bufs = executable.execute(bufs).consume_with_handlers(executable.handlers)
+            except LaunchErrors as error:
+                raise launch_error(error, args) from None
+        return executable.arrays(bufs) if p.multiple_results else Array(bufs[0], executable.aval, executable.place)
 
     def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
@@ -89,37 +104,60 @@ class EvalTrace(Trace):
         args = [to_array(x, home) for x in args]
         if not p.cacheable or (self._placing and placing_mesh() is not None):
             return self._run_program(p, args, params)
-        key = (p, *types_and_places(args), *params.items(), *([] if args else [default_sharding()]))
+        key = _of_default_device((p, *types_and_places(args), *params.items(), *([] if args else [default_place()])))
         executable = self._executables.get(key)
         if executable is None:
-            home = args[0].sharding if args else default_sharding()
-            if type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in args):
-                return self._run_program(p, args, params)
-            executable = self._executables[key] = _compile(p, [x.aval for x in args], params, home)
+            place = common_place([x._place for x in args])
+            if place is None:
+                return self._run_program(p, args, params, key)
+            executable = self._executables[key] = _compile(p, [x.aval for x in args], params, place)
         out = executable.launch([x._buf for x in args], args)
         return out if p.multiple_results else out[0]
 
-    def _run_program(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
-        """A program of one equation, compiled for where its arguments lie."""
+    def _run_program(self, p: Primitive, args: Sequence[Any], params: dict, key: tuple | None = None) -> Any:
+        """A program of one equation, compiled for where its arguments lie.
+
+        Args:
+          key: by which `process` finds the executable from now on, if a launch takes these arguments as they are.
+        """
         avals = tuple(x.aval for x in args)
         cache = self._programs if p.cacheable else _memo_of(params)
-        key = ("eager", p, avals, *params.items())
-        closed = cache.get(key)
+        equation = ("eager", p, avals, *params.items())
+        closed = cache.get(equation)
         if closed is None:
-            closed = cache[key] = _one_equation(p, avals, params)
-        out = program_executable(closed, p.name, args)(args)
+            closed = cache[equation] = _one_equation(p, avals, params)
+        executable = program_executable(closed, p.name, [x._place for x in args])
+        if key is not None and executable.takes(args):
+            self._executables[key] = executable
+        out = executable(args)
         return out if p.multiple_results else out[0]
 
 
-def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, home: SingleDeviceSharding) -> Executable:
+class _ReadyHere:
+    """`EvalTrace.ready` where default devices are chosen, which are part of the keys then."""
+
+    __slots__ = ("_executables",)
+
+    def __init__(self, executables: Cache[Executable]):
+        self._executables = executables
+
+    def get(self, key: tuple) -> Executable | None:
+        return self._executables.young.get(_of_default_device(key))
+
+
+def _of_default_device(key: tuple) -> tuple:
+    return key if config.default_device is None else (*key, config.default_device)
+
+
+def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: Place) -> Executable:
     """Compile one operation for arrays on one device."""
-    platform = home.devices[0].platform
+    platform = sharding_of(place).devices[0].platform
     closed = _one_equation(p, avals, params)
     if any(map(is_key, (*avals, *closed.out_avals))):       # on a device it is not this operation, but one on words
         module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
     else:
         module, outs = lower_primitive(p, avals, params, platform)
-    return load(module, home.devices[0], avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
+    return load(module, place, avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:
@@ -136,20 +174,18 @@ def _memo_of(params: dict) -> dict:
     return newest(programs).memo if programs else {}
 
 
-_NUMBERS = frozenset((float, int, bool, complex))
-
-
-def _home(args: Sequence[Any]) -> Sharding:
-    """Where what is no array yet goes: to the device of the first array, if that is on one."""
+def _home(args: Sequence[Any]) -> Place:
+    """Where what is no array yet goes: to the place of the first array, if that is on one device."""
     for x in args:
         if type(x) is Array:
-            return x.sharding if type(x.sharding) is SingleDeviceSharding else default_sharding()
-    return default_sharding()
+            return x._place if type(x._place) in ON_ONE_DEVICE else default_place()
+    return default_place()
 
 
 eval_trace = EvalTrace()
 on_placing(eval_trace.follow_mesh)
 set_root_trace(eval_trace)
+config.on_first_use("default_device", eval_trace.choose_by_default_device)
 
 
 def launched(p: Primitive, otherwise: Callable) -> Callable:
@@ -160,12 +196,13 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
     """
     def launch(x: Any, /) -> Any:
         if type(x) is Array and at_root():
-            executable = eval_trace.ready.get((p, x.aval, x.sharding))
+            executable = eval_trace.ready.get((p, x.aval, x._place))
             if executable is not None:
                 try:
-                    return executable.execute([x._buf]).consume_with_handlers(executable.handlers)[0]
-                except XlaRuntimeError as error:
+                    buf, = executable.execute([x._buf]).consume_with_handlers(executable.handlers)
+                except LaunchErrors as error:
                     raise launch_error(error, (x,)) from None
+                return Array(buf, executable.aval, executable.place)
         return otherwise(x)
 
     return launch

@@ -11,7 +11,8 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, xla
-from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, on
+from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
+from xjax.runtime.placement import on
 
 _HOST = 1               # DLPack's name for CPU memory
 _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
@@ -23,9 +24,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, at a 64-byte boundary, for the
     CPU), so `x` must not be changed afterwards unless it was copied. Detach a torch tensor that requires a gradient.
 
-    Args: device: where the result lies; None: the default device. copy: True: always copied, False: never.
-    Raises: TypeError if `x` has no ``__dlpack__`` or lies on another device than the CPU; ValueError if copy=False
-      cannot be kept.
+    The result is committed to its device.
+
+    Args: device: of the result; None: the default device. copy: True: always copied, False: never.
+    Raises: TypeError if `x` has no ``__dlpack__`` or is on another device than the CPU; ValueError if copy=False cannot
+      be kept; BufferError if `x` is on several devices.
 
     >>> from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
@@ -34,9 +37,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
         raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
                   fix="convert it with xjax.numpy.asarray(x).")
+    kind, _ = x.__dlpack_device__()
     if isinstance(x, Array) and device is None and not copy:
-        return x
-    if not isinstance(x, Array) and int(x.__dlpack_device__()[0]) != _HOST:
+        return put(x, on(x.sharding.devices[0]))
+    if not isinstance(x, Array) and int(kind) != _HOST:
         raise bad(where, "the array does not lie in host memory", given={"type": type(x).__name__},
                   fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
     sharding = on(backend.default_device() if device is None else device)

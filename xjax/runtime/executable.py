@@ -1,4 +1,4 @@
-"""From a program to an `Executable`: for one device, for the devices of a mesh, for where its arguments lie."""
+"""From a program to an `Executable`: for one device, for the devices of a mesh, for the places of its arguments."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from xjax.core.cache import Cache, count_compiled
 from xjax.core.config import config
-from xjax.core.depth import deep
 from xjax.core.errors import bad
+from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
 from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.array import Array, on
 from xjax.runtime.compile_log import dump_program, log_step
-from xjax.runtime.current_mesh import devices_for, placing_mesh
+from xjax.runtime.host_errors import shared_calls
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, SingleDeviceSharding, named_from_hlo
+from xjax.runtime.placement import Place, home_of, sharding_of
+from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo, named_on
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]
@@ -63,8 +63,13 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     start = time.perf_counter()
     compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
     with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
-    loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices), optimization_level=level,
-                      propagate_outputs=propagate_outputs, options=dict(options), **with_callbacks)
+    try:
+        loaded = compile_(devices[0].client, module.text, devices, num_partitions=len(devices),
+                          optimization_level=level, propagate_outputs=propagate_outputs, options=dict(options),
+                          **with_callbacks)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, f"XLA compiled {name or 'a program'}")
+        raise
     count_compiled(_memory_of(loaded, module.text))
     if not module.callbacks:
         _compiled[key] = loaded
@@ -87,23 +92,24 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
     return [*listeners, in_flight.effects.push] if effects else listeners
 
 
-def load(module: ModuleText, device: Any, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
+def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          optimization_level: int | None = None, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
          options: Options = ()) -> Executable:
-    """Compile a one-device module for `device`; `name` is for the log."""
-    sharding = on(device)
+    """Compile a module for the one device of `place`, which its results get; `name` is for the log."""
+    device = sharding_of(place).devices[0]
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
     loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
-    return Executable(loaded, out_avals, [sharding] * len(in_avals), [sharding] * len(out_avals),
+    return Executable(loaded, out_avals, [place] * len(in_avals), [place] * len(out_avals),
                       _memory_of(loaded, module.text), listeners)
 
 
-def compile_program(closed: ClosedJaxpr, name: str, device: Any, donated: Sequence[bool] = (),
+def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Sequence[bool] = (),
                     options: Options = ()) -> Executable:
     """Executable of a program without constants, for one device."""
+    device = sharding_of(place).devices[0]
     module = lower_program(closed, name, donated=donated, platform=device.platform)
-    return load(module, device, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
+    return load(module, place, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
                 listeners=listeners_of(closed, module, device), options=options)
 
 
@@ -122,7 +128,8 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
-    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners)
+    return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners,
+                      donated, shared_calls(module.callbacks))
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -133,110 +140,54 @@ def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     return lower_program(closed, name, shardings=sdy, donated=donated, platform=mesh.devices_flat[0].platform)
 
 
-def program_executable(closed: ClosedJaxpr, name: str, args: Sequence[Array], donated: Sequence[bool] = (),
-                       options: Options = (), wanted: Sequence[Sharding | None] = ()) -> Executable:
-    """The executable of a program for arguments that lie where these do; remembered on the program.
+def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
+                       options: Options = (), wanted: Sequence[Sharding | None] = (), consts: int = 0, where: str = "",
+                       names: Callable[[], Sequence[str]] | None = None) -> Executable:
+    """The executable of a program for arguments in these places; remembered on the program.
 
     Args:
       wanted: shardings that the program constrains its results to, so that these carry them as they were written.
+      consts, where, names: see `home_of`.
+
+    Raises: ValueError if committed arguments are on different devices.
     """
-    mesh = mesh_to_run_on(closed, name, args)
-    where = device_of(args) if mesh is None else (mesh, *[named(x.sharding, mesh) for x in args])
-    key = ("executable", name, where, tuple(donated), options, tuple(wanted), config.trace_key())
+    home = home_of(where or name, closed, places, consts, names)
+    shardings = (home, *_shardings_over(home, closed, places)) if isinstance(home, Mesh) else home
+    key = ("executable", name, shardings, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
     if found is None:
-        if mesh is None:
-            found = compile_program(closed, name, where, donated, options)
-        else:
-            found = compile_sharded(closed, name, mesh, where[1:], [None] * len(closed.out_avals), donated, options)
+        if isinstance(home, Mesh):
+            found = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated, options)
             if wanted:
-                found = _with_results(found, wanted, mesh)
+                found = _with_results(found, wanted, home)
+        else:
+            found = compile_program(closed, name, home, donated, options)
         closed.memo[key] = found
     return found
 
 
-def program_module(closed: ClosedJaxpr, name: str, args: Sequence[Any], donated: Sequence[bool] = ()) -> ModuleText:
-    """The text that `program_executable` compiles."""
-    mesh = mesh_to_run_on(closed, name, args)
-    if mesh is None:
-        return lower_program(closed, name, donated=donated, platform=device_of(args).platform)
-    return _sharded_module(closed, name, mesh, [named(x.sharding, mesh) for x in args],
-                           [None] * len(closed.out_avals), donated)
+def program_module(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
+                   consts: int = 0) -> tuple[ModuleText, Any]:
+    """The text that `program_executable` compiles, and a device that it is for."""
+    home = home_of(f"jit `{name}`", closed, places, consts)
+    if isinstance(home, Mesh):
+        return _sharded_module(closed, name, home, _shardings_over(home, closed, places),
+                               [None] * len(closed.out_avals), donated), home.devices_flat[0]
+    device = sharding_of(home).devices[0]
+    return lower_program(closed, name, donated=donated, platform=device.platform), device
 
 
-def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
+def _shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:
+    """The shardings of arguments as ones over `mesh`; replicated where that has none of the same placement."""
+    return [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
+            for p, a in zip(places, closed.in_avals, strict=True)]
+
+
+def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Mesh) -> Executable:
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
-    wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and w.mesh.shape_tuple == mesh.shape_tuple
-              and isinstance(w.mesh, AbstractMesh) else w for w in wanted]
+    wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and isinstance(w.mesh, AbstractMesh)
+              and w.mesh.shape_tuple == mesh.shape_tuple else w for w in wanted]
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
-    return Executable(found.loaded, found.out_avals, found.in_shardings, shardings, found.weight, found.listeners)
-
-
-def mesh_to_run_on(closed: ClosedJaxpr, name: str, args: Sequence[Any]) -> Any:
-    """The mesh of the arguments, else that of the program, else that of `set_mesh`; None: one device.
-
-    Raises: ValueError if both have one, of different devices, or if the program's is abstract and no devices are known.
-    """
-    mesh, inside = mesh_of(args), mesh_in(closed)
-    if isinstance(inside, AbstractMesh):
-        return mesh if mesh is not None and mesh.size == inside.size else devices_for(f"jit `{name}`", inside, args)
-    if mesh is None and inside is None:
-        placing = placing_mesh()
-        return placing if placing is not None and device_of(args) is backend.default_device() else None
-    if mesh is None or inside is None:
-        return mesh or inside
-    if set(mesh.devices_flat) != set(inside.devices_flat):
-        raise bad(f"jit `{name}`", "an argument lies on other devices than the program is for",
-                  {"devices of the argument": mesh.device_ids.tolist(), "of the program": inside.device_ids.tolist()},
-                  "move the argument with xjax.device_put, or use one mesh.", exc=ValueError)
-    return mesh
-
-
-def device_of(args: Sequence[Array]) -> Any:
-    """The device to run on: where the arguments lie; an argument elsewhere than the default device decides."""
-    default = backend.default_device()
-    for x in args:
-        device = x.sharding.devices[0]
-        if device is not default:
-            return device
-    return default
-
-
-def mesh_of(args: Sequence[Array]) -> Any:
-    """The mesh of the first argument that is cut over several devices; None if there is none."""
-    for x in args:
-        if type(x.sharding) is not SingleDeviceSharding and len(x.sharding.devices) > 1:
-            return getattr(x.sharding, "mesh", None) or Mesh(x.sharding.devices, "all")
-    return None
-
-
-def named(sharding: Sharding, mesh: Any) -> NamedSharding:
-    """A sharding over `mesh` for an argument: its own if it is over that mesh, else replicated."""
-    if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
-        return sharding
-    return NamedSharding(mesh, PartitionSpec())
-
-
-def mesh_in(closed: ClosedJaxpr) -> Any:
-    """The mesh that a program names inside (a shard_map), which it then must run on; None if none.
-
-    It is abstract only if all of them are.
-    """
-    found = closed.memo.get("mesh", False)
-    if found is False:
-        found = closed.memo["mesh"] = _find_mesh(closed.jaxpr)
-    return found
-
-
-@deep
-def _find_mesh(jaxpr: Any) -> Any:
-    abstract = None
-    for eqn in jaxpr.eqns:
-        values = [item for value in eqn.params.values()
-                  for item in (value if isinstance(value, (tuple, list)) else (value,))]
-        for mesh in (eqn.params.get("mesh"), *[mesh_in(x) for x in values if isinstance(x, ClosedJaxpr)]):
-            if isinstance(mesh, Mesh):
-                return mesh
-            abstract = mesh if abstract is None else abstract
-    return abstract
+    return Executable(found.loaded, found.out_avals, found.in_places, shardings, found.weight, found.listeners,
+                      found.donated, found.shared_calls)

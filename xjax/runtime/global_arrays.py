@@ -12,8 +12,9 @@ from xjax.core.errors import bad
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
+from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, on_device_type, put
 from xjax.runtime.backend import process_count
+from xjax.runtime.placement import device_names, on
 from xjax.runtime.sharding import Sharding, SingleDeviceSharding
 
 
@@ -46,22 +47,38 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_call
 
 def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *,
                                          dtype: Any = None) -> Array:
-    """An array made of parts that lie where `sharding` wants them, one for each device of this process, in its order.
+    """An array made of parts that are on the devices of `sharding` already, one on each of this process, in any order.
 
-    Raises: ValueError if they are too few, too many, of another shape or dtype, or on another device.
+    The parts are not copied: deleting them deletes the whole.
+
+    Args:
+      dtype: of the whole; needed only where this process has no part.
+
+    Raises: ValueError if a device has no part or several, or a part is of another shape or dtype or on another device.
     """
-    where = "make_array_from_single_device_arrays"
+    where, shape = "make_array_from_single_device_arrays", tuple(shape)
     devices = sharding.addressable_list
-    if len(arrays) != len(devices):
-        raise bad(where, "each device of this process needs one array",
-                  {"devices": len(devices), "arrays": len(arrays)},
-                  "give them in the order of sharding.addressable_devices_indices_map(shape).", exc=ValueError)
-    for x, device in zip(arrays, devices, strict=True):
-        if x.devices() != {device}:
-            raise bad(where, "an array lies on another device", {"device": device, "array": f"on {x.devices()}"},
-                      "give the arrays in the order of sharding.addressable_devices_indices_map(shape).",
-                      exc=ValueError)
-    return _join(where, tuple(shape), sharding, [x.numpy() for x in arrays], dtype)
+    part_of = {x.sharding.devices[0]: x for x in arrays if len(x.sharding.devices) == 1}
+    if len(arrays) != len(devices) or part_of.keys() != set(devices):
+        given = {"arrays": len(arrays), "on": device_names(sorted(part_of, key=lambda d: d.id)) if part_of else "none"}
+        if devices:
+            given["needed on"] = device_names(devices)
+        raise bad(where, "each device of the sharding in this process needs one array", given,
+                  "put each part on its device: see sharding.addressable_devices_indices_map(shape).", exc=ValueError)
+    if not devices:
+        return _join(where, shape, sharding, [], dtype)
+    parts = [part_of[d] for d in devices]
+    dtype, want = parts[0].dtype if dtype is None else dtypes.user_dtype(dtype, where), sharding.shard_shape(shape)
+    for x in parts:
+        if x.shape != want or x.dtype != dtype:
+            raise bad(where, "a part has the wrong shape or dtype",
+                      {"part": x.aval.str_short(), "needed": ShapedArray(want, dtype).str_short(), "whole": shape},
+                      "each device takes whole[index] of sharding.devices_indices_map(shape).", exc=ValueError)
+    if len(sharding.devices) == 1:
+        return put(parts[0], on(devices[0]) if isinstance(sharding, SingleDeviceSharding) else sharding)
+    aval = ShapedArray(shape, dtype)
+    stored = on_device_type(aval)
+    return Array(xla.join(stored, sharding.xla(stored.ndim), [x._live_buffer() for x in parts]), aval, sharding)
 
 
 def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
@@ -110,7 +127,7 @@ def _join(where: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequenc
             raise bad(where, "a part has the wrong shape", {"part": part.shape, "needed": want, "whole": shape},
                       "each device takes whole[index] of sharding.devices_indices_map(shape).", exc=ValueError)
     if isinstance(sharding, SingleDeviceSharding):
-        return put(from_numpy(parts[0].astype(dtype)), sharding)
+        return from_numpy(parts[0].astype(dtype), on(sharding.devices[0]))
     aval = ShapedArray(shape, dtype)
     check_move(TO_DEVICE, aval)
     buf = xla.device_put(aval, sharding.xla(len(shape)), [p.astype(dtype) for p in parts],

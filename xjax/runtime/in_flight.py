@@ -7,12 +7,13 @@ happen, and a step costs less than when each program is awaited.
 """
 
 import atexit
+import os
 import threading
 from collections import deque
-from functools import lru_cache
 from typing import Protocol
 
-from xjax.runtime import backend
+from xjax.core.once import once
+from xjax.runtime import backend, host_errors, xla
 from xjax.runtime.xla import Client, XlaRuntimeError
 
 
@@ -52,11 +53,16 @@ class InFlight:
         self._error = None
         return next((error for error in errors if error is not None), None)
 
+    def forget(self) -> None:
+        """Drop what is pending, without a wait."""
+        self._pending.clear()
+        self._lock = threading.Lock()
+
 
 def _wait(launch: Waitable) -> XlaRuntimeError | None:
     # An error is told to the one who reads the results; this caller has launched something else.
     try:
-        launch.block_until_ready()
+        xla.wait_for(launch)
     except XlaRuntimeError as error:
         return error
     return None
@@ -66,25 +72,25 @@ def _wait(launch: Waitable) -> XlaRuntimeError | None:
 # interpreter, so none may be left when it ends.
 effects = InFlight(limit=16)
 atexit.register(effects.drain)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=effects.forget)      # the launches are the parent's
 
 
 def effects_barrier() -> None:
     """Wait until everything that launched programs do besides computing, such as printing, is done.
 
-    Raises: JaxRuntimeError if a function that one of them called has failed, and nobody was told.
+    Raises: the exception of a function that one of them called, if nothing has raised it before.
 
     >>> xjax.effects_barrier()
     """
     if (error := effects.drain()) is not None:
-        raise error
+        host_errors.raise_again(host_errors.original(error) or error)
 
 
-def wait(launch: Waitable) -> None:
-    """Wait for a launch, with all that it does; raises its error."""
-    launch.block_until_ready()
+wait = host_errors.wait_for
 
 
-@lru_cache(maxsize=8)
+@once
 def of_client(client: Client) -> InFlight:
     """The one limiter of a client."""
     return InFlight()

@@ -15,30 +15,35 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from xjax.core.cache import Cache
 from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad, warn
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, tree_unflatten
+from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import Array, on, put, to_array
+from xjax.runtime.array import NUMBERS, Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, launch_error, operands_of
+from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, launch_error
+from xjax.runtime.placement import on, unplaced
 from xjax.runtime.sharding import Sharding
-from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, placement
-from xjax.runtime.static_args import StaticArguments
+from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
+from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
-from xjax.runtime.xla import Device, XlaRuntimeError
+from xjax.runtime.xla import Device
 
-_type_and_place = operator.attrgetter("aval", "sharding")
+_type_and_place = operator.attrgetter("aval", "_place")
 _buffer = operator.attrgetter("_buf")
+_CONTAINERS = frozenset((tuple, list, dict))
+_NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
 
 
 class Jitted:
@@ -48,6 +53,7 @@ class Jitted:
                  shardings: CallShardings | None = None, options: Options = ()):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
+        self._has_static = static.given
         if static.signature is not None:
             self.__signature__ = static.signature
         self.of_arrays = False              # set by `library_jit`
@@ -68,59 +74,85 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not at_root():
             return self._call(args, kwargs)
-        values, key = args, [config.trace_key()]
-        if kwargs or self._static.given:
-            values, more = self._static.split(args, kwargs)
-            if more is None:
-                return self._call(args, kwargs)
-            key += more
-        bufs, before = [], len(key)
-        for x in values:
-            if type(x) is not Array:
-                del key[before:]
-                return self._call_with_others(args, kwargs, values, key)
-            key += x.aval, x.sharding
-            bufs.append(x._buf)
-        launcher = self._ready.get(tuple(key))
+        key, bufs = [config.common_key or config.trace_key(), *kwargs], []
+        for x in (*args, *kwargs.values()) if kwargs else args:
+            if type(x) is Array:
+                key += x.aval, x._place
+                bufs.append(x._buf)
+            elif self._has_static and type(x) not in _NEVER_STATIC:
+                key += type(x), x
+            else:
+                return self._call_with_others(args, kwargs, key, bufs)
+        try:
+            launcher = self._ready.get(tuple(key))
+        except TypeError:                   # a value that is not hashable
+            return self._call_with_others(args, kwargs, key, bufs)
         if launcher is None:
-            return self._call(args, kwargs, values, key)
+            return self._first_call(args, kwargs, key, bufs)
         try:                                # the shortest way, for arrays where the program wants them
-            out = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
-        except XlaRuntimeError as error:
-            raise launch_error(error, values) from None
-        return out[0] if launcher.unflatten is None else launcher.unflatten(out)
+            bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+        except LaunchErrors as error:
+            raise launch_error(error, (*args, *kwargs.values())) from None
+        if launcher.unflatten is None:
+            return Array(bufs[0], launcher.aval, launcher.place)
+        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
-    def _call_with_others(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any], key: list) -> Any:
+    def _first_call(self, args: Sequence[Any], kwargs: dict, key: list[Any], bufs: list[Any]) -> Any:
+        """A call whose key `__call__` does not know; as far as it came."""
+        values, plan = args, None
+        if kwargs or self._has_static:
+            values, more = self._static.split(args, kwargs)
+            if more is None or not all([type(x) is Array for x in values]):
+                return self._call_with_others(args, kwargs, key, bufs)
+            plan = more[0]
+        return self._call(args, kwargs, functools.partial(self._remember, key, values, plan))
+
+    def _call_with_others(self, args: Sequence[Any], kwargs: dict, key: list[Any], bufs: list[Any]) -> Any:
         """A call with containers, NumPy arrays, numbers, or what is no argument at all among its values.
 
         Args:
-          values: the dynamic ones.
-          key: what selects the program beside these.
+          key, bufs: what `__call__` has collected before it met such a value.
         """
-        before = len(key)
-        operands = operands_of(values, key)
-        if operands is None:
-            del key[before:]
+        values, before, of_host = args, 1, None
+        if kwargs or self._has_static:
+            values, more = self._static.split(args, kwargs)
+            if more is None:
+                return self._call(args, kwargs)
+            key[1:], bufs, before = more, [], 1 + len(more)
+            of_host = add_operands(values, key, bufs)
+        elif type(values[len(bufs)]) not in _CONTAINERS:
+            of_host = add_operands(values[len(bufs):], key, bufs)
+        if of_host is None:
             try:
-                values, tree = flatten(values)
+                values, tree = registry.flatten(values)
             except Exception:               # which `_call` raises again, with the path of the argument
-                tree = None
-            if tree is not None:
-                key.append(tree)
-                operands = operands_of(values, key)
-            if operands is None:
+                return self._call(args, kwargs)
+            key[before:], bufs = (tree,), []
+            of_host = add_operands(values, key, bufs)
+            if of_host is None:
                 return self._call(args, kwargs)
         launcher = self._ready.get(tuple(key))
         if launcher is None:
-            return self._call(args, kwargs, values, key)
-        bufs, of_host = operands
+            return self._call(args, kwargs, functools.partial(self._remember, key, values, None))
         return launcher.launch_with_host_values(bufs, values) if of_host else launcher.launch(bufs, values)
 
-    def _call(self, args: Sequence[Any], kwargs: dict, values: Sequence[Any] = (), key: Sequence[Any] = ()) -> Any:
+    def _remember(self, key: Sequence[Any], values: Sequence[Any], plan: Plan | None, leaves: Sequence[Any],
+                  launcher: Launcher) -> None:
+        """Remember the launcher of a call as ready, if the leaves of its arguments are these values.
+
+        Args:
+          plan: the calls that will find it have their values as they were written; None: in the order of the leaves.
+        """
+        if leaves and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
+            as_written = plan is None or plan.order == sorted(plan.order)
+            self._launches[tuple(key)] = launcher if as_written else launcher.taking(plan.order)
+
+    def _call(self, args: Sequence[Any], kwargs: dict,
+              remember: Callable[[Sequence[Any], Launcher], None] | None = None) -> Any:
         """The call, in general.
 
         Args:
-          values, key: if the leaves of the arguments are these values, the launcher is remembered as ready.
+          remember: gets the leaves of the arguments and their launcher, if a launch is all that such a call needs.
         """
         if config.disable_jit:
             if self.of_arrays:
@@ -128,7 +160,7 @@ class Jitted:
                 kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
             return self._fun(*args, **kwargs)
         static = None
-        if self._static.given:
+        if self._has_static:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         if not at_root():
@@ -141,16 +173,16 @@ class Jitted:
                           exc=ValueError)
             with default_device(self._device):
                 leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
-                return self._launcher(leaves, tree, static)(leaves)
+                out = self._launcher(leaves, tree, static)(leaves)
+                return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
         arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
             arrays = self._shardings.put_arguments(arrays, tree)
         launcher = self._launcher(arrays, tree, static)
         if launcher.execute is None or self._shardings is not None:
             return launcher(arrays)
-        of_host = placing_mesh() is not None and any(type(x) is not Array for x in leaves)    # several devices: moved
-        if leaves and not of_host and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
-            self._launches[tuple(key)] = launcher
+        if remember is not None:
+            remember(leaves, launcher)
         return launcher.launch(list(map(_buffer, arrays)), arrays)
 
     def _launcher(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
@@ -163,7 +195,7 @@ class Jitted:
 
     def _argument(self, x: Any, leaves: Sequence[Any], tree: Any) -> Array:
         try:
-            return to_array(x)
+            return to_array(x, unplaced())
         except TypeError as error:
             where = f"jit `{self._name}`"
             raise argument_error(where, self._fun, leaves, tree, self._static.nums) or error from None
@@ -176,10 +208,12 @@ class Jitted:
         if any(donated):
             self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
         donated = [False] * len(consts) + donated
-        executable = program_executable(traced.program, self._name, [*consts, *leaves], tuple(donated), self._options,
-                                        traced.out_shardings)
+        executable = program_executable(
+            traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
+            traced.out_shardings, len(consts), f"jit `{self._name}`",
+            lambda: _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static))
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
-        return Launcher(executable, consts, traced.out_tree, places=[x.sharding for x in leaves],
+        return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
     def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],
@@ -250,7 +284,9 @@ class Jitted:
         """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
-        arguments = [Argument(a, placement(x) if s is None else s, d)
+        if self._shardings is not None:
+            self._shardings.check_arguments(leaves, tree)
+        arguments = [Argument(a, place_of(x if s is None else s), d)
                      for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
         return Traced(program, arguments, tree, self._name, self._options)
 
@@ -265,7 +301,7 @@ class Jitted:
 
     def _trace_for(self, args: Sequence[Any], kwargs: dict) -> tuple[Program, Any, list[ShapedArray], list[Any]]:
         static = None
-        if self._static.given:
+        if self._has_static:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums, abstract)
@@ -333,16 +369,17 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
       inline: what a call inside another jit is: see `Inline`. True is `JAX_LATE`, False is `AUTO`.
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
-      device, backend: where to run, a device or the name of a platform; arguments that lie elsewhere are copied. JAX
-        would rather have arguments choose: put them there with `device_put`.
+      device, backend: where to run, a device or the name of a platform; arguments elsewhere are copied. JAX would
+        rather have arguments choose: put them there with `device_put`.
       in_shardings, out_shardings: how arguments and results are cut over devices: a `NamedSharding`, or a
         `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
-        without the static ones (of the result). None: as the arguments lie; as the compiler likes. Arguments that lie
-        otherwise are moved, where JAX refuses those that were put somewhere on purpose.
+        without the static ones (of the result). None: as the arguments are; as the compiler likes. Arguments that
+        nobody put in place are moved.
       compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
 
     Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if
-      shardings do not match the arguments or cannot cut them evenly.
+      shardings do not match the arguments or cannot split them evenly, or if arguments were put in place otherwise than
+      `in_shardings` say, or on different devices.
 
     >>> f = xjax.jit(lambda x: x * 2)
     >>> float(f(3.0))
@@ -374,11 +411,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                   as_options(where, compiler_options))
 
 
-_NUMBERS = frozenset({bool, int, float, complex})
-
-
 def _as_array(x: Any) -> Any:
-    return to_array(x) if type(x) in _NUMBERS else x
+    return to_array(x) if type(x) in NUMBERS else x
 
 
 def library_jit(fun: Callable | None = None, **options: Any) -> Any:

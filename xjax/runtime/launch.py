@@ -2,14 +2,15 @@
 
 Eager operations, `jit`, `one_launch`, `pmap` and compiled stages find one of the two by a key of the types and places
 of their arguments (`types_and_places`), and call it. Four paths write ``execute(buffers).consume_with_handlers(
-handlers)`` themselves, since benchmarks/eager.py shows that the call of a method costs them 4 to 6 per cent:
-`EvalTrace.process`, `dispatch.launched`, `one_launch` and `Jitted.__call__`.
+handlers)`` themselves and make an `Array` of each buffer, since benchmarks/eager.py shows that the call of a method
+costs them 4 to 6 per cent: `EvalTrace.process`, `dispatch.launched`, `one_launch` and `Jitted.__call__`. (Handlers
+that make the arrays cost as much: jaxlib calls them from C++.)
 """
 
 from __future__ import annotations
 
+import copy
 import operator
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,31 +18,31 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
-from xjax.core.errors import bad
+from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import xla
+from xjax.runtime import donation, fork, host_errors, in_flight, xla
 from xjax.runtime.array import (
+    NUMBERS,
     Array,
-    FirstSight,
-    default_sharding,
     deleted,
     is_guarded,
+    number_operand,
     on_device_type,
     put,
-    scalar_operand,
 )
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.placement import Place, default_place, sharding_of
+from xjax.runtime.sharding import Sharding, same_placement
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
 Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], list[Array]]
 
 
 def types_and_places(args: Iterable[Array]) -> list[Any]:
-    """What of arguments selects a program: the type of each and its sharding, for a cache key."""
+    """What of arguments selects a program: the type of each and its place, for a cache key."""
     key: list[Any] = []
     for x in args:
-        key += x.aval, x.sharding
+        key += x.aval, x._place
     return key
 
 
@@ -50,102 +51,160 @@ _HOST_DTYPES = frozenset(map(np.dtype, (
     np.bool_, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.complex64,
     ml_dtypes.bfloat16)))
 _HOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
-_NUMBERS = frozenset((float, int, bool, complex))
 
 
-def operands_of(values: Sequence[Any], key: list[Any]) -> tuple[list[Any], bool] | None:
-    """What a launch takes for arrays, small NumPy arrays and numbers, and whether values of the host are among it.
+def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
+    """Add what a launch takes for arrays, small NumPy arrays and numbers; whether values of the host are among it.
 
     `key` gets the types and places of the values. None if there is any other value, or one that loses something on its
-    way to the device.
+    way to the device; key and operands are of no use then.
     """
     if len(values) > _MANY and type(values[0]) is Array:
         before = len(key)
         try:                            # a third faster than the loop, if they are arrays all
             key += map(_aval, values)
-            key += map(_sharding, values)
-            return list(map(_buffer, values)), False
+            key += map(_place, values)
+            operands += map(_buffer, values)
+            return False
         except AttributeError:
             del key[before:]
-    operands: list[Any] = []
-    of_host = False
+    of_host, home = False, None
     for x in values:
         kind = type(x)
-        if kind is np.ndarray and x.dtype in _HOST_DTYPES and x.nbytes <= _HOST_BYTES and not is_guarded():
+        if kind is Array:
+            key += x.aval, x._place
+            operands.append(x._buf)
+        elif kind is _ndarray:
+            if x.dtype not in _HOST_DTYPES or x.nbytes > _HOST_BYTES:
+                return None
             key += x.dtype, x.shape
             operands.append(x.copy())                   # which nobody writes to while the program runs
             of_host = True
-            continue
-        if kind in _NUMBERS:
-            x = scalar_operand(x, default_sharding())
-            of_host = of_host or type(x) is FirstSight
-        elif kind is not Array:
+        elif kind in NUMBERS:
+            home = home or default_place()
+            found = number_operand(x, home)
+            if type(found) is Array:
+                key += found.aval, home
+                operands.append(found._buf)
+            else:
+                key += found, home
+                operands.append(x)
+                of_host = True
+        else:
             return None
-        key += x.aval, x.sharding
-        operands.append(x._buf)
     if of_host:
-        key.append(config.default_device)               # where they go
-    return operands, of_host
+        if is_guarded():
+            return None
+        key.append(home or config.default_device)       # where they go
+    return of_host
 
 
+_ndarray = np.ndarray
 _MANY = 8
-_aval, _sharding, _buffer = map(operator.attrgetter, ("aval", "sharding", "_buf"))
+_aval, _place, _buffer = map(operator.attrgetter, ("aval", "_place", "_buf"))
 
 
 class Executable:
-    """A loaded program with the types and shardings of its arguments and results: arrays in, list of arrays out.
+    """A loaded program with the types and places of its arguments and results: arrays in, list of arrays out.
 
     XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so whoever calls one
-    guarantees the avals (their cache key did); shardings are compared here, and arguments that lie elsewhere are moved.
+    guarantees the avals (their cache key did); places are compared here, and arguments elsewhere are moved.
 
     Attributes:
       listeners: functions that take the token of each launch; see `executable.listeners_of`.
-      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for.
+      donated: for each argument, whether its memory may be taken for a result; () if none is.
+      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
+        gives the buffers of the results.
+      aval, place: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
+      shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
+      admit: moves an argument that is elsewhere to its place, or raises.
     """
 
-    __slots__ = ("loaded", "out_avals", "in_shardings", "out_shardings", "execute", "handlers", "listeners", "weight",
-                 "_host_call")
+    __slots__ = ("loaded", "out_avals", "in_places", "out_places", "aval", "place", "execute", "handlers", "listeners",
+                 "weight", "donated", "shared_calls", "admit", "_host_call", "__weakref__")
 
-    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_shardings: Sequence[Sharding],
-                 out_shardings: Sequence[Sharding], weight: int, listeners: Sequence[Callable[[Any], None]] = ()):
-        self.loaded = loaded
-        self.out_avals, self.in_shardings, self.out_shardings = (
-            tuple(out_avals), tuple(in_shardings), tuple(out_shardings))
+    def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_places: Sequence[Place],
+                 out_places: Sequence[Place], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
+                 donated: Sequence[bool] = (), shared_calls: host_errors.SharedCalls | None = None):
+        self.loaded, self.donated = loaded, tuple(donated)
+        self.out_avals, self.in_places, self.out_places = tuple(out_avals), tuple(in_places), tuple(out_places)
+        self.aval, self.place = _first_of(self.out_avals), _first_of(self.out_places)
+        self.listeners, self.weight, self.shared_calls = tuple(listeners), weight, shared_calls
         self.execute = loaded.execute_sharded
-        self.handlers = [_array_handler(a, s) for a, s in zip(out_avals, out_shardings, strict=True)]
-        self.listeners, self.weight = tuple(listeners), weight
+        if any([len(sharding_of(p).devices) > 1 for p in (*self.in_places[:1], *self.out_places[:1])]):
+            checked = donation.checked(self.execute, self.donated, calls_host=in_flight.wait in self.listeners)
+            self.execute = host_errors.outside_of_calls(checked)
+        self.handlers = [_buffer_handler(a, p) for a, p in zip(out_avals, out_places, strict=True)]
+        self.admit: Callable[[Array, Place], Array] = put
         self._host_call: Callable | None = None         # made when it is first asked for
+        fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`, and the program is never freed."""
+        self.execute = self._host_call = refuse
+        fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Launch. Results are ready later; an error of the computation is raised where a result is read."""
-        bufs = [x._buf if x.sharding is s else put(x, s)._buf for x, s in zip(args, self.in_shardings, strict=True)]
+        bufs = [x._buf if x._place is p else self.admit(x, p)._buf for x, p in zip(args, self.in_places, strict=True)]
         return self.launch(bufs, args)
+
+    def takes(self, args: Sequence[Array], first: int = 0) -> bool:
+        """Whether `execute` is all that a launch on these arguments, from position `first` on, needs: none is moved."""
+        return not self.listeners and all([x._place is p or same_placement(x.sharding, sharding_of(p), x.ndim)
+                                           for x, p in zip(args, self.in_places[first:], strict=True)])
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
         """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
-        try:
-            if not self.listeners:
-                return self.execute(bufs).consume_with_handlers(self.handlers)
-            out, token = xla.execute_with_token(self.loaded, bufs, self.handlers)
-        except xla.XlaRuntimeError as error:
-            raise launch_error(error, args) from None
+        if self.shared_calls is not None:
+            return self.shared_calls.launch(lambda: self._launch_with_token(bufs, args))
+        if not self.listeners:
+            try:
+                return self.arrays(self.execute(bufs).consume_with_handlers(self.handlers))
+            except LaunchErrors as error:
+                raise launch_error(error, args) from None
+        out, token = self._launch_with_token(bufs, args)
         for listener in self.listeners:
             listener(token)
         return out
 
-    def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> list[Array]:
-        """`launch` on buffers and NumPy values that nobody writes to; for programs of one device without listeners."""
-        if self._host_call is None:
-            self._host_call = xla.host_call(self.loaded, self.in_shardings[0].devices[0],
-                                            [on_device_type(a) for a in self.out_avals], registry)
+    def arrays(self, bufs: Sequence[xla.Buffer]) -> list[Array]:
+        """The results that lie in these buffers."""
+        return [*map(Array, bufs, self.out_avals, self.out_places)]
+
+    def _launch_with_token(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> tuple[list[Array], Any]:
         try:
-            bufs = self._host_call(*operands)
-        except xla.XlaRuntimeError as error:
+            out, token = xla.execute_with_token(self.execute, bufs, self.handlers)
+            return self.arrays(out), token
+        except LaunchErrors as error:
+            raise launch_error(error, args) from None
+
+    def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
+        """The buffers of the results, from buffers, NumPy arrays that nobody writes to, and Python's numbers.
+
+        For programs of one device without listeners; `args` are what the operands come from, for errors.
+        """
+        call = self._host_call
+        if call is None:
+            call = self._host_call = xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
+                                                   [on_device_type(a) for a in self.out_avals], registry)
+        try:
+            return call(*operands)
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
-            bufs = self._host_call.__wrapped__(*operands)
-        return [*map(Array, bufs, self.out_avals, self.out_shardings)]
+            return call.__wrapped__(*operands)
+
+    @property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """How the program wants its arguments laid out."""
+        return tuple(map(sharding_of, self.in_places))
+
+    @property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """How its results are laid out."""
+        return tuple(map(sharding_of, self.out_places))
 
     def as_text(self) -> str:
         """The optimised program."""
@@ -164,29 +223,37 @@ class Launcher:
     Attributes:
       execute: from the buffers of the arguments to what `consume_with_handlers` takes; None if a launch is more than
         that, and only calling the launcher will do.
+      aval, place: of the first result.
+      out_avals, out_places: of all of them.
       unflatten: from the list of arrays to the result; None: the result is its one array.
     """
 
-    __slots__ = ("execute", "handlers", "unflatten", "weight", "executable", "_consts", "_watch")
+    __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight",
+                 "executable", "_consts", "_watch", "__weakref__")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
-                 places: Sequence[Sharding] | None = None, watch: Watch | None = None):
+                 like: Sequence[Array] | None = None, watch: Watch | None = None):
         """Make the launcher of a call.
 
         Args:
           consts: captured arrays, which the program takes first.
-          places: of the arguments; None: these may differ from call to call.
+          like: arrays with the types and shardings of all arguments to come; None: shardings differ from call to call.
           watch: looks at the results.
         """
         self.executable, self._watch = executable, watch
         self.handlers, self.weight = executable.handlers, executable.weight
-        self._consts = [put(c, s) for c, s in zip(consts, executable.in_shardings, strict=False)]
+        self.aval, self.place = executable.aval, executable.place
+        self.out_avals, self.out_places = executable.out_avals, executable.out_places
+        self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
         self.execute = None
-        wanted = self.argument_shardings()
-        fits = places is not None and all([p is s for p, s in zip(places, wanted, strict=True)])
-        if fits and watch is None and not executable.listeners:
+        if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
+            fork.track(self)
+
+    def refuse_with(self, refuse: Callable) -> None:
+        """From now on every launch is the call of `refuse`."""
+        self.execute = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
         """The result; arguments that lie elsewhere than the program wants them are moved."""
@@ -196,20 +263,31 @@ class Launcher:
     def _arrays(self, args: Sequence[Array]) -> list[Array]:
         return self.executable([*self._consts, *args] if self._consts else args)
 
-    def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> Any:
+    def launch(self, bufs: list[xla.Buffer], args: Sequence[Any]) -> Any:
         """The result of a launch on buffers, where `execute` is one; `args` are their arrays, for errors."""
         try:
-            out = self.execute(bufs).consume_with_handlers(self.handlers)
-        except xla.XlaRuntimeError as error:
+            bufs = self.execute(bufs).consume_with_handlers(self.handlers)
+        except LaunchErrors as error:
             raise launch_error(error, args) from None
-        return out[0] if self.unflatten is None else self.unflatten(out)
+        if self.unflatten is None:
+            return Array(bufs[0], self.aval, self.place)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
-        """`launch` on what `operands_of` made of `args`, on one device."""
+        """`launch` on what `add_operands` made of `args`, on one device."""
         if self._consts:
             operands = [*[c._buf for c in self._consts], *operands]
-        out = self.executable.launch_with_host_values(operands, args)
-        return out[0] if self.unflatten is None else self.unflatten(out)
+        bufs = self.executable.launch_with_host_values(operands, args)
+        if self.unflatten is None:
+            return Array(bufs[0], self.aval, self.place)
+        return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
+
+    def taking(self, order: Sequence[int]) -> Launcher:
+        """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
+        execute, found = self.execute, copy.copy(self)
+        found.execute = lambda bufs: execute([bufs[i] for i in order])
+        fork.track(found)
+        return found
 
     def argument_shardings(self) -> tuple[Sharding, ...]:
         """Where the program wants its arguments."""
@@ -220,30 +298,32 @@ def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
     return (lambda bufs: execute(consts + bufs)) if consts else execute
 
 
-def _array_handler(aval: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
-    """Makes the `Array` of one result."""
+def _buffer_handler(aval: ShapedArray, place: Place) -> xla.ResultHandler:
+    """Makes the buffer of one result."""
     stored = on_device_type(aval)
-    handler = xla.result_handler(stored, sharding.xla(stored.ndim))
-    return handler.wrap(lambda buf: Array(buf, aval, sharding))
+    return xla.result_handler(stored, sharding_of(place).xla(stored.ndim))
 
 
-def launch_error(error: Exception, args: Sequence[Any]) -> Exception:
-    """The error to raise for one of a launch; `args` are its arguments."""
+def _first_of(items: Sequence[Any]) -> Any:
+    return items[0] if items else None
+
+
+# What the launch of a program raises; all who catch it raise its `launch_error`.
+LaunchErrors = (xla.XlaRuntimeError, KeyboardInterrupt)
+
+
+def launch_error(error: BaseException, args: Sequence[Any]) -> BaseException:
+    """The error to raise for one of a launch; `args` are its arguments.
+
+    Raises: the exception of a function on the host, if that is the cause.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        note_interrupt(error, "a program was launched")
+        return error
+    raised = host_errors.original(error)
+    if raised is not None:
+        host_errors.raise_again(raised)
     for x in args:
         if type(x) is Array and x.is_deleted():
             return deleted(x)
-    return _host_error(str(error)) or error
-
-
-_HOST = os.path.join(os.path.dirname(__file__), "callbacks.py")
-
-
-def _host_error(text: str) -> Exception | None:
-    """The error of a function on the host, with its own frames only: XLA tells those of the launch too."""
-    *_, last = text.split(f'  File "{_HOST}"')
-    if last == text:
-        return None
-    _, _, raised = last.partition("\n")
-    fix = None if "\n  fix: " in raised else "call the function with NumPy arrays to find the fault."
-    return bad("", "a function on the host, called by a compiled program, raised an exception", raised.splitlines(),
-               fix, xla.XlaRuntimeError)
+    return donation.readable(str(error)) or error

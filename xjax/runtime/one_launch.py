@@ -18,14 +18,12 @@ from xjax.core.context import at_root
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
-from xjax.runtime.array import Array, FirstSight, default_sharding, from_scalar, scalar_operand, to_array
-from xjax.runtime.current_mesh import placing_mesh
+from xjax.runtime.array import Array, from_scalar, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load
-from xjax.runtime.launch import Launcher, launch_error
+from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.lowering import lower_program
-from xjax.runtime.sharding import SingleDeviceSharding
+from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.watch import is_watching
-from xjax.runtime.xla import XlaRuntimeError
 
 _PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time
 
@@ -48,7 +46,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.young.get((config.common_key, x.aval, x.sharding))
+            found = launches.young.get((config.common_key, x.aval, x._place))
             if found is not None and found is not _PLAIN:
                 return found.launch([x._buf], args)
         key, bufs, numbers = [config.trace_key()], [], False
@@ -57,15 +55,21 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 if x is None:
                     key.append(None)
                     continue
-                x = _operand(x, args, scalar_operand)
-                if x is None:
+                home = _home_of_number(x, args)
+                if home is None:
                     return fun(*args, **kwargs)
-                numbers = numbers or type(x) is FirstSight
-            key += x.aval, x.sharding
+                found = number_operand(x, home)
+                if type(found) is not Array:
+                    key += found, home
+                    bufs.append(x)
+                    numbers = True
+                    continue
+                x = found
+            key += x.aval, x._place
             bufs.append(x._buf)
         for x in args[arrays:]:
             if type(x) is Array:
-                key += x.aval, x.sharding
+                key += x.aval, x._place
                 bufs.append(x._buf)
             else:
                 key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
@@ -75,7 +79,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
                 if x is None:
                     return fun(*args, **kwargs)
             if type(x) is Array:
-                key += name, x.aval, x.sharding
+                key += name, x.aval, x._place
                 bufs.append(x._buf)
             else:
                 key += name, type(x), repr(x) if type(x) is float else x
@@ -91,25 +95,31 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
         if numbers:
             return found.launch_with_host_values(bufs, (*args, *kwargs.values()))
         try:
-            out = found.execute(bufs).consume_with_handlers(found.handlers)
-        except XlaRuntimeError as error:
+            bufs = found.execute(bufs).consume_with_handlers(found.handlers)
+        except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
-        return out[0] if found.unflatten is None else found.unflatten(out)
+        if found.unflatten is None:
+            return Array(bufs[0], found.aval, found.place)
+        return found.unflatten([*map(Array, bufs, found.out_avals, found.out_places)])
 
     return launch
 
 
-def _operand(x: Any, args: Sequence[Any], of_number: Callable = from_scalar) -> Any:
-    """An operand as an array; a number becomes one on the device of the first, if no value is lost. Else None.
-
-    A larger integer may not fit the dtype that it meets.
-    """
-    kind = type(x)
-    if kind is Array:
+def _operand(x: Any, args: Sequence[Any]) -> Array | None:
+    """An operand as an array; None if it becomes none."""
+    if type(x) is Array:
         return x
+    home = _home_of_number(x, args)
+    return None if home is None else from_scalar(x, home)
+
+
+def _home_of_number(x: Any, args: Sequence[Any]) -> Place | None:
+    """Where a number goes: to where the first argument is, if that is an array. None if it is no number, or may lose
+    its value: a larger integer may not fit the dtype that it meets."""
+    kind = type(x)
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
-        home = args[0].sharding if args and type(args[0]) is Array else None
-        return of_number(x, home if type(home) is SingleDeviceSharding else default_sharding())
+        place = args[0]._place if args and type(args[0]) is Array else None
+        return place if type(place) in ON_ONE_DEVICE else default_place()
     return None
 
 
@@ -119,9 +129,8 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
     args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
     operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
-    home = operands[0].sharding if operands else default_sharding()
-    apart = type(home) is not SingleDeviceSharding or any(x.sharding is not home for x in operands)
-    if apart or placing_mesh() is not None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
+    place = common_place([x._place for x in operands])
+    if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
         return _PLAIN
     tree = None
 
@@ -141,9 +150,8 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     jaxpr = program.jaxpr
     if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # a program would copy its argument
         return _PLAIN
-    device = home.devices[0]
-    module = lower_program(program, name, platform=device.platform)
+    module = lower_program(program, name, platform=sharding_of(place).devices[0].platform)
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
-    executable = load(module, device, program.in_avals, program.out_avals, EAGER_LEVEL, name)
-    return Launcher(executable, [to_array(c, home) for c in consts], tree, places=[home] * len(operands))
+    executable = load(module, place, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    return Launcher(executable, [to_array(c, place) for c in consts], tree, like=operands)

@@ -26,7 +26,8 @@ from xjax.runtime import backend as backends
 from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
-from xjax.runtime.shard_map import bind_shard_map, executable_of, mesh_scope, program_of
+from xjax.runtime.placement import check_same_layout
+from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, manual_around, program_of
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.stages import Argument, Lowered, Program, abstract
 from xjax.runtime.static_args import StaticArguments
@@ -45,7 +46,8 @@ class _Traced:
         self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
 
     def executable(self, name: str, donated: tuple[bool, ...]) -> Executable:
-        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated)
+        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
+                             check=check_same_layout)
 
 
 class Pmapped:
@@ -76,8 +78,8 @@ class Pmapped:
         key = (tree, avals, static, config.trace_key(), context.axes)
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
-            outs = bind_shard_map(traced.program, [*traced.consts, *leaves], traced.mesh, traced.in_specs,
-                                  traced.out_specs, check_vma=False)
+            outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
+                                  traced.in_specs, traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
         launcher = self._launchers.get(key)
         if launcher is None:
@@ -101,7 +103,7 @@ class Pmapped:
         avals = tuple(argument_types(self._where, self._fun, leaves, tree, type_of=abstract))
         key = (tree, avals, static, config.trace_key(), context.axes)
         traced = self._trace(key, args, kwargs, [Var(a) for a in avals])
-        program = program_of(traced.program, traced.mesh, traced.in_specs, traced.out_specs)
+        program = program_of(traced.program, Region.whole(traced.mesh), traced.in_specs, traced.out_specs)
         ins, outs = ([NamedSharding(traced.mesh, s) for s in specs] for specs in (traced.in_specs, traced.out_specs))
         arguments = [Argument(*x) for x in zip(avals, ins[len(traced.consts):], self._static.donated_leaves(tree),
                                                strict=True)]
@@ -117,6 +119,11 @@ class Pmapped:
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
         refuse_tracing(self._where, avals)
+        if around := manual_around():
+            raise bad(self._where, "a pmap or shard_map inside another one",
+                      given={"outer mesh": repr(around[0].owner)},
+                      fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
+                      exc=NotImplementedError)
         axes = self._mapped_axes(tree, args, avals, static)
         size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, self._axis_size)
         mesh = self._mesh(size)
@@ -132,7 +139,7 @@ class Pmapped:
             out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
             return [y if d is None else expand_dims(y, (d,)) for y, d in zip(outs, out_axes, strict=True)]
 
-        with mesh_scope(mesh):
+        with Region.whole(mesh).scope():
             program, consts = hoist_consts(trace_to_jaxpr(body, local, self._where))
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)

@@ -1,7 +1,8 @@
 """`shard_map`: run a function on the parts of arrays that each device of a mesh holds; its primitive and its rules.
 
-The body is a program of local shapes in which the mesh axes are named, so collectives work. Derivatives and batching
-are again shard_maps, of the body's derivative and batched programs.
+The body is a program of local shapes in which the manual axes of the mesh are named, so collectives work. Along the
+other axes the body is an ordinary program on whole arrays, which the compiler shards; a shard_map inside the body can
+make some of them manual. Derivatives and batching are again shard_maps, of the body's derivative and batched programs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xjax.core.calls import flatten_function, function_name
 from xjax.core.context import Axis, axes_in_scope, context
@@ -27,11 +28,13 @@ from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
 from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.array import to_array
+from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.current_mesh import devices_for, mesh_to_map_over
-from xjax.runtime.executable import compile_sharded
+from xjax.runtime.executable import compile_sharded, program_executable
 from xjax.runtime.launch import Executable
 from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh_axes import NamedAxes
+from xjax.runtime.placement import check_same_devices
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding_constraint import refuse_mesh_axes
 from xjax.transforms.batching import MappedAxis, axes_used, batch_program
@@ -47,70 +50,137 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
     """Map `f` over the parts of its arguments on the devices of `mesh`.
 
     Args:
-      in_specs, out_specs: a `PartitionSpec` for each argument and result, or tree prefixes of them. A result whose spec
-        leaves an axis out must be equal on all devices along it.
-      mesh: by default the current one when the result is called, of `set_mesh` or `with mesh:`. The devices of an
-        `AbstractMesh` are those of the first argument over such a mesh, or those of the current one.
-      axis_names: all axes of the mesh, or none, which means all.
+      in_specs, out_specs: a `PartitionSpec` of manual axes for each argument and result, or tree prefixes of them. A
+        result whose spec leaves an axis out must be equal on all devices along it.
+      mesh: by default that of the shard_map around it, else the current one when the result is called, of `set_mesh`
+        or `with mesh:`. The devices of an `AbstractMesh` are those of the first argument over such a mesh, or those of
+        the current one.
+      axis_names: the axes of the mesh that are manual in `f`; by default all that are not manual already. Along the
+        others `f` sees whole arrays, and the compiler shards them.
       check_vma: types inside of `f` say along which axes values vary (`xjax.typeof(x).vma`), so that derivatives inside
         of `f` are those of the whole arrays, and a result that is not equal on devices that should share it is refused.
         Without it nothing is checked, and a derivative inside of `f` is that of the device's own part of the sum.
 
-    Raises: ValueError if a dimension is not divisible by the devices that cut it, if there is no mesh, or if a result
-      varies along an axis that its spec leaves out.
+    Raises: ValueError if a dimension is not divisible by the devices that cut it, if there is no mesh, if a spec has an
+      axis that is not manual, or if a result varies along a manual axis that its spec leaves out.
     """
     if f is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
                                  axis_names=axis_names)
     name = f"shard_map of `{function_name(f)}`"
-    given_mesh = mesh if mesh is None else mesh_to_map_over(name, mesh)
 
     @functools.wraps(f)
     def mapped(*args: Any) -> Any:
-        mesh = mesh_to_map_over(name, given_mesh)
-        if axis_names and set(axis_names) != set(mesh.axis_names):
-            raise bad(name, "the function is mapped over all axes of the mesh or none",
-                      given={"axis_names": sorted(map(str, axis_names)), "mesh": repr(mesh)},
-                      fix="name all axes; a spec that leaves one out keeps an array whole along it.",
-                      exc=NotImplementedError)
+        region = _region(name, mesh, axis_names, check_vma)
         leaves, tree = flatten(args)
         specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
                                    else in_specs))
+        _check_axes(f"{name}: in_specs", specs, region, tree)
         flat = flatten_function(f, tree, where=name)
-        local = [local_type(typeof(x), s, mesh, name, check_vma) for x, s in zip(leaves, specs, strict=True)]
-        with mesh_scope(mesh, check_vma):
+        local = [local_type(typeof(x), s, region, name) for x, s in zip(leaves, specs, strict=True)]
+        with region.scope():
             closed = trace_to_jaxpr(flat, local, name)
             outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
+            _check_axes(f"{name}: out_specs", outs, region, flat.out_tree)
             if check_vma:
-                _check_results(name, closed.out_avals, outs, mesh, flat.out_tree)
+                _check_results(name, closed.out_avals, outs, region, flat.out_tree)
                 closed = cast_outputs(closed, tuple([_axes_of(s) | a.vma for s, a in zip(outs, closed.out_avals,
                                                                                         strict=True)]))
-        return tree_unflatten(flat.out_tree, bind_shard_map(closed, leaves, mesh, specs, outs, check_vma))
+        return tree_unflatten(flat.out_tree, bind_shard_map(closed, leaves, region, specs, outs))
 
     return mapped
+
+
+class Region(NamedTuple):
+    """Where the body of a shard_map runs: a mesh, the axes that it makes manual, and whether types are checked."""
+
+    mesh: Mesh | AbstractMesh
+    manual: frozenset
+    check_vma: bool = False
+
+    @classmethod
+    def of(cls, params: dict) -> Region:
+        return cls(params["mesh"], params["newly_manual_axes"], params["check_vma"])
+
+    @classmethod
+    def whole(cls, mesh: Mesh) -> Region:
+        """All axes of the mesh, without checks: what `pmap` runs in."""
+        return cls(mesh, frozenset(mesh.axis_names))
+
+    def scope(self) -> axes_in_scope:
+        return axes_in_scope(*[Axis(name, self.mesh.shape[name], self.mesh, self.check_vma) for name in self.in_order])
+
+    @property
+    def in_order(self) -> tuple:
+        """The manual axes in the order of the mesh."""
+        return tuple(a for a in self.mesh.axis_names if a in self.manual)
+
+
+def _region(where: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
+    around = manual_around()
+    outer = around[0].owner if around else None
+    if isinstance(mesh, AbstractMesh) and outer is not None and mesh.shape_tuple == outer.shape_tuple:
+        mesh = outer
+    if mesh is not None and outer is not None and mesh != outer:
+        raise bad(where, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
+                  given={"outer mesh": repr(outer), "inner mesh": repr(mesh)},
+                  fix="leave mesh= out, and name in axis_names= axes that the outer one does not.", exc=ValueError)
+    mesh = mesh_to_map_over(where, mesh) if outer is None else outer
+    taken = {axis.name for axis in around}
+    manual = frozenset(axis_names) or frozenset(mesh.axis_names) - taken
+    unknown = manual.difference(mesh.axis_names)
+    if unknown:
+        raise bad(where, f"axis_names has {', '.join(sorted(map(repr, unknown)))}, which the mesh does not have",
+                  given={"mesh": repr(mesh)}, fix="name axes of the mesh.", exc=ValueError)
+    if manual & taken or not manual:
+        raise bad(where, "the axes are manual already, in the shard_map or pmap around it",
+                  given={"axis_names": ", ".join(sorted(map(repr, manual))) or "all", "mesh": repr(mesh),
+                         "manual around it": ", ".join(map(repr, (a.name for a in around)))},
+                  fix="call the function directly, use vmap for the inner map, or let axis_names= of the outer one "
+                      "leave axes to the inner one.", exc=ValueError)
+    return Region(mesh, manual, check_vma)
+
+
+def manual_around() -> list[Axis]:
+    """The manual axes of the regions that are being traced."""
+    return [axis for axis in context.axes if isinstance(axis.owner, NamedAxes)]
 
 
 def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, mesh: Mesh, tree: Any) -> None:
+def _check_axes(where: str, specs: Specs, region: Region, tree: Any) -> None:
+    """Raise if a spec has an axis that is not manual."""
+    others = {a for s in specs for a in s.all_axes()} - region.manual
+    if others:
+        paths = [path for path, s in zip(leaf_paths("argument", tree), specs, strict=True) if others & _axes_of(s)]
+        axes = ", ".join(sorted(map(repr, others)))
+        raise bad(where, f"a spec has an axis that is not manual: {axes}",
+                  given={"for": ", ".join(paths), "manual": ", ".join(map(repr, region.in_order)),
+                         "mesh": repr(region.mesh)},
+                  fix=f"leave {axes} out of the specs, since the compiler shards along it; or add it to axis_names.",
+                  exc=ValueError)
+
+
+def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:
     """Raise if a result varies along an axis along which its spec says that all devices hold the same."""
-    wrong = {}
+    wrong: dict[str, str] = {}
+    first: Any = None
     for path, aval, spec in zip(leaf_paths("result", tree), avals, specs, strict=True):
-        excess = [a for a in mesh.axis_names if a in aval.vma - _axes_of(spec)]
+        excess = [a for a in region.in_order if a in aval.vma - _axes_of(spec)]
         if excess:
+            first = excess[0] if first is None else first
             wrong[path] = f"{aval.str_short()}, spec {spec!r}, varies along {', '.join(map(repr, excess))}"
     if wrong:
-        axis = next(a for a in mesh.axis_names for aval, s in zip(avals, specs, strict=True)
-                    if a in aval.vma - _axes_of(s))
         raise bad(where, "a result varies along an axis of the mesh that its spec in out_specs leaves out", given=wrong,
-                  fix=f"combine what the devices hold, as with lax.psum(x, {axis!r}) or lax.pmean; or name the axis in "
-                      "the spec, which concatenates it.", exc=ValueError)
+                  fix=f"combine the devices' values, as with lax.psum(x, {first!r}) or lax.pmean; or name the axis in "
+                      "the spec, which concatenates them.", exc=ValueError)
 
 
-def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str, check_vma: bool) -> ShapedArray:
+def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, where: str) -> ShapedArray:
     """Type of the part that one device holds."""
+    mesh = region.mesh
     shape = []
     for i, n in enumerate(aval.shape):
         parts = math.prod(mesh.shape[a] for a in spec.axes(i))
@@ -119,48 +189,46 @@ def local_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, where: str, c
                       given={"array": aval.str_short(), "spec": repr(spec), "mesh": repr(mesh)},
                       fix=f"pad the axis to a multiple of {parts}.", exc=ValueError)
         shape.append(n // parts)
-    return aval.update(shape=tuple(shape), vma=aval.vma | _axes_of(spec) if check_vma else aval.vma)
+    return aval.update(shape=tuple(shape), vma=aval.vma | _axes_of(spec) if region.check_vma else aval.vma)
 
 
-def global_type(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> ShapedArray:
+def global_type(aval: ShapedArray, spec: PartitionSpec, region: Region) -> ShapedArray:
     """Type of the whole array from the type of a part."""
-    shape = tuple(n * math.prod(mesh.shape[a] for a in spec.axes(i)) for i, n in enumerate(aval.shape))
-    return aval.update(shape=shape, vma=aval.vma.difference(mesh.axis_names))
+    shape = tuple(n * math.prod(region.mesh.shape[a] for a in spec.axes(i)) for i, n in enumerate(aval.shape))
+    return aval.update(shape=shape, vma=aval.vma - region.manual)
 
 
-def mesh_scope(mesh: Mesh, check_vma: bool = False) -> axes_in_scope:
-    return axes_in_scope(*[Axis(name, size, mesh, check_vma) for name, size in mesh.shape.items()])
-
-
-def bind_shard_map(closed: ClosedJaxpr, args: Sequence[Any], mesh: Mesh, in_specs: Sequence[PartitionSpec],
-                   out_specs: Sequence[PartitionSpec], check_vma: bool) -> list[Any]:
+def bind_shard_map(closed: ClosedJaxpr, args: Sequence[Any], region: Region, in_specs: Sequence[PartitionSpec],
+                   out_specs: Sequence[PartitionSpec]) -> list[Any]:
     """Apply a body; its constants become arguments that every device holds whole."""
     closed, consts = hoist_consts(closed)
     specs = (PartitionSpec(),) * len(consts) + tuple(in_specs)
-    return shard_map_p.bind(*consts, *args, mesh=mesh, in_specs=specs, out_specs=tuple(out_specs), jaxpr=closed,
-                            check_vma=check_vma)
+    return shard_map_p.bind(*consts, *args, **_params(closed, region, specs, tuple(out_specs)))
+
+
+def _params(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
+    return {"mesh": region.mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed,
+            "check_vma": region.check_vma, "newly_manual_axes": region.manual}
 
 
 # -- type, lowering, execution ------------------------------------------------------------------------------------
 
-def _type(*avals, mesh, in_specs, out_specs, jaxpr, check_vma):
-    return tuple(global_type(a, s, mesh) for a, s in zip(jaxpr.out_avals, out_specs, strict=True))
+def _type(*avals, out_specs, jaxpr, **params):
+    region = Region.of(params)
+    return tuple(global_type(a, s, region) for a, s in zip(jaxpr.out_avals, out_specs, strict=True))
 
 
-def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs: Specs, jaxpr, check_vma):
-    if b.axes is not None:
-        raise bad("shard_map", "a pmap or shard_map inside another one", given={"inner mesh": repr(mesh)},
-                  fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
-                  exc=NotImplementedError)
-    named_axes = MeshAxes(mesh.axis_names, mesh.axis_sizes)
+def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs: Specs, jaxpr, check_vma,
+           newly_manual_axes):
+    region = Region(mesh, newly_manual_axes)
+    name, around = b.module.mesh(mesh), b.axes
     if mesh.size == 1:                      # plain code; XLA would keep the borders of a region that has effects
-        b.axes = named_axes
+        b.axes = _axes_inside(around, region, name)
         try:
             return lower_closed(b, jaxpr, xs)
         finally:
-            b.axes = None
-    name = b.module.mesh(mesh)
-    inner = Builder(b.module, named_axes, b.level + 1)
+            b.axes = around
+    inner = Builder(b.module, _axes_inside(around, region, name), b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
     ordered = b.token is not None and "ordered" in jaxpr.effects
     if ordered:                             # each device takes the token and returns one for its own calls
@@ -171,15 +239,16 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     results = lower_closed(inner, jaxpr, params[:len(jaxpr.in_avals)])
     if ordered:
         results = [*results, inner.token]
+    is_open = b.axes is not None or len(newly_manual_axes) < len(mesh.axis_names)
 
     def texts(specs: Specs, values: Sequence[Any]) -> str:
-        return ", ".join(NamedSharding(mesh, s).sdy_text(v.aval.ndim, name).removeprefix("#sdy.sharding")
+        return ", ".join(NamedSharding(mesh, s).sdy_text(v.aval.ndim, name, is_open).removeprefix("#sdy.sharding")
                          for s, v in zip(specs, values, strict=True))
 
-    axes = ", ".join(f'"{mesh.sdy_names[a]}"' for a in mesh.axis_names)
     head = ", ".join(f"{p.name}: {p.type}" for p in params)
     body = "\n".join([*inner.lines, return_text("sdy.return", results)])
     types = ", ".join(tensor_type(a) for a in outs)
+    axes = ", ".join(f'"{mesh.sdy_names[a]}"' for a in region.in_order)
     found = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
                   f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
                   f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
@@ -188,31 +257,57 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     return found
 
 
-def program_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs,
-               check_vma: bool = False) -> ClosedJaxpr:
+def _axes_inside(around: MeshAxes | None, region: Region, mesh_name: str) -> MeshAxes:
+    mesh = region.mesh
+    manual = region.manual if around is None else region.manual | around.manual
+    return MeshAxes(mesh.axis_names, mesh.axis_sizes, manual, mesh_name, tuple(mesh.sdy_names.values()))
+
+
+def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
+                  donated: tuple[bool, ...] = (), check_vma: bool = False,
+                  check: Callable = check_same_devices) -> Executable:
+    """Executable of a shard_map over all axes of a mesh; remembered on the body.
+
+    Its arguments and results are sharded as the specs say.
+
+    Args:
+      check: called as ``check(name, "argument", x, sharding)`` for an argument that is elsewhere; may raise.
+    """
+    key = ("shard_map executable", mesh, in_specs, out_specs, donated, check)
+    found = closed.memo.get(key)
+    if found is None:
+        program = program_of(closed, Region.whole(mesh)._replace(check_vma=check_vma), in_specs, out_specs)
+        found = closed.memo[key] = compile_sharded(
+            program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
+            [NamedSharding(mesh, s) for s in out_specs], donated)
+
+        def admit(x: Array, sharding: NamedSharding) -> Array:
+            check(name, "argument", x, sharding)
+            return put(x, sharding)
+
+        found.admit = admit
+    return found
+
+
+def program_of(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs: Specs) -> ClosedJaxpr:
     """The program that is one shard_map of a body without constants, from whole arrays to whole arrays."""
-    params = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs, "jaxpr": closed, "check_vma": check_vma}
-    invars = [Var(global_type(a, s, mesh)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
+    params = _params(closed, region, in_specs, out_specs)
+    invars = [Var(global_type(a, s, region)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
     outvars = [Var(a) for a in _type(**params)]
     return ClosedJaxpr(Jaxpr((), invars, [Eqn(invars, outvars, shard_map_p, params)], outvars))
 
 
-def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
-                  donated: tuple[bool, ...] = (), check_vma: bool = False) -> Executable:
-    """Executable of one shard_map, its arguments and results cut as the specs say; remembered on the body."""
-    key = ("shard_map executable", mesh, in_specs, out_specs, donated)
-    found = closed.memo.get(key)
-    if found is None:
-        program = program_of(closed, mesh, in_specs, out_specs, check_vma)
-        found = closed.memo[key] = compile_sharded(
-            program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
-            [NamedSharding(mesh, s) for s in out_specs], donated)
-    return found
-
-
-def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma):
-    mesh = devices_for("shard_map", mesh, args)
-    return executable_of(jaxpr, mesh, in_specs, out_specs, check_vma=check_vma)([to_array(x) for x in args])
+def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma, newly_manual_axes):
+    mesh, arrays = devices_for("shard_map", mesh, args), [to_array(x) for x in args]
+    if len(newly_manual_axes) == len(mesh.axis_names):
+        return executable_of(jaxpr, mesh, in_specs, out_specs, check_vma=check_vma)(arrays)
+    key = ("shard_map program", mesh, in_specs, out_specs, newly_manual_axes)
+    program = jaxpr.memo.get(key)
+    if program is None:
+        region = Region(mesh, newly_manual_axes, check_vma)
+        program = jaxpr.memo[key] = program_of(jaxpr, region, in_specs, out_specs)
+    # Along the other axes the arguments are sharded as they are.
+    return program_executable(program, "shard_map", [x._place for x in arrays])(arrays)
 
 
 # -- derivatives and batching -------------------------------------------------------------------------------------
@@ -221,10 +316,10 @@ class _ShardMapRules(CallRules):
     """A residual that differs between devices leaves the body with a new leading axis, which is cut over them."""
 
     def scope(self, params):
-        return mesh_scope(params["mesh"], params["check_vma"])
+        return Region.of(params).scope()
 
     def _bind(self, program, args, params, in_specs, out_specs):
-        return bind_shard_map(program, args, params["mesh"], in_specs, out_specs, params["check_vma"])
+        return bind_shard_map(program, args, Region.of(params), in_specs, out_specs)
 
     def bind_jvp(self, program, args, params, nonzero, has):
         ins, outs = params["in_specs"], params["out_specs"]
@@ -266,7 +361,7 @@ class _ShardMapRules(CallRules):
     def transposed_of(self, program, linear, nonzero, params):
         if params["check_vma"]:             # by their types, values that devices share have such cotangents
             return transpose_program(program, linear, nonzero)
-        return _transposed_body(program, linear, nonzero, params["mesh"], params["in_specs"], params["out_specs"],
+        return _transposed_body(program, linear, nonzero, Region.of(params), params["in_specs"], params["out_specs"],
                                 _set_apart(params))
 
     def bind_transposed(self, program, args, params, linear, nonzero, has):
@@ -275,8 +370,8 @@ class _ShardMapRules(CallRules):
                           flagged(flagged(ins, linear), has))
 
     def batch(self, axis, args, bdims, **params):
-        mesh_axes = axis.mesh_axes
-        mapped = axis.mapped if not mesh_axes else _mapped_on_device(axis.mapped, params)
+        mesh_axes = tuple(a for a in axis.mesh_axes if a in params["newly_manual_axes"])
+        mapped = axis.mapped if not axis.mesh_axes else _mapped_on_device(axis.mapped, mesh_axes, params)
         with self.scope(params):
             program, out_dims = batch_program(params["jaxpr"], mapped, tuple(bdims))
         specs = [[_insert(s, b, mesh_axes) for s, b in zip(given, dims, strict=True)]
@@ -287,7 +382,7 @@ class _ShardMapRules(CallRules):
 def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[PartitionSpec]:
     """The specs of residuals, whose rows are cut over the devices among which they differ; over all, if unknown."""
     apart = _set_apart(params)
-    axes = tuple(a for a in params["mesh"].axis_names if a not in apart)
+    axes = tuple(a for a in Region.of(params).in_order if a not in apart)
     return [PartitionSpec(tuple(a for a in axes if a in aval.vma) or None if params["check_vma"] else axes)
             for aval in avals]
 
@@ -314,19 +409,20 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
 
 
 @program_cache
-def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, mesh: Mesh, in_specs: Specs,
+def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: Region, in_specs: Specs,
                      out_specs: Specs, apart: frozenset) -> tuple[ClosedJaxpr, Flags]:
     """The transposed body: a result that devices share splits its cotangent among them, an argument sums it.
 
     Args: apart: mesh axes along which devices have nothing in common.
     """
+    region = region._replace(manual=region.manual - apart)
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
     def run(*args: Any) -> list[Any]:
         k = linear.count(False)
-        shares = [_share(ct, mesh, s, apart) for ct, s in zip(args[k:], ct_specs, strict=True)]
-        return [_total(ct, mesh, s, apart) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
+        shares = [_share(ct, region, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
+        return [_total(ct, region, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
 
     return trace_to_jaxpr(run, transposed.in_avals, "transpose"), has
 
@@ -337,24 +433,25 @@ def _set_apart(params: dict) -> frozenset:
     return spread.difference(axes_used(shard_map_p, params)) if spread else spread
 
 
-def _unused_axes(mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> tuple:
-    used = apart.union(spec.all_axes())
-    return tuple(a for a in mesh.axis_names if a not in used and mesh.shape[a] > 1)
+def _unused_axes(region: Region, spec: PartitionSpec) -> tuple:
+    used = spec.all_axes()
+    return tuple(a for a in region.in_order if a not in used and region.mesh.shape[a] > 1)
 
 
-def _share(ct: Any, mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> Any:
-    n = math.prod(mesh.shape[a] for a in _unused_axes(mesh, spec, apart))
+def _share(ct: Any, region: Region, spec: PartitionSpec) -> Any:
+    n = math.prod(region.mesh.shape[a] for a in _unused_axes(region, spec))
     return ct if n == 1 else div(ct, typeof(ct).dtype.type(n))
 
 
-def _total(ct: Any, mesh: Mesh, spec: PartitionSpec, apart: frozenset) -> Any:
-    axes = _unused_axes(mesh, spec, apart)
+def _total(ct: Any, region: Region, spec: PartitionSpec) -> Any:
+    axes = _unused_axes(region, spec)
     return psum_p.bind(ct, axes=axes, axis_index_groups=None)[0] if axes else ct
 
 
-def _mapped_on_device(mapped: MappedAxis, params: dict) -> MappedAxis:
+def _mapped_on_device(mapped: MappedAxis, manual: tuple, params: dict) -> MappedAxis:
     """The part of a mapped axis that each device has, if it is sharded over axes of the mesh by `spmd_axis_name`.
 
+    Args: manual: those of its mesh axes that are manual; along the others the compiler shards it.
     Raises: ValueError if the shard_map names or communicates along these axes, or along the mapped axis.
     """
     mesh, axes = params["mesh"], mapped.mesh_axes
@@ -368,7 +465,7 @@ def _mapped_on_device(mapped: MappedAxis, params: dict) -> MappedAxis:
     if mapped.name in used:
         raise bad("shard_map", f"a function communicates along the axis {mapped.name!r} of vmap, which is sharded over "
                   "the mesh", given, "leave spmd_axis_name out.", exc=NotImplementedError)
-    return mapped._replace(size=mapped.size // math.prod(mesh.shape[a] for a in axes))
+    return mapped._replace(size=mapped.size // math.prod(mesh.shape[a] for a in manual))
 
 
 def _insert(spec: PartitionSpec, bdim: int | None, mesh_axes: tuple = ()) -> PartitionSpec:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -33,8 +34,11 @@ __all__ = [
     "Sharding",
     "SingleDeviceSharding",
     "device_put_sharded",
+    "finest_mesh",
     "make_mesh",
     "named_from_hlo",
+    "named_on",
+    "same_placement",
 ]
 
 Index = tuple[slice, ...]
@@ -85,6 +89,11 @@ class Sharding(ABC):
                   exc=ValueError)
 
     @property
+    def _memory(self) -> str:
+        """The kind of memory that arrays are in; where `memory_kind` is None, the default of the devices."""
+        return self.memory_kind or self.devices[0].default_memory().kind
+
+    @property
     def num_devices(self) -> int:
         """Number of devices that hold a part."""
         return len(self.devices)
@@ -132,31 +141,45 @@ class Sharding(ABC):
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the part on each device.
 
-        Raises: ValueError if the array cannot be cut in equal parts.
+        Raises: ValueError if the array cannot be split in equal parts.
         """
+        self.check_even(global_shape, type(self).__name__, "array")
         hlo = self.hlo(len(global_shape))
         if self.num_devices == 1 or hlo.is_replicated():
             return tuple(global_shape)
         tiles = hlo.tile_assignment_dimensions()
-        for axis, (size, parts) in enumerate(zip(global_shape, tiles, strict=False)):
+        return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
+
+    def check_even(self, shape: Sequence[int], where: str, name: str) -> None:
+        """Raise ValueError if an array of this shape, called `name`, cannot be split in equal parts."""
+        hlo = self.hlo(len(shape))
+        if self.num_devices == 1 or hlo.is_replicated():
+            return
+        for axis, (size, parts) in enumerate(zip(shape, hlo.tile_assignment_dimensions(), strict=False)):
             if size % parts:
                 raise bad(
-                    type(self).__name__,
-                    f"axis {axis} cannot be cut in {parts} equal parts",
-                    {"shape": str(tuple(global_shape)), "axis size": size, **self._cut_by(axis)},
-                    f"pad axis {axis} to {-(-size // parts) * parts}, or do not cut it.",
+                    where,
+                    f"axis {axis} of size {size} cannot be split evenly over {parts} devices",
+                    {name: f"shape {tuple(shape)}", **self._cut_by(axis)},
+                    f"pad axis {axis} to {-(-size // parts) * parts}, or leave it whole with None in the spec.",
                     exc=ValueError,
                 )
-        return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
 
     def _cut_by(self, axis: int) -> dict[str, object]:
         return {"sharding": repr(self)}
+
+    def has_layout_of(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of this rank are split in the same way, over whichever devices."""
+        a, b = self.hlo(ndim), other.hlo(ndim)
+        if a.is_replicated() or b.is_replicated():
+            return a.is_replicated() and b.is_replicated()
+        return len(self.devices) == len(other.devices) and _same_cut(a, b, len(self.devices), ndim)
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays of this rank lie in the same way on the same devices."""
         if self is other:
             return True
-        if self.devices != other.devices or self.memory_kind != other.memory_kind:
+        if self.devices != other.devices or self._memory != other._memory:
             return False
         return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
 
@@ -195,6 +218,9 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
+_interning = threading.Lock()
+
+
 class NamedSharding(Sharding):
     """An array sharded along the axes of a mesh, as a `PartitionSpec` says.
 
@@ -214,7 +240,8 @@ class NamedSharding(Sharding):
         if found is None:
             found = object.__new__(cls)
             found._set(*key)
-            cls._made[key] = found
+            with _interning:
+                found = cls._made.setdefault(key, found)
         return found
 
     def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None) -> None:
@@ -283,15 +310,18 @@ class NamedSharding(Sharding):
                 exc=ValueError,
             )
 
-    def sdy_text(self, ndim: int, mesh_name: str = "mesh") -> str:
-        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``."""
-        return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim))}]>"
+    def sdy_text(self, ndim: int, mesh_name: str = "mesh", is_open: bool = False) -> str:
+        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``.
 
-    def sdy_dims(self, ndim: int) -> list[str]:
+        Args: is_open: the compiler may shard each dimension along further axes: ``[{"x", ?}, {?}]``.
+        """
+        return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim, is_open))}]>"
+
+    def sdy_dims(self, ndim: int, is_open: bool = False) -> list[str]:
         """The cut of each dimension: ``{"x"}``, ``{}``, or ``{?}`` if the compiler may choose."""
         self._check_rank(ndim)
         names = self.mesh.sdy_names
-        texts = ["{" + ", ".join(f'"{names[a]}"' for a in self.spec.axes(i)) + "}"
+        texts = ["{" + ", ".join([*(f'"{names[a]}"' for a in self.spec.axes(i)), *["?"] * is_open]) + "}"
                  for i in range(ndim)]  # fmt: skip
         return ["{?}" if i < len(self.spec) and self.spec[i] is UNCONSTRAINED else text
                 for i, text in enumerate(texts)]  # fmt: skip
@@ -308,7 +338,7 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return all(self.mesh.shape[axis] == 1 for axis in self.spec.all_axes())
 
-    def with_memory_kind(self, kind: str) -> NamedSharding:
+    def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     def _cut_by(self, axis: int) -> dict[str, object]:
@@ -383,6 +413,34 @@ def named_from_hlo(hlo: HloSharding, mesh: Mesh, ndim: int) -> NamedSharding | N
     return None
 
 
+@lru_cache(maxsize=4096)
+def same_placement(a: Sharding, b: Sharding, ndim: int) -> bool:
+    """Whether arrays of this rank have the same parts on the same devices, in one order: `is_equivalent_to`, cached."""
+    return a.is_equivalent_to(b, ndim)
+
+
+@lru_cache(maxsize=4096)
+def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
+    """The sharding over `mesh` that places arrays of this rank as `sharding` does; None if there is none."""
+    if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
+        return sharding
+    if sharding.devices != mesh.devices_flat:
+        return None
+    found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
+    return found and found.with_memory_kind(sharding.memory_kind)
+
+
+@lru_cache(maxsize=256)
+def finest_mesh(devices: tuple[Device, ...]) -> Mesh:
+    """A mesh of these devices with one axis for each prime factor of their number: it expresses any regular tiling."""
+    sizes, left = [], len(devices)
+    for factor in range(2, left + 1):
+        while left % factor == 0:
+            sizes.append(factor)
+            left //= factor
+    return Mesh(np.array(devices, dtype=object).reshape(sizes), tuple(f"axis{i}" for i in range(len(sizes))))
+
+
 def _cuts(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator[tuple]:
     """Every way to cut dimensions in `tiles` parts with distinct mesh axes larger than 1."""
     if not tiles:
@@ -425,8 +483,17 @@ def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
     target = sharding.xla(x.ndim)
     if len(sharding.devices) == 1:
         return xla.device_put(aval, target, [x], sharding.devices)
-    parts = sharding.addressable_devices_indices_map(x.shape)
-    return xla.device_put(aval, target, [x[index] for index in parts.values()], list(parts))
+    devices, indices, disjoint = _parts_here(sharding, x.shape)
+    apart = disjoint and x.size > 0 and 0 not in x.strides
+    return xla.device_put(aval, target, [x[index] for index in indices], devices, apart=apart)
+
+
+@lru_cache(maxsize=4096)
+def _parts_here(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[Device, ...], tuple[Index, ...], bool]:
+    """The devices of this process, the part of an array of this shape on each, and whether no two parts overlap."""
+    parts = sharding.addressable_devices_indices_map(shape)
+    distinct = {tuple((i.start, i.stop) for i in index) for index in parts.values()}
+    return tuple(parts), tuple(parts.values()), len(distinct) == len(parts)
 
 
 def _kind(sharding: Sharding) -> str:

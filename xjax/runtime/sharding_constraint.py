@@ -1,4 +1,4 @@
-"""`with_sharding_constraint`: say in the middle of a program how a value is to be cut over the devices of a mesh."""
+"""`with_sharding_constraint`: say in the middle of a program how a value is to be split over the devices of a mesh."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
+from xjax.ops.collectives import MeshAxes
 from xjax.runtime.array import put, to_array
 from xjax.runtime.current_mesh import current_mesh, devices_for, manual_axes_of
 from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from xjax.runtime.placement import check_same_devices, on
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 _WHERE = "lax.with_sharding_constraint"
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """`x`, which the compiler must cut over devices as `shardings` say; outside of a program it is moved there.
+    """`x`, which the compiler must split over devices as `shardings` say; outside of a program it is moved there.
+
+    Inside a program the parts need not be equal.
 
     Args:
       x: tree of arrays.
@@ -27,17 +31,18 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a
         dimension. The devices of an abstract mesh are those of an argument of the program, or of the current mesh.
 
-    Raises: ValueError if a dimension cannot be sharded evenly, or a PartitionSpec names an axis over which a
-      `shard_map` around here is manual; RuntimeError for a PartitionSpec without a mesh.
+    Raises: RuntimeError if a PartitionSpec comes without a mesh; ValueError if it names an axis over which a
+      `shard_map` around here is manual; outside of a program also if a dimension cannot be split evenly, or `x` was put
+      on other devices.
     """
     return constrain_tree(_WHERE, x, shardings)
 
 
-def constrain_tree(where: str, x: Any, shardings: Any) -> Any:
-    """`with_sharding_constraint` of a function that is called otherwise."""
+def constrain_tree(where: str, x: Any, shardings: Any, even: bool = False) -> Any:
+    """`with_sharding_constraint` of a function that is called otherwise; see `constrain`."""
     leaves, tree = flatten(x)
     wanted = flatten_axes(where, tree, shardings)
-    return tree_unflatten(tree, [constrain(where, leaf, s) for leaf, s in zip(leaves, wanted, strict=True)])
+    return tree_unflatten(tree, [constrain(where, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -70,13 +75,17 @@ def as_sharding(where: str, given: Any) -> Sharding | None:
     return NamedSharding(mesh, given)
 
 
-def constrain(where: str, x: Any, given: Any) -> Any:
-    """One array, constrained to lie as `given` says (None: as it likes)."""
+def constrain(where: str, x: Any, given: Any, even: bool = False) -> Any:
+    """One array, constrained to be placed as `given` says (None: as the compiler likes).
+
+    Args:
+      even: refuse a sharding that cannot split the array evenly, as for what enters or leaves a program.
+    """
     sharding = as_sharding(where, given)
     if sharding is None:
         return x
     if isinstance(sharding, SingleDeviceSharding):
-        sharding = NamedSharding(Mesh([sharding.devices[0]], "device"), PartitionSpec())
+        sharding = NamedSharding(mesh_of_one(sharding.devices[0]), PartitionSpec())
     if not isinstance(sharding, NamedSharding):
         raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
@@ -86,28 +95,55 @@ def constrain(where: str, x: Any, given: Any) -> Any:
         raise bad(where, "the spec names a manual axis: along it each device has a part of its own already",
                   {"spec": repr(spec), "mesh": repr(mesh), "manual axes": ", ".join(sorted(map(str, manual)))},
                   "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
-    if manual.issuperset(mesh.axis_names) and UNCONSTRAINED not in spec:
+    if manual and manual.issuperset(mesh.axis_names) and UNCONSTRAINED not in spec:
         return x                            # a device's own part, which no axis is left to shard over
-    sharding.shard_shape(typeof(x).shape)
-    return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
+    aval = typeof(x)
+    if even:
+        sharding.check_even(aval.shape, where, aval.str_short())
+    else:
+        sharding.hlo(aval.ndim)         # raises if the spec has too many entries
+    return sharding_constraint_p.bind(x, mesh=sharding.mesh, spec=sharding.spec)
+
+
+def mesh_of_one(device: Any) -> Mesh:
+    """The mesh without axes that a program on one device names: its results have a `SingleDeviceSharding`."""
+    return Mesh(device, ())
 
 
 def _type(x, *, mesh, spec):
     return x
 
 
-def _lower(b: Builder, out: ShapedArray, x: Value, *, mesh, spec) -> Value:
+def _check_inside(axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
+    """Raise if a constraint in a manual region is not along the other axes of the region's mesh."""
+    if axes.names != mesh.axis_names or axes.manual.intersection(spec.all_axes()):
+        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own along the manual axes",
+                  given={"spec": repr(spec), "mesh": repr(mesh), "axes around it": ", ".join(map(repr, axes.names)),
+                         "manual ones": ", ".join(map(repr, axes.manual))},
+                  fix="constrain along the other axes of the same mesh, or outside of the function.", exc=ValueError)
+
+
+def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec) -> Value:
+    """The text of a constraint, which holds nothing on one device."""
+    if not mesh.axis_names:
+        return x
     if b.axes is not None:
-        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own already",
-                  given={"mesh": repr(mesh)}, fix="constrain values outside of them.", exc=NotImplementedError)
+        _check_inside(b.axes, mesh, spec)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
 
 
 def _evaluate(x, *, mesh, spec):
     mesh, x = devices_for(_WHERE, mesh, [x]), to_array(x)
-    fixed = PartitionSpec(*[None if part is UNCONSTRAINED else part for part in spec])
-    return put(x, NamedSharding(mesh, fixed))
+    sharding = NamedSharding(mesh, fixed(spec)) if mesh.axis_names else on(mesh.devices_flat[0])
+    check_same_devices(_WHERE, "x", x, sharding)
+    sharding.check_even(x.shape, _WHERE, x.aval.str_short())
+    return put(x, sharding)
+
+
+def fixed(spec: PartitionSpec) -> PartitionSpec:
+    """A spec whose unconstrained dimensions are whole."""
+    return PartitionSpec(*[None if part is UNCONSTRAINED else part for part in spec])
 
 
 def _transpose(ct, x, *, mesh, spec):
@@ -117,10 +153,14 @@ def _transpose(ct, x, *, mesh, spec):
 def _batch(axis, args, bdims, *, mesh, spec):
     (x,), (bdim,) = args, bdims
     refuse_mesh_axes(_WHERE, axis.mesh_axes, [spec])
-    parts = [*spec, *[None] * (typeof(x).ndim - 1 - len(spec))]
-    spec = PartitionSpec(*parts[:bdim], axis.mesh_axes or UNCONSTRAINED, *parts[bdim:])
-    NamedSharding(mesh, spec).shard_shape(typeof(x).shape)
+    spec = NamedSharding(mesh, with_new_axis(spec, typeof(x).ndim, bdim, axis.mesh_axes)).spec
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec), bdim
+
+
+def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, mesh_axes: tuple = ()) -> PartitionSpec:
+    """The spec of an array of rank `ndim` that has a new axis over `mesh_axes`; without, the compiler chooses."""
+    parts = [*spec, *[None] * (ndim - 1 - len(spec))]
+    return PartitionSpec(*parts[:axis], mesh_axes or UNCONSTRAINED, *parts[axis:])
 
 
 def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
@@ -132,5 +172,5 @@ def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[Parti
                       "use another mesh axis in the one or the other.", exc=ValueError)
 
 
-sharding_constraint_p = Primitive("sharding_constraint", type_rule=_type, lower=_lower, jvp=LINEAR,
+sharding_constraint_p = Primitive("sharding_constraint", type_rule=_type, lower=lower_constraint, jvp=LINEAR,
                                   transpose=_transpose, batch=_batch, evaluate=_evaluate)

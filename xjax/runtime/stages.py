@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names
+from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
@@ -17,20 +17,14 @@ from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
 from xjax.runtime import xla
-from xjax.runtime.array import default_sharding, to_array
+from xjax.runtime.array import Array, to_array
 from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.current_mesh import current_mesh
-from xjax.runtime.executable import (
-    Options,
-    as_options,
-    device_of,
-    mesh_to_run_on,
-    named,
-    program_executable,
-    program_module,
-)
+from xjax.runtime.executable import Options, as_options, program_executable, program_module
 from xjax.runtime.launch import Launcher
-from xjax.runtime.mesh import PartitionSpec
+from xjax.runtime.lowering import ModuleText
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.placement import Place, Uncommitted, default_place, home_of, inputs_read, unplaced
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -122,10 +116,12 @@ def abstract(x: Any) -> ShapedArray:
         raise
 
 
-def placement(x: Any) -> Sharding:
-    """Where an argument lies, or is to lie; a value that is no array yet goes to the default device."""
-    found = getattr(x, "sharding", None)
-    return found if isinstance(found, Sharding) else default_sharding()
+def place_of(x: Any) -> Place:
+    """The place of an argument, or the one that a sharding asks for; others go to the default device."""
+    if type(x) is Array:
+        return x._place
+    found = x if isinstance(x, Sharding) else getattr(x, "sharding", None)
+    return found if isinstance(found, Sharding) else default_place()
 
 
 class Program:
@@ -148,6 +144,12 @@ class Program:
                                                                                        strict=True)])
 
 
+class _Placed(NamedTuple):
+    """What `devices_for` looks at in an argument."""
+
+    sharding: Any
+
+
 class ArgInfo(NamedTuple):
     """What a stage knows of one argument."""
 
@@ -160,7 +162,7 @@ class Argument(NamedTuple):
     """A leaf of the arguments of a stage."""
 
     aval: ShapedArray
-    sharding: Sharding              # where it lies
+    place: Place
     donated: bool
 
 
@@ -196,11 +198,9 @@ class _Stage:
         """Positions, among the leaves of the arguments, of those that are donated."""
         return tuple(i for i, x in enumerate(self._arguments) if x.donated)
 
-    def _operands(self) -> list[Any]:
-        """Arguments of the program: captured arrays, then those of the function; only where they are matters."""
-        consts, where = [*map(to_array, self._found.consts)], f"jit `{self.fun_name}`"
-        return [*consts, *(x._replace(sharding=on_devices(where, x.sharding, [*consts, *self._arguments]))
-                           for x in self._arguments)]
+    def _places(self) -> list[Place]:
+        """Places of the arguments of the program: captured arrays, then those of the function."""
+        return [*[to_array(c)._place for c in self._found.consts], *[x.place for x in self._arguments]]
 
     def _donated_operands(self) -> tuple[bool, ...]:
         return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
@@ -216,11 +216,15 @@ class Traced(_Stage):
 
     def lower(self) -> Lowered:
         """The program for devices: those of the arguments, or of the mesh that is the current one now."""
-        operands = self._operands()
-        mesh, arguments = mesh_to_run_on(self._found.program, self.fun_name, operands), self._arguments
-        if mesh is not None:
-            arguments = [x._replace(sharding=named(x.sharding, mesh)) for x in operands[len(self._found.consts):]]
-        return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options)
+        where, consts = f"jit `{self.fun_name}`", len(self._found.consts)
+        known = [_Placed(x.place) for x in self._arguments]
+        arguments = [x._replace(place=on_devices(where, x.place, known)) for x in self._arguments]
+        staged = Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options)
+        home = home_of(where, self._found.program, staged._places(), consts)
+        if isinstance(home, Mesh) and home.axis_names and all(type(x.place) is Uncommitted for x in arguments):
+            arguments = [x._replace(place=NamedSharding(home, PartitionSpec())) for x in arguments]
+            return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options)
+        return staged
 
 
 class Lowered(_Stage):
@@ -233,8 +237,12 @@ class Lowered(_Stage):
           dialect: "stablehlo", which None means too, or "hlo".
           debug_info: accepted as in JAX; the text names no lines of Python.
         """
-        text = program_module(self._found.program, self.fun_name, self._operands(), self._donated_operands()).text
+        text = self._module()[0].text
         return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).as_hlo_text()
+
+    def _module(self) -> tuple[ModuleText, Any]:
+        return program_module(self._found.program, self.fun_name, self._places(), self._donated_operands(),
+                              len(self._found.consts))
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
@@ -243,7 +251,8 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of flops and bytes accessed, of the program as it was written."""
-        return xla.unoptimised_cost(device_of(self._operands()).client, self.as_text())
+        module, device = self._module()
+        return xla.unoptimised_cost(device.client, module.text)
 
     def _is_stablehlo(self, dialect: str | None) -> bool:
         if dialect not in (None, "stablehlo", "hlo"):
@@ -264,8 +273,8 @@ class Compiled(_Stage):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self._executable = program_executable(
-            self._found.program, self.fun_name, self._operands(), self._donated_operands(), self._options,
-            self._found.out_shardings)
+            self._found.program, self.fun_name, self._places(), self._donated_operands(), self._options,
+            self._found.out_shardings, len(self._found.consts), f"jit `{self.fun_name}`")
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._found.consts], self.out_tree)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -274,13 +283,25 @@ class Compiled(_Stage):
         if tree != self.in_tree:
             raise bad(where, "called with another structure of arguments than it was compiled for",
                       given=tree_mismatch("arguments", self.in_tree, tree), fix="compile it again for these arguments.")
-        arrays = [to_array(x) for x in leaves]
+        arrays = [to_array(x, unplaced()) for x in leaves]
         for x, (aval, *_) in zip(arrays, self._arguments, strict=True):
             if x.aval.strong() is not aval.strong():
                 raise bad(where, "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
+        self._check_places(where, arrays)
         return self._launcher(arrays)
+
+    def _check_places(self, where: str, arrays: Sequence[Array]) -> None:
+        """Raise ValueError for an argument that was put elsewhere than where the program was compiled for."""
+        read = inputs_read(self._found.program)[len(self._found.consts):]
+        for i, (x, sharding) in enumerate(zip(arrays, self._launcher.argument_shardings(), strict=True)):
+            if x.committed and read[i] and not x.sharding.is_equivalent_to(sharding, x.aval.ndim):
+                name = f"argument {leaf_of_arguments(self.in_tree, i)}"
+                raise bad(where, "an argument was put in another place than the program was compiled for",
+                          given={name: x.aval.str_short(), "its sharding": x.sharding, "compiled for": sharding},
+                          fix="move it with xjax.device_put(x, compiled.input_shardings...), or compile again for it.",
+                          exc=ValueError)
 
     def runtime_executable(self) -> Any:
         """The loaded program, an object of jaxlib."""

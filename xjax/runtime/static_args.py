@@ -26,14 +26,20 @@ def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
     return found
 
 
-class _Plan:
+class Plan:
     """Takes the dynamic and the static ones out of the values of a call, positional ones first; one object for each
-    form of call."""
+    form of call.
 
-    __slots__ = ("dynamic", "static")
+    Attributes:
+      dynamic, static: tuple of values -> tuple of these; dynamic ones by name are in the order of their names.
+      order: for each dynamic value, its place among the dynamic ones as they were written.
+    """
+
+    __slots__ = ("dynamic", "static", "order")
 
     def __init__(self, dynamic: list[int], static: list[int]):
         self.dynamic, self.static = _selector(dynamic), _selector(static)
+        self.order = [sorted(dynamic).index(i) for i in dynamic]
 
 
 def _selector(places: list[int]) -> Callable[[tuple], tuple]:
@@ -62,7 +68,7 @@ class StaticArguments:
                       fix="donate arrays only.", exc=ValueError)
         self.given = bool(self.nums or self.names)
         self.key = (self.nums, self.names)
-        self._plans: dict[tuple, _Plan] = {}
+        self._plans: dict[tuple, Plan] = {}
 
     def _complete(self, nums, names, parameters, what):
         """Positions and names imply each other, through the function's signature."""
@@ -84,7 +90,7 @@ class StaticArguments:
 
     def split(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any] | None]:
         """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
-        program, None if one is not hashable)."""
+        program, a `Plan` first; None if one is not hashable)."""
         form = (len(args), *kwargs)
         plan = self._plans.get(form)
         if plan is None:
@@ -97,11 +103,11 @@ class StaticArguments:
             return plan.dynamic(values), None
         return plan.dynamic(values), [plan, *static, *map(type, static)]
 
-    def _plan(self, count: int, names: list[str]) -> _Plan:
+    def _plan(self, count: int, names: list[str]) -> Plan:
         by_name = {name: count + i for i, name in enumerate(names)}
         static = [i for i in self.nums if i < count] + [by_name[name] for name in sorted(names) if name in self.names]
         values = [*range(count), *[by_name[name] for name in sorted(names)]]
-        return _Plan([i for i in values if i not in static], static)
+        return Plan([i for i in values if i not in static], static)
 
     def take_out(self, args: Sequence[Any], kwargs: dict) -> tuple[tuple, dict, tuple]:
         """(dynamic args, dynamic kwargs, static key). Raises TypeError if a static value is not hashable."""

@@ -17,6 +17,7 @@ import gc
 import importlib
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
@@ -29,7 +30,9 @@ from jaxlib import weakref_lru_cache as _weakref_lru_cache
 from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
-from xjax.runtime import compile_error, cuda_wheels
+from xjax.core.interrupts import deferred, note_interrupt, shielded
+from xjax.core.once import once
+from xjax.runtime import compile_error, cuda_wheels, fork
 from xjax.runtime.jax_blocker import without_jax
 
 
@@ -122,7 +125,7 @@ def on_device(device: Device, memory_kind: str | None = None) -> SingleDeviceSha
     return _single_device(device, memory_kind)
 
 
-_single_device = lru_cache(maxsize=1024)(SingleDeviceSharding)
+_single_device = once(SingleDeviceSharding)
 forget_devices = _single_device.cache_clear
 
 
@@ -133,7 +136,7 @@ def on_devices(
     return GSPMDSharding(DeviceList(tuple(devices)), hlo, memory_kind)
 
 
-@lru_cache(maxsize=1)
+@once
 def hlo_sharding_replicated() -> HloSharding:
     """Every device holds the whole array."""
     return HloSharding.replicate()
@@ -164,17 +167,17 @@ def hlo_sharding_tiled(
 def shard_indices(
     hlo: HloSharding, num_devices: int, shape: Sequence[int]
 ) -> list[tuple[slice, ...]]:
-    """Which part of a global array of this shape each device holds, by position."""
+    """Which part of a global array of this shape each device holds, by position; `slice(None)` along a whole axis."""
     if hlo.is_replicated() or num_devices == 1:
-        return [tuple(slice(0, n) for n in shape)] * num_devices
+        return [(slice(None),) * len(shape)] * num_devices
     tiles = hlo.tile_assignment_dimensions()  # axes past the array's rank count copies of a tile
     sizes = [-(-n // parts) for n, parts in zip(shape, tiles, strict=False)]
     indices: list[tuple[slice, ...]] = [()] * num_devices
     for flat, position in enumerate(hlo.tile_assignment_devices()):
         tile = np.unravel_index(flat, tiles)[: len(shape)]
         indices[position] = tuple(
-            slice(min(int(i) * size, n), min(int(i) * size + size, n))
-            for i, size, n in zip(tile, sizes, shape, strict=True)
+            slice(min(int(i) * size, n), min(int(i) * size + size, n)) if parts > 1 else slice(None)
+            for i, size, n, parts in zip(tile, sizes, shape, tiles, strict=False)
         )
     return indices
 
@@ -192,6 +195,7 @@ def device_put(
     pieces: Sequence[Any],
     devices: Sequence[Device],
     alias: bool = False,
+    apart: bool = False,
 ) -> Buffer:
     """Put NumPy arrays (or buffers) on devices, one piece on each; 4 us for a small one.
 
@@ -200,8 +204,11 @@ def device_put(
       pieces: what each of `devices` gets, of the dtype of `aval`.
       alias: let the CPU use the NumPy memory itself if it is 64-byte aligned: later writes to it
         are then seen by programs.
+      apart: the pieces are NumPy arrays, no two of them at one address.
     """
-    if len(pieces) > 1 and not (alias or sharding.hlo.is_replicated()):
+    if fork.in_child:
+        raise fork.error()
+    if len(pieces) > 1 and not (alias or apart or sharding.hlo.is_replicated()):
         pieces = _at_own_addresses(pieces)
     return _batched_device_put(
         aval,
@@ -232,7 +239,7 @@ def to_numpy(buf: Buffer) -> np.ndarray:
 
     Raises: the error of the program that makes the buffer; RuntimeError if it was deleted.
     """
-    buf.block_until_ready()  # numpy's own conversion would swallow the error of a failed program
+    wait_for(buf)  # numpy's own conversion would swallow the error of a failed program
     try:
         return np.asarray(memoryview(buf))
     except BufferError:  # bfloat16 and other small types, device memory, several pieces
@@ -255,6 +262,7 @@ def _copy_to_numpy(buf: Buffer) -> np.ndarray:
 def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
     pieces = shards(buf)
     if sharding.hlo.is_replicated():
+        note_shared_parts(buf)  # the value keeps XLA from taking over this part's memory
         return to_numpy(pieces[0])
     devices, aval = sharding.devices, buf.aval
     if len(pieces) != len(devices):
@@ -280,19 +288,61 @@ def shards(buf: Buffer) -> list[Buffer]:
         return list(buf._arrays)
 
 
+# Buffers over several devices whose parts are used alone too, by id; see `is_deleted`.
+with_shared_parts: dict[int, weakref.ref[Buffer]] = {}
+
+
+def note_shared_parts(buf: Buffer) -> Buffer:
+    """To be called where a part of a buffer is given away, as a buffer or as memory; returns `buf`."""
+    key = id(buf)
+    if key not in with_shared_parts:
+        with_shared_parts[key] = weakref.ref(buf, lambda _: with_shared_parts.pop(key, None))
+    return buf
+
+
+def is_deleted(buf: Buffer) -> bool:
+    """Whether a buffer, or a part of it, was deleted or donated; jaxlib answers for the first part alone."""
+    if buf.is_deleted():
+        return True
+    return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
+def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
+    """One array of the buffers that its devices hold already, in the order of the sharding; nothing is copied."""
+    return Buffer(aval, sharding, list(pieces), True, True)
+
+
 def copy_to_device(
     buf: Buffer, device: Device, memory_kind: str | None = None, always_copy: bool = False
 ) -> Buffer:
     """Copy a single-device buffer; on the same device the memory is shared unless `always_copy`."""
+    if fork.in_child:
+        raise fork.error()
     semantics = ArrayCopySemantics.ALWAYS_COPY if always_copy else ArrayCopySemantics.REUSE_INPUT
     return xc.batched_copy_array_to_devices_with_sharding(
         [buf], [DeviceList((device,))], [on_device(device, memory_kind)], [semantics]
     )[0]
 
 
+def wait_for(buf: Any) -> None:
+    """Wait for a buffer or a token; raises the error of the program that makes it."""
+    if fork.in_child and not buf.is_ready():
+        raise fork.error()
+    try:
+        buf.block_until_ready()
+    except KeyboardInterrupt as error:
+        note_interrupt(error, "a program ran whose result was waited for")
+        raise
+
+
 def block_until_ready(buffers: Iterable[Buffer]) -> None:
     """Wait for buffers; raises the first error of the programs that make them."""
-    xc.batched_block_until_ready(list(buffers))
+    buffers = list(buffers)
+    if fork.in_child and not all(buf.is_ready() for buf in buffers):
+        raise fork.error()
+    try:
+        xc.batched_block_until_ready(buffers)
+    except KeyboardInterrupt as error:
+        note_interrupt(error, "programs ran whose results were waited for")
+        raise
 
 
 def copy_to_host_async(buf: Buffer) -> None:
@@ -304,12 +354,14 @@ def copy_to_host_async(buf: Buffer) -> None:
 
 def to_dlpack(buf: Buffer, stream: int | None = None) -> object:
     """DLPack capsule that shares the memory of a single-device buffer and keeps it alive."""
-    buf.block_until_ready()
+    wait_for(buf)
     return _jax.buffer_to_dlpack_managed_tensor(buf, stream=stream)
 
 
 def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> Buffer:
     """Buffer on `device` from a DLPack capsule; memory is shared if it is 64-byte aligned."""
+    if fork.in_child:
+        raise fork.error()
     with without_jax:
         return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
 
@@ -376,6 +428,8 @@ def compile(
     Raises: CompileError where the text is not valid StableHLO; ValueError for an unknown flag;
       XlaRuntimeError for programs that XLA cannot compile.
     """
+    if fork.in_child:
+        raise fork.error()
     chosen = compile_options(
         devices,
         num_partitions=num_partitions,
@@ -387,10 +441,9 @@ def compile(
     try:
         if host_callbacks:  # jaxlib takes callbacks with a parsed module only
             _collect_with_python()
-            return client.compile_and_load(
-                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)
-            )
-        return client.compile_and_load(text, where, chosen)
+            return shielded(lambda: client.compile_and_load(
+                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)))
+        return shielded(lambda: client.compile_and_load(text, where, chosen))
     except (RuntimeError, ValueError) as error:
         readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
         if readable is None:
@@ -398,29 +451,36 @@ def compile(
         raise readable from None
 
 
-@lru_cache(maxsize=1)
+@once
 def _collect_with_python() -> None:
     """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
-    gc.callbacks.append(lambda phase, info: _jax.collect_garbage() if phase == "stop" else None)
+    gc.callbacks.append(
+        lambda phase, info: _jax.collect_garbage() if phase == "stop" and not fork.in_child else None)
 
 
-@lru_cache(maxsize=1)
-def _mlir() -> tuple[ModuleType, object]:
-    """MLIR bindings and a context; loaded on demand: they take 50 ms and few programs need them."""
+@once
+def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
+    """MLIR bindings and dialects; loaded on demand: they take 50 ms and few programs need them."""
     ir = importlib.import_module("jaxlib.mlir.ir")
-    dialects = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-    context, registry = ir.Context(), ir.DialectRegistry()
-    dialects.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    for name in ("stablehlo", "chlo", "sdy"):
-        importlib.import_module(f"jaxlib.mlir.dialects.{name}").register_dialect(context)
-    return ir, context
+    registry = ir.DialectRegistry()
+    importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+    more = [importlib.import_module(f"jaxlib.mlir.dialects.{name}") for name in ("stablehlo", "chlo", "sdy")]
+    return ir, registry, [dialect.register_dialect for dialect in more]
 
 
 def parse_module(text: str) -> object:
-    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed."""
-    ir, context = _mlir()
+    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed.
+
+    Each module has a context of its own, which takes 2 ms: XLA's compiler loads dialects into the context of the module
+    that it compiles, without the interpreter's lock, and a context is not made for two threads that do so at once.
+    """
+    ir, registry, register_dialects = _mlir()
+    context = ir.Context()
+    context.enable_multithreading(False)  # no pool of threads for each module
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for register_dialect in register_dialects:
+        register_dialect(context)
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError as error:
@@ -446,7 +506,10 @@ def deserialize(
     client: Client, blob: bytes, devices: Sequence[Device], chosen: CompileOptions
 ) -> Executable:
     """Load what `serialize` gave; never from a source you do not trust: it is native code."""
-    return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
+    if fork.in_child:
+        raise fork.error()
+    with deferred("a program was loaded from disk"):
+        return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
 
 
 def cost_analysis(exe: Executable) -> dict[str, float]:
@@ -506,10 +569,10 @@ def execute(
 
 
 def execute_with_token(
-    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+    execute_sharded: Callable[..., Any], buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
 ) -> tuple[list[Any], Any]:
-    """`execute`, and a token whose ``block_until_ready()`` waits for the side effects."""
-    results = exe.execute_sharded(buffers, with_tokens=True)
+    """`execute` by the method of a program, and a token whose ``block_until_ready()`` waits for the side effects."""
+    results = execute_sharded(buffers, with_tokens=True)
     return results.consume_with_handlers(handlers), results.consume_token()
 
 
@@ -539,10 +602,12 @@ class _HostType(NamedTuple):
 def host_call(
     exe: Executable, device: Device, out_avals: Sequence[Any], registry: Any
 ) -> Callable[..., list[Buffer]]:
-    """A call of a one-device program that takes NumPy values of up to 32 bits among buffers.
+    """A call of a one-device program that takes NumPy values of up to 32 bits and Python's numbers
+    among buffers; numbers are of 32 bits too.
 
-    jaxlib puts them on the device within the call, in 2 us where `device_put` takes 5. It may read
-    their memory as long as the program runs, so the caller hands over arrays that nobody writes to.
+    jaxlib puts them on the device within the call, in 1 us where `device_put` takes 3. It may read
+    the memory of arrays as long as the program runs, so the caller hands over arrays that nobody
+    writes to.
 
     Args:
       registry: jaxlib's registry of pytrees.
@@ -552,12 +617,16 @@ def host_call(
     handlers = [result_handler(aval, place) for aval in out_avals]
     _, tree = registry.flatten([0] * len(out_avals))
 
-    def call(*args: Any) -> list[Buffer]:
-        bufs = [x if type(x) is Buffer else device_put(_HostType(x.shape, x.dtype), place, [x], [device])
-                for x in args]
-        return execute(exe, bufs, handlers)
+    def put(x: Any) -> Buffer:
+        x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
+        return device_put(_HostType(x.shape, x.dtype), place, [x], [device])
 
-    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call, bool]:
+    def call(*args: Any) -> list[Buffer]:
+        return execute(exe, [x if type(x) is Buffer else put(x) for x in args], handlers)
+
+    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call | None, bool]:
+        if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
+            return call(*args), None, True
         n, m = len(args), len(out_avals)
         how = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
         return call(*args), how, False
@@ -566,20 +635,27 @@ def host_call(
                      _jax.PjitFunctionCache(8))
 
 
+_OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
+
+
+def _makes_64_bits() -> bool:
+    """Whether jaxlib's calls make 64-bit values of numbers, as the real JAX has set it in this thread."""
+    return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
+
+
 def _not_on_device(*args: Any) -> Any:
     raise RuntimeError("xjax: a call with values of the host met a buffer of another device")
 
 
-_SWITCHES: list[Any] = []
-
-
-def _set_switches() -> None:
+@once
+def _set_switches() -> list[Any]:
     """jaxlib's calls read three switches that JAX sets at its import; where JAX is not, these are off."""
-    if _SWITCHES or "jax" in sys.modules:
-        return
-    for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
-        _SWITCHES.append(_jax.config.Config(f"xjax_{name}", value))
-        getattr(_jax.jax_jit, f"set_{name}_state")(_SWITCHES[-1])
+    switches: list[Any] = []  # which live as long as the process
+    if "jax" not in sys.modules:
+        for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
+            switches.append(_jax.config.Config(f"xjax_{name}", value))
+            getattr(_jax.jax_jit, f"set_{name}_state")(switches[-1])
+    return switches
 
 
 # --- Clients -------------------------------------------------------------------------------------
@@ -597,6 +673,7 @@ def make_cpu_client(
       distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
         many processes.
     """
+    fork.starting_client()
     return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
 
 
@@ -614,6 +691,7 @@ def make_gpu_client(**distributed: Any) -> Client:
             "or set jax_platforms to 'cpu'.",
             exc=RuntimeError,
         )
+    fork.starting_client()
     version, library = found
     _load_cuda_plugin(version, library)
     options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
@@ -632,7 +710,7 @@ def make_gpu_client(**distributed: Any) -> Client:
         ) from error
 
 
-@lru_cache(maxsize=1)
+@once
 def _load_cuda_plugin(version: str, library: str) -> None:
     """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
     if xc.pjrt_plugin_loaded("cuda"):
@@ -701,11 +779,14 @@ def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]
             xc.register_custom_call_target(name, target, platform=platform, api_version=api_version)
 
 
-@lru_cache(maxsize=1)
+@once
 def register_lapack() -> None:
     """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
 
     Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
     """
-    _register_all(importlib.import_module("jaxlib.lapack").registrations())
+    lapack = importlib.import_module("jaxlib.lapack")
+    _register_all(lapack.registrations())
+    for name in lapack.batch_partitionable_targets():
+        xc.register_custom_call_as_batch_partitionable(name)
     importlib.import_module("jaxlib.cpu._lapack").initialize()

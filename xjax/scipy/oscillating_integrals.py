@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.polynomial.polynomial import polyadd, polymul
 
 import xjax.numpy as jnp
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
+
+# Not by `import numpy.polynomial.polynomial`: that and SciPy's `import numpy.polynomial` in another thread wait for
+# each other, and Python then gives one of them a module that is not complete.
+polyadd, polymul = np.polynomial.polynomial.polyadd, np.polynomial.polynomial.polymul
 
 _START = 4.0                # of z: up to here the power series lose no more than two bits to cancellation
 

@@ -6,8 +6,9 @@ routines are SciPy's; they are made known to XLA when the first program that nee
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -61,7 +62,35 @@ def call(b: Builder, name: str, operands: Sequence[Value], outs: Sequence[Shaped
     text = (f'call_target_name = "{target}", api_version = 4 : i32, backend_config = {{{", ".join(attributes)}}}, '
             f"operand_layouts = [{_layouts([x.aval for x in operands], batch)}], "
             f"result_layouts = [{_layouts(outs, batch)}], output_operand_aliases = [{aliases}]")
+    if b.module.partitioned and batch:
+        text += ", " + _split_by_batch([x.aval for x in operands], outs, batch)
     return b.generic("stablehlo.custom_call", operands, outs, text)
+
+
+def _split_by_batch(operands: Sequence[ShapedArray], outs: Sequence[ShapedArray], batch: int) -> str:
+    """The attributes by which the partitioner gives each device the call for its own matrices of a batch.
+
+    Without them it gathers the operands. The rule names every axis of every array: batch axes alike, others apart.
+    """
+    names, sizes = _factor_names(), []
+    shared = [next(names) for _ in range(batch)]
+    sizes += zip(shared, operands[0].shape, strict=False)
+
+    def axes(aval: ShapedArray) -> str:
+        own = [next(names) for _ in aval.shape[batch:]]
+        sizes.extend(zip(own, aval.shape[batch:], strict=True))
+        return f"[{', '.join([*shared, *own])}]"
+
+    ins, results = (", ".join(map(axes, avals)) for avals in (operands, outs))
+    factors = ", ".join(f"{name}={size}" for name, size in sizes)
+    return (f'mhlo.frontend_attributes = {{num_batch_dims = "{batch}"}}, '
+            f"sdy.sharding_rule = #sdy.op_sharding_rule<({ins})->({results}) {{{factors}}}, custom>")
+
+
+def _factor_names() -> Iterator[str]:
+    """i to z, then z_1, z_2 and so on: the names of Shardy."""
+    yield from "ijklmnopqrstuvwxyz"
+    yield from map("z_{}".format, itertools.count(1))
 
 
 def _layouts(avals: Sequence[ShapedArray], batch: int) -> str:

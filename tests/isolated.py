@@ -1,0 +1,30 @@
+"""Programs that can crash, hang or be interrupted, run in processes of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def environment(devices: int = 1) -> dict[str, str]:
+    """Variables of a process with so many CPU devices."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "XJAX_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+
+
+def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks: bool = True) -> str:
+    """What a program prints, which must end by itself with exit code 0 within `timeout` seconds.
+
+    After half of that time it writes the stacks of its threads and ends, if `stacks`; Python does that in a thread, for
+    which the end of a forked process would wait.
+    """
+    head = "import faulthandler; faulthandler.enable()\n"
+    if stacks:
+        head += f"faulthandler.dump_traceback_later({timeout / 2}, exit=True)\n"
+    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(code), *map(str, args)], capture_output=True,
+                          text=True, timeout=timeout, env=environment(devices), cwd=ROOT)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-6000:]}"
+    return done.stdout

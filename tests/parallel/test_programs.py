@@ -1,0 +1,105 @@
+"""Programs for 2, 4 and 8 devices give what they give in real JAX: value, type, the part on each device, error class.
+
+Each library runs them in a process of its own, which has as many devices.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compare import tolerance
+from tests.oracle import current, real_jax
+from tests.parallel.programs import PROGRAMS
+from tests.parallel.run import Found
+
+ROOT = Path(__file__).parents[2]
+CHUNK = 40
+
+# Where xjax does otherwise, on purpose: reason -> programs.
+OTHERWISE = {
+    "a carry or a branch that varies less than the others is cast": [
+        "mistakes.carry_that_varies_only_after_a_step", "mistakes.branches_that_vary_differently"],
+    "an unknown axis is a NameError, in place of a failed assertion": [
+        "mistakes.cast_over_an_unknown_axis", "mistakes.sum_over_an_unknown_axis"],
+    "a spec with an axis twice is a ValueError, not a bare Exception": ["mistakes.the_same_axis_twice_in_a_spec"],
+    "permutations over several axes count as axis_index does; JAX sorts the axes": [
+        "meshes.axes_joined_the_other_way"],
+    "nested regions have derivatives; JAX's compiler refuses the program": ["meshes.nested_gradient"],
+}
+DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
+
+
+def chunks() -> list:
+    """(devices, names): a ninth of the programs on 4 devices; in the slow set all of them, on 2, 4 and 8."""
+    names = list(PROGRAMS)
+    fast = [n for k, n in enumerate(names) if k % 9 == 0]
+    slow = [names[i:i + CHUNK] for i in range(0, len(names), CHUNK)]
+    return [pytest.param(4, fast, id="4-some"), *(
+        pytest.param(n, part, id=f"{n}-{k}", marks=pytest.mark.slow) for n in (2, 4, 8) for k, part in enumerate(slow))]
+
+
+@pytest.mark.parametrize(("devices", "names"), chunks())
+def test_programs_give_what_they_give_in_jax(devices, names, tmp_path):
+    real_jax()
+    running = {library: start(library, devices, names, tmp_path / library) for library in ("xjax", "jax")}
+    ours, theirs = [finished(running[library], tmp_path / library) for library in ("xjax", "jax")]
+    faults = {name: difference(ours[name], theirs[name]) for name in names}
+    unexpected = [f"{name}: {text}" for name, text in faults.items() if text and name not in DIFFERENT]
+    assert not unexpected, "\n".join(unexpected)
+    same = [name for name in names if name in DIFFERENT and not faults[name]]
+    assert not same, f"no longer different: {same}"
+
+
+def start(library: str, devices: int, names: list[str], path: Path) -> subprocess.Popen:
+    found = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
+                             cwd=ROOT, stdin=subprocess.PIPE, text=True)
+    assert found.stdin is not None
+    found.stdin.write("\n".join(names))
+    found.stdin.close()
+    return found
+
+
+def finished(process: subprocess.Popen, path: Path) -> dict[str, Found]:
+    try:
+        assert process.wait(timeout=1500) == 0
+    finally:
+        process.kill()
+    return pickle.loads(path.read_bytes())
+
+
+def difference(ours: Found, theirs: Found) -> str:
+    """What differs, in words; "" if nothing does."""
+    if ours.error != theirs.error:
+        return f"{ours.message or 'a value'}; JAX: {theirs.message or 'a value'}"
+    if len(ours.leaves) != len(theirs.leaves):
+        return f"{len(ours.leaves)} results; JAX has {len(theirs.leaves)}"
+    for k, (a, b) in enumerate(zip(ours.leaves, theirs.leaves, strict=True)):
+        if a[0] != b[0] or a[2] != b[2]:
+            return f"leaf {k}: {a[0]} in parts {a[2]}; JAX has {b[0]} in parts {b[2]}"
+        if not a[0]:
+            if a[1] != b[1]:
+                return f"leaf {k}: {a[1]}; JAX has {b[1]}"
+        elif not close(a[1], b[1], a[0].partition("[")[0]):
+            return f"leaf {k}: {a[1]!r}; JAX has {b[1]!r}"
+    return ""
+
+
+def close(x: np.ndarray, y: np.ndarray, dtype: str) -> bool:
+    """As in `tests.compare`, with a tolerance for sums over devices in another order."""
+    limit = 4 * tolerance(dtype) if dtype != "bool" else 0.0
+    scale = np.max(np.abs(y[np.isfinite(y)]), initial=1.0) if limit else 1.0
+    return x.shape == y.shape and np.allclose(x, y, rtol=0, atol=limit * scale, equal_nan=True)
+
+
+def test_there_are_hundreds_of_programs():
+    assert len(PROGRAMS) >= 250
+
+
+def test_the_table_of_differences_is_of_these_programs():
+    assert set(PROGRAMS) >= {getattr(name, "value", name) for names in OTHERWISE.values() for name in names}

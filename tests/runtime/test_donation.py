@@ -1,0 +1,125 @@
+"""Donation over several devices: what is donated is gone, everywhere, and nothing that is still there changes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from tests.refusals import assert_refused
+from xjax.errors import JaxRuntimeError
+from xjax.runtime import xla
+from xjax.runtime.array import Array
+from xjax.sharding import Mesh, NamedSharding
+from xjax.sharding import PartitionSpec as P
+
+ROOT = Path(__file__).resolve().parents[2]
+X = np.arange(4096, dtype=np.float32).reshape(4, 1024)
+MESH = Mesh(xjax.devices(), "x")
+ROWS, WHOLE = NamedSharding(MESH, P("x")), NamedSharding(MESH, P())
+DOUBLE = xjax.jit(lambda x: x * 2, donate_argnums=0)
+FIRST = xjax.jit(lambda x, y: (x * 2, y + 1), donate_argnums=0)
+
+
+@pytest.mark.parametrize("cases", ["gone", "twice", "captured", "threads"])
+def test_misuse_is_an_error_and_not_the_end_of_the_process(cases):
+    done = subprocess.run([sys.executable, "-m", "tests.runtime.donation_program", cases], cwd=ROOT, env=os.environ,
+                          capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-200:]
+
+
+def joined(parts, like):
+    """An array made of the buffers of parts, without a copy, as jaxlib can make one."""
+    buf = xla.Buffer(like.aval, ROWS.xla(like.ndim), [p._buf for p in parts], committed=True, _skip_checks=True)
+    return Array(xla.note_shared_parts(buf), like.aval, ROWS)
+
+
+def test_arrays_that_share_their_parts():
+    x = xjax.device_put(X, ROWS)
+    y = joined([s.data for s in x.addressable_shards], x)
+    assert y.addressable_data(1).unsafe_buffer_pointer() == x.addressable_data(1).unsafe_buffer_pointer()
+    for call in (lambda: FIRST(x, y), lambda: FIRST(y, x)):
+        assert_refused(call, JaxRuntimeError, ["donation: an array is donated", "takes it a second time", "fix:"])
+    np.testing.assert_array_equal(FIRST(x, y + 0)[0], X * 2)
+    assert x.is_deleted() and y.is_deleted()
+    for gone in (x, y):
+        assert_refused(lambda gone=gone: gone + 1, RuntimeError, ["Array: the array has been deleted", "fix:"])
+
+
+def test_shared_parts_are_remembered_as_long_as_the_array():
+    x = xjax.device_put(X, ROWS)
+    key = id(x._buf)
+    assert key not in xla.with_shared_parts
+    part = x.addressable_data(0)
+    assert key in xla.with_shared_parts
+    del x
+    assert key not in xla.with_shared_parts
+    np.testing.assert_array_equal(part, X[:1])
+
+
+def test_other_arrays_that_had_their_parts_looked_at_are_donated_together():
+    x, y = xjax.device_put(X, ROWS), xjax.device_put(X, ROWS)
+    assert len({s.data.unsafe_buffer_pointer() for a in (x, y) for s in a.addressable_shards}) == 8
+    both = xjax.jit(lambda x, y: (x * 2, y + 1), donate_argnums=(0, 1))
+    np.testing.assert_array_equal(both(x, y)[1], X + 1)
+    assert x.is_deleted() and y.is_deleted()
+
+
+@pytest.mark.parametrize("put", [jnp.asarray, lambda v: xjax.device_put(v, ROWS), lambda v: xjax.device_put(v, WHOLE),
+                                 xjax.pmap(lambda x: x * 1)], ids=["one device", "rows", "replicated", "pmap"])
+@pytest.mark.parametrize("view", [np.asarray, np.from_dlpack])
+def test_views_keep_their_values(put, view):
+    """XLA does not give memory away that NumPy reads, though the rest of the array is gone."""
+    x = put(X)
+    seen = view(x if view is np.asarray else x.addressable_data(0))
+    expected = seen.copy()
+    y = DOUBLE(x)
+    for _ in range(5):
+        y = DOUBLE(y)
+    np.testing.assert_array_equal(seen, expected)
+    np.testing.assert_array_equal(y, X * 64)
+    if len(x.devices()) > 1:
+        assert x.is_deleted()
+
+
+def test_inside_of_another_program_nothing_is_donated():
+    """As in JAX: the memory belongs to the outer program."""
+    rows = P("x")
+    inner = {"jit": DOUBLE, "pmap": xjax.pmap(lambda x: x * 2, donate_argnums=0),
+             "shard_map": xjax.jit(xjax.shard_map(lambda x: x * 2, mesh=MESH, in_specs=rows, out_specs=rows),
+                                   donate_argnums=0)}
+    for f in inner.values():
+        x = xjax.device_put(X, ROWS)
+        np.testing.assert_array_equal(xjax.jit(lambda x, f=f: f(x) + x)(x), X * 3)
+        np.testing.assert_array_equal(xjax.grad(lambda x, f=f: f(x).sum())(x), np.full_like(X, 2))
+        np.testing.assert_array_equal(x, X)
+
+
+def test_what_is_moved_first_is_donated_as_a_copy():
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(xjax.pmap(lambda x: x * 2, donate_argnums=0)(x), X * 2)
+    np.testing.assert_array_equal(xjax.jit(lambda x: x * 2, donate_argnums=0, in_shardings=ROWS)(x), X * 2)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_device_put_deletes_what_it_copied_and_nothing_else():
+    for sharding, moved in ((NamedSharding(MESH, P("x", None)), False), (WHOLE, True), (ROWS, False)):
+        x = xjax.device_put(X, ROWS)
+        y = xjax.device_put(x, sharding, donate=True)
+        assert x.is_deleted() is moved
+        np.testing.assert_array_equal(y, X)
+    x = jnp.asarray(X)
+    y = xjax.device_put(x, NamedSharding(Mesh(xjax.devices()[:1], "x"), P()), donate=True)
+    np.testing.assert_array_equal(y, X)
+
+
+def test_a_deleted_array_prints_that_it_is():
+    x = xjax.device_put(X, ROWS)
+    DOUBLE(x)
+    assert repr(x) == "Array(f32[4,1024], deleted)" and "deleted" in repr([x])
+    x.delete()
+    assert x.is_deleted() and x.shape == (4, 1024) and x.sharding == ROWS

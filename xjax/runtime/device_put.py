@@ -1,0 +1,121 @@
+"""`device_put`: trees of arrays on a device or with a sharding; inside programs, an operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.primitive import LINEAR, Primitive
+from xjax.core.trace import Tracer
+from xjax.core.tree import broadcast_prefix, flatten, tree_unflatten
+from xjax.core.types import ShapedArray, typeof
+from xjax.runtime import array
+from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.array import Array, as_sharding, put, to_array
+from xjax.runtime.current_mesh import current_devices
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
+
+
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+    """A tree of arrays on a device, or split over devices by a sharding; they are committed to it.
+
+    Args:
+      x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as that of
+        `lax.with_sharding_constraint`, and a device has no effect: one program runs on the devices of its arguments.
+      device: a device, a sharding, a PartitionSpec over the current mesh, or a tree of them that is a prefix of `x`.
+        With None arrays stay where they are, and other values go to the default device, uncommitted.
+      donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
+      src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
+
+    Returns: the same tree of `Array`s.
+    Raises: TypeError for a leaf that is no array, naming its type; ValueError if a sharding cannot split one evenly.
+
+    >>> xjax.device_put({"w": 1.0}, xjax.devices()[0])
+    {'w': Array(1., dtype=float32, weak_type=True)}
+    """
+    leaves, tree = flatten(x)
+    targets = [_over_devices(d) for d in broadcast_prefix(device, x, is_leaf=lambda d: d is None)]
+    moved = [put_one(leaf, target) for leaf, target in zip(leaves, targets, strict=True)]
+    if donate is True:
+        for old, new in zip(leaves, moved, strict=True):
+            if type(old) is Array and old._buf is not new._buf:
+                old.block_until_ready()
+                old.delete()
+    return tree_unflatten(tree, moved)
+
+
+def _over_devices(device: Any) -> Any:
+    """A PartitionSpec as a sharding over the current mesh; anything else as it is.
+
+    Raises: ValueError if there is no mesh, or a sharding's mesh is abstract.
+    """
+    if isinstance(device, PartitionSpec):
+        mesh = current_devices()
+        if mesh is None:
+            raise bad("device_put", "a PartitionSpec needs a mesh", {"device": repr(device)},
+                      "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
+        return NamedSharding(mesh, device)
+    if isinstance(device, NamedSharding) and isinstance(device.mesh, AbstractMesh):
+        raise bad("device_put", "the mesh of the sharding is abstract: it has no devices", {"device": repr(device)},
+                  "pass NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
+    return device
+
+
+def put_one(x: Any, device: Any) -> Any:
+    """`device_put` of one array, number or traced value."""
+    if not isinstance(x, Tracer):
+        return array.device_put(x, device)
+    if device is None:
+        return x
+    sharding = as_sharding("device_put", device)
+    sharding.check_even(typeof(x).shape, "device_put", typeof(x).str_short())
+    value = x.concrete()
+    source = value.sharding if type(value) is Array else None
+    return device_put_p.bind(x, device=sharding if isinstance(device, Sharding) else device, source=source,
+                             mesh=_mesh_for(device))
+
+
+def _mesh_for(device: Any) -> Mesh | None:
+    """The mesh that a program with this operation must run on."""
+    if isinstance(device, SingleDeviceSharding):
+        return mesh_of_one(device.devices[0])
+    if isinstance(device, Sharding) and not isinstance(device, NamedSharding):
+        raise bad("device_put", "this is no sharding that a program can hold", {"sharding": repr(device)},
+                  "pass a NamedSharding.")
+    return device.mesh if isinstance(device, NamedSharding) else None
+
+
+def _type(x, *, device, source, mesh):
+    return x
+
+
+def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> Value:
+    return lower_constraint(b, out, x, mesh=mesh, spec=device.spec) if isinstance(device, NamedSharding) else x
+
+
+def _evaluate(x, *, device, source, mesh):
+    sharding = as_sharding("device_put", device)
+    if isinstance(sharding, NamedSharding):
+        sharding = NamedSharding(sharding.mesh, fixed(sharding.spec))
+    return put(to_array(x), sharding)
+
+
+def _transpose(ct, x, *, device, source, mesh):
+    """The cotangent goes back to where the value came from; in a program that is the compiler's to choose."""
+    if source is None:
+        return [ct]
+    return [device_put_p.bind(ct, device=source, source=device, mesh=_mesh_for(source))]
+
+
+def _batch(axis, args, bdims, *, device, source, mesh):
+    (x,), (bdim,) = args, bdims
+    if isinstance(device, NamedSharding):
+        device = NamedSharding(device.mesh, with_new_axis(device.spec, typeof(x).ndim, bdim))
+    return device_put_p.bind(x, device=device, source=None, mesh=mesh), bdim
+
+
+device_put_p = Primitive("device_put", type_rule=_type, lower=_lower, jvp=LINEAR, transpose=_transpose, batch=_batch,
+                         evaluate=_evaluate)

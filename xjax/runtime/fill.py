@@ -1,0 +1,51 @@
+"""Arrays of one value that are made where they are wanted, and where that is for `zeros_like` and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.context import at_root
+from xjax.core.types import ShapedArray
+from xjax.ops.shape import broadcast_in_dim
+from xjax.runtime import xla
+from xjax.runtime.array import TO_DEVICE, Array, as_sharding, check_move, on_device_type, to_array
+from xjax.runtime.sharding import Sharding
+
+
+def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | None:
+    """The sharding of an array that is made like `x`; None: where new arrays go.
+
+    It is that of `x`, if `x` was put there on purpose, is not weakly typed, and has the same shape or is whole on each
+    device. Inside of programs placement is the compiler's.
+    """
+    if weak_type or not at_root():
+        return None
+    if type(x) is Array:
+        if not x.committed:
+            return None
+        sharding = x.sharding
+    else:
+        sharding = getattr(x, "sharding", None)
+        if not isinstance(sharding, Sharding):
+            return None
+    return sharding if tuple(shape) == tuple(x.shape) or sharding.is_fully_replicated else None
+
+
+def filled_at(caller: str, number: Any, aval: ShapedArray, device: Any) -> Array:
+    """An array whose elements are all `number`, a number of the dtype of `aval`, on a device or with a sharding.
+
+    Each device fills its own part: the whole need not fit on one.
+    """
+    sharding = as_sharding(caller, device)
+    if len(sharding.devices) == 1:
+        value = to_array(number, sharding)
+        return broadcast_in_dim(value, aval.shape, ()) if aval.shape else value
+    sharding.check_even(aval.shape, caller, aval.str_short())
+    stored = on_device_type(aval)
+    part = np.full(sharding.shard_shape(aval.shape), number, stored.dtype)
+    check_move(TO_DEVICE, part)
+    devices = list(sharding.addressable_list)
+    return Array(xla.device_put(stored, sharding.xla(aval.ndim), [part] * len(devices), devices), aval, sharding)

@@ -1,0 +1,190 @@
+"""Exceptions of functions on the host: how they get from the thread in which XLA called the function to the caller.
+
+XLA keeps only the text of an exception. `relayed` therefore keeps the exception itself, and raises one to XLA whose
+text ends with a number, by which `original` finds it again.
+
+In a program of several devices no exception may reach XLA: the device would leave the program, and the others would
+wait for it in their next collective, for ever. There the call returns zeros, the program runs to its end, and its
+launch raises the exception (`SharedCalls`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from xjax.core.errors import bad, drop_internal_frames
+from xjax.runtime import xla
+from xjax.runtime.xla import XlaRuntimeError
+
+_MOST = 16                          # exceptions that are kept for a caller who has not asked yet
+_kept: OrderedDict[int, BaseException] = OrderedDict()
+_numbers = itertools.count(1)
+_lock = threading.Lock()
+
+
+class HostFunctionError(Exception):
+    """What XLA is given for an exception of a function on the host: its text, and the number under which it is kept."""
+
+
+_TEXT = re.compile(HostFunctionError.__name__ + r": (.*)\[exception (\d+) of a function on the host\]", re.DOTALL)
+
+
+def noted(error: BaseException, where: str) -> BaseException:
+    """The exception, with a note on who called the function."""
+    note = f"raised in {where}, called by a compiled program"
+    if not getattr(error, "explained", False) and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)                # a message of xjax's own names the function already
+    return error
+
+
+def relayed(error: BaseException) -> HostFunctionError:
+    """The exception to raise to XLA for one of a function on the host."""
+    with _lock:
+        number = next(_numbers)
+        _kept[number] = error
+        if len(_kept) > _MOST:
+            _kept.popitem(last=False)
+    text = "".join(traceback.format_exception_only(error))
+    return HostFunctionError(f"{text}[exception {number} of a function on the host]")
+
+
+def original(error: BaseException) -> BaseException | None:
+    """The exception of a function on the host that is behind an error of XLA's; None if it is none of these.
+
+    The first to ask gets the exception itself, those after it a JaxRuntimeError with its text.
+    """
+    found = _TEXT.search(str(error))
+    if found is None:
+        return None
+    text, number = found.groups()
+    with _lock:
+        kept = _kept.pop(int(number), None)
+    if kept is not None:
+        return kept
+    return bad("", "a function on the host, called by a compiled program, raised an exception", text.splitlines(),
+               "call the function with NumPy arrays to find the fault.", XlaRuntimeError)
+
+
+def raise_again(error: BaseException) -> NoReturn:
+    """Raise an exception with the causes that it has; what is handled now is none of them."""
+    context = error.__context__
+    drop_internal_frames(error)
+    try:
+        raise error
+    except BaseException:
+        error.__context__ = context
+        raise
+
+
+def wait_for(launch: Any) -> None:
+    """Wait for a launch, with all that it does; raises its error, or that of a function on the host."""
+    try:
+        xla.wait_for(launch)
+    except XlaRuntimeError as error:
+        found = original(error)
+        if found is None:
+            raise
+        raise_again(found)
+
+
+# -- programs of several devices ----------------------------------------------------------------------------------
+
+_PATIENCE = 5.0             # seconds that a program may go on after a call has failed: its zeros may keep a loop going
+
+
+class SharedCalls:
+    """The calls on the host of one program of several devices, of which one launch runs at a time.
+
+    XLA does not say which launch a call belongs to, so launches from several threads take turns.
+    """
+
+    __slots__ = ("error", "_failed_at", "_turn", "_running")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._failed_at = 0.0
+        self._turn = threading.Lock()
+        self._running: Any = None               # the token of a launch that nobody waited for, after an interrupt
+
+    def launch(self, start: Callable[[], tuple[Any, Any]]) -> Any:
+        """The results of ``start() -> (results, token)``, when the program has ended.
+
+        Raises: the first exception of a function on the host.
+        """
+        with self._turn:
+            if self._running is not None:
+                self._running.block_until_ready()
+            self.error = None
+            results, self._running = start()
+            try:
+                xla.wait_for(self._running)
+            except XlaRuntimeError:
+                if self.error is None:
+                    raise
+            self._running, error, self.error = None, self.error, None
+        if error is not None:
+            raise_again(error)
+        return results
+
+    def run(self, call: Callable[[], tuple], zeros: Callable[[], tuple], where: str) -> tuple:
+        """The results of a call on the host, or zeros if this or an earlier call of the launch has failed.
+
+        Raises: HostFunctionError if the program is still running long after the failure.
+        """
+        if self.error is None:
+            try:
+                with _inside:
+                    return call()
+            except BaseException as error:
+                if self.error is None:
+                    self.error, self._failed_at = noted(error, where), time.monotonic()
+        if time.monotonic() - self._failed_at > _PATIENCE:
+            raise HostFunctionError("a call of this launch has failed before")
+        return zeros()
+
+
+def shared_calls(callbacks: Sequence[Callable]) -> SharedCalls | None:
+    """What the calls of a program of several devices share; None if there are none."""
+    return next((call.shared for call in callbacks), None)
+
+
+class _Inside(threading.local):
+    """Whether this thread runs a function that a program of several devices calls."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *exc: Any) -> None:
+        self.depth -= 1
+
+
+_inside = _Inside()
+
+
+def _launched_inside() -> Exception:
+    return bad("callback", "a function that a program of several devices calls cannot launch another one: it would "
+               "wait for devices that wait for the function",
+               fix="use one device in the function, or call it outside of pmap, shard_map and sharded jit.",
+               exc=RuntimeError)
+
+
+def outside_of_calls(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """`execute` of a program of several devices, refused where it would never end.
+
+    The checked one raises RuntimeError in a function that a program of several devices calls.
+    """
+    def checked(bufs: Any, **options: Any) -> Any:
+        if _inside.depth:
+            raise _launched_inside()
+        return execute(bufs, **options)
+
+    return checked

@@ -1,0 +1,256 @@
+"""Placement: where an array is, whether the user put it there, and on which devices a program therefore runs.
+
+An array that was put somewhere on purpose, `device_put(x, device)`, is *committed*, as are results computed from it:
+programs run where their committed arguments are, and committed arguments on different devices are an error. All other
+arrays are *uncommitted*: they are computed with on the default device, or moved to the committed arguments.
+
+The committed bit is part of an array's place. The place of a committed array is its sharding; that of an uncommitted
+one is an `Uncommitted`, one object for each device. Keys of compiled programs hold the places of arguments, which are
+compared by identity, and an executable has the places of its results ready: so the bit costs a launch nothing, where a
+field of the array would make every key longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from xjax.core.depth import deep
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, dce
+from xjax.runtime import backend
+from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.current_mesh import devices_for, on_placing, placing_mesh
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
+
+
+class Uncommitted:
+    """The place of an array that nobody put there; equal ones are one object.
+
+    Attributes:
+      sharding: on which device the array is until it is computed with.
+    """
+
+    __slots__ = ("sharding",)
+    _made: dict[SingleDeviceSharding, Uncommitted] = {}
+
+    def __new__(cls, sharding: SingleDeviceSharding) -> Uncommitted:
+        found = cls._made.get(sharding)
+        if found is None:
+            found = super().__new__(cls)
+            found.sharding = sharding
+            found = cls._made.setdefault(sharding, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Uncommitted({self.sharding!r})"
+
+
+Place = Sharding | Uncommitted
+ON_ONE_DEVICE = frozenset((SingleDeviceSharding, Uncommitted))      # types of the places that one operation is for
+
+
+@lru_cache(maxsize=4096)
+def on(device: Any) -> SingleDeviceSharding:
+    """The one sharding object for a device: hot paths compare it by identity."""
+    return SingleDeviceSharding(device)
+
+
+@lru_cache(maxsize=4096)
+def uncommitted_on(device: Any) -> Uncommitted:
+    """The place of an uncommitted array on a device."""
+    return Uncommitted(on(device))
+
+
+_placing = False                        # whether a thread has a mesh of `set_mesh`
+
+
+def _follow_mesh(placing: bool) -> None:
+    global _placing
+    _placing = placing
+
+
+on_placing(_follow_mesh)
+
+
+def default_place() -> Place:
+    """Where new arrays go: to the default device, or whole to each device of the mesh of `set_mesh`."""
+    if _placing and (mesh := placing_mesh()) is not None:
+        return NamedSharding(mesh, PartitionSpec())
+    return unplaced()
+
+
+def unplaced() -> Uncommitted:
+    """The place of a value of the host that is an argument, which moves to wherever it is needed."""
+    return uncommitted_on(backend.default_device())
+
+
+def sharding_of(place: Place) -> Sharding:
+    """How an array of this place is laid out."""
+    return place.sharding if type(place) is Uncommitted else place
+
+
+def common_place(places: Sequence[Place]) -> Place | None:
+    """The place of results computed from arrays of these places, if no array has to be moved for that.
+
+    None if one has to be, or if an array is on several devices.
+    """
+    first = places[0] if places else default_place()
+    devices = sharding_of(first).devices
+    if len(devices) > 1 or any([sharding_of(p).devices != devices for p in places]):
+        return None
+    committed = [p for p in places if type(p) is not Uncommitted]
+    if committed:
+        return _result_place(committed)
+    return first if first is default_place() else None
+
+
+def _result_place(committed: Sequence[Any]) -> Sharding:
+    """The place of results computed from arrays of these places, all on one device: over a mesh, if one of them is."""
+    for place in committed:
+        if type(place) is NamedSharding:
+            return NamedSharding(place.mesh, PartitionSpec())
+    return on(committed[0].devices[0])
+
+
+# -- the devices of a program ---------------------------------------------------------------------------------------
+
+def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: int = 0,
+            names: Callable[[], Sequence[str]] | None = None) -> Place | Mesh:
+    """Where a program runs: a mesh, or the place of its arguments and results on one device.
+
+    Its committed arguments decide, and the meshes that it names inside; an argument that it does not read has no say,
+    nor have captured arrays, unless nobody else has one and they are on several devices, since such an array may fit
+    on no single one.
+
+    Args:
+      places: of the inputs of the program.
+      consts: how many of the leading inputs are captured arrays.
+      names: what the other inputs are called, for the error.
+
+    Raises: ValueError if committed arguments, or the meshes inside, differ in their devices or in the order of these.
+    """
+    named = meshes_in(closed)
+    inside = [mesh for mesh in named if isinstance(mesh, Mesh)]
+    committed = [i for i in range(consts, len(places)) if type(places[i]) is not Uncommitted]
+    if committed:
+        read = inputs_read(closed)
+        committed = [i for i in committed if read[i]]
+    given = [places[i] for i in committed]
+    if len(inside) < len(named):
+        inside += [_with_devices(where, mesh, given, inside) for mesh in named if isinstance(mesh, AbstractMesh)]
+    if not committed and not inside:
+        spread = next((p for p in places[:consts] if len(sharding_of(p).devices) > 1), None)
+        return placing_mesh() or default_place() if spread is None else _mesh_of(spread)
+    devices = [p.devices for p in given] + [mesh.devices_flat for mesh in inside]
+    if any([d != devices[0] for d in devices]):
+        called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
+        texts = [f"{called[i - consts]}, {closed.in_avals[i].str_short()}" for i in committed]
+        raise _apart(where, [*texts, *["a sharding inside the program"] * len(inside)], devices)
+    if len(devices[0]) > 1 or any(mesh.axis_names for mesh in inside):
+        return _mesh_for(given, [closed.in_avals[i].ndim for i in committed], inside)
+    return _result_place(given) if given else on(devices[0][0])
+
+
+def _with_devices(where: str, mesh: AbstractMesh, committed: Sequence[Any], inside: Sequence[Mesh]) -> Mesh:
+    """The mesh of devices that an abstract mesh means: of a committed argument, of the program, else the current one.
+
+    Raises: ValueError if nothing says which devices.
+    """
+    for known in [*(getattr(p, "mesh", None) for p in committed), *inside]:
+        if isinstance(known, Mesh) and known.size == mesh.size:
+            return known if known.shape_tuple == mesh.shape_tuple else Mesh(
+                known.devices.reshape(mesh.axis_sizes), mesh.axis_names)
+    return devices_for(where, mesh, ())
+
+
+def _mesh_for(shardings: Sequence[Any], ranks: Sequence[int], inside: Sequence[Mesh]) -> Mesh:
+    """A mesh that can express these shardings, all of the same devices: that of one of them, or of the program."""
+    meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding) and s.mesh.axis_names]
+    for mesh in dict.fromkeys([*meshes, *(m for m in inside if m.axis_names)]):
+        if all([named_on(mesh, s, ndim) is not None for s, ndim in zip(shardings, ranks, strict=True)]):
+            return mesh
+    return finest_mesh(shardings[0].devices if shardings else inside[0].devices_flat)
+
+
+def _mesh_of(sharding: Sharding) -> Mesh:
+    return getattr(sharding, "mesh", None) or Mesh(sharding.devices, "all")
+
+
+def _apart(where: str, names: Sequence[str], devices: Sequence[tuple]) -> Exception:
+    other = next(i for i, d in enumerate(devices) if d != devices[0])
+    return bad(where, "arrays that were put on different devices do not mix",
+               given={names[i]: device_names(devices[i]) for i in (0, other)},
+               fix="move one with xjax.device_put(x, y.sharding); arrays that nobody put anywhere move by themselves.",
+               exc=ValueError)
+
+
+def place_with(where: str, args: Sequence[Any]) -> Place:
+    """The place of results computed on the host from arrays: that of the committed ones, as a whole.
+
+    Raises: ValueError if committed arrays are on different devices.
+    """
+    given = [x for x in args if x.committed]
+    if not given:
+        return default_place()
+    devices = [x.sharding.devices for x in given]
+    if any([d != devices[0] for d in devices]):
+        raise _apart(where, [f"argument {i}, {x.aval.str_short()}" for i, x in enumerate(args) if x.committed], devices)
+    if len(devices[0]) == 1:
+        return _result_place([x.sharding for x in given])
+    return NamedSharding(_mesh_of(given[0].sharding), PartitionSpec())
+
+
+def device_names(devices: Sequence[Any]) -> str:
+    """``cpu device 0``, ``cpu devices 0, 1``: for errors."""
+    ids = [str(d.id) for d in devices]
+    shown = ", ".join(ids if len(ids) <= 8 else [*ids[:8], "..."])
+    return f"{devices[0].platform} device{'s' if len(ids) > 1 else ''} {shown}"
+
+
+def check_same_devices(where: str, name: str, x: Any, wanted: Sharding) -> None:
+    """Raise ValueError if the array `x` was put on other devices than those of `wanted`."""
+    if x.committed and x.sharding.devices != wanted.devices:
+        raise _apart(where, [f"{name}, {x.aval.str_short()}", "needed"], [x.sharding.devices, wanted.devices])
+
+
+def check_same_layout(where: str, name: str, x: Any, wanted: Sharding) -> None:
+    """Raise ValueError if the array `x` was put in place with another split than `wanted`; its devices may differ."""
+    if x.committed and not x.sharding.has_layout_of(wanted, x.aval.ndim):
+        raise bad(where, "an argument was put in place with another sharding than the function asks for",
+                  given={name: x.aval.str_short(), "its sharding": x.sharding, "needed": wanted},
+                  fix="move it with xjax.device_put(x, sharding); arrays that nobody put anywhere move by themselves.",
+                  exc=ValueError)
+
+
+def inputs_read(closed: ClosedJaxpr) -> Sequence[bool]:
+    """Which inputs the results or the effects of a program depend on."""
+    found = closed.memo.get("inputs read")
+    if found is None:
+        found = closed.memo["inputs read"] = dce(closed.jaxpr, (True,) * len(closed.jaxpr.outvars))[1]
+    return found
+
+
+def meshes_in(closed: ClosedJaxpr) -> tuple[Mesh | AbstractMesh, ...]:
+    """The meshes that a program names inside (shard_map, sharding constraints), whose devices it must run on."""
+    found = closed.memo.get("meshes")
+    if found is None:
+        found = closed.memo["meshes"] = tuple(dict.fromkeys(_find_meshes(closed.jaxpr)))
+    return found
+
+
+@deep
+def _find_meshes(jaxpr: Any) -> list[Mesh | AbstractMesh]:
+    found: list[Mesh | AbstractMesh] = []
+    for eqn in jaxpr.eqns:
+        mesh = eqn.params.get("mesh")
+        if mesh is not None:
+            found.append(mesh)
+            continue
+        for value in eqn.params.values():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, ClosedJaxpr):
+                    found += meshes_in(item)
+    return found
