@@ -245,6 +245,77 @@ def test_eager_execution_takes_its_shortest_path_under_each_mesh(monkeypatch):
             assert (y + y).sharding == y.sharding == NamedSharding(mesh, P())
 
 
+def test_numbers_beside_sharded_arrays():
+    """A function of several operations once gave a number the sharding of the array, which has more axes."""
+    x = xjax.device_put(X, NamedSharding(LINE, P("x")))
+    np.testing.assert_array_equal(jnp.where(x > 3, x, 0), np.where(X > 3, X, 0))
+    np.testing.assert_array_equal(jnp.clip(x, 1, 5.5), np.clip(X, 1, 5.5))
+
+
+# Bodies of regions over one axis of the current mesh.
+REGIONS = {
+    "a constraint": lambda lib, a: lib.lax.with_sharding_constraint(a * 2, lib.P(None, "y")),
+    "a region inside": lambda lib, a: lib.shard_map(
+        lambda b: lib.lax.psum(b, "y"), in_specs=lib.P(None, "y"), out_specs=lib.P())(a),
+    "a region inside over the abstract mesh": lambda lib, a: lib.shard_map(
+        lambda b: lib.lax.psum(b, "y"), mesh=lib.sharding.get_abstract_mesh(), in_specs=lib.P(None, "y"),
+        out_specs=lib.P(), axis_names={"y"})(a),
+    "types of the axes": lambda lib, a: a + len(lib.sharding.get_abstract_mesh().manual_axes),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.filterwarnings("ignore")
+def test_regions_over_some_axes_of_the_current_mesh(name):
+    x = X.reshape(4, 2)
+
+    def run(lib):
+        mapped = lib.shard_map(lambda a: REGIONS[name](lib, a), in_specs=lib.P("x"), out_specs=lib.P("x"),
+                               axis_names={"x"})
+        with lib.set_mesh(lib.make_mesh((2, 2), ("x", "y"), axis_types=(lib.sharding.AxisType.Auto,) * 2)):
+            y = lib.jit(mapped)(x)
+        return y, [(str(s.index), s.device.id) for s in y.addressable_shards]
+
+    assert_same_outcome(outcome(run, xjax), outcome(run, real_jax()), what=name)
+
+
+def test_an_abstract_mesh_of_a_region_over_some_axes():
+    x = xjax.device_put(X, NamedSharding(MESH, P("x")))
+    total = xjax.shard_map(lambda a: xjax.lax.psum(a, "x"), mesh=MESH.abstract_mesh, in_specs=P("x"), out_specs=P(),
+                           axis_names={"x"})
+    for f in (total, xjax.jit(total)):
+        np.testing.assert_array_equal(f(x), X[:4] + X[4:])
+
+
+def test_vmap_over_an_axis_that_a_region_leaves_to_the_compiler():
+    f = xjax.shard_map(lambda a: xjax.lax.with_sharding_constraint(xjax.lax.psum(a, "x"), P()), in_specs=P("x"),
+                       out_specs=P(), axis_names={"x"})
+    g = xjax.shard_map(lambda a: xjax.lax.with_sharding_constraint(a * 2, P("x")), in_specs=P(), out_specs=P(),
+                       axis_names={"y"})
+    with xjax.set_mesh(MESH):
+        y = xjax.jit(xjax.vmap(f, spmd_axis_name="y"))(X.reshape(2, 4))
+        z = xjax.jit(xjax.vmap(g, spmd_axis_name="y"))(X.reshape(2, 4))
+    np.testing.assert_array_equal(y, X.reshape(2, 2, 2).sum(1))
+    assert y.sharding == NamedSharding(MESH, P("y")) and z.sharding == NamedSharding(MESH, P("y", "x"))
+
+
+def test_effects_in_a_region_over_some_axes_are_refused():
+    for effect in (lambda a: io_callback(print, None, a), lambda a: xjax.debug.print("{}", a)):
+        f = xjax.shard_map(lambda a, effect=effect: (effect(a), a)[1], mesh=MESH, in_specs=P("x"), out_specs=P("x"),
+                           axis_names={"x"})
+        assert_refused(lambda f=f: xjax.jit(f)(X), NotImplementedError, ["axes of the mesh", "'y'", "fix:"])
+
+
+def test_arrays_of_the_host_under_a_mesh():
+    """Values of the host are arguments that nobody placed; arrays made of them are on the mesh."""
+    there = NamedSharding(MESH, P())
+    with xjax.set_mesh(MESH):
+        for x in (jnp.asarray(np.ones(2)), jnp.array([1, 2]), jnp.float32(3), xjax.random.key(0)):
+            assert x.sharding == there and x.committed
+        placed = xjax.device_put(X, xjax.devices()[2])
+        assert (placed + 1.5).devices() == xjax.jit(jnp.add)(placed, X).devices() == {xjax.devices()[2]}
+
+
 def test_a_collective_along_a_sharded_axis_of_vmap_is_refused():
     """JAX sums over the elements of one device: another number than that of vmap."""
     f = xjax.shard_map(lambda x: xjax.lax.psum(x, "b"), mesh=MESH, in_specs=P("x"), out_specs=P("x"))

@@ -140,8 +140,20 @@ KEPT: dict[str, str] = {
 
 # Where xjax and the newest JAX differ on purpose, and programs can notice.
 DIFFERENCES: dict[str, str] = {
-    "`make_mesh`, `Mesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of `make_mesh` are "
-                           "explicit: each operation's sharding is part of its type.",
+    "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of "
+        "`make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
+    "`with mesh:`": "a PartitionSpec is over this mesh wherever one is taken, and `shard_map` maps over it; in JAX in "
+        "`with_sharding_constraint` alone.",
+    "`shard_map` without `mesh=`": "over the current mesh of each call; JAX keeps that of the first one.",
+    "`pmap` inside `with set_mesh(mesh):`": "runs; JAX refuses it.",
+    "a program under `set_mesh` whose arguments were put on other devices": "runs where they are; JAX refuses it.",
+    "`reshard` along automatic axes, `with_sharding_constraint(x, P(...))` of an array on one device": "it is moved; "
+        "JAX refuses both.",
+    "a sharding constraint over an abstract mesh in a program whose devices nothing says": "a ValueError; JAX ignores "
+        "the constraint.",
+    "a collective along the axis of `vmap(axis_name=, spmd_axis_name=)` in a `shard_map`": "refused; JAX combines the "
+        "elements of each device alone.",
+    "`debug.print(ordered=True)` in a `jit` of arrays on several devices": "prints in order; JAX refuses it.",
     "`str(make_jaxpr(f)(x))` of `scan`, `map`, `fori_loop`": "the equation shows `num_carry` and `num_consts`, as in "
         "JAX 0.10; JAX 0.12 shows trees of its implementation, `ft_in` and `ft_out`.",
     "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "refused: hints are not passed to XLA's inliner.",

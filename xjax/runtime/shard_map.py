@@ -412,13 +412,14 @@ def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: 
 
     Args: apart: mesh axes along which devices have nothing in common.
     """
+    region = region._replace(manual=region.manual - apart)
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
     def run(*args: Any) -> list[Any]:
         k = linear.count(False)
-        shares = [_share(ct, region, s, apart) for ct, s in zip(args[k:], ct_specs, strict=True)]
-        return [_total(ct, region, s, apart) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
+        shares = [_share(ct, region, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
+        return [_total(ct, region, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
 
     return trace_to_jaxpr(run, transposed.in_avals, "transpose"), has
 
@@ -429,18 +430,18 @@ def _set_apart(params: dict) -> frozenset:
     return spread.difference(axes_used(shard_map_p, params)) if spread else spread
 
 
-def _unused_axes(region: Region, spec: PartitionSpec, apart: frozenset) -> tuple:
-    used = apart.union(spec.all_axes())
+def _unused_axes(region: Region, spec: PartitionSpec) -> tuple:
+    used = spec.all_axes()
     return tuple(a for a in region.in_order if a not in used and region.mesh.shape[a] > 1)
 
 
-def _share(ct: Any, region: Region, spec: PartitionSpec, apart: frozenset) -> Any:
-    n = math.prod(region.mesh.shape[a] for a in _unused_axes(region, spec, apart))
+def _share(ct: Any, region: Region, spec: PartitionSpec) -> Any:
+    n = math.prod(region.mesh.shape[a] for a in _unused_axes(region, spec))
     return ct if n == 1 else div(ct, typeof(ct).dtype.type(n))
 
 
-def _total(ct: Any, region: Region, spec: PartitionSpec, apart: frozenset) -> Any:
-    axes = _unused_axes(region, spec, apart)
+def _total(ct: Any, region: Region, spec: PartitionSpec) -> Any:
+    axes = _unused_axes(region, spec)
     return psum_p.bind(ct, axes=axes, axis_index_groups=None)[0] if axes else ct
 
 

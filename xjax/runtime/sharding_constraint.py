@@ -155,17 +155,14 @@ def _batch(axis, args, bdims, *, mesh, spec):
     refuse_mesh_axes(_WHERE, axis.mesh_axes, [spec])
     manual = manual_axes_of(mesh)
     mesh_axes = tuple(a for a in axis.mesh_axes if a not in manual)
-    sharding = NamedSharding(mesh, with_new_axis(spec, typeof(x).ndim, bdim, mesh_axes or UNCONSTRAINED))
+    sharding = NamedSharding(mesh, with_new_axis(spec, typeof(x).ndim, bdim, mesh_axes))
     return sharding_constraint_p.bind(x, mesh=mesh, spec=sharding.spec), bdim
 
 
-def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, part: Any = UNCONSTRAINED) -> PartitionSpec:
-    """The spec of an array of rank `ndim` that has a new axis, which the compiler may split as it likes.
-
-    Args: part: the mesh axes to split it over instead.
-    """
+def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, mesh_axes: tuple = ()) -> PartitionSpec:
+    """The spec of an array of rank `ndim` that has a new axis over `mesh_axes`; without, the compiler chooses."""
     parts = [*spec, *[None] * (ndim - 1 - len(spec))]
-    return PartitionSpec(*parts[:axis], part, *parts[axis:])
+    return PartitionSpec(*parts[:axis], mesh_axes or UNCONSTRAINED, *parts[axis:])
 
 
 def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
