@@ -36,6 +36,7 @@ MAKE = {
     "shard": lambda lib: lib.numpy.ones(3).addressable_shards[0],
     "device": lambda lib: lib.devices()[0],
     "Mesh": mesh,
+    "AbstractMesh": lambda lib: mesh(lib).abstract_mesh,
     "PartitionSpec": lambda lib: lib.P("x"),
     "NamedSharding": lambda lib: lib.sharding.NamedSharding(mesh(lib), lib.P("x")),
     "SingleDeviceSharding": lambda lib: lib.numpy.ones(3).sharding,
@@ -68,10 +69,8 @@ PLACE = {"addressable_data", "addressable_shards", "committed", "delete", "devic
 # What JAX's objects have and ours have not: where a traced value lies is unknown, and JAX refuses to say it too.
 INTERNAL = {  # of JAX's implementation: mutable values, types with shardings, passes over programs, layouts, positions
     "traced value": "dimension_as_value full_lower get_const get_referent parent to_concrete_value traceback val",
-    "Mesh": "abstract_mesh are_all_axes_auto are_all_axes_explicit are_all_axes_manual auto_axes explicit_axes "
-            "is_scalar local_mesh manual_axes update",
     "PartitionSpec": "count index partitions reduced to_ct_spec to_lo to_tangent_spec unreduced update",
-    "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes update",
+    "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes",
     "SingleDeviceSharding": "check_compatible_aval has_addressable_devices",
     "ShapeDtypeStruct": "format is_ref manual_axis_type",
     "traced": "lojax out_avals",
@@ -88,7 +87,6 @@ OF_ONE_VERSION = [current(table) for table in (
         "program": only("final_aval_qdds in_aval_qdds", until="0.12"),
     }, {
         "traced value": only("memory_space", since="0.12"),
-        "Mesh": only("are_all_axes_explicit_or_manual", since="0.12"),
         "PartitionSpec": only("unreduced_kind", since="0.12"),
         "traced": only("closure_convert effects physicalize with_consts_as_arg", since="0.12"),
         # Logs, accumulators and rematerialization of the backward pass: docs/left_out.md.

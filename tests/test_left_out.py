@@ -80,6 +80,9 @@ def test_deliberate_differences():
     np.testing.assert_allclose(low, 1 / 3, rtol=1e-6)
     for norm, gradient in ((xjax.numpy.linalg.norm, 0.0), (lambda x: xjax.numpy.hypot(x[0], x[1]), 0.5)):
         np.testing.assert_array_equal(xjax.grad(norm)(np.zeros(2, np.float32)), gradient)
+    with xjax.set_mesh(mesh):
+        assert xjax.reshard(np.ones(2), xjax.P("x")).sharding.spec == xjax.P("x")
+        assert xjax.pmap(lambda x: x + 1)(np.ones(2)).tolist() == [2, 2]
     median = xjax.grad(xjax.scipy.stats.cauchy.ppf)(0.5, 0.0, 2.0)
     np.testing.assert_allclose(median, 2 * np.pi, rtol=1e-6)
     with_nan = np.ones(5000, np.float32)

@@ -74,9 +74,10 @@ from xjax.runtime.backend import (
     process_index,
     process_indices,
 )
+from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from xjax.runtime.device_put import device_put
 from xjax.runtime.jit import Inline, jit
-from xjax.runtime.mesh import make_mesh, set_mesh
+from xjax.runtime.mesh import make_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding import PartitionSpec as P
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
@@ -118,14 +119,14 @@ __all__ = [
     "clear_caches", "config", "copy_to_host_async", "debug_infs", "debug_key_reuse", "debug_nans", "default_backend",
     "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
     "devices", "disable_jit", "dtypes", "enable_checks", "enable_custom_prng", "enable_x64", "ensure_compile_time_eval",
-    "errors", "eval_shape", "explain_cache_misses", "float0", "grad", "hessian", "host_count", "host_id", "host_ids",
-    "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key", "linearize", "live_arrays",
-    "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh", "memory_report", "named_call",
-    "named_scope", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding",
-    "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
-    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing",
-    "value_and_grad", "vjp", "vmap", *_LAZY]
+    "errors", "eval_shape", "explain_cache_misses", "float0", "get_abstract_mesh", "get_mesh", "grad", "hessian",
+    "host_count", "host_id", "host_ids", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "lax", "legacy_prng_key",
+    "linearize", "live_arrays", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
+    "memory_report", "named_call", "named_scope", "no_execution", "no_tracing", "numpy", "numpy_dtype_promotion",
+    "numpy_rank_promotion", "process_count", "process_index", "process_indices", "remove_size_one_mesh_axis_from_type",
+    "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard", "threefry_partitionable", "transfer_guard",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host", "transfer_guard_host_to_device", "tree",
+    "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap", *_LAZY]
 
 
 __getattr__ = attributes_of("xjax", _LAZY)

@@ -1,7 +1,9 @@
 """Meshes of devices, and how an array is cut over them."""
 
 from xjax.core.public import attributes_of
-from xjax.runtime.mesh import AxisType, Mesh, PartitionSpec, set_mesh
+from xjax.runtime.abstract_mesh import AbstractDevice, AbstractMesh
+from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from xjax.runtime.mesh import AxisType, Mesh, PartitionSpec
 from xjax.runtime.sharding import (
     GSPMDSharding,
     NamedSharding,
@@ -12,7 +14,8 @@ from xjax.runtime.sharding import (
 from xjax.runtime.sharding_constraint import reshard
 
 __all__ = [
-    "AxisType", "GSPMDSharding", "Mesh", "NamedSharding", "PartitionSpec", "Sharding", "SingleDeviceSharding",
-    "make_single_device_sharding", "reshard", "set_mesh"]
+    "AbstractDevice", "AbstractMesh", "AxisType", "GSPMDSharding", "Mesh", "NamedSharding", "PartitionSpec", "Sharding",
+    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard", "set_mesh",
+    "use_abstract_mesh"]
 
 __getattr__ = attributes_of(__name__)

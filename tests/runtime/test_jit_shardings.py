@@ -77,7 +77,7 @@ def test_specs_lie_on_the_mesh_of_each_call():
         assert inner(X).sharding == on("x", mesh=line)
     with MESH:
         assert inner(X).sharding == on("x")
-    with pytest.raises(ValueError, match="(?s)in_shardings: a PartitionSpec needs a mesh.*fix:"):
+    with pytest.raises(RuntimeError, match="(?s)in_shardings: a PartitionSpec needs a mesh.*fix:"):
         f(X)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import xjax
 from tests.oracle import real_jax
 from xjax.runtime import in_flight, xla
+from xjax.runtime.current_mesh import current_mesh
 from xjax.runtime.sharding import (
     AxisType,
     GSPMDSharding,
@@ -21,7 +22,6 @@ from xjax.runtime.sharding import (
     NamedSharding,
     P,
     SingleDeviceSharding,
-    current_mesh,
     device_put_sharded,
     make_mesh,
     named_from_hlo,

@@ -23,7 +23,7 @@ from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
 # The names of what a `TraceKey` holds, in its order.
-TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh")
+TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh", "context_mesh")
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
@@ -45,8 +45,10 @@ class Config(threading.local):
     # The trace key; None in a thread that overrides an option of it, which has (number of updates seen, key) instead.
     common_key: TraceKey | None = None
     _own_key: tuple[int, TraceKey | None] = (-1, None)
-    # The mesh of `with mesh:`. No option, but of the trace key too: a PartitionSpec in a function means a place on it.
+    # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.current_mesh`. They are no
+    # options, but parts of the trace key too: a PartitionSpec in a function means a place on them.
     mesh: Any = None
+    context_mesh: Any = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise bad(
@@ -101,13 +103,13 @@ class Config(threading.local):
         _hooks.setdefault(_option(name, "config.on_update").name, []).append(hook)
 
     def on_first_use(self, name: str, install: Callable[[], None]) -> None:
-        """Call `install()` once, before the option gets another value than its default in any thread.
+        """Call `install()` once, before the option or `context_mesh` gets another value than its default in any thread.
 
         What an option does on a hot path is installed this way: as long as nobody uses it, it costs nothing.
         """
-        option = _option(name, "config.on_first_use")
-        _installers.setdefault(option.name, []).append(install)
-        _prepare(option.name, getattr(self, option.name))
+        name = name if name in TRACED else _option(name, "config.on_first_use").name
+        _installers.setdefault(name, []).append(install)
+        _prepare(name, getattr(self, name))
 
     def trace_key(self) -> TraceKey:
         """The values that change what tracing makes, for cache keys; equal keys are one object."""
@@ -149,7 +151,7 @@ _installers: dict[str, list[Callable[[], None]]] = {}
 
 
 def _prepare(name: str, value: Any) -> None:
-    if name in _installers and value != OPTIONS[name].default:
+    if name in _installers and value != (OPTIONS[name].default if name in OPTIONS else None):
         for install in _installers.pop(name, ()):
             install()
 

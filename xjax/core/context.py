@@ -18,8 +18,9 @@ class Axis(NamedTuple):
 
     name: object
     size: int
-    owner: object            # tag of the batching trace that maps it, or the device mesh that has it
+    owner: object            # tag of the batching trace that maps it, or the mesh that has it
     typed: bool = False      # types say whether values vary along it; see `core.varying`
+    mesh_axes: tuple = ()    # that `vmap(spmd_axis_name=)` shards it over
 
 
 class Context(threading.local):

@@ -13,7 +13,6 @@ _PRIMITIVE = "an object of JAX's implementation, under another name here or fuse
 _TPU = "for TPU kernels only"
 _ASYNC = "started collectives are for GPUs and TPUs: the compiler overlaps collectives with other work by itself"
 _KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
-_MESH = "the mesh of a program is that of its arguments, or of `with mesh:`; meshes as part of types are not here yet"
 _METADATA = "hints to the compiler's scheduler have no effect on CPUs"
 _PRESENT = "here it is a detail of the implementation"
 
@@ -68,7 +67,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
         _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
-        _MESH: ("get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
         "`shard_map` maps over all axes of a mesh at once": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),
@@ -126,7 +124,6 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             ("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"),
     },
     "xjax.sharding": {
-        _MESH: ("AbstractDevice", "AbstractMesh", "get_abstract_mesh", "get_mesh", "use_abstract_mesh"),
         _SHARDED_TYPES: ("ManualAxisType", "UnreducedKind", "auto_axes", "explicit_axes", "no_collectives"),
     },
     "xjax.custom_derivatives": {_PRIMITIVE: ("remat_opt_p",)},
@@ -134,9 +131,9 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Names of these tables that only some versions of JAX have -> (since, until): from `since` on, and before `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.get_abstract_mesh", "xjax.get_mesh", "xjax.use_abstract_mesh",
-                     "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind", "xjax.sharding.no_collectives",
-                     "xjax.experimental.overlap", "xjax.experimental.thunky"), ("0.12", "")),
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind",
+                     "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
+                    ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",
                      "xjax.experimental.ode.ravel_first_arg_", "xjax.experimental.control_deps",
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
@@ -150,8 +147,20 @@ KEPT: dict[str, str] = {
 
 # Where xjax and the newest JAX differ on purpose, and programs can notice.
 DIFFERENCES: dict[str, str] = {
-    "`make_mesh`, `Mesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of `make_mesh` are "
-                           "explicit: each operation's sharding is part of its type.",
+    "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of "
+        "`make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
+    "`with mesh:`": "a PartitionSpec is over this mesh wherever one is taken, and `shard_map` maps over it; in JAX in "
+        "`with_sharding_constraint` alone.",
+    "`shard_map` without `mesh=`": "over the current mesh of each call; JAX keeps that of the first one.",
+    "`pmap` inside `with set_mesh(mesh):`": "runs; JAX refuses it.",
+    "a program under `set_mesh` whose arguments were put on other devices": "runs where they are; JAX refuses it.",
+    "`reshard` along automatic axes, `with_sharding_constraint(x, P(...))` of an array on one device": "it is moved; "
+        "JAX refuses both.",
+    "a sharding constraint over an abstract mesh in a program whose devices nothing says": "a ValueError; JAX ignores "
+        "the constraint.",
+    "a collective along the axis of `vmap(axis_name=, spmd_axis_name=)` in a `shard_map`": "refused; JAX combines the "
+        "elements of each device alone.",
+    "`debug.print(ordered=True)` in a `jit` of arrays on several devices": "prints in order; JAX refuses it.",
     "`str(make_jaxpr(f)(x))` of `scan`, `map`, `fori_loop`": "the equation shows `num_carry` and `num_consts`, as in "
         "JAX 0.10; JAX 0.12 shows trees of its implementation, `ft_in` and `ft_out`.",
     "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "refused: hints are not passed to XLA's inliner.",

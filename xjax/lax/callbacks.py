@@ -67,8 +67,8 @@ def io_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shardi
     Args:
       callback, result_shape_dtypes, sharding: as for `pure_callback`; it is called once for each time that the program
         comes by, whether its results are read or not.
-      ordered: after all ordered callbacks before it; else the compiler may change the order. Not in programs of several
-        devices, nor under `vmap`.
+      ordered: after all ordered callbacks before it; else the compiler may change the order. In `pmap` and `shard_map`
+        each device orders its own. Not under `vmap`.
 
     Returns: arrays in the structure of `result_shape_dtypes`; that may be None.
     Raises: as `pure_callback`. Under `vmap` it is called for each element.

@@ -344,9 +344,9 @@ def _with_zero_outputs(program: ClosedJaxpr, has: Flags, wanted: Flags, avals: S
 # -- batching -----------------------------------------------------------------------------------------------------
 
 def _batch_branches(axis, branches, dims) -> tuple[list[ClosedJaxpr], tuple]:
-    force = _union([tuple(d is not None for d in batch_program(b, axis.size, axis.name, tuple(dims))[1])
+    force = _union([tuple(d is not None for d in batch_program(b, axis.mapped, tuple(dims))[1])
                     for b in branches])
-    return [batch_program(b, axis.size, axis.name, tuple(dims), force)[0] for b in branches], front(force)
+    return [batch_program(b, axis.mapped, tuple(dims), force)[0] for b in branches], front(force)
 
 
 def _select_branches(axis, index, operands, dims, branches):
@@ -362,7 +362,7 @@ def _select_branches(axis, index, operands, dims, branches):
     results = []
     for i, branch in enumerate(branches):
         chosen = eq(index, np.int32(i))
-        program, _ = batch_program(branch, axis.size, axis.name, zeros, True)
+        program, _ = batch_program(branch, axis.mapped, zeros, True)
         results.append(program(*[_constant_unless(chosen, x) for x in operands]))
     index = index if len(branches) > 2 else convert_element_type(index, np.bool_)
     return [select_n(_spread(index, ys[0]), *ys) for ys in zip(*results, strict=True)], [0] * len(results[0])

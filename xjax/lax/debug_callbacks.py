@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import string
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -223,6 +224,10 @@ def _debug_primitive(name: str, where: str, effects: Callable[..., Effects],
     """An operation without results that calls `host(**params)` on its arguments."""
     def lower(b, outs, *args, partitioned, **params):
         function = host(partitioned=partitioned, **params)
+        if "ordered" in effects(**params) and b.axes is not None and math.prod(b.axes.sizes) > 1:
+            raise bad(where, "an ordered effect in a program of several devices (pmap, shard_map), whose calls have no "
+                      "common order", exc=ValueError,
+                      fix="leave out ordered=True, or use io_callback, which orders those of each device.")
         return emit_call(b, where, function, args, (), has_effect=True, partitioned=partitioned,
                          ordered="ordered" in effects(**params))
 

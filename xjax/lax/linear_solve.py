@@ -197,7 +197,7 @@ def _batch(axis, args, bdims, *, const_lengths, jaxprs):
     const_dims, b_dims = _split(bdims, const_lengths)
 
     def programs(mapped: Flags) -> list[tuple | None]:
-        return [p and batch_program(p, axis.size, axis.name, (*dims, *front(mapped)),
+        return [p and batch_program(p, axis.mapped, (*dims, *front(mapped)),
                                     (*mapped, *[True] * (len(p.out_avals) - len(b))))
                 for p, dims in zip(jaxprs, const_dims, strict=True)]
 

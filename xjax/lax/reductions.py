@@ -48,7 +48,7 @@ from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape, squeeze, trans
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.window import Window, check_window, emit_window, make_window, window_of, windows_of
 from xjax.ops.window_reduce import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
-from xjax.transforms.batching import batch_program
+from xjax.transforms.batching import MappedAxis, batch_program
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import batched_call
 from xjax.transforms.trace_cache import remember
@@ -194,7 +194,7 @@ def _by_tree(program: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) -> l
 def _on_arrays(program: ClosedJaxpr, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
     """A program of scalars, element by element on arrays of one shape."""
     aval = typeof(xs[0])
-    mapped, _ = batch_program(program, aval.size, None, (0,) * len(program.in_avals), True)
+    mapped, _ = batch_program(program, MappedAxis(aval.size), (0,) * len(program.in_avals), True)
     return [reshape(y, aval.shape) for y in mapped(*[reshape(x, (aval.size,)) for x in (*xs, *ys)])]
 
 

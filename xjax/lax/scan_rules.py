@@ -445,7 +445,7 @@ def _batch(axis, args, bdims, *, jaxpr, num_consts, num_carry, **loop):
 
     def body(mapped: Flags) -> tuple[ClosedJaxpr, tuple]:
         dims = (*c_dims, *(0 if m else None for m in mapped), *in_rows)
-        return batch_program(jaxpr, axis.size, axis.name, dims, (*mapped, *no_ys))
+        return batch_program(jaxpr, axis.mapped, dims, (*mapped, *no_ys))
 
     mapped = fixpoint([b is not None for b in carry_dims],
                       lambda m: [b is not None for b in body(m)[1][:num_carry]])

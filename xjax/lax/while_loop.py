@@ -281,10 +281,10 @@ def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_ncon
         return tuple(at if m else None for m in mapped)
 
     def body(mapped: Flags, at: int) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(body_jaxpr, axis.size, axis.name, (*dims, *places(mapped, at)), mapped, at)
+        return batch_program(body_jaxpr, axis.mapped, (*dims, *places(mapped, at)), mapped, at)
 
     def test(mapped: Flags, at: int, force: bool) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(cond_jaxpr, axis.size, axis.name, (*test_dims, *places(mapped, at)), force)
+        return batch_program(cond_jaxpr, axis.mapped, (*test_dims, *places(mapped, at)), force)
 
     at = len(cond_jaxpr.out_avals[0].shape)
     mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m, at)[1]])

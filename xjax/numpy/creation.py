@@ -34,6 +34,7 @@ from xjax.runtime.array import as_sharding, from_numpy, stacked_on_host, to_arra
 from xjax.runtime.device_put import put_one
 from xjax.runtime.fill import filled_at, placement_like
 from xjax.runtime.one_launch import one_launch
+from xjax.runtime.placement import new_place
 
 _NUMBERS = (bool, int, float, complex)
 _NESTED = (list, tuple, range)
@@ -96,7 +97,9 @@ def _from_number(where: str, x: Any, dtype: Any) -> Any:
     value = cast(where, x, target)
     if _is_staging():                   # a literal in the program instead of a constant beside it
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
-    return to_array(x) if dtype is None else from_numpy(np.asarray(value), weak_type=weak, keep_dtype=True)
+    if dtype is None:
+        return to_array(x, new_place())
+    return from_numpy(np.asarray(value), new_place(), weak_type=weak, keep_dtype=True)
 
 
 def _whole(where: str, x: float) -> int:
@@ -113,7 +116,7 @@ def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
             return _from_number(where, x, dtype)
         target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
-        return from_numpy(np.asarray(cast(where, x, target)), keep_dtype=True)
+        return from_numpy(np.asarray(cast(where, x, target)), new_place(), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
     return copy_array(out) if copy and out is x else out
 
@@ -128,7 +131,7 @@ def _from_nested(where: str, values: Any, dtype: Any) -> Any:
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
         leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
-        return from_numpy(_host_nested(where, values, leaves, dtype), keep_dtype=dtype is not None)
+        return from_numpy(_host_nested(where, values, leaves, dtype), new_place(), keep_dtype=dtype is not None)
     if len(leaves) == len(values) and (out := _stacked_on_host(leaves, dtype)) is not None:
         return out
     parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]
@@ -202,7 +205,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """A vector from the bytes of a buffer."""
-    return from_numpy(np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset), keep_dtype=True)
+    value = np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset)
+    return from_numpy(value, new_place(), keep_dtype=True)
 
 
 def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
@@ -349,7 +353,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
-        return from_numpy((start + step * np.arange(size)).astype(dtype), keep_dtype=True)
+        return from_numpy((start + step * np.arange(size)).astype(dtype), new_place(), keep_dtype=True)
     steps = mul(cast(where, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(where, start, dtype), steps)
 

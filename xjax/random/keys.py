@@ -22,6 +22,7 @@ from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
 from xjax.runtime.array import Array, to_array
+from xjax.runtime.placement import new_place
 
 _MASK = 0xFFFFFFFF
 
@@ -120,7 +121,7 @@ def _canonical_width(where: str, seed: int) -> int:
 
 def _from_number(seed: int, width: int, kind: KeyKind) -> Any:
     high = seed >> 32 & _MASK if width == 64 else 0
-    return to_array(np.array([high, seed & _MASK] * (kind.words // 2), np.uint32))
+    return to_array(np.array([high, seed & _MASK] * (kind.words // 2), np.uint32), new_place())
 
 
 def _from_array(count: int, seed: Any) -> Any:

@@ -13,8 +13,9 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.core.types import typeof
 from xjax.runtime.array import Array, put
-from xjax.runtime.mesh import UNCONSTRAINED, current_mesh
-from xjax.runtime.placement import check_same_layout
+from xjax.runtime.current_mesh import current_mesh, devices_for
+from xjax.runtime.mesh import UNCONSTRAINED
+from xjax.runtime.placement import Place, check_same_layout
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
 
@@ -60,7 +61,9 @@ class CallShardings:
         if all([s is None or x._place is s for x, s in zip(arrays, wanted, strict=True)]):
             return list(arrays)
         self.check_arguments(given, tree)
-        return [x if s is None else put(x, s) for x, s in zip(arrays, wanted, strict=True)]
+        shardings = [x.sharding for x in arrays]
+        return [x if s is None else put(x, on_devices(self._where, s, shardings))
+                for x, s in zip(arrays, wanted, strict=True)]
 
     def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
         """Raise ValueError for an argument that cannot be where it is wanted; see `put_arguments`."""
@@ -98,3 +101,14 @@ class CallShardings:
         where = f"{self._where}: out_shardings"
         found = [as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)]
         return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in found])
+
+
+def on_devices(where: str, place: Place, given: Sequence[Sharding]) -> Place:
+    """A place on devices for one that may be over an abstract mesh; `given` are the shardings of all arguments.
+
+    Raises: as `devices_for`.
+    """
+    if not isinstance(place, NamedSharding):
+        return place
+    mesh = devices_for(where, place.mesh, given)
+    return place if mesh is place.mesh else place.update(mesh=mesh)

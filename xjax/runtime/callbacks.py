@@ -24,6 +24,7 @@ from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime import backend, host_errors
 from xjax.runtime.array import Array, from_numpy, put, to_array
+from xjax.runtime.current_mesh import without_mesh
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.host_errors import SharedCalls, shared_calls
 from xjax.runtime.placement import on, place_with
@@ -71,7 +72,7 @@ def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequ
 def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
     cpu = backend.local_devices(backend="cpu")[0]
     # The launch, or the operation, may be inside a transform of this thread; the function is not.
-    with current_trace(eval_trace), default_device(cpu):
+    with current_trace(eval_trace), default_device(cpu), without_mesh():
         return _checked(where, function(*[put(x, on(cpu)) for x in args]), outs)
 
 
@@ -148,8 +149,12 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
       partitioned: in a program that XLA cuts over devices, call it once for each part.
     """
     if ordered and b.token is None:
-        raise bad(where, "an ordered effect cannot stand in a program of several devices (pmap, shard_map), nor in the "
-                  "function that combines elements in a reduction", fix="leave out ordered=True.", exc=ValueError)
+        raise bad(where, "an ordered effect in the function that combines elements in a reduction, which has no order",
+                  fix="leave out ordered=True.", exc=ValueError)
+    if has_effect and b.axes is not None and b.axes.automatic:
+        raise bad(where, "a function with effects in a shard_map that leaves axes of the mesh to the compiler",
+                  given={"axes that are not manual": ", ".join(map(repr, b.axes.automatic))},
+                  fix="make all axes manual: leave out axis_names=. Or use pure_callback.", exc=NotImplementedError)
     on_whole = b.module.partitioned and b.axes is None and not partitioned
     ins = [b.token, *operands] if ordered else list(operands)
     if on_whole:

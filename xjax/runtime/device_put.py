@@ -11,10 +11,12 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import broadcast_prefix, flatten, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime import array
+from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array, as_sharding, put, to_array
-from xjax.runtime.mesh import Mesh
+from xjax.runtime.current_mesh import current_devices
+from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
-from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_free_axis
+from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
@@ -23,8 +25,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Args:
       x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as that of
         `lax.with_sharding_constraint`, and a device has no effect: one program runs on the devices of its arguments.
-      device: a device, a sharding, or a tree of them that is a prefix of `x`. With None arrays stay where they are, and
-        other values go to the default device, uncommitted.
+      device: a device, a sharding, a PartitionSpec over the mesh of `set_mesh` or `with mesh:`, or a tree of them that
+        is a prefix of `x`. With None arrays stay where they are; other values go to the default device, uncommitted.
       donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
       src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
 
@@ -35,7 +37,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     {'w': Array(1., dtype=float32, weak_type=True)}
     """
     leaves, tree = flatten(x)
-    targets = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    targets = [_placed(d) for d in broadcast_prefix(device, x, is_leaf=lambda d: d is None)]
     moved = [put_one(leaf, target) for leaf, target in zip(leaves, targets, strict=True)]
     if donate is True:
         for old, new in zip(leaves, moved, strict=True):
@@ -43,6 +45,23 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
                 old.block_until_ready()
                 old.delete()
     return tree_unflatten(tree, moved)
+
+
+def _placed(device: Any) -> Any:
+    """A PartitionSpec as a sharding over the current mesh; anything else as it is.
+
+    Raises: ValueError if there is no mesh, or a sharding's mesh is abstract.
+    """
+    if isinstance(device, PartitionSpec):
+        mesh = current_devices()
+        if mesh is None:
+            raise bad("device_put", "a PartitionSpec needs a mesh", {"device": repr(device)},
+                      "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
+        return NamedSharding(mesh, device)
+    if isinstance(device, NamedSharding) and isinstance(device.mesh, AbstractMesh):
+        raise bad("device_put", "the mesh of the sharding is abstract: it has no devices", {"device": repr(device)},
+                  "pass NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
+    return device
 
 
 def put_one(x: Any, device: Any) -> Any:
@@ -96,7 +115,7 @@ def _transpose(ct, x, *, device, source, mesh):
 def _batch(axis, args, bdims, *, device, source, mesh):
     (x,), (bdim,) = args, bdims
     if isinstance(device, NamedSharding):
-        device = NamedSharding(device.mesh, with_free_axis(device.spec, typeof(x).ndim, bdim))
+        device = NamedSharding(device.mesh, with_new_axis(device.spec, typeof(x).ndim, bdim))
     return device_put_p.bind(x, device=device, source=None, mesh=mesh), bdim
 
 

@@ -4,8 +4,8 @@ The path of `x + y`: (primitive, types and places of arguments, parameters) -> e
 Everything else (arrays over several devices, or on different ones, operations that hold programs) goes through
 `run_program` on a program of one equation.
 
-Uncommitted arrays are computed with on the default device of the thread. As long as nobody chose one, it is not part of
-the keys; see `_ReadyHere`.
+Uncommitted arrays are computed with on the default device of the thread, or on its mesh of `set_mesh`. As long as
+nobody chose one, they are not part of the keys; see `_ReadyHere`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import NUMBERS, Array, number_operand, to_array
+from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
 from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
@@ -48,8 +49,8 @@ class EvalTrace(Trace):
         """
         self._watch, self.ready = watch, {}
 
-    def choose_by_default_device(self) -> None:
-        """From now on an executable is `ready` only for the default device for which it was compiled."""
+    def choose_by_context(self) -> None:
+        """From now on an executable is `ready` only for the default device or the mesh for which it was compiled."""
         if self._watch is None:
             self.ready = _ReadyHere(self._executables)
 
@@ -96,7 +97,7 @@ class EvalTrace(Trace):
         args = [to_array(x, home) for x in args]
         if not p.cacheable:
             return self._run_program(p, args, params)
-        key = _of_default_device((p, *types_and_places(args), *params.items(), *([] if args else [default_place()])))
+        key = _of_context((p, *types_and_places(args), *params.items(), *([] if args else [default_place()])))
         executable = self._executables.get(key)
         if executable is None:
             place = common_place([x._place for x in args])
@@ -126,7 +127,7 @@ class EvalTrace(Trace):
 
 
 class _ReadyHere:
-    """`EvalTrace.ready` where default devices are chosen, which are part of the keys then."""
+    """`EvalTrace.ready` where default devices or meshes are chosen, which are part of the keys then."""
 
     __slots__ = ("_executables",)
 
@@ -134,11 +135,12 @@ class _ReadyHere:
         self._executables = executables
 
     def get(self, key: tuple) -> Executable | None:
-        return self._executables.young.get(_of_default_device(key))
+        return self._executables.young.get(_of_context(key))
 
 
-def _of_default_device(key: tuple) -> tuple:
-    return key if config.default_device is None else (*key, config.default_device)
+def _of_context(key: tuple) -> tuple:
+    device, mesh = config.default_device, placing_mesh()
+    return key if device is None and mesh is None else (*key, device, mesh)
 
 
 def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: Place) -> Executable:
@@ -176,7 +178,8 @@ def _home(args: Sequence[Any]) -> Place:
 
 eval_trace = EvalTrace()
 set_root_trace(eval_trace)
-config.on_first_use("default_device", eval_trace.choose_by_default_device)
+config.on_first_use("default_device", eval_trace.choose_by_context)
+config.on_first_use("context_mesh", eval_trace.choose_by_context)
 
 
 def launched(p: Primitive, otherwise: Callable) -> Callable:

@@ -14,6 +14,7 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
 from xjax.runtime import backend, compile_cache, in_flight, xla
+from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.compile_log import dump_program, log_step
 from xjax.runtime.host_errors import shared_calls
 from xjax.runtime.launch import Executable
@@ -151,14 +152,14 @@ def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], 
     Raises: ValueError if committed arguments are on different devices.
     """
     home = home_of(where or name, closed, places, consts, names)
-    shardings = (home, *_shardings_over(home, closed, places)) if isinstance(home, Mesh) else home
+    shardings = (home, *shardings_over(home, closed, places)) if isinstance(home, Mesh) else home
     key = ("executable", name, shardings, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
     if found is None:
         if isinstance(home, Mesh):
             found = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated, options)
             if wanted:
-                found = _with_results(found, wanted)
+                found = _with_results(found, wanted, home)
         else:
             found = compile_program(closed, name, home, donated, options)
         closed.memo[key] = found
@@ -170,20 +171,22 @@ def program_module(closed: ClosedJaxpr, name: str, places: Sequence[Place], dona
     """The text that `program_executable` compiles, and a device that it is for."""
     home = home_of(f"jit `{name}`", closed, places, consts)
     if isinstance(home, Mesh):
-        return _sharded_module(closed, name, home, _shardings_over(home, closed, places),
+        return _sharded_module(closed, name, home, shardings_over(home, closed, places),
                                [None] * len(closed.out_avals), donated), home.devices_flat[0]
     device = sharding_of(home).devices[0]
     return lower_program(closed, name, donated=donated, platform=device.platform), device
 
 
-def _shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:
+def shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:
     """The shardings of arguments as ones over `mesh`; replicated where that has none of the same placement."""
     return [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
             for p, a in zip(places, closed.in_avals, strict=True)]
 
 
-def _with_results(found: Executable, wanted: Sequence[Sharding | None]) -> Executable:
+def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
     """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
+    wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and w.mesh.shape_tuple == mesh.shape_tuple
+              and isinstance(w.mesh, AbstractMesh) else w for w in wanted]
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
                  for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
     return Executable(found.loaded, found.out_avals, found.in_places, shardings, found.weight, found.listeners,

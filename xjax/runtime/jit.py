@@ -29,12 +29,13 @@ from xjax.runtime.array import NUMBERS, Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
+from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
 from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, launch_error
 from xjax.runtime.placement import on
 from xjax.runtime.sharding import Sharding
-from xjax.runtime.stages import Argument, Lowered, Program, ShapeDtypeStruct, Traced, abstract, place_of
+from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
 from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device
@@ -165,6 +166,11 @@ class Jitted:
         if not at_root():
             return self._call_traced(leaves, tree, static)
         if self._device is not None:
+            if placing_mesh() is not None:
+                raise bad(f"jit `{self._name}`", "has a device of its own, and set_mesh says to run on a mesh",
+                          {"device": repr(self._device), "mesh": repr(placing_mesh())},
+                          "leave device= and backend= out, or call it outside of `with xjax.set_mesh(mesh):`.",
+                          exc=ValueError)
             with default_device(self._device):
                 leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
                 out = self._launcher(leaves, tree, static)(leaves)
@@ -289,9 +295,9 @@ class Jitted:
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Shapes and dtypes of the result, without computing it."""
+        """Shapes, dtypes and `out_shardings` of the result, without computing it."""
         traced, *_ = self._trace_for(args, kwargs)
-        return tree_unflatten(traced.out_tree, [ShapeDtypeStruct.of(a) for a in traced.program.out_avals])
+        return traced.out_info()
 
     def _trace_for(self, args: Sequence[Any], kwargs: dict) -> tuple[Program, Any, list[ShapedArray], list[Any]]:
         static = None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import enum
+import contextlib
 import math
-import re
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +13,11 @@ import numpy as np
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.runtime import backend
+from xjax.runtime.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractDevice, AbstractMesh
+from xjax.runtime.mesh_axes import AxisName, AxisType, NamedAxes, checked_names, checked_types
 from xjax.runtime.xla import Device
 
-Axis = Hashable
-
-
-class AxisType(enum.Enum):
-    """Who decides how arrays are cut along a mesh axis; xjax meshes are `Auto`: the compiler."""
-
-    Auto = enum.auto()
-    Explicit = enum.auto()
-    Manual = enum.auto()
+Axis = AxisName
 
 
 class _Unconstrained:
@@ -109,22 +101,21 @@ def _canonical_part(part: Any) -> Any:
     return part
 
 
-class Mesh:
-    """A grid of devices with named axes; immutable, hashable, and a context manager.
+class Mesh(NamedAxes, contextlib.ContextDecorator):
+    """A grid of devices with named axes; immutable, hashable, a context manager and a decorator.
 
     Args:
       devices: array (or nested lists) of distinct devices.
       axis_names: one name for each axis of `devices`; a single name may stand alone.
-      axis_types: `AxisType.Auto` for each axis, if anything.
-    Raises: ValueError where names and axes do not match, or a device or name occurs twice; NotImplementedError for
-      another axis type.
+      axis_types: `AxisType.Auto` for each axis, which is the default.
+    Raises: ValueError where names, types and axes do not match, or a device or name occurs twice; TypeError for what is
+      no AxisType; NotImplementedError for another type of axis.
     """
 
     def __init__(self, devices: Any, axis_names: Axis | Sequence[Axis],
                  axis_types: AxisType | Sequence[AxisType] | None = None) -> None:
-        _refuse_other_than_automatic("Mesh", axis_types)
         grid = np.array(devices, dtype=object)
-        names = tuple(axis_names) if isinstance(axis_names, list | tuple) else (axis_names,)
+        names = checked_names("Mesh", axis_names)
         given = {
             "devices": f"{grid.size} in a grid of shape {grid.shape}",
             "axis_names": repr(names),
@@ -132,14 +123,12 @@ class Mesh:
         if len(names) != grid.ndim:
             raise bad("Mesh", "axes and names differ in number", given,
                       "give one name for each axis of `devices`.", exc=ValueError)  # fmt: skip
-        if len(set(names)) != len(names):
-            raise bad("Mesh", "an axis name occurs twice", given, "use distinct names.",
-                      exc=ValueError)  # fmt: skip
         if len(set(grid.flat)) != grid.size:
             raise bad("Mesh", "a device occurs twice", given, "list each device once.",
                       exc=ValueError)  # fmt: skip
         grid.flags.writeable = False
         self._grid, self.axis_names = grid, names
+        self.axis_types = checked_types("Mesh", names, axis_types)
         self.devices_flat: tuple[Device, ...] = tuple(grid.flat)
         self._hash = hash((names, grid.shape, self.devices_flat))
 
@@ -149,30 +138,17 @@ class Mesh:
         return self._grid
 
     @property
-    def shape(self) -> OrderedDict[Axis, int]:
-        """Size of each axis by name."""
-        return OrderedDict(zip(self.axis_names, self._grid.shape, strict=True))
-
-    @property
-    def shape_tuple(self) -> tuple[tuple[Axis, int], ...]:
-        """Name and size of each axis."""
-        return tuple(self.shape.items())
-
-    @property
-    def axis_types(self) -> tuple[AxisType, ...]:
-        return (AxisType.Auto,) * len(self.axis_names)
-
-    @property
     def axis_sizes(self) -> tuple[int, ...]:
         return self._grid.shape
 
     @property
     def size(self) -> int:
-        return self._grid.size
+        return 0 if self.devices_flat == (None,) else self._grid.size
 
     @property
-    def empty(self) -> bool:
-        return self._grid.size == 0
+    def is_scalar(self) -> bool:
+        """Whether it is one device without axes."""
+        return self.size == 1 and not self.axis_names
 
     @property
     def device_ids(self) -> np.ndarray:
@@ -182,24 +158,41 @@ class Mesh:
     @property
     def local_devices(self) -> list[Device]:
         """Devices of this process."""
-        return [d for d in self.devices_flat if d.process_index == d.client.process_index()]
+        return [d for d in self.devices_flat if _is_local(d)]
 
     @property
     def is_multi_process(self) -> bool:
         return len(self.local_devices) != self.size
 
     @property
-    def sdy_names(self) -> Mapping[Axis, str]:
-        """The names that the axes have in programs; those that are no identifiers get others."""
-        taken = {n for n in self.axis_names if _is_identifier(n)}
-        names: dict[Axis, str] = {}
-        for i, axis in enumerate(self.axis_names):
-            text = axis if _is_identifier(axis) else f"axis{i}"
-            while text in taken and text is not axis:
-                text += "_"
-            names[axis] = text
-            taken.add(text)
-        return names
+    def local_mesh(self) -> Mesh:
+        """The part of the grid whose devices are of this process.
+
+        Raises: ValueError if they are no contiguous block of it.
+        """
+        local = np.array([_is_local(d) for d in self.devices_flat]).reshape(self._grid.shape)
+        block = tuple(slice(i.min(), i.max() + 1) for i in np.nonzero(local))
+        if not local[block].all():
+            raise bad("Mesh.local_mesh", "the devices of this process are no contiguous block of the mesh",
+                      {"device_ids": self.device_ids.tolist(), "of this process": [d.id for d in self.local_devices]},
+                      "make a mesh of xjax.local_devices().", exc=ValueError)
+        return Mesh(self._grid[block], self.axis_names)
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh without its devices; their kind stays."""
+        if not self.axis_names:
+            return EMPTY_ABSTRACT_MESH
+        first = self.devices_flat[0]
+        cores = getattr(first, "core_count", None) if first.platform == "gpu" else None
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types,
+                            abstract_device=AbstractDevice(first.device_kind, cores, first.platform))
+
+    def update(self, devices: Any = None, axis_names: Axis | Sequence[Axis] | None = None,
+               axis_types: AxisType | Sequence[AxisType] | None = None) -> Mesh:
+        """The mesh with other devices, names or types of axes."""
+        return Mesh(self._grid if devices is None else devices, self.axis_names if axis_names is None else axis_names,
+                    self.axis_types if axis_types is None else axis_types)
 
     def sdy_text(self, name: str = "mesh", first: Mesh | None = None) -> str:
         """The line that declares the mesh: ``sdy.mesh @mesh = <["x"=2, "y"=2]>``.
@@ -207,12 +200,10 @@ class Mesh:
         Devices are numbered by their place in the grid of the program's `first` mesh, which the program's
         assignment names.
         """
-        names = self.sdy_names
-        axes = ", ".join(f'"{names[axis]}"={size}' for axis, size in self.shape.items())
         order = ""
         if first is not None and first.devices_flat != self.devices_flat:
             order = f", device_ids=[{', '.join(str(first.devices_flat.index(d)) for d in self.devices_flat)}]"
-        return f"sdy.mesh @{name} = <[{axes}]{order}>"
+        return f"sdy.mesh @{name} = <{self._sdy_axes()}{order}>"
 
     def __copy__(self) -> Mesh:
         return self                         # devices are those of this process: there is nothing to copy
@@ -240,8 +231,15 @@ class Mesh:
         return self._hash
 
     def __repr__(self) -> str:
-        axes = ", ".join(f"{axis!r}: {size}" for axis, size in self.shape.items())
+        axes = ", ".join(f"{axis!r}: {size}" for axis, size in self.shape_tuple)
         return f"Mesh({axes})"
+
+    def __str__(self) -> str:
+        return f"Mesh({self._axes_text()})" if self.axis_names else "Mesh()"
+
+
+def _is_local(device: Device) -> bool:
+    return device.process_index == device.client.process_index()
 
 
 def make_mesh(
@@ -266,7 +264,8 @@ def make_mesh(
     if axis_sizes is None or axis_names is None:
         raise bad("make_mesh", "needs sizes and names of the axes",
                   {"axis_sizes": axis_sizes, "axis_names": axis_names}, 'write make_mesh((4, 2), ("data", "model")).')
-    _refuse_other_than_automatic("make_mesh", axis_types)
+    names = checked_names("make_mesh", axis_names)
+    types = checked_types("make_mesh", names, axis_types)
     chosen = list(backend.devices() if devices is None else devices)
     wanted = math.prod(axis_sizes)
     if wanted > len(chosen):
@@ -274,37 +273,7 @@ def make_mesh(
         fix = "ask for a smaller mesh, or set jax_num_cpu_devices before the first use of a device."
         raise bad("make_mesh", "there are too few devices", given, fix, exc=ValueError)
     grid = np.array(chosen[:wanted], dtype=object).reshape(tuple(axis_sizes))
-    return Mesh(grid, tuple(axis_names))
-
-
-def _refuse_other_than_automatic(where: str, axis_types: AxisType | Sequence[AxisType] | None) -> None:
-    kinds = (axis_types,) if isinstance(axis_types, AxisType) else axis_types or ()
-    if any(kind is not AxisType.Auto for kind in kinds):
-        raise bad(where, "xjax has automatic axes only", {"axis_types": repr(axis_types)},
-                  "leave axis_types out; use shard_map for manual axes.", exc=NotImplementedError)
-
-
-def current_mesh() -> Mesh | None:
-    """The mesh of the innermost ``with mesh:`` of this thread."""
-    return config.mesh
-
-
-class set_mesh:
-    """Make `mesh` the current one: for the process's thread from here on, or for a block `with set_mesh(mesh):`.
-
-    A current mesh is what `with_sharding_constraint` of a PartitionSpec and `shard_map` without a mesh use.
-    """
-
-    def __init__(self, mesh: Mesh) -> None:
-        if not isinstance(mesh, Mesh):
-            raise bad("set_mesh", f"needs a Mesh, not a {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
-        self._mesh, self._before = mesh, config._push("mesh", mesh)
-
-    def __enter__(self) -> Mesh:
-        return self._mesh
-
-    def __exit__(self, *exc_info: object) -> None:
-        config._pop(self._before)
+    return Mesh(grid, names, types)
 
 
 _local = threading.local()
@@ -317,7 +286,3 @@ def _entered() -> list[dict]:
     except AttributeError:
         _local.entered = []
         return _local.entered
-
-
-def _is_identifier(name: object) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None

@@ -22,7 +22,7 @@ from xjax.runtime.array import Array, from_scalar, number_operand, to_array
 from xjax.runtime.executable import EAGER_LEVEL, load
 from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.lowering import lower_program
-from xjax.runtime.placement import Place, common_place, default_place, sharding_of
+from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.watch import is_watching
 
 _PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time
@@ -114,12 +114,14 @@ def _operand(x: Any, args: Sequence[Any]) -> Array | None:
 
 
 def _home_of_number(x: Any, args: Sequence[Any]) -> Place | None:
-    """Where a number goes: to where the first argument is, if that is an array. None if it is no number, or may lose
-    its value: a larger integer may not fit the dtype that it meets."""
+    """Where a number goes: to where the first argument is, if that is an array on one device.
+
+    None if it is no number, or may lose its value: a larger integer may not fit the dtype that it meets.
+    """
     kind = type(x)
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
-        first = args[0] if args else None
-        return first._place if type(first) is Array else default_place()
+        place = args[0]._place if args and type(args[0]) is Array else None
+        return place if type(place) in ON_ONE_DEVICE else default_place()
     return None
 
 

@@ -2,7 +2,8 @@
 
 An array that was put somewhere on purpose, `device_put(x, device)`, is *committed*, as are results computed from it:
 programs run where their committed arguments are, and committed arguments on different devices are an error. All other
-arrays are *uncommitted*: they are computed with on the default device, or moved to the committed arguments.
+arrays are *uncommitted*: they are computed with on the mesh of `set_mesh`, else on the default device, or moved to the
+committed arguments.
 
 The committed bit is part of an array's place. The place of a committed array is its sharding; that of an uncommitted
 one is an `Uncommitted`, one object for each device. Keys of compiled programs hold the places of arguments, which are
@@ -20,6 +21,8 @@ from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, dce
 from xjax.runtime import backend
+from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.current_mesh import devices_for, placing_mesh
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
 
@@ -63,8 +66,19 @@ def uncommitted_on(device: Any) -> Uncommitted:
 
 
 def default_place() -> Uncommitted:
-    """Where new arrays go."""
+    """Where values of the host go to be computed with."""
     return uncommitted_on(backend.default_device())
+
+
+def default_home() -> Place | Mesh:
+    """Where programs run whose arguments nobody placed: on the mesh of `set_mesh`, else on the default device."""
+    return placing_mesh() or default_place()
+
+
+def new_place() -> Place:
+    """Where new arrays go: whole to each device of the mesh of `set_mesh`, else to the default device."""
+    home = default_home()
+    return NamedSharding(home, PartitionSpec()) if isinstance(home, Mesh) else home
 
 
 def sharding_of(place: Place) -> Sharding:
@@ -84,7 +98,7 @@ def common_place(places: Sequence[Place]) -> Place | None:
     committed = [p for p in places if type(p) is not Uncommitted]
     if committed:
         return _result_place(committed)
-    return first if first is default_place() else None
+    return first if first is default_home() else None
 
 
 def _result_place(committed: Sequence[Any]) -> Sharding:
@@ -101,26 +115,32 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
             names: Callable[[], Sequence[str]] | None = None) -> Place | Mesh:
     """Where a program runs: a mesh, or the place of its arguments and results on one device.
 
-    Its committed arguments decide, and the meshes that it names inside; an argument that it does not read has no say,
-    nor have captured arrays, unless nobody else has one and they are on several devices, since such an array may fit
-    on no single one.
+    Its committed arguments decide, and the meshes that it names inside; if there are none, the mesh of `set_mesh`, or
+    the default device. An argument that it does not read has no say, nor have captured arrays, unless nobody else has
+    one and they are on several devices, since such an array may fit on no single one. An abstract mesh inside means
+    the devices of the others, or of the current mesh.
 
     Args:
       places: of the inputs of the program.
       consts: how many of the leading inputs are captured arrays.
       names: what the other inputs are called, for the error.
 
-    Raises: ValueError if committed arguments, or the meshes inside, differ in their devices or in the order of these.
+    Raises: ValueError if committed arguments, or the meshes inside, differ in their devices or in the order of these,
+      or if the meshes inside are abstract and nothing says which devices they mean.
     """
-    inside = meshes_in(closed)
+    inside, abstract = meshes_in(closed)
     committed = [i for i in range(consts, len(places)) if type(places[i]) is not Uncommitted]
     if committed:
         read = inputs_read(closed)
         committed = [i for i in committed if read[i]]
-    if not committed and not inside:
-        spread = next((p for p in places[:consts] if len(sharding_of(p).devices) > 1), None)
-        return default_place() if spread is None else _mesh_of(spread)
     given = [places[i] for i in committed]
+    if abstract is not None and not any([s.size == abstract.size for s in inside]) and not any(
+            [s.num_devices == abstract.size for s in given]):
+        inside = (*inside, devices_for(where, abstract, ()))
+    if not given and not inside:
+        home = default_home()
+        spread = next((p for p in places[:consts] if len(sharding_of(p).devices) > 1), None)
+        return home if spread is None or isinstance(home, Mesh) else _mesh_of(spread)
     devices = [p.devices for p in given] + [mesh.devices_flat for mesh in inside]
     if any([d != devices[0] for d in devices]):
         called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
@@ -159,7 +179,7 @@ def place_with(where: str, args: Sequence[Any]) -> Place:
     """
     given = [x for x in args if x.committed]
     if not given:
-        return default_place()
+        return new_place()
     devices = [x.sharding.devices for x in given]
     if any([d != devices[0] for d in devices]):
         raise _apart(where, [f"argument {i}, {x.aval.str_short()}" for i, x in enumerate(args) if x.committed], devices)
@@ -198,17 +218,22 @@ def inputs_read(closed: ClosedJaxpr) -> Sequence[bool]:
     return found
 
 
-def meshes_in(closed: ClosedJaxpr) -> tuple[Mesh, ...]:
-    """The meshes that a program names inside (shard_map, sharding constraints), whose devices it must run on."""
+def meshes_in(closed: ClosedJaxpr) -> tuple[tuple[Mesh, ...], AbstractMesh | None]:
+    """The meshes that a program names inside (shard_map, sharding constraints), whose devices it must run on.
+
+    Second result: the first abstract one.
+    """
     found = closed.memo.get("meshes")
     if found is None:
-        found = closed.memo["meshes"] = tuple(dict.fromkeys(_find_meshes(closed.jaxpr)))
+        every = dict.fromkeys(_find_meshes(closed.jaxpr))
+        found = closed.memo["meshes"] = (tuple(m for m in every if isinstance(m, Mesh)),
+                                         next((m for m in every if isinstance(m, AbstractMesh)), None))
     return found
 
 
 @deep
-def _find_meshes(jaxpr: Any) -> list[Mesh]:
-    found: list[Mesh] = []
+def _find_meshes(jaxpr: Any) -> list[Mesh | AbstractMesh]:
+    found: list[Mesh | AbstractMesh] = []
     for eqn in jaxpr.eqns:
         mesh = eqn.params.get("mesh")
         if mesh is not None:
@@ -217,5 +242,6 @@ def _find_meshes(jaxpr: Any) -> list[Mesh]:
         for value in eqn.params.values():
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if isinstance(item, ClosedJaxpr):
-                    found += meshes_in(item)
+                    meshes, abstract = meshes_in(item)
+                    found += meshes if abstract is None else (*meshes, abstract)
     return found

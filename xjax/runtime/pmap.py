@@ -19,7 +19,7 @@ from xjax.core.calls import argument_types, check_callable, flatten_function, fu
 from xjax.core.config import config
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr
+from xjax.core.jaxpr import ClosedJaxpr, Var
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
@@ -28,12 +28,14 @@ from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import backend as backends
 from xjax.runtime import xla
 from xjax.runtime.array import Array, from_numpy, on_device_type, put, to_array
+from xjax.runtime.current_mesh import manual_around
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_layout
 from xjax.runtime.reshard import local_mesh, local_shape
-from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, manual_around
+from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, program_of
 from xjax.runtime.sharding import NamedSharding
+from xjax.runtime.stages import Argument, Lowered, Program, abstract
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
 from xjax.transforms.vmap import mapped_size
@@ -105,6 +107,22 @@ class Pmapped:
             leaves = [x if type(x) is Array else _place(x, s)
                       for x, s in zip(leaves, launcher.argument_shardings(), strict=True)]
         return launcher(leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program as StableHLO for arguments of these types (arrays or `ShapeDtypeStruct`s), before compilation."""
+        static = None
+        if self._static.given:
+            args, kwargs, static = self._static.take_out(args, kwargs)
+        leaves, tree = flatten((args, kwargs))
+        avals = tuple(argument_types(self._where, self._fun, leaves, tree, type_of=abstract))
+        key = (tree, avals, static, config.trace_key(), context.axes)
+        traced = self._trace(key, args, kwargs, [Var(a) for a in avals])
+        program = program_of(traced.program, Region.whole(traced.mesh), traced.in_specs, traced.out_specs)
+        ins, outs = ([NamedSharding(traced.mesh, s) for s in specs] for specs in (traced.in_specs, traced.out_specs))
+        arguments = [Argument(*x) for x in zip(avals, ins[len(traced.consts):], self._static.donated_leaves(tree),
+                                               strict=True)]
+        return Lowered(Program(program, traced.consts, traced.out_tree, tuple(outs)), arguments, tree,
+                       function_name(self._fun))
 
     def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         found = self._traces.get(key)

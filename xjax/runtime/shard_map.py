@@ -27,12 +27,16 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
+from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array, put, to_array
+from xjax.runtime.current_mesh import devices_for, manual_around, mesh_to_map_over
 from xjax.runtime.executable import compile_sharded, program_executable
 from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh, PartitionSpec, current_mesh
+from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_devices
 from xjax.runtime.sharding import NamedSharding
+from xjax.runtime.sharding_constraint import refuse_mesh_axes
+from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
@@ -40,14 +44,16 @@ from xjax.transforms.transpose import transpose_program
 Specs = tuple[PartitionSpec, ...]
 
 
-def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | None = None,
+def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | AbstractMesh | None = None,
               axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
     """Map `f` over the parts of its arguments on the devices of `mesh`.
 
     Args:
       in_specs, out_specs: a `PartitionSpec` of manual axes for each argument and result, or tree prefixes of them. A
         result whose spec leaves an axis out must be equal on all devices along it.
-      mesh: by default that of the shard_map around it, else that of `with mesh:` or `set_mesh`.
+      mesh: by default that of the shard_map around it, else the current one when the result is called, of `set_mesh` or
+        `with mesh:`. The devices of an `AbstractMesh` are those of the first argument over such a mesh, or those of the
+        current one.
       axis_names: the axes of the mesh that are manual in `f`; by default all that are not manual already. Along the
         others `f` sees whole arrays, and the compiler shards them.
       check_vma: types inside of `f` say along which axes values vary (`xjax.typeof(x).vma`), so that derivatives inside
@@ -87,7 +93,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
 class Region(NamedTuple):
     """Where the body of a shard_map runs: a mesh, the axes that it makes manual, and whether types are checked."""
 
-    mesh: Mesh
+    mesh: Mesh | AbstractMesh
     manual: frozenset
     check_vma: bool = False
 
@@ -109,16 +115,17 @@ class Region(NamedTuple):
         return tuple(a for a in self.mesh.axis_names if a in self.manual)
 
 
-def _region(where: str, mesh: Mesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
+def _region(where: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
     around = manual_around()
-    outer = around[0].owner if around else None
-    if mesh is not None and outer is not None and mesh != outer:
+    outer: Any = around[0].owner if around else None
+    if outer is None:
+        mesh = mesh_to_map_over(where, mesh)
+    elif mesh is None or mesh == outer or (isinstance(mesh, AbstractMesh) and mesh.shape_tuple == outer.shape_tuple):
+        mesh = outer
+    else:
         raise bad(where, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
                   given={"outer mesh": repr(outer), "inner mesh": repr(mesh)},
                   fix="leave mesh= out, and name in axis_names= axes that the outer one does not.", exc=ValueError)
-    mesh = mesh or outer or current_mesh()
-    if mesh is None:
-        raise bad(where, "there is no mesh", fix="pass mesh=, or call it inside `with mesh:`.", exc=ValueError)
     taken = {axis.name for axis in around}
     manual = frozenset(axis_names) or frozenset(mesh.axis_names) - taken
     unknown = manual.difference(mesh.axis_names)
@@ -132,11 +139,6 @@ def _region(where: str, mesh: Mesh | None, axis_names: Collection[Any], check_vm
                   fix="call the function directly, use vmap for the inner map, or let axis_names= of the outer one "
                       "leave axes to the inner one.", exc=ValueError)
     return Region(mesh, manual, check_vma)
-
-
-def manual_around() -> list[Axis]:
-    """The manual axes of the regions that are being traced."""
-    return [axis for axis in context.axes if isinstance(axis.owner, Mesh)]
 
 
 def _axes_of(spec: PartitionSpec) -> Vma:
@@ -216,9 +218,24 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
            newly_manual_axes):
     region = Region(mesh, newly_manual_axes)
     name = b.module.mesh(mesh)
-    inner = Builder(b.module, _axes_inside(b.axes, region, name), b.level + 1)
+    axes_inside = _axes_inside(b.axes, region, name)
+    if mesh.size == 1 and b.axes is None:   # plain code; XLA would keep the borders of a region that has effects
+        b.axes = axes_inside
+        try:
+            return lower_closed(b, jaxpr, xs)
+        finally:
+            b.axes = None
+    inner = Builder(b.module, axes_inside, b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
-    results = lower_closed(inner, jaxpr, params)
+    ordered = b.token is not None and "ordered" in jaxpr.effects
+    if ordered:                             # each device takes the token and returns one for its own calls
+        xs, outs = (*xs, b.token), [*outs, b.token.aval]
+        in_specs, out_specs = (*in_specs, PartitionSpec()), (*out_specs, PartitionSpec())
+        inner.token = Value(f"%{b.module.number()}", b.token.aval)
+        params.append(inner.token)
+    results = lower_closed(inner, jaxpr, params[:len(jaxpr.in_avals)])
+    if ordered:
+        results = [*results, inner.token]
     is_open = b.axes is not None or len(newly_manual_axes) < len(mesh.axis_names)
 
     def texts(specs: Specs, values: Sequence[Any]) -> str:
@@ -229,9 +246,12 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     body = "\n".join([*inner.lines, return_text("sdy.return", results)])
     types = ", ".join(tensor_type(a) for a in outs)
     axes = ", ".join(f'"{mesh.sdy_names[a]}"' for a in region.in_order)
-    return b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
-                 f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
-                 f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
+    found = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
+                  f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
+                  f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
+    if ordered:
+        *found, b.token = found
+    return found
 
 
 def _axes_inside(around: MeshAxes | None, region: Region, mesh_name: str) -> MeshAxes:
@@ -253,7 +273,7 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
     key = ("shard_map executable", mesh, in_specs, out_specs, donated, check)
     found = closed.memo.get(key)
     if found is None:
-        program = _program_of(closed, Region.whole(mesh)._replace(check_vma=check_vma), in_specs, out_specs)
+        program = program_of(closed, Region.whole(mesh)._replace(check_vma=check_vma), in_specs, out_specs)
         found = closed.memo[key] = compile_sharded(
             program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
             [NamedSharding(mesh, s) for s in out_specs], donated)
@@ -266,8 +286,8 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
     return found
 
 
-def _program_of(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs: Specs) -> ClosedJaxpr:
-    """A program that is one shard_map."""
+def program_of(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs: Specs) -> ClosedJaxpr:
+    """A program that is one shard_map of a body without constants, from whole arrays to whole arrays."""
     params = _params(closed, region, in_specs, out_specs)
     invars = [Var(global_type(a, s, region)) for a, s in zip(closed.in_avals, in_specs, strict=True)]
     outvars = [Var(a) for a in _type(**params)]
@@ -276,13 +296,14 @@ def _program_of(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs:
 
 def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma, newly_manual_axes):
     arrays = [to_array(x) for x in args]
+    mesh = devices_for("shard_map", mesh, [x.sharding for x in arrays])
     if len(newly_manual_axes) == len(mesh.axis_names):
         return executable_of(jaxpr, mesh, in_specs, out_specs, check_vma=check_vma)(arrays)
     key = ("shard_map program", mesh, in_specs, out_specs, newly_manual_axes)
     program = jaxpr.memo.get(key)
     if program is None:
         region = Region(mesh, newly_manual_axes, check_vma)
-        program = jaxpr.memo[key] = _program_of(jaxpr, region, in_specs, out_specs)
+        program = jaxpr.memo[key] = program_of(jaxpr, region, in_specs, out_specs)
     # Along the other axes the arguments are sharded as they are.
     return program_executable(program, "shard_map", [x._place for x in arrays])(arrays)
 
@@ -338,7 +359,8 @@ class _ShardMapRules(CallRules):
     def transposed_of(self, program, linear, nonzero, params):
         if params["check_vma"]:             # by their types, values that devices share have such cotangents
             return transpose_program(program, linear, nonzero)
-        return _transposed_body(program, linear, nonzero, Region.of(params), params["in_specs"], params["out_specs"])
+        return _transposed_body(program, linear, nonzero, Region.of(params), params["in_specs"], params["out_specs"],
+                                _set_apart(params))
 
     def bind_transposed(self, program, args, params, linear, nonzero, has):
         ins, outs = params["in_specs"], params["out_specs"]
@@ -346,16 +368,19 @@ class _ShardMapRules(CallRules):
                           flagged(flagged(ins, linear), has))
 
     def batch(self, axis, args, bdims, **params):
+        mesh_axes = tuple(a for a in axis.mesh_axes if a in params["newly_manual_axes"])
+        mapped = axis.mapped if not mesh_axes else _mapped_on_device(axis.mapped, mesh_axes, params)
         with self.scope(params):
-            program, out_dims = self.batched_of(params["jaxpr"], axis, bdims, params)
-        specs = [[_insert(s, b) for s, b in zip(given, dims, strict=True)]
+            program, out_dims = batch_program(params["jaxpr"], mapped, tuple(bdims))
+        specs = [[_insert(s, b, mesh_axes) for s, b in zip(given, dims, strict=True)]
                  for given, dims in ((params["in_specs"], bdims), (params["out_specs"], out_dims))]
         return self._bind(program, args, params, *specs), out_dims
 
 
 def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[PartitionSpec]:
     """The specs of residuals, whose rows are cut over the devices among which they differ; over all, if unknown."""
-    axes = Region.of(params).in_order
+    apart = _set_apart(params)
+    axes = tuple(a for a in Region.of(params).in_order if a not in apart)
     return [PartitionSpec(tuple(a for a in axes if a in aval.vma) or None if params["check_vma"] else axes)
             for aval in avals]
 
@@ -383,8 +408,12 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
 
 @program_cache
 def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: Region, in_specs: Specs,
-                     out_specs: Specs) -> tuple[ClosedJaxpr, Flags]:
-    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it."""
+                     out_specs: Specs, apart: frozenset) -> tuple[ClosedJaxpr, Flags]:
+    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it.
+
+    Args: apart: mesh axes along which devices have nothing in common.
+    """
+    region = region._replace(manual=region.manual - apart)
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
@@ -394,6 +423,12 @@ def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: 
         return [_total(ct, region, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]
 
     return trace_to_jaxpr(run, transposed.in_avals, "transpose"), has
+
+
+def _set_apart(params: dict) -> frozenset:
+    """Mesh axes that the `vmap`s around here shard mapped axes over, and along which the body does not communicate."""
+    spread = frozenset(a for axis in context.axes for a in axis.mesh_axes)
+    return spread.difference(axes_used(shard_map_p, params)) if spread else spread
 
 
 def _unused_axes(region: Region, spec: PartitionSpec) -> tuple:
@@ -411,12 +446,31 @@ def _total(ct: Any, region: Region, spec: PartitionSpec) -> Any:
     return psum_p.bind(ct, axes=axes, axis_index_groups=None)[0] if axes else ct
 
 
-def _insert(spec: PartitionSpec, bdim: int | None) -> PartitionSpec:
-    """The spec of an array that has one more axis, not cut, at `bdim`."""
-    if bdim is None or bdim >= len(spec):
+def _mapped_on_device(mapped: MappedAxis, axes: tuple, params: dict) -> MappedAxis:
+    """The part of a mapped axis that each device has, which `spmd_axis_name` shards over manual axes of the mesh.
+
+    Raises: ValueError if the shard_map names or communicates along these axes, or along the mapped axis.
+    """
+    mesh = params["mesh"]
+    given = {"spmd_axis_name": ", ".join(map(repr, axes)), "mesh": repr(mesh)}
+    refuse_mesh_axes("shard_map", axes, [*params["in_specs"], *params["out_specs"]])
+    NamedSharding(mesh, PartitionSpec(axes)).check_even((mapped.size,), "shard_map", "mapped axis")
+    used = axes_used(shard_map_p, params)
+    if not used.isdisjoint(axes):
+        raise bad("shard_map", "a function communicates along the mesh axis over which vmap shards the mapped axis",
+                  given, "use another mesh axis in spmd_axis_name.", exc=ValueError)
+    if mapped.name in used:
+        raise bad("shard_map", f"a function communicates along the axis {mapped.name!r} of vmap, which is sharded over "
+                  "the mesh", given, "leave spmd_axis_name out.", exc=NotImplementedError)
+    return mapped._replace(size=mapped.size // math.prod(mesh.shape[a] for a in axes))
+
+
+def _insert(spec: PartitionSpec, bdim: int | None, mesh_axes: tuple = ()) -> PartitionSpec:
+    """The spec of an array that has one more axis at `bdim`, sharded over `mesh_axes`."""
+    if bdim is None or (bdim >= len(spec) and not mesh_axes):
         return spec
-    parts = list(spec)
-    return PartitionSpec(*parts[:bdim], None, *parts[bdim:])
+    parts = [*spec, *[None] * (bdim - len(spec))]
+    return PartitionSpec(*parts[:bdim], mesh_axes, *parts[bdim:])
 
 
 shard_map_p = Primitive("shard_map", type_rule=_type, lower=_lower, evaluate=_evaluate, **_ShardMapRules().fields())

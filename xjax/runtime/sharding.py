@@ -20,15 +20,8 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.runtime import xla
-from xjax.runtime.mesh import (
-    UNCONSTRAINED,
-    AxisType,
-    Mesh,
-    P,
-    PartitionSpec,
-    current_mesh,
-    make_mesh,
-)
+from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.mesh import UNCONSTRAINED, AxisType, Mesh, P, PartitionSpec, make_mesh
 from xjax.runtime.xla import Buffer, Device, HloSharding
 
 __all__ = [
@@ -40,7 +33,6 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
-    "current_mesh",
     "device_put_sharded",
     "finest_mesh",
     "make_mesh",
@@ -103,6 +95,7 @@ class Sharding(ABC):
 
     @property
     def num_devices(self) -> int:
+        """Number of devices that hold a part."""
         return len(self.devices)
 
     @cached_property
@@ -152,7 +145,7 @@ class Sharding(ABC):
         """
         self.check_even(global_shape, type(self).__name__, "array")
         hlo = self.hlo(len(global_shape))
-        if len(self.devices) == 1 or hlo.is_replicated():
+        if self.num_devices == 1 or hlo.is_replicated():
             return tuple(global_shape)
         tiles = hlo.tile_assignment_dimensions()
         return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
@@ -160,7 +153,7 @@ class Sharding(ABC):
     def check_even(self, shape: Sequence[int], where: str, name: str) -> None:
         """Raise ValueError if an array of this shape, called `name`, cannot be split in equal parts."""
         hlo = self.hlo(len(shape))
-        if len(self.devices) == 1 or hlo.is_replicated():
+        if self.num_devices == 1 or hlo.is_replicated():
             return
         for axis, (size, parts) in enumerate(zip(shape, hlo.tile_assignment_dimensions(), strict=False)):
             if size % parts:
@@ -180,7 +173,7 @@ class Sharding(ABC):
         a, b = self.hlo(ndim), other.hlo(ndim)
         if a.is_replicated() or b.is_replicated():
             return a.is_replicated() and b.is_replicated()
-        return len(self.devices) == len(other.devices) and _same_cut(a, b, len(self.devices), ndim)
+        return self.num_devices == other.num_devices and _same_cut(a, b, self.num_devices, ndim)
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays of this rank lie in the same way on the same devices."""
@@ -229,16 +222,19 @@ _interning = threading.Lock()
 
 
 class NamedSharding(Sharding):
-    """An array cut along the axes of a mesh, as a `PartitionSpec` says.
+    """An array sharded along the axes of a mesh, as a `PartitionSpec` says.
 
-    Equal ones are one object: a launch recognises arguments that lie where it wants them by identity.
+    Equal ones are one object: a launch recognises arguments that are where it wants them by identity. Over an
+    `AbstractMesh` it says how an array is sharded, but not over which devices.
 
-    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice.
+    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice; for `devices` of an abstract
+      mesh.
     """
 
     _made: WeakValueDictionary[tuple, NamedSharding] = WeakValueDictionary()
 
-    def __new__(cls, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> NamedSharding:
+    def __new__(cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *,
+                memory_kind: str | None = None) -> NamedSharding:
         key = (mesh, spec, memory_kind)
         found = cls._made.get(key)
         if found is None:
@@ -248,9 +244,13 @@ class NamedSharding(Sharding):
                 found = cls._made.setdefault(key, found)
         return found
 
-    def _set(self, mesh: Mesh, spec: PartitionSpec, memory_kind: str | None) -> None:
+    def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None) -> None:
+        if not isinstance(mesh, Mesh | AbstractMesh) or not isinstance(spec, PartitionSpec):
+            raise bad("NamedSharding", "needs a mesh and a PartitionSpec",
+                      {"mesh": type(mesh).__name__, "spec": repr(spec)}, 'write NamedSharding(mesh, P("x")).')
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
-        self.devices = mesh.devices_flat
+        if isinstance(mesh, Mesh):
+            self.devices = mesh.devices_flat
         self._hash = hash((mesh, spec, memory_kind))
         axes, given = spec.all_axes(), {"spec": repr(spec), "mesh": repr(mesh)}
         for axis in axes:
@@ -261,6 +261,30 @@ class NamedSharding(Sharding):
             raise bad("NamedSharding", "the spec uses a mesh axis twice", given,
                       "cut one dimension of the array with each mesh axis.",
                       exc=ValueError)  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "devices":               # `_set` gives it a value if the mesh has devices
+            raise bad("NamedSharding", "its mesh is abstract: it says nothing of devices", {"sharding": repr(self)},
+                      "use NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
+        raise AttributeError(f"'NamedSharding' object has no attribute {name!r}", name=name, obj=self)
+
+    @property
+    def num_devices(self) -> int:
+        return self.mesh.size
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of this rank are sharded in the same way over the same devices, or over abstract meshes."""
+        abstract = [isinstance(getattr(s, "mesh", None), AbstractMesh) for s in (self, other)]
+        if not any(abstract):
+            return super().is_equivalent_to(other, ndim)
+        return (all(abstract) and self.memory_kind == other.memory_kind and self.num_devices == other.num_devices
+                and _same_cut(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
+
+    def update(self, **changed: Any) -> NamedSharding:
+        """The same with another `mesh`, `spec` or `memory_kind`."""
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changed}
+        mesh, spec = fields.pop("mesh"), fields.pop("spec")
+        return NamedSharding(mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec), **fields)
 
     def hlo(self, ndim: int) -> HloSharding:
         self._check_rank(ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xjax.core.errors import bad
@@ -11,7 +12,8 @@ from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.collectives import MeshAxes
 from xjax.runtime.array import put, to_array
-from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec, current_mesh
+from xjax.runtime.current_mesh import current_mesh, devices_for, manual_axes_of
+from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_devices, on
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
@@ -25,11 +27,13 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: tree of arrays.
-      shardings: a `NamedSharding`, or a `PartitionSpec` over the mesh of `with mesh:` or `set_mesh`, or a tree of them
-        that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a dimension.
+      shardings: a `NamedSharding`, or a `PartitionSpec` over the current mesh (`set_mesh`, `use_abstract_mesh`, `with
+        mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a
+        dimension. The devices of an abstract mesh are those of an argument of the program, or of the current mesh.
 
-    Raises: ValueError if a PartitionSpec comes without a mesh; outside of a program also if a dimension cannot be split
-      evenly, or `x` was put on other devices.
+    Raises: ValueError if a PartitionSpec names an axis over which a `shard_map` around here is manual; outside of a
+      program also if a dimension cannot be split evenly, or `x` was put on other devices; RuntimeError for a
+      PartitionSpec without a mesh.
     """
     return constrain_tree(_WHERE, x, shardings)
 
@@ -42,14 +46,21 @@ def constrain_tree(where: str, x: Any, shardings: Any, even: bool = False) -> An
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """`xs` cut over devices as `out_shardings` say: `with_sharding_constraint` under JAX's name for typed shardings."""
-    return with_sharding_constraint(xs, out_shardings)
+    """`xs` sharded as `out_shardings` say: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
+
+    Raises: as `with_sharding_constraint`; ValueError for None, which says nothing.
+    """
+    leaves, tree = flatten(xs)
+    if None in flatten_axes("reshard: out_shardings", tree, out_shardings):
+        raise bad("reshard", "None is no sharding", {"out_shardings": repr(out_shardings)},
+                  'pass a NamedSharding or a PartitionSpec for each array, such as P("x").', exc=ValueError)
+    return constrain_tree("reshard", xs, out_shardings)
 
 
 def as_sharding(where: str, given: Any) -> Sharding | None:
-    """What a user wrote as a sharding: a `PartitionSpec` lies on the current mesh; None is left as it is.
+    """What a user wrote as a sharding: a `PartitionSpec` is over the current mesh; None is left as it is.
 
-    Raises: ValueError for a PartitionSpec without a mesh, TypeError for what is no sharding.
+    Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for what is no sharding.
     """
     if given is None or isinstance(given, Sharding):
         return given
@@ -59,7 +70,8 @@ def as_sharding(where: str, given: Any) -> Sharding | None:
     mesh = current_mesh()
     if mesh is None:
         raise bad(where, "a PartitionSpec needs a mesh", {"spec": given},
-                  "pass NamedSharding(mesh, spec), or call inside `with mesh:`.", exc=ValueError)
+                  "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.",
+                  exc=ValueError if where == "reshard" else RuntimeError)
     return NamedSharding(mesh, given)
 
 
@@ -77,12 +89,19 @@ def constrain(where: str, x: Any, given: Any, even: bool = False) -> Any:
     if not isinstance(sharding, NamedSharding):
         raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
-    aval = typeof(x)
+    aval, mesh, spec = typeof(x), sharding.mesh, sharding.spec
+    manual = manual_axes_of(mesh).union(mesh.manual_axes)
+    if not manual.isdisjoint(spec.all_axes()):
+        raise bad(where, "the spec names a manual axis: along it each device has a part of its own already",
+                  {"spec": repr(spec), "mesh": repr(mesh), "manual axes": ", ".join(sorted(map(str, manual)))},
+                  "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
     if even:
         sharding.check_even(aval.shape, where, aval.str_short())
     else:
         sharding.hlo(aval.ndim)         # raises if the spec has too many entries
-    return sharding_constraint_p.bind(x, mesh=sharding.mesh, spec=sharding.spec)
+    if mesh.axis_names and manual.issuperset(mesh.axis_names):
+        return x                        # a device's own part, which no axis is left to split over
+    return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
 
 
 def mesh_of_one(device: Any) -> Mesh:
@@ -116,6 +135,7 @@ def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec
 
 def _evaluate(x, *, mesh, spec):
     x = to_array(x)
+    mesh = devices_for(_WHERE, mesh, [x.sharding])
     sharding = NamedSharding(mesh, fixed(spec)) if mesh.axis_names else on(mesh.devices_flat[0])
     check_same_devices(_WHERE, "x", x, sharding)
     sharding.check_even(x.shape, _WHERE, x.aval.str_short())
@@ -133,13 +153,26 @@ def _transpose(ct, x, *, mesh, spec):
 
 def _batch(axis, args, bdims, *, mesh, spec):
     (x,), (bdim,) = args, bdims
-    return sharding_constraint_p.bind(x, mesh=mesh, spec=with_free_axis(spec, typeof(x).ndim, bdim)), bdim
+    refuse_mesh_axes(_WHERE, axis.mesh_axes, [spec])
+    manual = manual_axes_of(mesh)
+    mesh_axes = tuple(a for a in axis.mesh_axes if a not in manual)
+    sharding = NamedSharding(mesh, with_new_axis(spec, typeof(x).ndim, bdim, mesh_axes))
+    return sharding_constraint_p.bind(x, mesh=mesh, spec=sharding.spec), bdim
 
 
-def with_free_axis(spec: PartitionSpec, ndim: int, axis: int) -> PartitionSpec:
-    """The spec of an array of rank `ndim` that has a new axis, which the compiler may split as it likes."""
+def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, mesh_axes: tuple = ()) -> PartitionSpec:
+    """The spec of an array of rank `ndim` that has a new axis over `mesh_axes`; without, the compiler chooses."""
     parts = [*spec, *[None] * (ndim - 1 - len(spec))]
-    return PartitionSpec(*parts[:axis], UNCONSTRAINED, *parts[axis:])
+    return PartitionSpec(*parts[:axis], mesh_axes or UNCONSTRAINED, *parts[axis:])
+
+
+def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
+    """Raise if a spec names a mesh axis over which `vmap(spmd_axis_name=)` shards the mapped axis."""
+    for spec in specs:
+        if not set(mesh_axes).isdisjoint(spec.all_axes()):
+            raise bad(where, "the spec names the mesh axis of spmd_axis_name, which the mapped axis is sharded over",
+                      {"spec": repr(spec), "spmd_axis_name": ", ".join(map(str, mesh_axes))},
+                      "use another mesh axis in the one or the other.", exc=ValueError)
 
 
 sharding_constraint_p = Primitive("sharding_constraint", type_rule=_type, lower=lower_constraint, jvp=LINEAR,

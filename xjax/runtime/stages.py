@@ -8,26 +8,36 @@ from typing import Any, NamedTuple
 
 from xjax.core import dtypes
 from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
+from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops.checks import check_sequence
+from xjax.ops.checks import check_sequence, static_int
 from xjax.runtime import xla
 from xjax.runtime.array import Array, to_array
-from xjax.runtime.executable import Options, as_options, program_executable, program_module
+from xjax.runtime.call_shardings import on_devices
+from xjax.runtime.current_mesh import current_mesh
+from xjax.runtime.executable import Options, as_options, program_executable, program_module, shardings_over
 from xjax.runtime.launch import Launcher
 from xjax.runtime.lowering import ModuleText
-from xjax.runtime.placement import Place, default_place, inputs_read, sharding_of
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.placement import Place, default_place, home_of, inputs_read, sharding_of
+from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
 
 
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist: argument of `eval_shape`, `make_jaxpr` and `jit(f).lower`.
+
+    Args:
+      sharding: where the array is to be: a sharding, or a PartitionSpec over the current mesh. `jit(f).lower` compiles
+        for it.
+    Raises: ValueError for another `sharding`, or one of more axes than the array has; TypeError for a PartitionSpec
+      without a mesh.
 
     >>> xjax.ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
@@ -38,11 +48,11 @@ class ShapeDtypeStruct:
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None):
         check_sequence("ShapeDtypeStruct", "shape", shape)
         self._type = ShapedArray(tuple(shape), dtypes.explicit_dtype(dtype), weak_type)
-        self.sharding = sharding
+        self.sharding = _checked_sharding(sharding, self._type)
 
     @classmethod
-    def of(cls, aval: ShapedArray) -> ShapeDtypeStruct:
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    def of(cls, aval: ShapedArray, sharding: Sharding | None = None) -> ShapeDtypeStruct:
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
@@ -74,6 +84,22 @@ class ShapeDtypeStruct:
         weak = ", weak_type=True" if self.weak_type else ""
         place = "" if self.sharding is None else f", sharding={self.sharding}"
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{place})"
+
+
+def _checked_sharding(sharding: Any, aval: ShapedArray) -> Sharding | None:
+    if sharding is None:
+        return None
+    where = "ShapeDtypeStruct"
+    if not isinstance(sharding, Sharding | PartitionSpec):
+        raise bad(where, "this is no sharding", {"sharding": repr(sharding)},
+                  "pass a NamedSharding or a PartitionSpec.", exc=ValueError)
+    if isinstance(sharding, PartitionSpec):
+        if current_mesh() is None:
+            raise bad(where, "a PartitionSpec needs a mesh", {"sharding": repr(sharding)},
+                      "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.")
+        sharding = NamedSharding(current_mesh(), sharding)
+    sharding.hlo(aval.ndim)                 # which raises if the spec has too many entries
+    return sharding
 
 
 def abstract(x: Any) -> ShapedArray:
@@ -109,6 +135,13 @@ class Program:
         self.out_shardings = out_shardings          # that it constrains its results to; (): nothing was said
         # A program that captured tracers belongs to the transform that runs now.
         self.cacheable = not any(isinstance(c, Tracer) for c in consts)
+
+    def out_info(self) -> Any:
+        """A `ShapeDtypeStruct` for each array of the result."""
+        avals = self.program.out_avals
+        shardings = self.out_shardings or (None,) * len(avals)
+        return tree_unflatten(self.out_tree, [ShapeDtypeStruct.of(a, s) for a, s in zip(avals, shardings,
+                                                                                       strict=True)])
 
 
 class ArgInfo(NamedTuple):
@@ -151,8 +184,8 @@ class _Stage:
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the result."""
-        return tree_unflatten(self.out_tree, [ShapeDtypeStruct.of(a) for a in self._found.program.out_avals])
+        """Shapes and dtypes of the result, with the shardings that it was given."""
+        return self._found.out_info()
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -161,7 +194,9 @@ class _Stage:
 
     def _places(self) -> list[Place]:
         """Places of the arguments of the program: captured arrays, then those of the function."""
-        return [*[to_array(c)._place for c in self._found.consts], *[x.place for x in self._arguments]]
+        places = [*[to_array(c)._place for c in self._found.consts], *[x.place for x in self._arguments]]
+        shardings = [sharding_of(p) for p in places]
+        return [on_devices(f"jit `{self.fun_name}`", p, shardings) for p in places]
 
     def _donated_operands(self) -> tuple[bool, ...]:
         return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
@@ -176,7 +211,14 @@ class Traced(_Stage):
         return self._found.program
 
     def lower(self) -> Lowered:
-        return Lowered(self._found, self._arguments, self.in_tree, self.fun_name, self._options)
+        """The program for devices: those of the arguments, or of the mesh that is the current one now."""
+        program, places, arguments = self._found.program, self._places(), self._arguments
+        consts = len(places) - len(arguments)
+        home = home_of(f"jit `{self.fun_name}`", program, places, consts)
+        if isinstance(home, Mesh):
+            shardings = shardings_over(home, program, places)[consts:]
+            arguments = [x._replace(place=s) for x, s in zip(arguments, shardings, strict=True)]
+        return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options)
 
 
 class Lowered(_Stage):
@@ -285,7 +327,7 @@ class Compiled(_Stage):
 
 
 def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict,
-           where: str) -> tuple[ClosedJaxpr, Any]:
+           where: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
     static = StaticArguments(fun, static_argnums, None, transform=where)
     key = None
     if static.given:
@@ -294,19 +336,37 @@ def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict
     flat = flatten_function(static.put_back(fun, key), tree, keywords=True, where=f"{where} of `{function_name(fun)}`")
     avals = argument_types(flat.where, fun, leaves, tree, static.nums, abstract)
     names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
-    return trace_to_jaxpr(flat, avals, flat.where, names), flat.out_tree
+    with axes_in_scope(*axes):
+        return trace_to_jaxpr(flat, avals, flat.where, names), flat.out_tree
+
+
+def _named_axes(axis_env: Any) -> list[Axis]:
+    """The axes of `make_jaxpr(axis_env=)`. Raises: ValueError if it is no sequence of pairs, TypeError for sizes."""
+    try:
+        pairs = [(name, size) for name, size in axis_env or ()]
+    except (TypeError, ValueError):
+        raise bad("make_jaxpr", "axis_env is no sequence of pairs of a name and a size",
+                  {"axis_env": repr(axis_env)}, 'write axis_env=[("i", 4)].', exc=ValueError) from None
+    return [Axis(name, static_int(size, "axis_env", "make_jaxpr"), None) for name, size in pairs]
 
 
 def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Any = None,
                return_shape: bool = False) -> Callable:
     """Function that returns the program `fun` stages for its arguments (arrays or `ShapeDtypeStruct`s).
 
+    Args:
+      static_argnums: arguments that are passed as they are.
+      axis_env: pairs (name, size) of mapped axes that `fun` may name in collectives: ``[("i", 4)]``.
+      return_shape: whether to return the types of the result too, in its structure.
+
     >>> print(xjax.make_jaxpr(lambda x: x * 2)(1.0))
     { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
     """
+    axes = _named_axes(axis_env)
+
     @functools.wraps(fun)
     def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
-        closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr")
+        closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         if return_shape:
             return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in closed.out_avals])
         return closed
@@ -320,8 +380,10 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     >>> xjax.eval_shape(lambda x: x @ x.T, xjax.ShapeDtypeStruct((2, 3), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
 
-    A `ShapeDtypeStruct` that `fun` returns is part of the result.
+    A `ShapeDtypeStruct` that `fun` returns is part of the result, as are the `out_shardings` of a jitted function.
     """
+    if hasattr(fun, "eval_shape"):
+        return fun.eval_shape(*args, **kwargs)
     leaves, tree = [], None
 
     @functools.wraps(fun)

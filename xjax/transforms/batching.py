@@ -1,4 +1,4 @@
-"""Vectorisation: `BatchTrace` carries the position of a mapped axis beside each value."""
+"""Vectorisation: `BatchTrace` carries the position of a mapped axis with each value."""
 
 from __future__ import annotations
 
@@ -11,18 +11,37 @@ from xjax.core.jaxpr import ClosedJaxpr, program_cache, subjaxprs
 from xjax.core.primitive import Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tag, Trace, Tracer
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, Vma, typeof
+from xjax.core.varying import INVARIANT, typed_axes
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, move_axis
 
 Bdim = int | None
 
 
+class MappedAxis(NamedTuple):
+    """A mapped axis: its size, the name that collectives know it by, and the mesh axes that it is sharded over.
+
+    The mesh axes are `vmap`'s `spmd_axis_name`: sharding constraints and `shard_map`s inside add them to their specs.
+    """
+
+    size: int
+    name: Any = None
+    mesh_axes: tuple = ()
+
+
 class BatchAxis(NamedTuple):
-    """The axis being mapped: its size, the name collectives know it by (or None), and the tag of its trace."""
+    """A mapped axis while a function is batched over it, with the tag of the trace that does so."""
 
     size: int
     name: Any
     tag: Tag
+    mesh_axes: tuple = ()
+
+    @property
+    def mapped(self) -> MappedAxis:
+        """The axis without the tag, as a key of batched programs."""
+        return MappedAxis(self.size, self.name, self.mesh_axes)
 
 
 class BatchTracer(Tracer):
@@ -45,11 +64,11 @@ def without_axis(aval: ShapedArray, bdim: Bdim) -> ShapedArray:
     return aval.update(shape=aval.shape[:bdim] + aval.shape[bdim + 1:])
 
 
-def with_axis(aval: ShapedArray, bdim: Bdim, size: int) -> ShapedArray:
-    """Type of an array of `size` elements of type `aval` along a new axis `bdim`."""
+def with_axis(aval: ShapedArray, bdim: Bdim, size: int, vma: Vma = INVARIANT) -> ShapedArray:
+    """Type of an array of `size` elements of type `aval` along a new axis `bdim`, which vary along `vma` too."""
     if bdim is None:
         return aval
-    return aval.update(shape=(*aval.shape[:bdim], size, *aval.shape[bdim:]))
+    return aval.update(shape=(*aval.shape[:bdim], size, *aval.shape[bdim:]), vma=aval.vma | vma)
 
 
 class BatchTrace(Trace):
@@ -109,7 +128,10 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[
                in_dims: Sequence[Bdim]) -> tuple[list[Any], list[Bdim]]:
     """Results of `f(*flat) -> flat` on mapped arguments, with the position of the mapped axis in each."""
     trace = BatchTrace(context.trace, axis)
-    scope = () if axis.name is None else (Axis(axis.name, axis.size, axis.tag),)
+    size, name, tag, mesh_axes = axis
+    scope = () if name is None else (Axis(name, size, tag, mesh_axes=mesh_axes),)
+    if name is None and mesh_axes:
+        scope = (Axis(("spmd_axis_name", *mesh_axes), size, None, mesh_axes=mesh_axes),)
     saved = context.trace
     with axes_in_scope(*scope):
         context.trace = trace
@@ -133,24 +155,27 @@ def place_axis(x: Any, bdim: Bdim, destination: Bdim, size: int) -> Any:
 
 
 @program_cache
-def batch_program(closed: ClosedJaxpr, size: int, name: Any, in_dims: tuple[Bdim, ...],
+def batch_program(closed: ClosedJaxpr, mapped: MappedAxis, in_dims: tuple[Bdim, ...],
                   force_out: tuple[bool, ...] | bool = False, at: int = 0) -> tuple[ClosedJaxpr, tuple[Bdim, ...]]:
     """The program on arguments with a mapped axis at `in_dims`; second result: where it is in each output.
 
     Outputs flagged in `force_out` (True: all) are mapped at axis `at` in any case.
     """
     out_dims: tuple[Bdim, ...] = ()
+    size = mapped.size
+    spread = typed_axes().intersection(mapped.mesh_axes)        # along which what is mapped varies
     forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
 
     def run(*args: Any) -> list[Any]:
         nonlocal out_dims
-        axis = BatchAxis(size, name, Tag("vmap"))
-        outs, dims = batch_flat(closed, axis, args, in_dims)
-        outs = [place_axis(y, b, at, size) if force else y for y, b, force in zip(outs, dims, forced, strict=True)]
+        outs, dims = batch_flat(closed, BatchAxis(size, mapped.name, Tag("vmap"), mapped.mesh_axes), args,
+                                in_dims)
+        outs = [vary_to(place_axis(y, b, at, size), typeof(y).vma | spread) if force else y
+                for y, b, force in zip(outs, dims, forced, strict=True)]
         out_dims = tuple(at if force else b for b, force in zip(dims, forced, strict=True))
         return outs
 
-    avals = [with_axis(a, b, size) for a, b in zip(closed.in_avals, in_dims, strict=True)]
+    avals = [with_axis(a, b, size, spread) for a, b in zip(closed.in_avals, in_dims, strict=True)]
     return trace_to_jaxpr(run, avals, "vmap"), out_dims
 
 

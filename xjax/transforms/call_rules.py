@@ -103,7 +103,7 @@ class CallRules:
         return transpose_program(program, linear, nonzero)
 
     def batched_of(self, program: Any, axis: Any, bdims: Sequence[Bdim], params: dict) -> tuple[Any, tuple[Bdim, ...]]:
-        return batch_program(program, axis.size, axis.name, tuple(bdims))
+        return batch_program(program, axis.mapped, tuple(bdims))
 
     # -- the rules -------------------------------------------------------------------------------------------------
 

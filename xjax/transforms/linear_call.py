@@ -108,7 +108,7 @@ def _transpose(cts, *args, callee, transpose_thunk, num_callee_consts, num_res):
 
 def _batch(axis, args, bdims, *, callee, transpose_thunk, num_callee_consts, num_res):
     fixed = num_callee_consts + num_res
-    program, out_dims = batch_program(callee, axis.size, axis.name, tuple(bdims), True)
+    program, out_dims = batch_program(callee, axis.mapped, tuple(bdims), True)
 
     def transpose() -> tuple[ClosedJaxpr, Sequence[Any]]:
         back, consts = transpose_thunk()

@@ -24,7 +24,8 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
       out_axes: where the mapped axis goes in each result; None for results that do not depend on it.
       axis_name: name by which collectives (`lax.psum`) know the axis.
       axis_size: its size; needed only if no argument is mapped.
-      spmd_axis_name: accepted for programs that shard the mapped axis over a mesh; arrays keep their own sharding.
+      spmd_axis_name: mesh axis, or a tuple of them, that the mapped axis is sharded over: by each
+        `lax.with_sharding_constraint` and `shard_map` inside, whose specs must not name it.
 
     Raises: ValueError if the sizes of mapped axes differ, naming each argument that differs.
 
@@ -32,6 +33,8 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
     Array([0, 2, 4], dtype=int32)
     """
     check_callable("vmap", fun)
+    mesh_axes = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (
+        spmd_axis_name,)
     name = f"vmap of `{function_name(fun)}`"
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -54,7 +57,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
         dims = [None if a is None else _in_dim(name, a, d) for a, d in zip(avals, dims, strict=True)]
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, where=name)
-        axis = BatchAxis(size, axis_name, Tag(name))
+        axis = BatchAxis(size, axis_name, Tag(name), mesh_axes)
         try:
             outs, out_dims = batch_flat(flat, axis, leaves, dims)
         finally:
