@@ -9,7 +9,6 @@ import numpy as np
 
 from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
-from xjax.core.trace import Tracer
 from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.core.types import typeof
 from xjax.runtime.array import Array, put
@@ -62,8 +61,17 @@ class CallShardings:
             return list(arrays)
         self.check_arguments(given, tree)
         shardings = [x.sharding for x in arrays]
-        return [x if s is None else put(x, on_devices(self._where, s, shardings))
-                for x, s in zip(arrays, wanted, strict=True)]
+        placed = [s and on_devices(self._where, s, shardings) for s in wanted]
+        for i, (x, s) in enumerate(zip(given, placed, strict=True)):
+            if type(x) is not Array and s is not None:
+                self._check_host_value(f"argument {leaf_of_arguments(tree, i)}", x, s)
+        return [x if s is None else put(x, s) for x, s in zip(arrays, placed, strict=True)]
+
+    def _check_host_value(self, name: str, x: Any, sharding: Sharding) -> None:
+        if not (sharding.is_fully_addressable or sharding.is_fully_replicated):
+            raise bad(self._where, "a host value is not divided among processes, since each may have its own",
+                      {name: typeof(x).str_short(), "sharding": repr(sharding)},
+                      "pass xjax.make_array_from_process_local_data(sharding, rows of this process).", exc=ValueError)
 
     def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
         """Raise ValueError for an argument that cannot be where it is wanted; see `put_arguments`."""
@@ -73,11 +81,6 @@ class CallShardings:
             name = f"argument {leaf_of_arguments(tree, i)}"
             if type(x) is Array:
                 check_same_layout(self._where, name, x, sharding)
-            elif not (sharding.is_fully_addressable or sharding.is_fully_replicated or isinstance(x, Tracer)):
-                raise bad(self._where, "a host value is not divided among processes, since each may have its own",
-                          {name: typeof(x).str_short(), "sharding": repr(sharding)},
-                          "pass xjax.make_array_from_process_local_data(sharding, rows of this process).",
-                          exc=ValueError)
             sharding.check_even(np.shape(x), f"{self._where}: in_shardings", name)
 
     def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
