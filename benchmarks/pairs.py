@@ -24,17 +24,18 @@ from typing import Any
 from turns import in_turn, serve
 
 PEERS = ("jax", "numpy", "torch")
-_ONLY = "XJAX_BENCHMARK_ONLY"
+_ONLY, _CPU_TIME = "XJAX_BENCHMARK_ONLY", "XJAX_BENCHMARK_CPU_TIME"
+clock = time.thread_time if os.environ.get(_CPU_TIME) else time.perf_counter
 
 
 def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
     """Seconds for one call: the best mean over `calls` calls of several repeats."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             f()
-        times.append((time.perf_counter() - start) / calls)
+        times.append((clock() - start) / calls)
     return min(times)
 
 
@@ -63,6 +64,8 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
     parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
     parser.add_argument("--only", help="only cases whose names contain this; not in every script")
+    parser.add_argument("--cpu-time", action="store_true",
+                        help="what the calling thread takes of the processor, for a busy machine; not in every script")
     parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
     parser.add_argument("--library", choices=("xjax", *PEERS), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -70,6 +73,8 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
     if args.only:
         os.environ[_ONLY] = args.only
+    if args.cpu_time:
+        os.environ[_CPU_TIME] = "1"
     if args.library:
         found = work(args.library)
         serve(found, lambda call: shortest(call, 0.03, 10)) if together else print(json.dumps(found))

@@ -74,13 +74,15 @@ class RowBatches:
         return self._place(self._stream(step, 1))
 
     def several(self, step: int, count: int) -> Any:
-        def stacked(rows: np.ndarray) -> np.ndarray:
-            whole = np.zeros((self.at_once, self._size, *rows.shape[1:]), rows.dtype)
-            whole[:count] = rows.reshape(count, *whole.shape[1:])
-            return self._placer.split(whole, axis=1)
+        ids = self._placer.own(self._stream(step, count).reshape(count, self._size), self._size)
 
-        taken = self._rows.take(self._stream(step, count))
-        return {**self._placer.put({name: stacked(a) for name, a in taken.items()}), "weight": self._all_ones}
+        def stacked(rows: np.ndarray) -> np.ndarray:
+            whole = np.zeros((self.at_once, ids.shape[1], *rows.shape[1:]), rows.dtype)
+            whole[:count] = rows.reshape(count, *whole.shape[1:])
+            return self._placer.split_own(whole, self._size, axis=1)
+
+        taken = self._rows.take(ids.ravel())
+        return {**self._placer.put_own({name: stacked(a) for name, a in taken.items()}), "weight": self._all_ones}
 
     def _stream(self, step: int, count: int) -> np.ndarray:
         """The examples of ``count`` steps, one batch after the other."""
@@ -114,9 +116,9 @@ class RowBatches:
 
     def _place(self, ids: np.ndarray) -> Any:
         """These rows, padded to the batch size: one shape for all steps, one compilation."""
-        full = len(ids) == self._size
+        full, ids = len(ids) == self._size, self._placer.own(ids, self._size)
         taken = {**self._rows.take(ids), **({} if full else {"weight": np.ones(len(ids), np.float32)})}
-        placed = self._placer.put({name: self._placer.split(a, self._size) for name, a in taken.items()})
+        placed = self._placer.put_own({name: self._placer.split_own(a, self._size) for name, a in taken.items()})
         return {**placed, "weight": self._ones} if full else placed
 
 

@@ -148,12 +148,13 @@ def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
     return changes
 
 
-def environment(config: RunConfig, devices: int, device_kind: str) -> dict[str, Any]:
+def environment(config: RunConfig, devices: int, device_kind: str, processes: int = 1) -> dict[str, Any]:
     """What a result's last bits depend on: XLA's sums change with each of these, and the code may."""
     task_file = Path(str(task_module(config.task.name).__file__))
     package = Path(str(resources.files("recipes")))
     return {
         "devices": devices,
+        **({"processes": processes} if processes > 1 else {}),
         "device_kind": device_kind,
         "threads": os.environ.get("XJAX_NUM_THREADS") or len(os.sched_getaffinity(0)),
         "cpu": _cpu_name(),

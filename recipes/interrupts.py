@@ -15,14 +15,23 @@ import sys
 import threading
 from types import TracebackType
 
+Signal = signal.Signals
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Interrupts:
-    """A context in which these signals are kept in ``received``; outside it, nothing is ever received."""
+    """A context in which these signals are kept in ``received``; outside it, nothing is ever received.
 
-    def __init__(self) -> None:
+    Attributes: resume: the command that goes on with a run, without its folder.
+    """
+
+    def __init__(self, resume: str = "python -m recipes.train --resume") -> None:
         self.received: signal.Signals | None = None
+        self.resume = resume
+
+    def stop_after(self, step: int) -> bool:
+        """Whether the run stops after this step; asked once after each launch."""
+        return self.received is not None
 
     def __enter__(self) -> Interrupts:
         self._read, self._write = os.pipe()

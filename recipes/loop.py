@@ -19,6 +19,7 @@ from recipes.config import RunConfig
 from recipes.errors import Interrupted
 from recipes.interrupts import Interrupts
 from recipes.parallel import Placer
+from recipes.progress import Phase, tick
 from recipes.step import TrainState, TrainStep, make_eval_step, totals_over
 from recipes.task import Task
 
@@ -92,6 +93,7 @@ class Loop:
         Raises: Interrupted after a save, when a signal asked for it.
         """
         config, start = self.config, int(progress.state.step)
+        tick(start, Phase.TRAINING)
         state, best = self.placer.replicate(progress.state), progress.best
         if best is not None:
             best = best._replace(model=self.placer.replicate(best.model))
@@ -102,7 +104,9 @@ class Loop:
             state, sums = self._train_step(state, batch, count)
             pending.append((count, sums))
             saver.check()
-            if not (self._due(step) or interrupts.received):
+            tick(step)
+            stopping = interrupts.stop_after(step)
+            if not (self._due(step) or stopping):
                 continue
             records = self._records(step, pending)
             pending.clear()
@@ -113,12 +117,13 @@ class Loop:
             final = step == config.steps or stagnant(best, step, config)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
             report = Report(step, records, lambda state=state: Placer.host(state.params), final, seconds)
-            self._pace = report.seconds_per_step
+            if self.placer.processes == 1:                    # ranks measure different times, and must launch alike
+                self._pace = report.seconds_per_step
             for hook in hooks:
                 hook(report)
-            if final or interrupts.received or step % config.checkpoint_every == 0:
+            if final or stopping or step % config.checkpoint_every == 0:
                 saver.save(step, self.placer.copy(state), best)
-            if interrupts.received:
+            if stopping:
                 saver.wait()
                 raise _interrupted(interrupts, saver, step)
             if final:
@@ -160,4 +165,4 @@ def _interrupted(interrupts: Interrupts, saver: Saver, step: int) -> Interrupted
     number, folder = interrupts.received, saver.checkpoints.folder.parent
     assert number is not None
     return Interrupted(number, f"stopped by {number.name} after step {step}; everything is saved.", {"folder": folder},
-                       f"python -m recipes.train --resume {folder}")
+                       f"{interrupts.resume} {folder}")

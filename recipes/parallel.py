@@ -21,38 +21,48 @@ DENSE = 128 * 128                                             # entries of a mat
 MOST_VIRTUAL = 64                                             # devices made of one CPU: a larger number is a slip
 
 
-def choose_devices(count: int | None) -> list[Any]:
-    """The first ``count`` local devices; None: all of them.
+def choose_devices(count: int | None, processes: int = 1) -> list[Any]:
+    """The first ``count`` devices, as many of each process; None: all of them.
 
-    On CPU, ``count`` virtual devices are made if the backend has not started and XLA_FLAGS does
-    not say a number of its own.
+    On CPU, virtual devices are made if the backend has not started and XLA_FLAGS does not say a number of its own.
 
     Raises: RecipeError if there are fewer.
     """
-    if count is not None and count > MOST_VIRTUAL and os.environ.get("JAX_PLATFORMS", "cpu") == "cpu":
-        raise RecipeError("devices", f"a CPU is split into {MOST_VIRTUAL} devices at most.", {"devices": count},
+    if count is not None and count % processes:
+        raise RecipeError("devices", "the devices cannot be divided among the processes.",
+                          {"devices": count, "processes": processes}, fix=f"a multiple of {processes}.")
+    wanted = None if count is None else count // processes
+    if wanted is not None and wanted > MOST_VIRTUAL and os.environ.get("JAX_PLATFORMS", "cpu") == "cpu":
+        raise RecipeError("devices", f"a CPU is split into {MOST_VIRTUAL} devices at most.", {"devices": wanted},
                           fix="a smaller `devices`: more of them than processors gain nothing.")
-    if count is not None and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    if wanted is not None and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with contextlib.suppress(RuntimeError):  # the backend runs already: take what it has
-            xjax.config.update("jax_num_cpu_devices", count)
+            xjax.config.update("jax_num_cpu_devices", wanted)
     devices = xjax.local_devices()
-    if count is not None and len(devices) < count:
+    if wanted is not None and len(devices) < wanted:
         raise RecipeError("devices", "the config asks for more devices than there are.",
                           {"devices": count, "here": f"{len(devices)} ({devices[0].platform})"},
-                          fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={count} for virtual CPU devices, or a "
-                              "smaller `devices`.")
-    return list(devices[:count])
+                          fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={wanted} for virtual CPU devices, or "
+                              "a smaller `devices`.")
+    return [device for process in range(processes) for device in xjax.local_devices(process)[:wanted]]
 
 
 class Placer:
-    """Moves host trees to the devices and back: cut along a leading axis of devices, or whole on each of them."""
+    """Moves host trees to the devices and back: cut along a leading axis of devices, or whole on each of them.
+
+    Of several processes each has the slices of its own devices.
+    """
 
     def __init__(self, devices: list[Any]) -> None:
         self.devices = devices
         self.count = len(devices)
-        mesh = xjax.sharding.Mesh(np.array(devices), (AXIS,))
+        self.processes = len({device.process_index for device in devices})
+        own = [i for i, device in enumerate(devices) if device.process_index == xjax.process_index()]
+        self._own = slice(own[0], own[-1] + 1)
+        mesh = xjax.sharding.Mesh(np.array(devices[self._own]), (AXIS,))
         self._cut, self._whole = (xjax.NamedSharding(mesh, xjax.P(*names)) for names in ((AXIS,), ()))
-        self._copy = self.pmap(lambda tree: tree, in_axes=None, out_axes=None)
+        self._copy = xjax.pmap(lambda tree: tree, in_axes=None, out_axes=None, axis_size=len(own),
+                               devices=devices[self._own])
 
     def pmap(self, fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         """``xjax.pmap`` over these devices, on the axis AXIS."""
@@ -67,14 +77,16 @@ class Placer:
 
         The devices are always the first axis.
         """
-        m = rows.shape[axis]
-        block = self.block(max(m, n))
-        if self.count * block > m:
-            pads = [(0, 0)] * rows.ndim
-            pads[axis] = (0, self.count * block - m)
-            rows = np.pad(rows, pads)
-        cut = rows.reshape(*rows.shape[:axis], self.count, block, *rows.shape[axis + 1:])
-        return np.moveaxis(cut, axis, 0) if axis else cut
+        return _cut(rows, self.count, self.block(max(rows.shape[axis], n)), axis)
+
+    def own(self, ids: np.ndarray, n: int) -> np.ndarray:
+        """Of the last axis of ``ids``, one for each of up to ``n`` rows: those of this process's devices."""
+        block = self.block(n)
+        return ids[..., self._own.start * block:self._own.stop * block]
+
+    def split_own(self, rows: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
+        """`split` for the rows of this process's devices, of ``n`` in all."""
+        return _cut(rows, self._own.stop - self._own.start, self.block(n), axis)
 
     def split_matrix(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR | np.ndarray:
         """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.
@@ -104,6 +116,10 @@ class Placer:
 
     def put(self, tree: Any) -> Any:
         """A host tree with leading axis ``devices``, each slice on its device."""
+        return self.put_own(tree_util.tree_map(lambda x: x[self._own], tree))
+
+    def put_own(self, tree: Any) -> Any:
+        """`put` for the slices of this process's devices."""
         return xjax.device_put(tree, self._cut)
 
     def replicate(self, tree: Any) -> Any:
@@ -118,6 +134,16 @@ class Placer:
     def host(tree: Any) -> Any:
         """Any tree with NumPy arrays for leaves; a replicated one as the first device has it."""
         return tree_util.tree_map(np.array, xjax.device_get(tree))
+
+
+def _cut(rows: np.ndarray, devices: int, block: int, axis: int) -> np.ndarray:
+    m = rows.shape[axis]
+    if devices * block > m:
+        pads = [(0, 0)] * rows.ndim
+        pads[axis] = (0, devices * block - m)
+        rows = np.pad(rows, pads)
+    cut = rows.reshape(*rows.shape[:axis], devices, block, *rows.shape[axis + 1:])
+    return np.moveaxis(cut, axis, 0) if axis else cut
 
 
 class RowBlock(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ from recipes.optim import update_factors
 from recipes.parallel import Placer, choose_devices
 from recipes.plots import learning_curve
 from recipes.privacy import PoissonBatches, check_privacy, epsilon
+from recipes.progress import note_folder
+from recipes.ranks import ALONE, NoSaver, Ranks
 from recipes.step import init_state
 from recipes.task import Data, Task
 from recipes.trackers import check_trackers, make_trackers
@@ -48,11 +51,11 @@ class Prepared(NamedTuple):
         return made
 
 
-def prepare(config: RunConfig) -> Prepared:
+def prepare(config: RunConfig, processes: int = 1) -> Prepared:
     """Reads the data and builds the model.  Raises: RecipeError; nothing is left behind."""
     check_trackers(config)
     xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
-    placer = Placer(choose_devices(config.devices))
+    placer = Placer(choose_devices(config.devices, processes))
     data = task_module(config.task.name).load(config.task)
     task = make_task(config, data.artifacts)
     check_batch(config, task, placer)
@@ -71,55 +74,67 @@ def make_task(config: RunConfig, artifacts: dict[str, Any]) -> Task:
 
 
 def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Interrupts | None = None,
-        started: float | None = None) -> Result:
+        started: float | None = None, ranks: Ranks = ALONE) -> Result:
     """Trains, evaluates, and leaves a run folder.
 
     Args:
       name: of the config; the run folder is ``runs/<name>`` unless the config names one.
       resume: go on from the newest checkpoint of ``config.run_dir``.
       started: ``time.perf_counter()`` from which the printed time counts; now if None.
+      ranks: which process this is of several that train together; the first of them writes and prints.
     Returns: metrics of the last parameters, and of the best ones on the validation split where there is one.
     Raises: RecipeError.
     """
     started = time.perf_counter() if started is None else started
     interrupts = interrupts or Interrupts()
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, quiet=not ranks.is_first)
     if not resume and config.schedule_steps is None:
         config = config.model_copy(update={"schedule_steps": config.steps})
-    prepared = prepare(config)
-    if interrupts.received:
+    prepared = prepare(config, ranks.count)
+    if interrupts.received and ranks.count == 1:              # several ranks agree after their first step
         raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
                           "start it again: nothing was trained.")
-    folder = config.run_dir if resume else new_folder(config, name)
-    assert folder is not None
-    with locked(folder):
-        result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}")
+    with contextlib.ExitStack() as stack:
+        def own() -> str:
+            folder = config.run_dir if resume else new_folder(config, name)
+            assert folder is not None
+            stack.enter_context(locked(folder))
+            note_folder(folder)
+            return str(folder)
+
+        folder = Path(ranks.from_first("folder", own))
+        result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}", ranks)
     console.print(f"{time.perf_counter() - started:.1f} s; all of it in {shown(folder)}", style="dim", highlight=False)
     return result
 
 
 def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, interrupts: Interrupts,
-           title: str) -> Result:
+           title: str, ranks: Ranks) -> Result:
     config, data, task, placer = prepared
-    write_config(config, folder)
-    for change in note_environment(folder, environment(config, placer.count, placer.devices[0].device_kind)):
-        console.print(f"[yellow]not bit for bit the unbroken run:[/] {change}", highlight=False)
+    if ranks.is_first:
+        write_config(config, folder)
+        now = environment(config, placer.count, placer.devices[0].device_kind, placer.processes)
+        for change in note_environment(folder, now):
+            console.print(f"[yellow]not bit for bit the unbroken run:[/] {change}", highlight=False)
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
 
     def fresh() -> Progress:
         return begin(init_state(task, config), data.splits)
 
-    if saved := checkpoints.steps():
+    if saved := ranks.from_first("checkpoints", checkpoints.steps):
         template = xjax.eval_shape(lambda: fresh()._asdict())
         progress = restored(checkpoints, saved[-1], template, data.artifacts)
     else:
         progress = fresh()
     start = int(progress.state.step)
-    _announce(console, {**data.summary, "devices": str(placer.count), "folder": shown(folder)})
+    _announce(console, {**data.summary, "devices": _count_devices(placer), "folder": shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
 
     loop = Loop(config, task, placer, prepared.batches())
+    if not ranks.is_first:
+        saver = NoSaver(checkpoints)
+        return results(loop, loop.fit(progress, [StopOnNaN(saver)], saver, interrupts))
     log = MetricsLog(folder / "metrics.jsonl", start, getattr(config.task, "batch_size", None))
     with ProgressBar(console, config.steps, start, config.eval_every) as bar:
         saver = Saver(checkpoints, data.artifacts)
@@ -134,6 +149,10 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
     _conclude(console, task.score, result)
     return result
+
+
+def _count_devices(placer: Placer) -> str:
+    return str(placer.count) if placer.processes == 1 else f"{placer.count} in {placer.processes} processes"
 
 
 def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:

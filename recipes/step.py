@@ -16,6 +16,7 @@ from recipes.lazy import chex, jnp, lax, optim, random, tree_util, xjax, xnn
 from recipes.optim import learning_rate, make_optimizer, update_factors
 from recipes.parallel import AXIS, Placer, my_rows
 from recipes.privacy import clipped_sum, noisy_mean
+from recipes.progress import tick
 from recipes.task import Bound, Sums, Task
 
 
@@ -175,6 +176,7 @@ def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict
     """Sums and weights over all batches, in double precision; {} if there are none."""
     totals: dict[str, tuple[Any, Any]] = {}
     for batch in batches:
+        tick()
         for name, (total, weight) in Placer.host(eval_step(model, batch)).items():
             before = totals.get(name, (0.0, 0.0))
             totals[name] = (before[0] + np.float64(total), before[1] + np.float64(weight))

@@ -23,7 +23,8 @@ SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # r
 PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.initializers", "xjax.tree",
           "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.typing", "xjax.stages",
           "xjax.scipy", "xjax.scipy.special", "xjax.scipy.linalg", "xjax.scipy.stats", "xjax.interop",
-          "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives",
+          "xjax.distributed", "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching",
+          "xjax.custom_derivatives",
           "xjax.experimental.jet", "xjax.image", "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft",
           "xjax.scipy.interpolate", "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform"}
 

@@ -3,98 +3,221 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
-from typing import Any
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.runtime import backend, xla
+from xjax.runtime import backend, clusters, processes, rendezvous, xla
 
-__all__ = ["initialize", "is_initialized", "shutdown"]
+__all__ = ["detect", "initialize", "is_initialized", "publish", "published", "shutdown"]
 
-# (variable of the number of processes, of this one's rank) that launchers set: Slurm, Open MPI, MPICH, torchrun.
-_LAUNCHERS = (("SLURM_NTASKS", "SLURM_PROCID"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-              ("PMI_SIZE", "PMI_RANK"), ("WORLD_SIZE", "RANK"))
-
-
-class _State:
-    """This process's connection, and the service if it runs here."""
-
-    client: Any = None
-    service: Any = None
+_logger = logging.getLogger("xjax.distributed")
 
 
 def initialize(coordinator_address: str | None = None, num_processes: int | None = None,
-               process_id: int | None = None, local_device_ids: int | list[int] | None = None,
-               initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 100,
+               process_id: int | None = None, local_device_ids: int | Sequence[int] | None = None,
+               initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 10,
                shutdown_timeout_seconds: int = 300, coordinator_bind_address: str | None = None) -> None:
     """Join the other processes; returns when all are there.
 
     Args:
-      coordinator_address: "host:port" of process 0, the same in all; else the variable JAX_COORDINATOR_ADDRESS.
+      coordinator_address: "host:port" of process 0, the same in all; else the variable JAX_COORDINATOR_ADDRESS, or what
+        Slurm, Open MPI or torchrun have set.
       num_processes, process_id: how many there are and which one this is, from 0; else JAX_NUM_PROCESSES and
         JAX_PROCESS_ID, or what Slurm, MPI or torchrun have set.
       local_device_ids: which GPUs this process uses; None: all it sees. On a CPU it has no effect.
-      initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds: how long to wait for the others, and
-        after how long without a sign of life a process counts as dead, in seconds.
-      coordinator_bind_address: where process 0 listens; None: on the port of `coordinator_address`, on all networks.
+      initialization_timeout, shutdown_timeout_seconds: how long to wait for the others at the start, and at barriers
+        and the end, in seconds.
+      heartbeat_timeout_seconds: after how long without a sign of life a process counts as dead. XLA then ends all
+        others, from C++. A process that computes or compiles gives signs of life.
+      coordinator_bind_address: "host:port" where process 0 listens; None: at `coordinator_address`. Whoever reaches
+        this port can take part; "[::]:port" is all networks.
 
-    Raises: RuntimeError if it was called before, a device was used before, or the others did not come in time;
-      ValueError if something is not given and not found.
+    A process that ends normally waits for the others, as `shutdown` does. One that ends by an exception, or by
+    `sys.exit` with an error, does not: it reports, and the others end some seconds later.
+
+    Raises: RuntimeError if it was called before, a device was used before, or the others did not come in time: it
+      names them; ValueError if something is not given and not found.
     """
     where = "distributed.initialize"
-    if _State.client is not None:
+    if is_initialized():
         raise bad(where, "this process has joined already", fix="call it once, at the start.", exc=RuntimeError)
-    address = coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS")
-    count = _number(num_processes, "JAX_NUM_PROCESSES", 0)
-    rank = _number(process_id, "JAX_PROCESS_ID", 1)
+    found = detect()
+    address = coordinator_address or found.coordinator_address
+    count = found.num_processes if num_processes is None else num_processes
+    rank = found.process_id if process_id is None else process_id
     given = {"coordinator_address": address, "num_processes": count, "process_id": rank}
     if address is None or count is None or rank is None:
         raise bad(where, "the processes cannot find each other", given,
                   'give all three: initialize("10.0.0.1:1234", num_processes=2, process_id=0).', exc=ValueError)
     if not 0 <= rank < count:
         raise bad(where, "process_id counts from 0 to num_processes - 1", given, exc=ValueError)
+    bind = coordinator_bind_address or os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or address
+    try:
+        for each in (address, bind):
+            clusters.split_address(each)
+    except ValueError as error:
+        raise bad(where, str(error), given, 'write addresses as "10.0.0.1:1234".', exc=ValueError) from None
+    backend.refuse_if_started(where)
     if local_device_ids is not None:
         ids = [local_device_ids] if isinstance(local_device_ids, int) else local_device_ids
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, ids))
-    backend.refuse_if_started(where)
-    if rank == 0:
-        bind = coordinator_bind_address or "[::]:" + address.rsplit(":", 1)[1]
-        _State.service = xla.serve_processes(bind, count, heartbeat_timeout_seconds, shutdown_timeout_seconds)
+    deadline = time.monotonic() + initialization_timeout
     try:
-        _State.client = xla.join_processes(address, rank, initialization_timeout, heartbeat_timeout_seconds,
-                                           shutdown_timeout_seconds)
-    except xla.XlaRuntimeError as error:
-        raise bad(where, f"not all processes came within {initialization_timeout} s",
-                  given | {"XLA": str(error).splitlines()[0]},
-                  "check that all were started with the same address, and that its port is open.",
-                  exc=RuntimeError) from None
-    backend.use_distributed(distributed_client=_State.client, node_id=rank, num_nodes=count)
-    atexit.register(shutdown)
+        rendezvous.meet(address, bind, count, rank, initialization_timeout)
+    except rendezvous.RendezvousError as error:
+        raise bad(where, error.reason, given, error.fix, exc=RuntimeError) from None
+    service = None
+    if rank == 0:
+        service = xla.serve_processes(bind, count, heartbeat_timeout_seconds, shutdown_timeout_seconds)
+        _logger.info("process 0 of %d listens on %s", count, bind)
+    else:
+        rendezvous.wait_until_listening(address, deadline)
+    client = xla.join_processes(address, rank, max(30, initialization_timeout), heartbeat_timeout_seconds,
+                                shutdown_timeout_seconds)
+    connection = processes.Connection(client, service, rank, count, shutdown_timeout_seconds)
+    processes.connect(connection)
+    backend.use_distributed(distributed_client=client, node_id=rank, num_nodes=count)
+    _leave_at_exit(connection)
 
 
-def _number(given: int | None, variable: str, column: int) -> int | None:
-    if given is not None:
-        return given
-    for name in (variable, *[names[column] for names in _LAUNCHERS]):
-        if name in os.environ:
-            return int(os.environ[name])
-    return None
+class Detected(NamedTuple):
+    """What environment variables say about the processes of a job; None where none does."""
+
+    coordinator_address: str | None
+    num_processes: int | None
+    process_id: int | None
+
+
+def detect() -> Detected:
+    """What `initialize` takes for the arguments that it is not given, from JAX, Slurm, MPI or torchrun."""
+    return Detected(*clusters.detect())
 
 
 def is_initialized() -> bool:
     """Whether this process has joined others."""
-    return _State.client is not None
+    return processes.connection is not None
 
 
 def shutdown() -> None:
-    """Leave: waits until all other processes do so too. Without effect if this process has not joined any."""
-    client, service = _State.client, _State.service
-    _State.client = _State.service = None
-    if client is not None:
-        client.shutdown()
-    if service is not None:
-        service.shutdown()
+    """Leave: waits until all other processes do so too. Without effect if this process has not joined any.
+
+    Raises: RuntimeError that names the processes which failed, or did not come within `shutdown_timeout_seconds`.
+    """
+    global _abandoned
+    connection = processes.connection
+    if connection is not None:
+        processes.connect(None)
+        _abandoned = connection         # until all have left
+        connection.leave()
+        _abandoned = None
+
+
+def publish(key: str, value: str) -> None:
+    """Set a key of the store that all processes read, `folder/name`; a second time overwrites it.
+
+    For what processes agree on between programs: no other process takes part in the call, which takes some 0.1 ms.
+    """
+    _joined("publish").publish(f"user/{key}", value)
+
+
+def published(folder: str) -> dict[str, str]:
+    """The keys that processes have set below a folder, without it, and their values."""
+    return _joined("published").published(f"user/{folder}")
+
+
+def _joined(name: str) -> processes.Connection:
+    if processes.connection is None:
+        raise bad(f"distributed.{name}", "this process has not joined others",
+                  fix="call xjax.distributed.initialize(...) first.", exc=RuntimeError)
+    return processes.connection
+
+
+# -- the end of the process ---------------------------------------------------------------------------------------
+
+_LOOK = 1.0                             # seconds between two looks for failures of other processes
+_GRACE = 5.0                            # seconds that a process goes on after one was seen, to save what it can
+_PATIENCE = 3 * _LOOK + _GRACE          # seconds that process 0 waits for the others to report its failure
+
+_exit_status: Any = None                # what the main thread has last called sys.exit with
+_abandoned: processes.Connection | None = None      # a connection to others that have not left
+
+
+def _leave_at_exit(connection: processes.Connection) -> None:
+    if not getattr(sys.exit, "noted_by_xjax", False):
+        sys.exit = _noting_status(sys.exit)
+    atexit.register(_at_exit)
+    threading.Thread(target=_watch, args=(connection,), name="xjax.distributed", daemon=True).start()
+
+
+def _noting_status(exit_: Callable) -> Callable:
+    """`sys.exit` that keeps its status: Python does not say to functions of `atexit` how the process ends."""
+    def exit(status: Any = None, /) -> NoReturn:
+        global _exit_status
+        if threading.current_thread() is threading.main_thread():
+            _exit_status = status
+        exit_(status)
+
+    exit.noted_by_xjax = True
+    return exit
+
+
+def _at_exit() -> None:
+    """Leave with the others, or at once if this process failed: they cannot go on, and would wait for each other."""
+    connection = processes.connection
+    error = getattr(sys, "last_value", None)
+    status = _exit_status if isinstance(_exit_status, int) else int(_exit_status is not None)
+    status = status if error is None else 1
+    if connection is None:
+        if _abandoned is not None:
+            _end("", status)
+        return
+    if status == 0:
+        try:
+            return shutdown()
+        except RuntimeError as fault:
+            _end(f"{fault}\n", 1)
+    reason = f"sys.exit({_exit_status!r})" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
+    processes.connect(None)             # `_watch` has nothing to do any more
+    connection.fail(reason, _PATIENCE)
+    _end(f"distributed: process {connection.rank} of {connection.count} ends without waiting for the others.\n"
+         f"  reason  {reason}\n", status)
+
+
+def _watch(connection: processes.Connection) -> None:
+    """End this process if another one has failed: a collective with it would wait for ever."""
+    try:
+        while not (failures := connection.failures()):
+            time.sleep(_LOOK)
+            if processes.connection is not connection:
+                return
+    except xla.XlaRuntimeError:         # process 0 is gone: XLA ends this process
+        return
+    time.sleep(_GRACE)
+    if processes.connection is connection:
+        rank, reason = next(iter(failures.items()))
+        connection.fail(f"process {rank} failed", _PATIENCE)
+        _end(f"distributed: process {connection.rank} of {connection.count} ends, since process {rank} has failed.\n"
+             f"  process {rank}  {reason}\n", 1)
+
+
+def _end(message: str, status: int) -> NoReturn:
+    """Report and end at once: XLA's destructors would wait for collectives that the other processes do not join."""
+    global _abandoned
+    _abandoned = None
+    processes.connect(None)
+    sys.stderr.write(message)
+    if threading.current_thread() is threading.main_thread():
+        atexit._run_exitfuncs()         # what others have registered
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 0xFF)
 
 
 __getattr__ = attributes_of(__name__)

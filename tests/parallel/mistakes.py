@@ -137,3 +137,63 @@ def used_after_donation(jax, n):
     x = jax.device_put(_numbers(2 * n, 3), jax.NamedSharding(mesh_of(jax, n), jax.P("i")))
     jax.jit(lambda x: x + 1, donate_argnums=0)(x)
     return np.asarray(x)
+
+
+# -- placement -------------------------------------------------------------------------------------------------------
+
+def _rows(jax, n):
+    return jax.NamedSharding(mesh_of(jax, n), jax.P("i"))
+
+
+def arrays_on_different_devices(jax, n):
+    a, b = (jax.device_put(_numbers(4), d) for d in jax.devices()[:2])
+    return a + b
+
+
+def arrays_on_different_devices_in_jit(jax, n):
+    a, b = (jax.device_put(_numbers(4), d) for d in jax.devices()[:2])
+    return jax.jit(lambda a, b: a * b)(a, b)
+
+
+def arrays_on_different_meshes(jax, n):
+    half = jax.sharding.Mesh(np.array(jax.devices()[:n // 2]), ("i",))
+    a = jax.device_put(_numbers(2 * n), _rows(jax, n))
+    return a + jax.device_put(_numbers(2 * n), jax.NamedSharding(half, jax.P("i")))
+
+
+def argument_put_elsewhere_than_in_shardings(jax, n):
+    x = jax.device_put(_numbers(n, n), jax.NamedSharding(mesh_of(jax, n), jax.P(None, "i")))
+    return jax.jit(lambda x: x * 2, in_shardings=_rows(jax, n))(x)
+
+
+def argument_put_elsewhere_than_compiled_for(jax, n):
+    f = jax.jit(lambda x: x * 2).lower(jax.device_put(_numbers(n, n), _rows(jax, n))).compile()
+    return f(jax.device_put(_numbers(n, n), jax.devices()[0]))
+
+
+def argument_put_elsewhere_than_the_region(jax, n):
+    x = jax.device_put(_numbers(n, n), jax.devices()[n - 1])
+    return jax.shard_map(lambda x: x, mesh=mesh_of(jax, n // 2), in_specs=jax.P("i"), out_specs=jax.P("i"))(x)
+
+
+def constraint_on_a_manual_axis(jax, n):
+    mesh = mesh_of(jax, n)
+    return jax.shard_map(lambda x: jax.lax.with_sharding_constraint(x, jax.NamedSharding(mesh, jax.P("i"))), mesh=mesh,
+                         in_specs=jax.P("i"), out_specs=jax.P("i"))(_numbers(2 * n))
+
+
+def donated_twice(jax, n):
+    x = jax.device_put(_numbers(2 * n), _rows(jax, n))
+    return jax.jit(lambda x, y: (x + 1, y + 1), donate_argnums=(0, 1))(x, x)
+
+
+def one_row_too_many_in_axes(jax, n):
+    return jax.pmap(lambda x, y: x, in_axes=(0,))(_numbers(n, 2), _numbers(n, 2))
+
+
+def spec_of_a_mesh_without_that_axis(jax, n):
+    return jax.device_put(_numbers(2 * n), jax.NamedSharding(mesh_of(jax, n), jax.P("rows")))
+
+
+def mesh_of_too_many_devices(jax, n):
+    return jax.make_mesh((n + 1,), ("i",))

@@ -42,6 +42,11 @@ def constraint_in_a_gradient(jax, n):
     return jax.jit(jax.value_and_grad(loss))(jnp.asarray(_numbers(3, 4)), _numbers(2 * n, 3))
 
 
+def uneven_constraint(jax, n):
+    rows = jax.NamedSharding(mesh_of(jax, n), jax.P("i"))
+    return np.asarray(jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, rows))(_numbers(2 * n + 1)))
+
+
 def shardings_by_spec_under_a_mesh(jax, n):
     P = jax.P
     with jax.set_mesh(mesh_of(jax, n)):

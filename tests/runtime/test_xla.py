@@ -44,8 +44,8 @@ JAXLIB_NAMES = {
         "generate_pjrt_gpu_plugin_options", "initialize_pjrt_plugin",
         "load_pjrt_plugin_dynamically", "make_c_api_client", "make_cpu_client",
         "pjrt_plugin_initialized", "pjrt_plugin_loaded",
-        "register_custom_call_handler", "register_custom_call_target", "register_custom_type",
-        "register_custom_type_handler",
+        "register_custom_call_as_batch_partitionable", "register_custom_call_handler",
+        "register_custom_call_target", "register_custom_type", "register_custom_type_handler",
     },
 }  # fmt: skip
 

@@ -37,7 +37,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.key_reuse": "the option debug_key_reuse and checks of keys are not part of types",
     "xjax.experimental.layout": "the compiler chooses the layouts of arrays",
     "xjax.experimental.mosaic": _KERNELS,
-    "xjax.experimental.multihost_utils": "functions over the processes that xjax.distributed joins are not here yet",
     "xjax.experimental.overlap": _METADATA,
     "xjax.experimental.pallas": _KERNELS,
     "xjax.experimental.profiler": "it reads profiles of GPUs for the compiler",
@@ -93,6 +92,14 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.experimental.mesh_utils": {
         "meshes over slices of TPUs": ("create_hybrid_device_mesh", "device_kind_handler_dict"),
+    },
+    "xjax.experimental.multihost_utils": {
+        "a job whose processes fail is started again by its launcher": ("live_devices", "ProcessFailureError"),
+        "a process that is to stop says so to the others by a key of its own": ("reached_preemption_sync_point",),
+        "values are moved between processes outside of programs": (
+            "global_array_to_host_local_array_p", "host_local_array_to_global_array_p"),
+        _PRESENT: ("global_array_to_host_local_array_impl", "gtl_abstract_eval",
+                   "host_local_array_to_global_array_impl", "ltg_abstract_eval", "ltg_batcher"),
     },
     "xjax.experimental.ode": {
         _PRESENT: ("abs2", "fit_4th_order_polynomial", "initial_step_size", "interp_fit_dopri", "map",

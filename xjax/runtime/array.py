@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import donation, xla
+from xjax.runtime import donation, processes, xla
 from xjax.runtime.placement import Place, Uncommitted, default_place, on, sharding_of
 from xjax.runtime.sharding import (
     NamedSharding,
@@ -398,6 +398,29 @@ def check_move(direction: str, x: Any) -> None:
         _guard.check(direction, x)
 
 
+# -- several processes --------------------------------------------------------------------------------------------
+
+class BetweenProcesses(NamedTuple):
+    """What acts on values that span processes; see `xjax.runtime.reshard`.
+
+    Attributes:
+      reshard: (array, sharding) -> the same array with that sharding.
+      check: (value, sharding): raises if `device_put` cannot put it there, or processes pass different values.
+    """
+
+    reshard: Callable[[Array, Sharding], Array]
+    check: Callable[[Any, Sharding], None]
+
+
+_between_processes: Any = None
+
+
+def move_between_processes_with(functions: BetweenProcesses) -> None:
+    """From now on these functions move what spans processes: they launch programs, which this module cannot."""
+    global _between_processes
+    _between_processes = functions
+
+
 # -- from the host ------------------------------------------------------------------------------------------------
 
 def from_numpy(value: np.ndarray, place: Place | None = None, weak_type: bool = False, *,
@@ -471,15 +494,16 @@ def number_operand(x: bool | int | float | complex, place: Place) -> Array | Sha
     found = _scalars.get(key)
     if found is not None and _guard is None and not found._buf.is_deleted():
         return found
-    if key in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
+    code = hash(key)
+    if code in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
         return from_scalar(x, place)
     if len(_seen) > 500:
         _seen.clear()
-    _seen.add(key)
+    _seen.add(code)
     return _TYPES[kind]
 
 
-_seen: set[tuple] = set()               # keys of numbers that were met once
+_seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy
 # Without x64.
 _TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
     (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
@@ -552,6 +576,8 @@ def _move(x: Array, place: Place) -> Array:
         return Array(buf if source == target else xla.copy_to_device(buf, target[0]), x.aval, place)
     if is_key(x.aval):
         return retyped(_move(words_of(x), place), x.aval)
+    if not (x.sharding.is_fully_addressable or x.sharding.is_fully_replicated):
+        return _between_processes.reshard(x, sharding_of(place))
     return _upload(x._read(), place, x.aval.weak_type, keep_dtype=True)
 
 
@@ -584,6 +610,8 @@ def _device_put(x: Any, device: Any) -> Any:
     if len(sharding.devices) > 1:
         aval = typeof(x)
         sharding.check_even(physical(aval).shape, "device_put", aval.str_short())
+    if processes.connection is not None:
+        _between_processes.check(x, sharding)
     if type(x) is Array:
         return put(x, sharding)
     return to_array(x, sharding)

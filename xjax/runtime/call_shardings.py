@@ -9,7 +9,9 @@ import numpy as np
 
 from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
+from xjax.core.trace import Tracer
 from xjax.core.tree import flatten_axes, tree_unflatten
+from xjax.core.types import typeof
 from xjax.runtime.array import Array, put
 from xjax.runtime.mesh import UNCONSTRAINED, current_mesh
 from xjax.runtime.placement import check_same_layout
@@ -48,15 +50,16 @@ class CallShardings:
         where = f"{self._where}: in_shardings"
         return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
 
-    def put_arguments(self, arrays: Sequence[Array], tree: Any) -> list[Array]:
-        """The arguments of a call, moved to where they are wanted.
+    def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
+        """The arguments of a call, moved to where they are wanted; `given` are they as the user passed them.
 
-        Raises: ValueError for one that was put in place with another sharding, or cannot be split evenly.
+        Raises: ValueError for one that was put in place with another sharding, or cannot be split evenly; or for a host
+          value whose sharding gives other parts of it to other processes.
         """
         wanted = self.of_arguments(tree)
         if all([s is None or x._place is s for x, s in zip(arrays, wanted, strict=True)]):
             return list(arrays)
-        self.check_arguments(arrays, tree)
+        self.check_arguments(given, tree)
         return [x if s is None else put(x, s) for x, s in zip(arrays, wanted, strict=True)]
 
     def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
@@ -67,6 +70,11 @@ class CallShardings:
             name = f"argument {leaf_of_arguments(tree, i)}"
             if type(x) is Array:
                 check_same_layout(self._where, name, x, sharding)
+            elif not (sharding.is_fully_addressable or sharding.is_fully_replicated or isinstance(x, Tracer)):
+                raise bad(self._where, "a host value is not divided among processes, since each may have its own",
+                          {name: typeof(x).str_short(), "sharding": repr(sharding)},
+                          "pass xjax.make_array_from_process_local_data(sharding, rows of this process).",
+                          exc=ValueError)
             sharding.check_even(np.shape(x), f"{self._where}: in_shardings", name)
 
     def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:

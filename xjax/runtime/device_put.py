@@ -74,7 +74,9 @@ def _type(x, *, device, source, mesh):
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> Value:
-    return lower_constraint(b, out, x, mesh=mesh, spec=device.spec) if isinstance(device, NamedSharding) else x
+    if not isinstance(device, NamedSharding):
+        return x
+    return lower_constraint(b, out, x, mesh=mesh, spec=device.spec, where="device_put")
 
 
 def _evaluate(x, *, device, source, mesh):

@@ -171,7 +171,7 @@ class Jitted:
                 return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
         arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
         if self._shardings is not None:
-            arrays = self._shardings.put_arguments(arrays, tree)
+            arrays = self._shardings.put_arguments(arrays, tree, leaves)
         launcher = self._launcher(arrays, tree, static)
         if launcher.execute is None or self._shardings is not None:
             return launcher(arrays)

@@ -1,6 +1,9 @@
 """`pmap`: map a function over devices, one element of the leading axis on each; built on `shard_map` over a 1-D mesh.
 
 Arguments are checked before anything is traced, so that mistakes are reported in the user's terms.
+
+With several processes the program is one over the devices of all of them. Each process passes the rows of its own
+devices and gets theirs: the arrays that it sees are over its part of the mesh, on the buffers of the program.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from xjax.runtime.array import Array, from_numpy, put, to_array
 from xjax.runtime.launch import Executable, Launcher
 from xjax.runtime.mesh import Mesh, PartitionSpec
 from xjax.runtime.placement import check_same_layout
+from xjax.runtime.reshard import local_mesh, local_shape
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, manual_around
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.static_args import StaticArguments
@@ -45,8 +49,11 @@ class _Traced:
         self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
 
     def executable(self, name: str, donated: tuple[bool, ...]) -> Executable:
-        return executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
-                             check=check_same_layout)
+        found = executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
+                              check=check_same_layout)
+        if not self.mesh.is_multi_process:
+            return found
+        return _of_this_process(found, self.mesh, self.in_specs, self.out_specs)
 
 
 class Pmapped:
@@ -77,6 +84,11 @@ class Pmapped:
         key = (tree, avals, static, config.trace_key(), context.axes)
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
+            if traced.mesh.is_multi_process:
+                raise bad(self._where, "a pmap over several processes cannot be transformed or be part of a program: "
+                          "other processes have the other rows", given={"processes": _processes(traced.mesh)},
+                          fix="apply grad, jit and others to the function inside of pmap, and call the pmap by itself.",
+                          exc=NotImplementedError)
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
                                   traced.in_specs, traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
@@ -108,8 +120,13 @@ class Pmapped:
                       fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
                       exc=NotImplementedError)
         axes = self._mapped_axes(tree, args, avals, static)
-        size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, self._axis_size)
-        mesh = self._mesh(size)
+        mesh = self._spanning_mesh()
+        size = self._axis_size if mesh is None or set(axes) == {None} else None
+        size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, size)
+        if mesh is None:
+            mesh = self._mesh(size)
+        else:
+            self._check_rows(mesh, size, set(axes) == {None})
         name = mesh.axis_names[0]
         specs = tuple(_spec(d, name) for d in axes)
         local = [_one_row(a, d) for a, d in zip(avals, axes, strict=True)]
@@ -159,12 +176,28 @@ class Pmapped:
                       fix=f"use a value from {-rank} to {rank - 1}.", exc=ValueError)
         return d % rank
 
+    def _spanning_mesh(self) -> Mesh | None:
+        """The mesh, if its devices are of several processes."""
+        devices = self._devices or backends.devices(backend=self._backend)
+        mesh = Mesh(np.array(devices, dtype=object), (self._name,))
+        return mesh if mesh.is_multi_process else None
+
+    def _check_rows(self, mesh: Mesh, size: int, given: bool) -> None:
+        """Raise if a process does not pass a row for each of its devices."""
+        rows = len(local_mesh(self._where, mesh).devices_flat)
+        wanted = mesh.size if given else rows
+        if size != wanted or self._axis_size not in (None, mesh.size):
+            raise bad(self._where, f"{size} rows for {wanted} devices",
+                      given={"devices of this process": rows, "of all processes": mesh.size,
+                             "axis_size": "not given" if self._axis_size is None else self._axis_size},
+                      fix=f"pass the {rows} rows of this process's devices; axis_size= is that of all, {mesh.size}. "
+                          "devices=xjax.local_devices() maps over this process alone.", exc=ValueError)
+
+    @property
+    def _name(self) -> Any:
+        return self._axis_name if self._axis_name is not None else "<axis>"
+
     def _mesh(self, size: int) -> Mesh:
-        if self._devices is None and backends.process_count(self._backend) > 1:
-            raise bad(self._where, "pmap runs on the devices of one process",
-                      given={"processes": backends.process_count(self._backend)},
-                      fix="use jit or shard_map on arrays over a mesh of all xjax.devices(), or mean the devices of "
-                          "this process: devices=xjax.local_devices().", exc=NotImplementedError)
         devices = list(self._devices or backends.local_devices(backend=self._backend))
         if self._devices is not None and size != len(devices):
             raise bad(self._where, f"{size} rows for {len(devices)} chosen devices",
@@ -175,8 +208,21 @@ class Pmapped:
                       given={"devices": ", ".join(map(str, devices[:4])) + (" ..." if len(devices) > 4 else "")},
                       fix=f"reshape x to ({len(devices)}, rows / {len(devices)}, ...) and vmap inside, or start with "
                           f"xjax.config.update('jax_num_cpu_devices', {size}).", exc=ValueError)
-        name = self._axis_name if self._axis_name is not None else "<axis>"
-        return Mesh(np.array(devices[:size], dtype=object), (name,))
+        return Mesh(np.array(devices[:size], dtype=object), (self._name,))
+
+
+def _of_this_process(found: Executable, mesh: Mesh, in_specs: tuple, out_specs: tuple) -> Executable:
+    """A program over several processes as this one calls it: on arrays over its own part of the mesh."""
+    local = local_mesh("pmap", mesh)
+    out_avals = [a.update(shape=local_shape(a.shape, s, mesh, local))
+                 for a, s in zip(found.out_avals, out_specs, strict=True)]
+    ins, outs = ([NamedSharding(local, s) for s in specs] for specs in (in_specs, out_specs))
+    return Executable(found.loaded, out_avals, ins, outs, found.weight, found.listeners, found.donated,
+                      found.shared_calls)
+
+
+def _processes(mesh: Mesh) -> list[int]:
+    return sorted({d.process_index for d in mesh.devices_flat})
 
 
 def _spec(d: int | None, name: Any) -> PartitionSpec:
@@ -205,7 +251,9 @@ def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: An
       in_axes: mapped axis of each positional argument; None hands the argument whole to every device.
       out_axes: where the axis goes in the results; None for a result that is equal on all devices.
       static_broadcasted_argnums: hashable Python arguments; each new value traces and compiles again.
-      devices: the devices to use, in order; by default the first ones of the backend.
+      devices: the devices to use, in order; by default the first ones of the backend. With several processes, all of
+        them: each process passes one row for each of its own devices, and gets those rows of the result.
+      axis_size: the number of rows, of all processes; needed only if no argument is mapped.
       donate_argnums: arguments whose memory the results may take over.
 
     Raises: ValueError if mapped axes differ in size, or there are fewer devices than rows.

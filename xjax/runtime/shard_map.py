@@ -178,9 +178,10 @@ def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, where: st
     for i, n in enumerate(aval.shape):
         parts = math.prod(mesh.shape[a] for a in spec.axes(i))
         if n % parts:
-            raise bad(where, f"axis {i} of size {n} cannot be cut into {parts} equal parts",
+            raise bad(where, f"axis {i} of size {n} cannot be split evenly over {parts} devices",
                       given={"array": aval.str_short(), "spec": repr(spec), "mesh": repr(mesh)},
-                      fix=f"pad the axis to a multiple of {parts}.", exc=ValueError)
+                      fix=f"pad axis {i} to {-(-n // parts) * parts}, or leave it whole with None in the spec.",
+                      exc=ValueError)
         shape.append(n // parts)
     return aval.update(shape=tuple(shape), vma=aval.vma | _axes_of(spec) if region.check_vma else aval.vma)
 

@@ -94,21 +94,22 @@ def _type(x, *, mesh, spec):
     return x
 
 
-def _check_inside(axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
+def _check_inside(where: str, axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
     """Raise if a constraint in a manual region is not along the other axes of the region's mesh."""
     if axes.names != mesh.axis_names or axes.manual.intersection(spec.all_axes()):
-        raise bad(_WHERE, "inside pmap and shard_map each device has a part of its own along the manual axes",
+        raise bad(where, "inside pmap and shard_map each device has a part of its own along the manual axes",
                   given={"spec": repr(spec), "mesh": repr(mesh), "axes around it": ", ".join(map(repr, axes.names)),
                          "manual ones": ", ".join(map(repr, axes.manual))},
                   fix="constrain along the other axes of the same mesh, or outside of the function.", exc=ValueError)
 
 
-def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec) -> Value:
+def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec,
+                     where: str = _WHERE) -> Value:
     """The text of a constraint, which holds nothing on one device."""
     if not mesh.axis_names:
         return x
     if b.axes is not None:
-        _check_inside(b.axes, mesh, spec)
+        _check_inside(where, b.axes, mesh, spec)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
 

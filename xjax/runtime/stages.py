@@ -20,7 +20,7 @@ from xjax.runtime.array import Array, to_array
 from xjax.runtime.executable import Options, as_options, program_executable, program_module
 from xjax.runtime.launch import Launcher
 from xjax.runtime.lowering import ModuleText
-from xjax.runtime.placement import Place, default_place, inputs_read
+from xjax.runtime.placement import Place, default_place, inputs_read, sharding_of
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
@@ -246,8 +246,11 @@ class Compiled(_Stage):
 
     def _check_places(self, where: str, arrays: Sequence[Array]) -> None:
         """Raise ValueError for an argument that was put elsewhere than where the program was compiled for."""
+        places = self._launcher.argument_places()
+        if all([x._place is p for x, p in zip(arrays, places, strict=True)]):
+            return
         read = inputs_read(self._found.program)[len(self._found.consts):]
-        for i, (x, sharding) in enumerate(zip(arrays, self._launcher.argument_shardings(), strict=True)):
+        for i, (x, sharding) in enumerate(zip(arrays, map(sharding_of, places), strict=True)):
             if x.committed and read[i] and not x.sharding.is_equivalent_to(sharding, x.aval.ndim):
                 name = f"argument {leaf_of_arguments(self.in_tree, i)}"
                 raise bad(where, "an argument was put in another place than the program was compiled for",

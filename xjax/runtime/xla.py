@@ -757,7 +757,7 @@ def serve_processes(address: str, count: int, heartbeat_timeout: int, shutdown_t
 
 
 def join_processes(address: str, rank: int, init_timeout: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
-    """Connect this process to the service; returns when all processes have, or raises XlaRuntimeError."""
+    """Connect this process to the service; returns when all processes have. XLA aborts the process if they do not."""
     client = _jax.get_distributed_runtime_client(
         address, rank, init_timeout=init_timeout, heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout, use_compression=True)

@@ -1,0 +1,131 @@
+"""Train in several processes: ``python -m recipes.launch --processes 2 --config gcn.yaml [key.path=value ...]``.
+
+On one machine this starts the processes and watches them. Started several times by Slurm (srun), Open MPI (mpirun) or
+torchrun, without ``--processes``, each starts one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from recipes import STARTED
+from recipes.errors import ConfigError, Interrupted, exit_code_of
+from recipes.interrupts import Interrupts
+from recipes.lazy import xjax
+from recipes.progress import VARIABLE, Phase, report_progress, tick
+from recipes.ranks import Ranks, SharedInterrupts
+from recipes.run import run
+from recipes.train import add_run_arguments, chosen_run, parsed
+from recipes.watch import Job, resume_command
+
+PARENT = "RECIPES_LAUNCHER"                                   # the variable with the process id of the launcher
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Trains.  Returns: 0; 2 for a wrong config; 128 + n after signal n; another number if a process fails."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = parsed(_parser(), argv)
+    if VARIABLE in os.environ:
+        return exit_code_of(lambda: _work_of_rank(args))
+    status = 0
+
+    def work() -> None:
+        nonlocal status
+        status = _launch(args, argv)
+
+    return exit_code_of(work) or status
+
+
+def _launch(args: argparse.Namespace, argv: list[str]) -> int:
+    chosen_run(args)                                          # what is wrong with the config is said once
+    address, count, ranks = _places(args.processes)
+    with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix="recipes.launch.") as scratch:
+        shared = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": str(count), PARENT: str(os.getpid())}
+        job = Job(count, args.patience, Path(scratch), resume_command(args.processes))
+        for rank in ranks:
+            job.start(rank, [sys.executable, "-m", "recipes.launch", *argv], shared | {"JAX_PROCESS_ID": str(rank)})
+        return job.watch(interrupts)
+
+
+def _places(processes: int | None) -> tuple[str, int, Sequence[int]]:
+    """(Address of the coordinator, number of processes, the ranks to start here)."""
+    if processes is not None:
+        if processes < 1:
+            raise ConfigError("launch", "there is no such number of processes.", {"--processes": processes},
+                              fix="a number from 1.")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return f"127.0.0.1:{free.getsockname()[1]}", processes, range(processes)
+    found = xjax.distributed.detect()
+    if found.coordinator_address is None or found.num_processes is None or found.process_id is None:
+        raise ConfigError("launch", "how many processes train together is not known.", found._asdict(),
+                          fix="--processes N for N on this machine, or start it with srun, mpirun or torchrun.")
+    return found.coordinator_address, found.num_processes, [found.process_id]
+
+
+def _work_of_rank(args: argparse.Namespace) -> None:
+    """One of the processes that a launcher started."""
+    _end_with_parent()
+    report_progress()
+    found = xjax.distributed.detect()
+    assert found.num_processes is not None and found.process_id is not None
+    ranks = Ranks(found.process_id, found.num_processes)
+    try:
+        with SharedInterrupts(ranks, resume_command(args.processes)) as interrupts:
+            _train(args, ranks, interrupts)
+    except Interrupted:                                       # all ranks end so, after the same step
+        raise
+    except BaseException as error:
+        tick(phase=Phase.FAILED, exit_code=_exit_code(error))
+        raise
+
+
+def _train(args: argparse.Namespace, ranks: Ranks, interrupts: SharedInterrupts) -> None:
+    chosen = chosen_run(args)
+    xjax.distributed.initialize(initialization_timeout=args.join)
+    interrupts.agree()
+    try:
+        run(chosen.config, chosen.name, resume=chosen.resume, interrupts=interrupts, started=STARTED, ranks=ranks)
+    except Interrupted:
+        tick(phase=Phase.DONE)
+        xjax.distributed.shutdown()
+        raise
+    tick(phase=Phase.DONE)
+    xjax.distributed.shutdown()
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return getattr(error, "exit_code", 1)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the launcher ends, however that ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)                # PR_SET_PDEATHSIG
+    if os.getppid() != int(os.environ[PARENT]):
+        os._exit(1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="recipes.launch", description="Trains in several processes.")
+    parser.add_argument("--processes", type=int, metavar="N",
+                        help="how many to start on this machine; without it, what srun, mpirun or torchrun say")
+    parser.add_argument("--patience", type=float, default=15, metavar="SECONDS",
+                        help="how long no process may make progress, if no step took longer before; 15 by default")
+    parser.add_argument("--join", type=int, default=300, metavar="SECONDS",
+                        help="how long processes wait for each other at the start; 300 by default")
+    add_run_arguments(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""How far a rank is, for the launcher that watches it: a small file, written at each step.
+
+A rank writes to the file that the variable ``RECIPES_PROGRESS`` names; without it nothing is written.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "RECIPES_PROGRESS"
+_FORMAT = "<qdqq"                                             # step, CLOCK_MONOTONIC in seconds, phase, exit code
+
+
+class Phase(enum.IntEnum):
+    """What a rank does: one that is DONE has nothing more to compute with the others, one that FAILED ends."""
+
+    STARTING, TRAINING, DONE, FAILED = range(4)
+
+
+class Progress(NamedTuple):
+    """How far a rank is.
+
+    Attributes:
+      seconds: `time.monotonic()` of the last sign of progress, the same clock in all processes.
+      exit_code: that a rank which FAILED will end with.
+    """
+
+    step: int
+    seconds: float
+    phase: Phase
+    exit_code: int = 0
+
+
+class ProgressFile:
+    """The file of one rank, open for writing."""
+
+    def __init__(self, file: Path) -> None:
+        self._handle = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._step, self._phase = 0, Phase.STARTING
+        self.tick()
+
+    def tick(self, step: int | None = None, phase: Phase | None = None, exit_code: int = 0) -> None:
+        """Something was done; the step and the phase stay as they are unless given."""
+        self._step = self._step if step is None else step
+        self._phase = self._phase if phase is None else phase
+        os.pwrite(self._handle, struct.pack(_FORMAT, self._step, time.monotonic(), self._phase, exit_code), 0)
+
+
+def read_progress(file: Path) -> Progress:
+    """What a rank wrote last; STARTING if it has not written yet."""
+    try:
+        step, seconds, phase, exit_code = struct.unpack(_FORMAT, file.read_bytes())
+    except (OSError, struct.error):
+        return Progress(0, time.monotonic(), Phase.STARTING)
+    return Progress(step, seconds, Phase(phase), exit_code)
+
+
+_file: ProgressFile | None = None
+
+
+def report_progress() -> None:
+    """From now on `tick` writes to the file that the launcher has named, if there is a launcher."""
+    global _file
+    if VARIABLE in os.environ:
+        _file = ProgressFile(Path(os.environ[VARIABLE]))
+
+
+def tick(step: int | None = None, phase: Phase | None = None, exit_code: int = 0) -> None:
+    """Note that this process goes on."""
+    if _file is not None:
+        _file.tick(step, phase, exit_code)
+
+
+def note_folder(folder: Path) -> None:
+    """Leave the run folder where the launcher finds it."""
+    if VARIABLE in os.environ:
+        _of_folder(Path(os.environ[VARIABLE])).write_text(str(folder), "utf-8")
+
+
+def read_folder(file: Path) -> str | None:
+    """The run folder that a rank has noted; None: none was made yet."""
+    noted = _of_folder(file)
+    return noted.read_text("utf-8") if noted.exists() else None
+
+
+def _of_folder(file: Path) -> Path:
+    return file.with_suffix(".folder")

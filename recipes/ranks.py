@@ -1,0 +1,106 @@
+"""One run in several processes, its ranks: what they share, and how they stop at the same step.
+
+Rank 0 owns the run folder. All ranks compute the same numbers, so they decide alike; what only one of them knows (the
+folder, a signal) goes through the store of `xjax.distributed`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from recipes.checkpoint import Checkpoints, Saver
+from recipes.interrupts import Interrupts, Signal
+from recipes.lazy import xjax
+
+_LOOK = 0.1                                                   # seconds between two looks at the store
+
+
+class Ranks(NamedTuple):
+    """Which rank this process is, of how many."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def from_first(self, name: str, value: Callable[[], Any]) -> Any:
+        """What ``value()`` gives on rank 0, for all ranks: something that JSON can hold."""
+        if self.count == 1:
+            return value()
+        if self.is_first:
+            found = value()
+            xjax.distributed.publish(f"first/{name}", json.dumps(found))
+            return found
+        while (text := xjax.distributed.published("first").get(name)) is None:
+            time.sleep(_LOOK)                                 # if rank 0 fails, xjax.distributed ends this process
+        return json.loads(text)
+
+
+ALONE = Ranks()
+
+
+class NoSaver(Saver):
+    """The `Saver` of the ranks that save nothing."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        super().__init__(checkpoints, {})
+
+    def save(self, step: int, state: Any, best: Any) -> None:
+        pass
+
+
+class SharedInterrupts(Interrupts):
+    """Signals that any rank gets stop all of them after the same step.
+
+    The rank with the signal leaves a notice in the store. A thread of each rank looks for one; when it finds it, it
+    publishes the step that this rank is committed to, and the rank starts no later step until all have published
+    theirs. The greatest of these is the last step: no rank has started a later one, and each is free to reach it. So
+    no step waits for the agreement unless there is a signal.
+    """
+
+    def __init__(self, ranks: Ranks, resume: str) -> None:
+        super().__init__(resume)
+        self._ranks = ranks
+        self._lock = threading.Lock()
+        self._committed = 0                                   # the step that this rank will surely reach
+        self._frozen, self._agreed = False, threading.Event()
+        self._number, self._last = 0, 0
+
+    def agree(self) -> None:
+        """Starts to look for notices; after `xjax.distributed.initialize`."""
+        threading.Thread(target=self._look, name="agreement", daemon=True).start()
+
+    def stop_after(self, step: int) -> bool:
+        with self._lock:
+            if not self._frozen:
+                self._committed = step + 1
+                return False
+        self._agreed.wait()
+        if step >= self._last:
+            self.received = self.received or Signal(self._number)
+            return True
+        return False
+
+    def _look(self) -> None:
+        noticed = False
+        while xjax.distributed.is_initialized():
+            if self.received and not noticed:
+                xjax.distributed.publish("stop/notice", str(int(self.received)))
+                noticed = True
+            found = xjax.distributed.published("stop")
+            with self._lock:
+                if "notice" in found and self._committed and not self._frozen:
+                    self._frozen, self._number = True, int(found["notice"])
+                    xjax.distributed.publish(f"stop/{self._ranks.rank}", str(self._committed))
+            steps = [int(step) for name, step in found.items() if name != "notice"]
+            if len(steps) == self._ranks.count:
+                self._last = max(steps)
+                self._agreed.set()
+                return
+            time.sleep(_LOOK)

@@ -1,0 +1,298 @@
+"""Training in several processes: the numbers of one, one folder, one end for all, and who failed."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recipes.checkpoint import Checkpoints
+from recipes.config_file import load_config
+from recipes.loop import begin
+from recipes.run import prepare
+from recipes.step import init_state
+from tests.jobs import clean_environment, free_address
+from tests.recipes.conftest import ROOT
+from xjax import tree_util
+
+LAUNCH = ("-m", "recipes.launch")
+TABLE = ("--config", "mlp_table.yaml", "task.target=ring", "optim.schedule.warmup_steps=5")
+CONFIG = (*TABLE, "task.batch_size=50", "devices=4")
+
+# Imported by each process at its start: has one rank fail at a step.
+FAULT = """
+import os, signal, sys
+if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PROGRESS" in os.environ:
+    import recipes.progress as progress
+    real = progress.tick
+    def fail(how):
+        if how == "raise":
+            raise ValueError("it broke")
+        if how == "exit":
+            sys.exit(3)
+        if how == "exit with 0":
+            sys.exit(0)
+        while how == "spin":
+            pass
+        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[how])
+    def tick(step=None, *more, **named):
+        real(step, *more, **named)
+        if step == int(os.environ["FAULT_STEP"]):
+            fail(os.environ["FAULT"])
+    progress.tick = tick
+"""
+
+
+def with_fault(folder, how, rank, step):
+    """Variables of the environment with which a rank fails."""
+    (folder / "faults").mkdir()
+    (folder / "faults" / "sitecustomize.py").write_text(FAULT)
+    return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": how, "FAULT_RANK": str(rank),
+            "FAULT_STEP": str(step)}
+
+
+def metrics(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def digests(run):
+    """The step of the newest checkpoint, and the SHA-256 of each of its leaves."""
+    checkpoints = Checkpoints(run / "checkpoints")
+    manifest = json.loads((run / "checkpoints" / str(checkpoints.steps()[-1]) / "manifest.json").read_text())
+    return checkpoints.steps()[-1], {name: leaf["sha256"] for name, leaf in manifest["leaves"].items()}
+
+
+def descendants(pid):
+    """The processes that a process has started, and theirs."""
+    try:
+        own = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return own + [each for child in own for each in descendants(child)]
+
+
+def ranks_of(launcher, count=2):
+    """Process ids of the ranks, in order; waits until they are there."""
+    for _ in range(600):
+        found = {}
+        for pid in descendants(launcher):
+            for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if text.startswith(b"JAX_PROCESS_ID="):
+                    found[int(text.partition(b"=")[2])] = pid
+        if len(found) == count:
+            return [found[rank] for rank in range(count)]
+        time.sleep(0.1)
+    raise AssertionError("the ranks were not started")
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for_steps(run, count, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (run / "metrics.jsonl").exists() and len((run / "metrics.jsonl").read_text().splitlines()) >= count:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("no steps")
+
+
+def assert_equal_runs(run, other):
+    """The metrics of all steps, and the results, are equal but for rounding."""
+    ours, theirs = metrics(run), metrics(other)
+    assert len(ours) == len(theirs)
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine.keys() == its.keys()
+        np.testing.assert_allclose([*mine.values()], [*its.values()], rtol=1e-5, atol=1e-5)
+    results = [json.loads((each / "result.json").read_text())["last"]["test"] for each in (run, other)]
+    np.testing.assert_allclose([*results[0].values()], [*results[1].values()], rtol=1e-5, atol=1e-5)
+
+
+def restored(run, config):
+    """The parameters of the newest checkpoint, as NumPy arrays."""
+    _, data, task, _ = prepare(config)
+    checkpoints = Checkpoints(run / "checkpoints")
+    template = begin(init_state(task, config), data.splits)._asdict()
+    return tree_util.tree_leaves(checkpoints.restore(checkpoints.steps()[-1], template)["state"].params)
+
+
+def train_both_ways(command, rings):
+    """The same run in two processes and in one, as two and one."""
+    options = (*CONFIG, f"task.file={rings}", "steps=30", "eval_every=10", "checkpoint_every=15", "log_every=5")
+    code, out, err = command("--processes", "2", *options, "run_dir=two", module=LAUNCH)
+    assert code == 0, err
+    assert "devices   4 in 2 processes" in out and out.count("test accuracy") == 1 and not err, (out, err)
+    code, out, err = command(*options, "run_dir=one")
+    assert code == 0, err
+
+
+def test_two_processes_give_the_numbers_of_one(command, tmp_path, rings):
+    train_both_ways(command, rings)
+    assert_equal_runs(tmp_path / "two", tmp_path / "one")
+    config = load_config(str(tmp_path / "one" / "config.yaml"), [])
+    for mine, its in zip(restored(tmp_path / "two", config), restored(tmp_path / "one", config), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_checkpoints_move_between_counts_of_processes(command, tmp_path, rings):
+    train_both_ways(command, rings)
+    code, out, err = command("--resume", "two", "--extend", "40")
+    assert code == 0 and "resumed at step 30 of 40" in out, err
+    assert "processes: 2 before, None now" in out
+    code, out, err = command("--processes", "2", "--resume", "one", "--extend", "40", module=LAUNCH)
+    assert code == 0 and "resumed at step 30 of 40" in out, err
+    assert_equal_runs(tmp_path / "two", tmp_path / "one")
+
+
+def test_a_signal_at_one_rank_stops_all_at_the_same_step(command, tmp_path, rings):
+    process = command("--processes", "2", *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
+                      "run_dir=run", module=LAUNCH, wait=False)
+    pids = ranks_of(process.pid)
+    wait_for_steps(tmp_path / "run", 20, process)
+    os.kill(pids[1], signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, (out, err)
+    assert "stopped by SIGTERM after step" in err
+    assert f"fix: python -m recipes.launch --processes 2 --resume {tmp_path / 'run'}" in err
+    step = Checkpoints(tmp_path / "run" / "checkpoints").steps()[-1]
+    assert metrics(tmp_path / "run")[-1]["step"] == step and f"after step {step};" in err
+    assert not any(map(is_alive, pids))
+
+
+def check_failure(how, rank, command, tmp_path, rings, count=2):
+    env = with_fault(tmp_path, how, rank, 25)
+    process = command("--processes", str(count), *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
+                      "log_every=5", "run_dir=run", module=LAUNCH, wait=False, **env)
+    pids = ranks_of(process.pid, count)
+    wait_for_steps(tmp_path / "run", 20, process)
+    start = time.monotonic()
+    out, err = process.communicate(timeout=90)
+    seconds = time.monotonic() - start
+    message = err[err.rindex("launch: "):]
+    why = {"kill": "was ended by SIGKILL", "raise": "ended with exit code 1", "exit": "ended with exit code 3",
+           "stop": "is stopped", "spin": "hangs", "exit with 0": "ended before the training did"}[how]
+    assert process.returncode == (3 if how == "exit" else 1), err
+    assert message.startswith(f"launch: rank {rank} of {count} {why}"), err
+    assert "last step  25" in message and f"recipes.launch --processes {count} --resume {tmp_path / 'run'}" in message
+    assert len(message.splitlines()) <= 6
+    assert how != "raise" or "ValueError: it broke" in err
+    assert seconds < 20 and not any(map(is_alive, pids)), (seconds, err)
+
+
+def test_a_rank_that_is_killed(command, tmp_path, rings):
+    check_failure("kill", 1, command, tmp_path, rings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("how", ["kill", "raise", "exit", "spin", "stop", "exit with 0"])
+def test_a_rank_that_fails(how, rank, command, tmp_path, rings):
+    check_failure(how, rank, command, tmp_path, rings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["kill", "raise", "exit", "spin", "stop"])
+def test_a_rank_of_four_that_fails(how, command, tmp_path, rings):
+    check_failure(how, 2, command, tmp_path, rings, count=4)
+
+
+@pytest.mark.slow
+def test_four_processes_give_the_numbers_of_one(command, tmp_path, rings):
+    options = (*TABLE, f"task.file={rings}", "task.batch_size=48", "steps=30", "devices=8")
+    code, _, err = command("--processes", "4", *options, "run_dir=four", module=LAUNCH)
+    assert code == 0, err
+    code, _, err = command(*options, "run_dir=one")
+    assert code == 0, err
+    assert_equal_runs(tmp_path / "four", tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_graph_in_two_processes(command, tmp_path):
+    for name, module, more in (("two", LAUNCH, ("--processes", "2")), ("one", ("-m", "recipes.train"), ())):
+        code, _, err = command(*more, "--config", "gcn.yaml", "steps=40", "devices=4", f"run_dir={name}", module=module)
+        assert code == 0, err
+    assert_equal_runs(tmp_path / "two", tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_launcher_that_is_killed_leaves_no_process(command, tmp_path, rings):
+    process = command("--processes", "2", *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
+                      "run_dir=run", module=LAUNCH, wait=False)
+    pids = ranks_of(process.pid)
+    wait_for_steps(tmp_path / "run", 20, process)
+    process.kill()
+    process.communicate(timeout=20)
+    time.sleep(1)
+    assert not any(map(is_alive, pids))
+
+
+@pytest.mark.slow
+def test_kills_change_no_bit(command, tmp_path, rings):
+    """20 times a rank is killed at some moment, and the run goes on from its newest checkpoint."""
+    options = (*CONFIG, f"task.file={rings}", "steps=150", "eval_every=50", "checkpoint_every=10", "log_every=5")
+    code, _, err = command("--processes", "2", *options, "run_dir=whole", module=LAUNCH)
+    assert code == 0, err
+    arguments, rng = (*options, "run_dir=broken"), np.random.default_rng(0)
+    for kill in range(20):
+        process = command("--processes", "2", *arguments, module=LAUNCH, wait=False)
+        pids = ranks_of(process.pid)
+        if kill:                                                # the first one after its first checkpoint
+            time.sleep(rng.uniform(1, 12))
+        else:
+            wait_for_steps(tmp_path / "broken", 25, process)
+        if process.poll() is None:
+            os.kill(pids[kill % 2], signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert not any(map(is_alive, pids))
+        arguments = ("--resume", "broken")
+    code, _, err = command("--processes", "2", "--resume", "broken", module=LAUNCH)
+    assert code == 0, err
+    assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
+    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+
+
+CLUSTERS = {
+    "Slurm": lambda rank, port: {"SLURM_JOB_ID": str(port - 61440), "SLURM_NTASKS": "2", "SLURM_PROCID": str(rank),
+                                 "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_NUM_NODES": "1"},
+    "Open MPI": lambda rank, port: {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(rank),
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                                    "OMPI_MCA_orte_hnp_uri": f"{(port - 61440) << 12}.0;tcp://127.0.0.1:1"},
+    "torchrun": lambda rank, port: {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
+                                    "RANK": str(rank)},
+}
+
+
+@pytest.mark.parametrize("name", ["Slurm", pytest.param("Open MPI", marks=pytest.mark.slow),
+                                  pytest.param("torchrun", marks=pytest.mark.slow)])
+def test_under_a_cluster(name, command, tmp_path, rings, monkeypatch):
+    """The same command, started once for each process with what the cluster sets."""
+    port = 61440 + int(free_address().rpartition(":")[2]) % 4096
+    for variable in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(variable)
+    started = [command(*CONFIG, f"task.file={rings}", "steps=20", "run_dir=run", module=LAUNCH, wait=False,
+                       **CLUSTERS[name](rank, port)) for rank in range(2)]
+    for rank, process in enumerate(started):
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, (rank, out, err)
+        assert ("4 in 2 processes" in out) == (rank == 0)
+    assert metrics(tmp_path / "run")[-1]["step"] == 20
+
+
+def test_wrong_calls(command, monkeypatch):
+    for variable in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(variable)
+    code, _, err = command("--config", "gcn.yaml", module=LAUNCH)
+    assert code == 2 and "how many processes train together is not known" in err and "fix: --processes N" in err
+    code, _, err = command("--processes", "2", "steps=abc", module=LAUNCH)
+    assert code == 2 and err.count("steps") == 1
+    code, _, err = command("--processes", "2", "devices=3", "steps=2", module=LAUNCH)
+    assert code == 1 and "the devices cannot be divided among the processes" in err

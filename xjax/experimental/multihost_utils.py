@@ -1,0 +1,199 @@
+"""Values of several processes: gathered, broadcast, compared, and put together to arrays that span the processes.
+
+All processes make the same calls in the same order; a barrier names the ones that do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core.errors import bad
+from xjax.core.public import attributes_of
+from xjax.core.trace import Tracer
+from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_leaves, tree_map, tree_unflatten
+from xjax.core.types import typeof
+from xjax.runtime import processes
+from xjax.runtime.array import Array, put, to_array
+from xjax.runtime.backend import devices, process_count, process_index
+from xjax.runtime.global_arrays import make_array_from_process_local_data
+from xjax.runtime.jit import jit
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.reshard import from_local, to_local
+from xjax.runtime.sharding import NamedSharding
+
+__all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
+           "host_local_array_to_global_array", "process_allgather", "sync_global_devices"]
+
+
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+    """The values of all processes, in each of them, as NumPy arrays.
+
+    Args:
+      in_tree: tree of arrays, of the same shapes in all processes; or of arrays that span the processes, which become
+        whole.
+      tiled: the values follow each other along the first axis; without it, along a new one. Numbers always take a new
+        one.
+
+    Raises: ValueError if shapes differ between processes, or for an array that spans them without `tiled`.
+
+    >>> process_allgather(np.arange(2))
+    array([[0, 1]])
+    """
+    where = "process_allgather"
+    leaves, tree = flatten(in_tree)
+    if process_count() > 1:
+        _check_alike(where, leaves, tree)
+    return tree_unflatten(tree, [_gathered(where, x, tiled) for x in leaves])
+
+
+def _gathered(where: str, x: Any, tiled: bool) -> np.ndarray:
+    if type(x) is Array and not x.is_fully_addressable:
+        if not tiled:
+            raise bad(where, "an array that spans the processes has no part for each of them",
+                      {"array": x.aval.str_short()}, "pass tiled=True, which gives the whole array.", exc=ValueError)
+        mesh = getattr(x.sharding, "mesh", None) or _mesh()
+        return put(x, NamedSharding(mesh, PartitionSpec())).numpy()
+    value = np.asarray(x)
+    if process_count() == 1:
+        return value if tiled else value[None]
+    if not tiled or not value.ndim:
+        value = value[None]
+    shape = (value.shape[0] * process_count(), *value.shape[1:])
+    whole = make_array_from_process_local_data(_by_process(), value, shape)
+    return put(whole, NamedSharding(_mesh(), PartitionSpec())).numpy()
+
+
+def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+    """The values of one process, in each of them, as NumPy arrays.
+
+    Args:
+      in_tree: tree of arrays, of the same shapes in all processes.
+      is_source: whether this process gives the values; by default process 0 does.
+
+    Raises: ValueError if shapes differ between processes, or not exactly one of them is the source.
+
+    >>> broadcast_one_to_all({"step": 3})
+    {'step': array(3)}
+    """
+    where = "broadcast_one_to_all"
+    leaves, tree = flatten(in_tree)
+    if process_count() == 1:
+        return tree_map(np.asarray, in_tree)
+    source = process_index() == 0 if is_source is None else bool(is_source)
+    said = _check_alike(where, leaves, tree, more="source" if source else "")
+    sources = [rank for rank, text in sorted(said.items()) if text == "source"]
+    if len(sources) != 1:
+        raise bad(where, "not exactly one process is the source", {"sources": sources, "processes": process_count()},
+                  "pass is_source=True in one process and False in all others.", exc=ValueError)
+    out = []
+    for x in leaves:
+        value = np.asarray(x)
+        whole = make_array_from_process_local_data(_by_process(), value[None], (process_count(), *value.shape))
+        out.append(_row(whole, sources[0]))
+    return tree_unflatten(tree, out)
+
+
+def _row(x: Array, rank: int) -> np.ndarray:
+    return jit(lambda x: x[rank], out_shardings=NamedSharding(_mesh(), PartitionSpec()))(x).numpy()
+
+
+def sync_global_devices(name: str) -> None:
+    """Wait until all processes have called this with the same name.
+
+    Raises: AssertionError if the names differ, RuntimeError naming the processes that do not come.
+
+    >>> sync_global_devices("the data are there")
+    """
+    if process_count() > 1:
+        _check_equal_texts("sync_global_devices", f"sync_global_devices name mismatch ({name!r})", name)
+
+
+def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+    """Raise AssertionError, with `fail_message`, if a value differs between processes; NaN differs from all.
+
+    >>> assert_equal({"learning_rate": 0.1}, "the configs differ")
+    """
+    leaves, tree = flatten(in_tree)
+    own = [x.addressable_data(0) if _is_copied(x) else x for x in leaves]
+    everywhere = tree_leaves(process_allgather(own, tiled=True))
+    for path, x, found in zip(leaf_paths("", tree), own, everywhere, strict=True):
+        if type(x) is Array and not x.is_fully_addressable:
+            continue                                            # one array, of which each process has other parts
+        mine = np.asarray(x).astype(found.dtype)
+        of_all = found.reshape(process_count(), *mine.shape)
+        if not (of_all == mine).all():
+            raise bad("assert_equal", fail_message or "the values of the processes differ",
+                      {"where": path or "the value", "of all processes": repr(found), "of this one": repr(x)},
+                      exc=AssertionError)
+
+
+def _is_copied(x: Any) -> bool:
+    """Whether all processes have a copy of an array that spans them."""
+    return type(x) is Array and not x.is_fully_addressable and x.is_fully_replicated
+
+
+def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """Arrays over a mesh of all processes, of which each process passes its own part.
+
+    Args:
+      local_inputs: tree of arrays: what this process's devices hold, without copies. Arrays that span processes stay.
+      global_mesh: in which the devices of each process are a block.
+      pspecs: a `PartitionSpec`, or a tree of them that is a prefix of `local_inputs`. Along an axis of the mesh that a
+        spec leaves out, the processes must pass the same.
+
+    Raises: ValueError if a spec is None, or a part cannot be cut evenly over this process's devices.
+    """
+    return _converted("host_local_array_to_global_array", local_inputs, global_mesh, pspecs, from_local, local=True)
+
+
+def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """The parts of this process of arrays over a mesh: the inverse of `host_local_array_to_global_array`."""
+    return _converted("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, to_local, local=False)
+
+
+def _converted(where: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, local: bool) -> Any:
+    """`convert` of the leaves that are local to this process, or of those that are not."""
+    leaves, tree = flatten(inputs)
+    out = []
+    for x, spec in zip(leaves, flatten_axes(f"{where}: pspecs", tree, specs), strict=True):
+        if not isinstance(spec, PartitionSpec):
+            raise bad(where, f"{spec!r} is no PartitionSpec", {"mesh": repr(mesh)},
+                      "pass PartitionSpec() for what is the same in all processes.", exc=ValueError)
+        if isinstance(x, Tracer):
+            raise bad(where, "values are moved between processes outside of programs", {"value": typeof(x).str_short()},
+                      "call it before or after the jitted function.", exc=TypeError)
+        array = to_array(x)
+        out.append(convert(where, array, mesh, spec) if array.is_fully_addressable == local else array)
+    return tree_unflatten(tree, out)
+
+
+# -- helpers ------------------------------------------------------------------------------------------------------
+
+def _mesh() -> Mesh:
+    """All devices, one row of the grid for each process."""
+    return Mesh(np.array(devices(), dtype=object).reshape(process_count(), -1), ("processes", "local_devices"))
+
+
+def _by_process() -> NamedSharding:
+    return NamedSharding(_mesh(), PartitionSpec("processes"))
+
+
+def _check_alike(where: str, leaves: list[Any], tree: Any, more: str = "") -> dict[int, str]:
+    """What each process says in `more`, if the trees are of the same structure, shapes and dtypes in all of them."""
+    mine = f"{tree} {' '.join(typeof(x).strong().str_short() for x in leaves)}"
+    return _check_equal_texts(where, "the values of the processes differ in structure or type", mine, more, ValueError)
+
+
+def _check_equal_texts(where: str, what: str, text: str, more: str = "", exc: type[Exception] = AssertionError
+                       ) -> dict[int, str]:
+    assert processes.connection is not None
+    said = {rank: said.partition("\n") for rank, said in processes.connection.barrier(where, f"{text}\n{more}").items()}
+    if len({first for first, *_ in said.values()}) > 1:
+        raise bad(where, what, [f"process {rank}  {first}" for rank, (first, *_) in sorted(said.items())[:4]],
+                  "make the same call in all processes.", exc=exc)
+    return {rank: rest for rank, (*_, rest) in said.items()}
+
+
+__getattr__ = attributes_of(__name__)

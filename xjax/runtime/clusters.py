@@ -1,0 +1,91 @@
+"""What a launcher says about its processes: how many there are, which one this is, and where process 0 listens.
+
+Read from environment variables of JAX's own names first, then of Slurm, Open MPI, MPICH and torchrun.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+LOOPBACK = "127.0.0.1"
+_PORTS = 61440, 4096                    # ports that are derived from the number of a job, as JAX does
+
+
+class Cluster(NamedTuple):
+    """One launcher: the variables of the number of processes and of the rank, and how to find the coordinator."""
+
+    name: str
+    count: str
+    rank: str
+    address: Callable[[Mapping[str, str]], str | None]
+
+
+def _of_jax(env: Mapping[str, str]) -> str | None:
+    return env.get("JAX_COORDINATOR_ADDRESS")
+
+
+def _of_slurm(env: Mapping[str, str]) -> str | None:
+    """The first node of the list, `gpu[07-09,12],x1` or `gpu07,x1`; loopback if there is one node only."""
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
+    if nodes is None or "SLURM_JOB_ID" not in env:
+        return None
+    found = re.match(r"([^,\[]+)(?:\[([^,\-\]]+))?", nodes)
+    if found is None:
+        return None
+    alone = env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES")) == "1"
+    host = LOOPBACK if alone else found[1] + (found[2] or "")
+    return f"{host}:{_port(int(env['SLURM_JOB_ID']))}"
+
+
+def _of_open_mpi(env: Mapping[str, str]) -> str | None:
+    """The address of mpirun (Open MPI 4), or loopback if all processes run on one machine."""
+    alone = env.get("OMPI_COMM_WORLD_LOCAL_SIZE") == env.get("OMPI_COMM_WORLD_SIZE")
+    if (uri := env.get("OMPI_MCA_orte_hnp_uri")) is not None:
+        found = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
+        host = LOOPBACK if alone else found and (found[1] or f"[{found[2]}]")
+        return host and f"{host}:{_port(int(uri.split('.', 1)[0]) >> 12)}"
+    job = env.get("PMIX_NAMESPACE")
+    return f"{LOOPBACK}:{_port(zlib.crc32(job.encode()))}" if alone and job is not None else None
+
+
+def _of_torchrun(env: Mapping[str, str]) -> str | None:
+    """MASTER_ADDR; the port after MASTER_PORT where torchrun itself listens on that one."""
+    if "MASTER_ADDR" not in env or "MASTER_PORT" not in env:
+        return None
+    taken = env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return f"{env['MASTER_ADDR']}:{int(env['MASTER_PORT']) + taken}"
+
+
+def _port(number: int) -> int:
+    return _PORTS[0] + number % _PORTS[1]
+
+
+CLUSTERS = (
+    Cluster("JAX", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", _of_jax),
+    Cluster("Slurm", "SLURM_NTASKS", "SLURM_PROCID", _of_slurm),
+    Cluster("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", _of_open_mpi),
+    Cluster("MPICH", "PMI_SIZE", "PMI_RANK", lambda env: None),
+    Cluster("torchrun", "WORLD_SIZE", "RANK", _of_torchrun),
+)
+
+
+def detect(env: Mapping[str, str] = os.environ) -> tuple[str | None, int | None, int | None]:
+    """(Address of the coordinator, number of processes, rank of this one), each None where nothing says it."""
+    def first(values: list[str | None]) -> str | None:
+        return next((value for value in values if value is not None), None)
+
+    count, rank = (first([env.get(name) for name in names]) for names in zip(*[c[1:3] for c in CLUSTERS], strict=True))
+    present = [c.address(env) for c in CLUSTERS if c.name == "JAX" or (c.count in env and c.rank in env)]
+    return first(present), None if count is None else int(count), None if rank is None else int(rank)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[ipv6]:port`.  Raises: ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"{address!r} is not host:port")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,147 @@
+"""Arrays that span processes: moved to other shardings, put together from local ones, and taken apart.
+
+No process can read the whole of such an array, so moving one is a program that all processes launch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.cache import Cache
+from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var
+from xjax.core.key_types import is_key
+from xjax.core.types import ShapedArray
+from xjax.runtime import backend, processes, xla
+from xjax.runtime.array import Array, BetweenProcesses, move_between_processes_with, on_device_type, put
+from xjax.runtime.executable import compile_sharded
+from xjax.runtime.launch import Executable
+from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.sharding import NamedSharding, Sharding, finest_mesh, named_on
+
+_executables: Cache[Executable] = Cache()
+backend.on_clear(_executables.clear)
+
+
+def reshard(x: Array, sharding: Sharding) -> Array:
+    """An array that spans processes, with another sharding over the same processes; all of them call this.
+
+    Raises: ValueError if the devices are of other processes, or none is of this one.
+    """
+    owners = {d.process_index for d in x.sharding.devices}
+    if not x.sharding.addressable_list or owners != {d.process_index for d in sharding.devices}:
+        raise bad("device_put", "an array that spans processes is not moved to devices of other ones, or of some only",
+                  {"array": x.aval.str_short(), "its devices": x.sharding.devices, "new devices": sharding.devices},
+                  "let all processes read it with xjax.experimental.multihost_utils.process_allgather(x, tiled=True).",
+                  exc=ValueError)
+    source, target = _named(x), sharding
+    if not (isinstance(target, NamedSharding) and target.mesh == source.mesh):
+        target = NamedSharding(source.mesh, PartitionSpec())        # whole on each device, which takes its part
+    return put(_moving(x.aval, source, target)([Array(x._buf, x.aval, source)])[0], sharding)
+
+
+def _named(x: Array) -> NamedSharding:
+    """The array's sharding, over a mesh of its devices."""
+    sharding = x.sharding
+    if isinstance(sharding, NamedSharding):
+        return sharding
+    found = named_on(finest_mesh(sharding.devices), sharding, on_device_type(x.aval).ndim)
+    if found is None:
+        raise bad("device_put", "the devices of the array are in an order that no mesh describes",
+                  {"sharding": repr(sharding)}, "give the program that made it out_shardings=.", exc=ValueError)
+    return found
+
+
+def _moving(aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Executable:
+    """The program that changes nothing but the sharding."""
+    key = aval, source, target
+    found = _executables.get(key)
+    if found is None:
+        x = Var(aval)
+        program = ClosedJaxpr(Jaxpr((), [x], [], [x]))
+        found = _executables[key] = compile_sharded(program, "device_put", source.mesh, [source], [target])
+    return found
+
+
+def check(x: Any, sharding: Sharding) -> None:
+    """Raise if `device_put` cannot put a value there, or if processes pass different values for one array."""
+    if not sharding.addressable_list:
+        raise bad("device_put", "the device is of another process", {"devices": sharding.devices},
+                  "use devices of xjax.local_devices(), or a sharding with some of them.", exc=ValueError)
+    of_array = type(x) is Array
+    if sharding.is_fully_addressable or of_array and (is_key(x.aval) or not x.sharding.is_fully_addressable):
+        return
+    value = np.asarray(x)
+    digest = f"{value.dtype}{list(value.shape)} {zlib.crc32(np.ascontiguousarray(value).tobytes()):08x}"
+    assert processes.connection is not None
+    arrived = processes.connection.barrier("device_put", digest)
+    if len(set(arrived.values())) > 1:
+        raise bad("device_put", "the processes pass different values for one array that spans them",
+                  [f"process {rank}  {text}" for rank, text in list(arrived.items())[:4]],
+                  "pass the whole array, the same everywhere; or each process's own rows to "
+                  "xjax.make_array_from_process_local_data(sharding, rows).", exc=AssertionError)
+
+
+move_between_processes_with(BetweenProcesses(reshard, check))
+
+
+# -- local and global ---------------------------------------------------------------------------------------------
+
+def local_mesh(caller: str, mesh: Mesh) -> Mesh:
+    """The part of a mesh that is of this process.
+
+    Raises: ValueError if this process's devices are no block of the mesh, or there are none.
+    """
+    mine = np.vectorize(lambda d: d.process_index == d.client.process_index(), otypes=[bool])(mesh.devices)
+    where = np.argwhere(mine)
+    if len(where):
+        first, last = where.min(0), where.max(0) + 1
+        block = tuple(slice(a, b) for a, b in zip(first, last, strict=True))
+        if mine[block].all():
+            return Mesh(mesh.devices[block], mesh.axis_names)
+    raise bad(caller, "the devices of this process are no block of the mesh" if len(where) else
+              "no device of the mesh is of this process", {"mesh": repr(mesh)},
+              "order the devices of the mesh by process, or use xjax.make_array_from_callback.", exc=ValueError)
+
+
+def global_shape(shape: Sequence[int], spec: PartitionSpec, whole: Mesh, local: Mesh) -> tuple[int, ...]:
+    """The shape of an array over the mesh `whole` of which this process has an array of this shape."""
+    return tuple(n * _factor(spec, i, whole, local) for i, n in enumerate(shape))
+
+
+def local_shape(shape: Sequence[int], spec: PartitionSpec, whole: Mesh, local: Mesh) -> tuple[int, ...]:
+    """The inverse of `global_shape`."""
+    return tuple(n // _factor(spec, i, whole, local) for i, n in enumerate(shape))
+
+
+def _factor(spec: PartitionSpec, dimension: int, whole: Mesh, local: Mesh) -> int:
+    return int(np.prod([whole.shape[a] // local.shape[a] for a in spec.axes(dimension)], dtype=int))
+
+
+def from_local(caller: str, x: Array, mesh: Mesh, spec: PartitionSpec) -> Array:
+    """The array over `mesh` of which each process has its own `x`, with a sharding over its part of the mesh."""
+    local = local_mesh(caller, mesh)
+    shape = global_shape(x.shape, spec, mesh, local)
+    return _rewrapped(put(x, NamedSharding(local, spec)), shape, NamedSharding(mesh, spec))
+
+
+def to_local(caller: str, x: Array, mesh: Mesh, spec: PartitionSpec) -> Array:
+    """This process's part of an array over `mesh`; the inverse of `from_local`."""
+    local = local_mesh(caller, mesh)
+    shape = local_shape(x.shape, spec, mesh, local)
+    return _rewrapped(put(x, NamedSharding(mesh, spec)), shape, NamedSharding(local, spec))
+
+
+def _rewrapped(x: Array, shape: tuple[int, ...], sharding: NamedSharding) -> Array:
+    """The same parts on the same devices as those of an array of another shape."""
+    aval = x.aval.update(shape=shape)
+    stored = on_device_type(aval)
+    pieces = [x._buf] if len(x.sharding.devices) == 1 else xla.shards(x._buf)
+    if len(sharding.devices) == 1:
+        return Array(pieces[0], aval, sharding)
+    return Array(xla.device_put(stored, sharding.xla(stored.ndim), pieces, list(sharding.addressable_list)), aval,
+                 sharding)
