@@ -83,7 +83,7 @@ def test_shielded_work_goes_on_after_an_interrupt():
 
     def work():
         signal.raise_signal(signal.SIGINT)
-        time.sleep(0.3)
+        time.sleep(2)
         done.set()
         return threading.current_thread() is threading.main_thread()
 

@@ -128,7 +128,8 @@ def shielded(work: Callable[[], Result]) -> Result:
     try:
         thread.start()
         threading.stack_size(usual)
-        ended.acquire()
+        while not ended.acquire(timeout=0.2):   # a signal that another thread got does not end the wait by itself
+            pass
     except BaseException:
         threading.stack_size(usual)
         _unfinished[:] = [thread, *[t for t in _unfinished if t.is_alive()]]
