@@ -11,7 +11,9 @@ import pytest
 
 from recipes.checkpoint import Checkpoints
 from recipes.config_file import load_config
+from recipes.errors import RecipeError
 from recipes.loop import begin
+from recipes.parallel import choose_devices
 from recipes.run import prepare
 from recipes.step import init_state
 from tests.jobs import clean_environment, free_address
@@ -320,5 +322,5 @@ def test_wrong_calls(command, monkeypatch):
     assert code == 2 and "how many processes train together is not known" in err and "fix: --processes N" in err
     code, _, err = command("--processes", "2", "steps=abc", module=LAUNCH)
     assert code == 2 and err.count("steps") == 1
-    code, _, err = command("--processes", "2", "devices=3", "steps=2", module=LAUNCH)
-    assert code == 1 and "the devices cannot be divided among the processes" in err
+    with pytest.raises(RecipeError, match="(?s)cannot be divided among the processes.*fix: a multiple of 2"):
+        choose_devices(3, processes=2)

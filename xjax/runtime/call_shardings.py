@@ -46,7 +46,7 @@ class CallShardings:
         return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
 
     def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
-        """The arguments of a call, moved to where they are to lie; `given` are they as the user passed them.
+        """The arguments of a call, moved to where they are to lie; `given` is what the user passed.
 
         Raises: ValueError for a host value whose sharding gives other parts of it to other processes.
         """
