@@ -1,6 +1,6 @@
 """Runs programs for several devices in this process: `python -m tests.parallel.run LIBRARY DEVICES FILE`.
 
-The names of the programs come from standard input, one a line; FILE gets a pickled list of what each gave, as `Found`.
+The names of the programs come from standard input, one a line; FILE gets a pickled dict of what each gave, the fields of a `Found`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(library: str, devices: int, path: str) -> None:
     warnings.simplefilter("ignore")
     jax = importlib.import_module(library)
     names = sys.stdin.read().splitlines()
-    Path(path).write_bytes(pickle.dumps({name: found(PROGRAMS[name], jax, devices) for name in names}))
+    Path(path).write_bytes(pickle.dumps({name: tuple(found(PROGRAMS[name], jax, devices)) for name in names}))
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def finished(process: subprocess.Popen, path: Path) -> dict[str, Found]:
         assert process.wait(timeout=1500) == 0
     finally:
         process.kill()
-    return pickle.loads(path.read_bytes())
+    return {name: Found(*fields) for name, fields in pickle.loads(path.read_bytes()).items()}
 
 
 def difference(ours: Found, theirs: Found) -> str:

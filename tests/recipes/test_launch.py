@@ -11,7 +11,9 @@ import pytest
 
 from recipes.checkpoint import Checkpoints
 from recipes.config_file import load_config
+from recipes.errors import RecipeError
 from recipes.loop import begin
+from recipes.parallel import choose_devices
 from recipes.run import prepare
 from recipes.step import init_state
 from tests.jobs import clean_environment, free_address
@@ -168,6 +170,32 @@ def test_a_signal_at_one_rank_stops_all_at_the_same_step(command, tmp_path, ring
     assert not any(map(is_alive, pids))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_at_the_launcher_stops_all(number, command, tmp_path, rings):
+    process = command("--processes", "2", *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
+                      "run_dir=run", module=LAUNCH, wait=False)
+    pids = ranks_of(process.pid)
+    wait_for_steps(tmp_path / "run", 20, process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number and f"stopped by {number.name} after step" in err, err
+    assert metrics(tmp_path / "run")[-1]["step"] == Checkpoints(tmp_path / "run" / "checkpoints").steps()[-1]
+    assert not any(map(is_alive, pids))
+
+
+@pytest.mark.slow
+def test_a_rank_that_never_comes(command, tmp_path, rings):
+    (tmp_path / "faults").mkdir()
+    (tmp_path / "faults" / "sitecustomize.py").write_text(
+        "import os, time\nif os.environ.get('JAX_PROCESS_ID') == '1': time.sleep(1000)\n")
+    start = time.monotonic()
+    code, _, err = command("--processes", "2", "--join", "10", *CONFIG, f"task.file={rings}", module=LAUNCH,
+                           PYTHONPATH=f"{tmp_path / 'faults'}{os.pathsep}{ROOT}")
+    assert code == 1 and "process 1 of 2 did not come within 10 s" in err and time.monotonic() - start < 60
+    assert "launch: rank 0 of 2 ended with exit code 1" in err and "no run was begun" in err
+
+
 def check_failure(how, rank, command, tmp_path, rings, count=2):
     env = with_fault(tmp_path, how, rank, 25)
     process = command("--processes", str(count), *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
@@ -294,5 +322,5 @@ def test_wrong_calls(command, monkeypatch):
     assert code == 2 and "how many processes train together is not known" in err and "fix: --processes N" in err
     code, _, err = command("--processes", "2", "steps=abc", module=LAUNCH)
     assert code == 2 and err.count("steps") == 1
-    code, _, err = command("--processes", "2", "devices=3", "steps=2", module=LAUNCH)
-    assert code == 1 and "the devices cannot be divided among the processes" in err
+    with pytest.raises(RecipeError, match="(?s)cannot be divided among the processes.*fix: a multiple of 2"):
+        choose_devices(3, processes=2)

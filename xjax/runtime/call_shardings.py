@@ -51,7 +51,7 @@ class CallShardings:
         return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
 
     def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
-        """The arguments of a call, moved to where they are wanted; `given` are they as the user passed them.
+        """The arguments of a call, moved to where they are wanted; `given` is what the user passed.
 
         Raises: ValueError for one that was put in place with another sharding, or cannot be split evenly; or for a host
           value whose sharding gives other parts of it to other processes.
