@@ -1,6 +1,7 @@
 """Runs programs for several devices in this process: `python -m tests.parallel.run LIBRARY DEVICES FILE`.
 
-The names of the programs come from standard input, one a line; FILE gets a pickled dict of what each gave, the fields of a `Found`.
+The names of the programs come from standard input, one a line. FILE gets a pickled dict of what each gave: the fields
+of a `Found`.
 """
 
 from __future__ import annotations
