@@ -31,13 +31,17 @@ OTHERWISE = {
     "permutations over several axes count as axis_index does; JAX sorts the axes": [
         "meshes.axes_joined_the_other_way"],
     "nested regions have derivatives; JAX's compiler refuses the program": ["meshes.nested_gradient"],
+    "collectives over a mesh axis and one of vmap together; JAX 0.10 refuses those under checks and some others": [
+        "shard_map, vmapped axis too, gradient outside", "meshes.over_a_mesh_axis_and_one_of_vmap"],
 }
+# XLA refuses the launch on some devices only, which ends the process of real JAX: here it is an error, see test_messages.
+ENDS_JAX = {"mistakes.donated_twice"}
 DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
 
 
 def chunks() -> list:
     """(devices, names): a ninth of the programs on 4 devices; in the slow set all of them, on 2, 4 and 8."""
-    names = list(PROGRAMS)
+    names = [name for name in PROGRAMS if name not in ENDS_JAX]
     fast = [n for k, n in enumerate(names) if k % 9 == 0]
     slow = [names[i:i + CHUNK] for i in range(0, len(names), CHUNK)]
     return [pytest.param(4, fast, id="4-some"), *(

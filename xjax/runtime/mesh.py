@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,15 @@ UNCONSTRAINED = _Unconstrained()
 
 
 class PartitionSpec:
-    """How the dimensions of an array are cut: an axis name, a tuple of names, or None each.
+    """How the dimensions of an array are split: an axis name, a tuple of names, or None each.
 
-    Dimensions past the end are not cut. ``P("x")`` and ``P(("x",))`` are equal.
+    Dimensions past the end are not split. ``P("x")`` and ``P(("x",))`` are equal.
+
+    Args:
+      unreduced, reduced: axes along which devices hold terms of a sum that is still to be taken, and the reverse for
+        cotangents. They are parts of JAX's typed shardings, which are not here.
+
+    Raises: NotImplementedError if `unreduced` or `reduced` has an axis.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
@@ -45,8 +51,21 @@ class PartitionSpec:
     __slots__ = ("_parts",)
     UNCONSTRAINED = UNCONSTRAINED
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, *parts: Any, unreduced: Collection[Any] = frozenset(),
+                 reduced: Collection[Any] = frozenset()) -> None:
+        if unreduced or reduced:
+            raise bad("PartitionSpec", "arrays whose sum over devices is still to be taken are part of typed shardings",
+                      {"unreduced": sorted(map(str, unreduced)), "reduced": sorted(map(str, reduced))},
+                      "take the sum with lax.psum in shard_map, or leave it to the compiler of jit.",
+                      exc=NotImplementedError)
         self._parts = tuple(_canonical_part(p) for p in parts)
+
+    @property
+    def unreduced(self) -> frozenset:
+        """Axes along which a sum is still to be taken: none."""
+        return frozenset()
+
+    reduced = unreduced
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._parts)
