@@ -34,7 +34,7 @@ OTHERWISE = {
     "collectives over a mesh axis and one of vmap together; JAX 0.10 refuses those under checks and some others": [
         "shard_map, vmapped axis too, gradient outside", "meshes.over_a_mesh_axis_and_one_of_vmap"],
 }
-# XLA refuses the launch on some devices only, which ends the process of real JAX: here it is an error, see test_messages.
+# Real JAX ends the process: XLA refuses the launch on some devices only. Here they are errors; see test_messages.
 ENDS_JAX = {"mistakes.donated_twice"}
 DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
 
