@@ -67,7 +67,7 @@ MODULES_LEFT_OUT: dict[str, str] = {
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
         _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
-        "`shard_map` maps over all axes of a mesh at once": ("smap",),
+        "`shard_map(f, axis_names={axis})` with specs is the same": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),
         "there is no converter to TensorFlow": ("jax2tf_associative_scan_reductions",),
