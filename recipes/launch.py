@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recipes import STARTED
+from recipes.arguments import add_run_arguments, chosen_run, parsed
 from recipes.errors import ConfigError, Interrupted, exit_code_of
 from recipes.interrupts import Interrupts
 from recipes.lazy import xjax
 from recipes.progress import VARIABLE, Phase, report_progress, tick
 from recipes.ranks import Ranks, SharedInterrupts
 from recipes.run import run
-from recipes.train import add_run_arguments, chosen_run, parsed
 from recipes.watch import Job, resume_command
 
 PARENT = "RECIPES_LAUNCHER"                                   # the variable with the process id of the launcher
