@@ -19,6 +19,7 @@ from xjax.core.types import typeof
 from xjax.ops.window import Window
 from xjax.runtime.executable import compile_sharded, load
 from xjax.runtime.lowering import lower_primitive
+from xjax.runtime.placement import on
 
 jax = real_jax()
 from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)
@@ -205,7 +206,7 @@ def test_in_a_loop_all_convolutions_have_the_order_of_axes_that_is_fast(numbers)
 
 def test_programs_for_gpu():
     """What is written differently for another platform means the same: compiled for it in text, run here."""
-    device = xjax.devices()[0]
+    place = on(xjax.devices()[0])
     x = f(2, 90)
     window = Window((1, 40), (1, 3), ((0, 0), (2, 0)), (1, 1), (1, 2))._asdict()
     depthwise = {"window_strides": (1, 1), "padding": ((0, 0), (1, 1)), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1),
@@ -217,7 +218,7 @@ def test_programs_for_gpu():
         avals = [typeof(a) for a in args]
         text, outs = lower_primitive(p, avals, params, "gpu")
         assert text != lower_primitive(p, avals, params)[0]
-        found = load(text, device, avals, outs)([xjax.numpy.asarray(a) for a in args])[0]
+        found = load(text, place, avals, outs)([xjax.numpy.asarray(a) for a in args])[0]
         np.testing.assert_allclose(found, p.bind(*args, **params), rtol=1e-5, atol=1e-6)
 
 

@@ -205,7 +205,7 @@ class _After(Interrupts):
     """A signal that arrives while some step is done."""
 
     def __init__(self, looks):
-        self._looks = looks
+        self._looks, self.resume = looks, "python -m recipes.train --resume"
 
     @property
     def received(self):
