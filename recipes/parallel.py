@@ -48,7 +48,7 @@ def choose_devices(count: int | None, processes: int = 1) -> list[Any]:
 
 
 class Placer:
-    """Moves host trees to the devices and back: cut along a leading axis of devices, or whole on each of them.
+    """Moves host trees to the devices and back: split along a leading axis of devices, or whole on each.
 
     Of several processes each has the slices of its own devices.
     """

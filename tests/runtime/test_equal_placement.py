@@ -131,7 +131,7 @@ def test_device_put_to_an_equal_sharding_keeps_the_memory():
 
 
 def test_other_placements_are_not_equal():
-    """The same cut over devices in another order, another cut, and copies."""
+    """The same split over devices in another order, another split, and copies."""
     back, x = Mesh(DEVICES[::-1], "x"), ROWS["device_put"]()
     for sharding in (NamedSharding(back, P("x")), NamedSharding(LINE, P(None, "x")), NamedSharding(LINE, P())):
         y = xjax.device_put(x, sharding)

@@ -25,7 +25,7 @@ class once(Generic[Result]):
     """Decorator: the result for each combination of (hashable, positional) arguments is made once, under a lock.
 
     Other threads wait for it. Signals wait too: what native code has registered only in part cannot be made again. A
-    call that raises leaves nothing behind, and the next one tries again.
+    call that raises stores nothing, and the next one tries again.
     """
 
     def __init__(self, make: Callable[..., Result]):

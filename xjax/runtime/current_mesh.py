@@ -1,4 +1,4 @@
-"""The current mesh of a thread: `set_mesh`, `use_abstract_mesh`, and what a PartitionSpec without a mesh lies on.
+"""The current mesh of a thread, to which a PartitionSpec without a mesh refers: `set_mesh`, `use_abstract_mesh`.
 
 There are three ways to say it. `set_mesh(mesh)` names devices: a PartitionSpec is a place on them, and programs whose
 arguments nobody placed run on them. `use_abstract_mesh(mesh)` names axes alone. `with mesh:`, the oldest, gives a
@@ -52,7 +52,7 @@ def manual_axes_of(mesh: NamedAxes) -> frozenset:
 
 
 def current_mesh() -> Mesh | AbstractMesh | None:
-    """The mesh that a PartitionSpec without one lies on; None if there is none."""
+    """The mesh that a PartitionSpec without one refers to; None if there is none."""
     mesh = region_mesh()
     if mesh is not None:
         return mesh
@@ -99,7 +99,7 @@ def get_abstract_mesh() -> AbstractMesh:
 class set_mesh:
     """Make `mesh` the current one of this thread: from here on, or in a block `with set_mesh(mesh):`.
 
-    A PartitionSpec lies on it wherever one is taken: `device_put`, `jit(in_shardings=, out_shardings=)`,
+    A PartitionSpec refers to it wherever one is taken: `device_put`, `jit(in_shardings=, out_shardings=)`,
     `lax.with_sharding_constraint`, `ShapeDtypeStruct`; `shard_map` maps over it by default. New arrays, and results of
     programs whose arguments nobody placed, are on all of its devices. None: no mesh from here on.
 
@@ -142,8 +142,8 @@ class without_mesh:
 class use_abstract_mesh:
     """In the block ``with use_abstract_mesh(mesh):`` the axes of the current mesh are these.
 
-    A PartitionSpec in `lax.with_sharding_constraint` lies on them, and `shard_map` maps over them by default; on which
-    devices, the arguments of the program say, or `set_mesh`.
+    A PartitionSpec in `lax.with_sharding_constraint` refers to them, and `shard_map` maps over them by default. The
+    devices are those of the program's arguments, or of `set_mesh`.
 
     Raises: ValueError for what is no AbstractMesh, or a mesh of another size than the current one.
     """

@@ -59,7 +59,7 @@ def relayed(error: BaseException) -> HostFunctionError:
 
 
 def original(error: BaseException) -> BaseException | None:
-    """The exception of a function on the host that is behind an error of XLA's; None if it is none of these.
+    """The exception of a function on the host that caused an error of XLA's; None if there is none.
 
     The first to ask gets the exception itself, those after it a JaxRuntimeError with its text.
     """

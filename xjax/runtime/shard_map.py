@@ -60,7 +60,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         of `f` are those of the whole arrays, and a result that is not equal on devices that should share it is refused.
         Without it nothing is checked, and a derivative inside of `f` is that of the device's own part of the sum.
 
-    Raises: ValueError if a dimension is not divisible by the devices that cut it, if there is no mesh, if a spec has an
+    Raises: ValueError if a dimension cannot be split evenly over its devices, if there is no mesh, if a spec has an
       axis that is not manual, or if a result varies along a manual axis that its spec leaves out.
     """
     if f is None:
