@@ -69,7 +69,7 @@ PLACE = {"addressable_data", "addressable_shards", "committed", "delete", "devic
 # What JAX's objects have and ours have not: where a traced value lies is unknown, and JAX refuses to say it too.
 INTERNAL = {  # of JAX's implementation: mutable values, types with shardings, passes over programs, layouts, positions
     "traced value": "dimension_as_value full_lower get_const get_referent parent to_concrete_value traceback val",
-    "PartitionSpec": "count index partitions reduced to_ct_spec to_lo to_tangent_spec unreduced update",
+    "PartitionSpec": "count index partitions to_ct_spec to_lo to_tangent_spec update",
     "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes",
     "SingleDeviceSharding": "check_compatible_aval has_addressable_devices",
     "ShapeDtypeStruct": "format is_ref manual_axis_type",
