@@ -15,6 +15,7 @@ from xjax.core.types import typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.convert import convert_element_type
 from xjax.ops.keys import filled_keys
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 from xjax.runtime.device_put import put_one
 from xjax.runtime.fill import placement_like
@@ -94,14 +95,17 @@ def _put(x: Any, sharding: Sharding | None) -> Any:
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None,
               sharding: Sharding | None = None) -> Any:
-    """Array with the shape, dtype and placement of `x`, unless others are given, every element `fill_value`."""
+    """Array with the shape, dtype and placement of `x`, unless others are given, every element `fill_value`.
+
+    In a checked `shard_map` it varies along the mesh axes along which `x` does.
+    """
     aval = typeof(x)
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtype
     value = convert_element_type(fill_value, dtype, weak_type=True) if weak else fill_value
     shape = aval.shape if shape is None else tuple(shape)
     sharding = placement_like(x, shape, weak) if sharding is None else sharding
-    return full(shape, value, None if weak else dtype, sharding=sharding)
+    return vary_to(full(shape, value, None if weak else dtype, sharding=sharding), aval.vma)
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:

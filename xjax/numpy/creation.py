@@ -27,6 +27,7 @@ from xjax.ops.identity import copy as copy_array
 from xjax.ops.keys import filled_keys
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import sign as lax_sign
+from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
@@ -289,7 +290,7 @@ def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device:
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
     device = placement_like(a, as_shape(shape, where), weak) if device is None else device
-    return _filled(where, shape, value, aval.dtype if dtype is None else dtype, device, weak)
+    return vary_to(_filled(where, shape, value, aval.dtype if dtype is None else dtype, device, weak), aval.vma)
 
 
 def _described(where: str, a: Any) -> ShapedArray:
