@@ -36,8 +36,8 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
         and the end, in seconds.
       heartbeat_timeout_seconds: after how long without a sign of life a process counts as dead. XLA then ends all
         others, from C++. A process that computes or compiles gives signs of life.
-      coordinator_bind_address: "host:port" where process 0 listens; None: at `coordinator_address`. Whoever reaches
-        this port can take part; "[::]:port" is all networks.
+      coordinator_bind_address: "host:port" where process 0 listens; None: at `coordinator_address`. Any
+        host that can connect to this port can join the job; "[::]:port" is all networks.
 
     A process that ends normally waits for the others, as `shutdown` does. One that ends by an exception, or by
     `sys.exit` with an error, does not: it reports, and the others end some seconds later.
