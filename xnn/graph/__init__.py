@@ -1,7 +1,43 @@
-"""Graphs: adjacency matrices, their normalisation, graph convolutions."""
+"""Graphs: `Graph` and its batches, adjacency matrices and their normalisation, layers that pass messages."""
 
-from xnn.graph.adjacency import as_adjacency
+from xnn.graph.adjacency import as_adjacency, as_edges
+from xnn.graph.batch import at_edges, at_nodes, batch, pad, unbatch
+from xnn.graph.edges import Edges
 from xnn.graph.gcn import GCN, GraphConvolution
+from xnn.graph.graph import Graph
 from xnn.graph.normalize import normalized_adjacency
+from xnn.graph.segment import (
+    segment_count,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_softmax,
+    segment_std,
+    segment_sum,
+    segment_top_k,
+)
 
-__all__ = ["GCN", "GraphConvolution", "as_adjacency", "normalized_adjacency"]
+__all__ = [
+    "GCN",
+    "Edges",
+    "Graph",
+    "GraphConvolution",
+    "as_adjacency",
+    "as_edges",
+    "at_edges",
+    "at_nodes",
+    "batch",
+    "normalized_adjacency",
+    "pad",
+    "segment_count",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_softmax",
+    "segment_std",
+    "segment_sum",
+    "segment_top_k",
+    "unbatch",
+]

@@ -1,7 +1,9 @@
-"""The forms in which a graph may come, brought to one: something whose ``@`` is the product.
+"""The forms in which a graph may come, brought to one of two.
 
-Dense arrays, SciPy matrices, `CSR`, the edge form ``((rows, cols), values)`` of older programs,
-and any other object that has ``__matmul__`` (say one whose product gathers rows over devices).
+`as_adjacency` makes something whose ``@`` is the product, for layers that need no more; `as_edges` makes `Edges`, for
+those that compute messages. They take a `Graph`, dense arrays, SciPy matrices, `CSR`, and the edge form
+``((rows, cols), values)`` of older programs; `as_adjacency` also any other object that has ``__matmul__`` (say one
+whose product gathers rows over devices).
 """
 
 from dataclasses import dataclass
@@ -11,9 +13,11 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
-from xjax import ops
+from xjax import ops, tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
+from xnn.graph.edges import Edges
+from xnn.graph.graph import Graph
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -44,13 +48,15 @@ class EdgeList:
 def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
     """`adj` as something whose ``adj @ h`` is the product with node features h: [n, f].
 
-    Args: adj: dense array [..., n, n], SciPy sparse matrix, `CSR`, ``((rows, cols), values)``, or
-      any object with ``__matmul__``, which is returned as it is.
+    Args: adj: dense array [..., n, n], SciPy sparse matrix, `CSR`, `Graph`, ``((rows, cols), values)``,
+      or any object with ``__matmul__``, which is returned as it is.
     A SciPy matrix is converted at every call: convert it once with `CSR.from_scipy` in a loop.
     Raises: TypeError for anything else.
     """
-    if isinstance(adj, CSR | EdgeList):
+    if isinstance(adj, CSR | EdgeList | Edges):
         return adj
+    if isinstance(adj, Graph):
+        return _of_graph(adj, adj.n_nodes)
     if is_scipy_sparse(adj):
         return CSR.from_scipy(adj)
     edges = edge_form(adj)
@@ -67,6 +73,57 @@ def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
             fix="pass one row and one column for each node: [n, n].",
         )
     return dense
+
+
+def as_edges(graph: Any, x: Any, where: str) -> Edges:
+    """The edges of a graph whose nodes have the rows of x.
+
+    Args:
+      graph: `Graph`, `CSR`, SciPy sparse matrix, ``((rows, cols), values)``, or a dense square array, whose zeros are
+        no edges. In a matrix, entry [i, j] is an edge from j to i, and the values are weights. `Edges` are returned as
+        they are.
+      x: [n, ...] node features, or a tree of such; only the number of rows matters.
+      where: the layer, for messages.
+    Raises: TypeError for anything else; ValueError if the graph has another number of nodes than x.
+    """
+    n_nodes = tree_util.tree_leaves(x)[0].shape[0]
+    if isinstance(graph, Graph):
+        edges = _of_graph(graph, graph.n_nodes if tree_util.tree_leaves(graph.nodes) else n_nodes)
+    elif isinstance(graph, Edges):
+        edges = graph
+    else:
+        edges = _of_matrix(graph, n_nodes, where)
+    if edges.n_nodes != n_nodes:
+        raise bad(where, f"the graph has {edges.n_nodes} nodes, the features have {n_nodes} rows",
+                  {"graph": _graph_text(graph), "x": type_text(x)}, "pass one row of features for each node.",
+                  ValueError)
+    return edges
+
+
+def _of_graph(graph: Graph, n_nodes: int) -> Edges:
+    return Edges(graph.senders, graph.receivers, graph.weight, graph.edge_features, graph.edge_mask, graph.by_sender,
+                 n_nodes)
+
+
+def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
+    adj = as_adjacency(graph, where)
+    if isinstance(adj, EdgeList):
+        values = None if adj.values is None else jnp.asarray(adj.values)
+        return Edges(jnp.asarray(adj.cols), jnp.asarray(adj.rows), values, None, None, None, n_nodes)
+    if isinstance(adj, CSR):
+        if adj.shape[0] != adj.shape[1]:
+            raise bad(where, "the adjacency is not square", {"graph": type_text(adj)},
+                      "pass one row and one column for each node.", ValueError)
+        return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0])
+    if not hasattr(adj, "shape") or adj.ndim != 2:
+        raise bad(where, "messages need the edges of the graph", {"graph": _graph_text(graph)},
+                  "pass a Graph, a CSR, a SciPy matrix, ((rows, cols), values) or a dense array [n, n].")
+    n = adj.shape[0]                                       # dense, perhaps traced: all pairs, of which zeros are masked
+    every = np.arange(n, dtype=np.int32)
+    senders, receivers = np.tile(every, n), np.repeat(every, n)
+    by_sender = np.arange(n * n, dtype=np.int32).reshape(n, n).T.reshape(-1)
+    weight = adj.reshape(-1)
+    return Edges(senders, receivers, weight, None, weight != 0, by_sender, n)
 
 
 def edge_form(adj: Any) -> tuple[Any, Any, Any] | None:
@@ -118,3 +175,7 @@ def _check_edges(rows: Any, cols: Any, n: int) -> None:
                 fix=f"pass indices from 0 to {n - 1}, or features for every node.",
                 exc=IndexError,
             )
+
+
+def _graph_text(graph: Any) -> str:
+    return repr(graph) if isinstance(graph, Graph) else type_text(graph)

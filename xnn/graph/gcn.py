@@ -10,6 +10,8 @@ from xjax.nn import initializers
 from xnn.checks import check_entries, check_features, check_shape, type_text
 from xnn.composites import apply_child, init_child
 from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array
+from xnn.graph.edges import Edges
+from xnn.graph.graph import Graph
 from xnn.graph.normalize import Norm
 from xnn.layer import Layer, Parts, arguments
 from xnn.layers.dropout import Dropout
@@ -37,9 +39,9 @@ def GraphConvolution(
       self_loops: with `norm`, add the identity first. Has no effect where norm is None.
       w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
     Params: ``(W [n_in, n_out], b [n_out])``.
-    Extra input: ``adj``: dense array, SciPy sparse matrix, `CSR`, ``((rows, cols), values)``, or
-      any object with ``adj @ h``. x may be a dense array, a `CSR` or a SciPy sparse matrix; with a
-      dense adjacency both may have leading batch axes.
+    Extra input: ``graph``: its adjacency, as `Graph`, dense array, SciPy sparse matrix, `CSR`,
+      ``((rows, cols), values)``, or any object with ``graph @ h``. x may be a dense array, a `CSR` or
+      a SciPy sparse matrix; with a dense adjacency both may have leading batch axes.
     """
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros
@@ -53,11 +55,11 @@ def GraphConvolution(
         w = w_init(w_rng, (in_shape[-1], n_out))
         return (*in_shape[:-1], n_out), (w, b_init(b_rng, (n_out,)) if bias else None)
 
-    def apply(params, x, adj, *, rng=None, train=False):
+    def apply(params, x, graph, *, rng=None, train=False):
         w, b = params
         x = as_features(x)
         check_features("GraphConvolution", x, w.shape[0])
-        adj = as_adjacency(adj, "GraphConvolution")
+        adj = as_adjacency(graph, "GraphConvolution")
         h = x @ w
         _check_nodes(adj, h)
         y = adj @ h if norm is None else _normalized_product(adj, h, norm, self_loops)
@@ -127,7 +129,7 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settin
         train = _resolve_train(rng, train, is_training)
         check_entries("GCN", "params", params, range(len(convolve)))
         _check_kind(adj, sparse)
-        x, given = as_features(x), {"adj": as_adjacency(adj, "GCN")}
+        x, given = as_features(x), {"graph": as_adjacency(adj, "GCN")}
         for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):
             x = nn.relu(x) if i else x
             x = apply_child(f"GCN[{i}]", drop, (), x, {}, rng=fold_in(rng, i), train=train)
@@ -184,7 +186,7 @@ def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bo
 
 def _check_kind(adj: Any, sparse: bool | None) -> None:
     is_dense = is_array(adj)
-    is_sparse = isinstance(adj, CSR | EdgeList) or is_scipy_sparse(adj) or bool(edge_form(adj))
+    is_sparse = isinstance(adj, CSR | EdgeList | Edges | Graph) or is_scipy_sparse(adj) or bool(edge_form(adj))
     if (sparse is True and is_dense) or (sparse is False and is_sparse):
         kind, fix = (
             ("dense", "pass xnn.CSR.from_dense(adj), or make the net with sparse=False.")
@@ -196,12 +198,13 @@ def _check_kind(adj: Any, sparse: bool | None) -> None:
 
 
 def _check_nodes(adj: Any, h: Any) -> None:
-    if not isinstance(adj, CSR) and not is_array(adj):
+    if not isinstance(adj, CSR | Edges) and not is_array(adj):
         return  # an EdgeList checks its indices, a foreign object knows best itself
-    if adj.shape[-1] != h.shape[-2]:
+    n_nodes = adj.n_nodes if isinstance(adj, Edges) else adj.shape[-1]
+    if n_nodes != h.shape[-2]:
         raise bad(
             "GraphConvolution",
-            f"the adjacency has {adj.shape[-1]} nodes, the features have {h.shape[-2]}",
+            f"the adjacency has {n_nodes} nodes, the features have {h.shape[-2]}",
             {"adj": type_text(adj), "x W": type_text(h)},
             fix="pass one row of features for each node.",
         )

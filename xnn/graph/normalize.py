@@ -12,6 +12,7 @@ import numpy as np
 from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.graph.adjacency import edge_form
+from xnn.graph.graph import Graph
 from xnn.sparse import CSR, is_scipy_sparse
 
 Norm = Literal["symmetric", "row"]
@@ -26,8 +27,8 @@ def normalized_adjacency(
     neighbours. A row whose sum is 0 (a node without edges, without self loop) stays 0.
 
     Args:
-      adj: SciPy sparse matrix, `CSR`, edge form ``((rows, cols), values)`` (values None: ones),
-        or a dense square array; known, not traced. Repeated edges count as their sum. It is not
+      adj: SciPy sparse matrix, `CSR`, `Graph`, edge form ``((rows, cols), values)`` (values None:
+        ones), or a dense square array; known, not traced. Repeated edges count as their sum. It is not
         made symmetric here.
       norm: "symmetric" or "row".
       self_loops: add the identity. A self loop that is there already gets 1 more.
@@ -83,6 +84,8 @@ def _merged(rows, cols, values, n) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _as_csr(adj: Any, n_nodes: int | None) -> CSR:
     if isinstance(adj, CSR):
         return adj
+    if isinstance(adj, Graph):
+        return CSR.from_edges(adj.receivers, adj.senders, adj.weight, shape=(adj.n_nodes,) * 2)
     if is_scipy_sparse(adj):
         return CSR.from_scipy(adj)
     edges = edge_form(adj)

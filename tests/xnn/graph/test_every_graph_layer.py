@@ -1,0 +1,234 @@
+"""Every layer on graphs by table (`tests/xnn/graph/rows`): values, forms of the graph, padding, gradients, errors."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+import xnn.graph as xg
+from tests.xnn.graph.row import draw_extra, draw_graph, empty_graph, init_shapes, make_params, run
+from tests.xnn.graph.rows import ROWS, WRONG
+from tests.xnn.wrong import assert_refused
+from xjax import random, tree_util
+from xnn import CSR
+from xnn.graph import Graph
+
+LAYERS = [name for name in ROWS if "," not in name]
+
+
+def rows(fast, among=None):
+    """Args: fast: the names of the rows in the fast set; among: those that the test is for, all if None."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast))
+                                            for name in ROWS if among is None or among(ROWS[name])])
+
+
+def assert_near(got, want, dtype=np.float32, grows=1.0):
+    """Within some 100 units in the last place of numbers of size 1, each layer being a few short sums of such."""
+    tol = grows * 100 * float(jnp.finfo(dtype).eps)
+    got, want = tree_util.tree_leaves(got), tree_util.tree_leaves(want)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
+
+
+def doubled(tree):
+    return tree_util.tree_map(lambda leaf: np.asarray(leaf, np.float64) if leaf.dtype.kind == "f" else leaf, tree)
+
+
+@rows(ROWS)
+def test_shapes_and_values(name):
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    extra = draw_extra(row, graph)
+    out_shape, _ = row.layer.init(random.key(0), graph.nodes.shape, **init_shapes(row, graph))
+    y = run(row, params, graph.nodes, graph, extra)
+    if row.per == "node":
+        assert tree_util.tree_map(jnp.shape, y) == out_shape
+    assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
+    want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
+    assert_near(y, want, grows=row.grows)
+    jitted = xjax.jit(lambda params, x, graph, extra: run(row, params, x, graph, extra))
+    assert_near(jitted(params, graph.nodes, graph, extra), y, grows=row.grows)
+
+
+@rows(LAYERS)
+def test_a_graph_without_edges_has_finite_values_and_gradients(name):
+    row = ROWS[name]
+    graph, params = empty_graph(row), make_params(row)
+    extra = draw_extra(row, graph)
+    y = run(row, params, graph.nodes, graph, extra)
+    want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
+    assert_near(y, want, grows=row.grows)
+    grads = xjax.grad(lambda params, x: _total(run(row, params, x, graph, extra)), argnums=(0, 1))(params, graph.nodes)
+    assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
+
+
+@rows(LAYERS, among=lambda row: row.edge_features is None and row.per == "node")
+def test_every_form_of_the_graph_gives_the_same(name):
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    extra = draw_extra(row, graph)
+    weight = np.ones(graph.n_edges, np.float32) if graph.weight is None else graph.weight
+    shape = (graph.n_nodes, graph.n_nodes)
+    csr = CSR.from_edges(graph.receivers, graph.senders, weight, shape=shape)
+    shuffled = np.random.default_rng(1).permutation(graph.n_edges)
+    unsorted = Graph(graph.nodes, tree_util.tree_map(lambda e: e[shuffled], graph.edges), graph.senders[shuffled],
+                     graph.receivers[shuffled], None, graph.n_node, graph.n_edge)
+    forms = {"csr": csr, "scipy": csr.to_scipy(), "dense": np.asarray(csr.todense()), "unsorted": unsorted,
+             "edges": ((graph.receivers, graph.senders), weight)}
+    want = run(row, params, graph.nodes, graph, extra)
+    for form, given in forms.items():
+        y = run(row, params, jnp.asarray(graph.nodes), given, extra)
+        assert_near(y, want, grows=row.grows), form
+    traced = xjax.jit(lambda dense: run(row, params, graph.nodes, dense, extra))(forms["dense"])
+    assert_near(traced, want, grows=row.grows)
+
+
+@rows(LAYERS)
+def test_padding_and_batching_change_nothing(name):
+    row = ROWS[name]
+    params = make_params(row)
+    alone = [draw_graph(row, seed=1, n=5), empty_graph(row, 2), draw_graph(row, seed=2, n=6)]
+    if row.extra:
+        pytest.skip("inputs beside the graph are not batched here")
+    joined = xg.batch(alone)
+    padded = xg.pad(joined, 20, 40, 6)
+
+    def outputs(params, graph):
+        y = run(row, params, jnp.asarray(graph.nodes), graph)
+        kept = joined.n_nodes if row.per == "node" else joined.n_graphs
+        return tree_util.tree_map(lambda leaf: leaf[:kept], y)
+
+    want = outputs(params, joined)
+    got = xjax.jit(outputs)(params, padded)
+    assert_near(got, want, grows=row.grows)
+    loss = lambda params, graph: _total(tree_util.tree_map(jnp.sin, outputs(params, graph)))
+    assert_near(xjax.grad(loss)(params, padded), xjax.grad(loss)(params, joined), grows=10 * row.grows)
+    if not row.layer.state:
+        parts = [run(row, params, graph.nodes, graph) for graph in alone]
+        together = tree_util.tree_map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        assert_near(want, together, grows=row.grows)
+
+
+@rows(LAYERS, among=lambda row: row.per == "node" and not row.extra)
+def test_permuted_nodes_give_permuted_outputs(name):
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    order = np.random.default_rng(3).permutation(graph.n_nodes)            # node order[i] becomes node i
+    place = np.argsort(order)
+    moved = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
+    y = run(row, params, graph.nodes, graph)
+    assert_near(run(row, params, moved.nodes, moved), tree_util.tree_map(lambda leaf: leaf[order], y), grows=row.grows)
+
+
+@rows(LAYERS)
+def test_gradients_are_those_of_differences_in_double_precision(name):
+    row = ROWS[name]
+    with xjax.enable_x64(True):
+        graph, params = draw_graph(row, dtype=np.float64), make_params(row, np.float64)
+        extra = draw_extra(row, graph, np.float64)
+        # The structure is no input of the derivative; weights and features of edges are.
+        floats = (params, jnp.asarray(graph.nodes), graph.edges)
+
+        def total(floats):
+            params, x, edges = floats
+            y = run(row, params, x, graph.replace(nodes=x, edges=edges), extra)
+            assert all(leaf.dtype == np.float64 for leaf in tree_util.tree_leaves(y))
+            return _total(tree_util.tree_map(jnp.sin, y))
+
+        npr = np.random.default_rng(5)
+        step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), floats)
+        total = xjax.jit(total)
+        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, floats, step))
+        difference = (along(1) - along(-1)) / 2e-6
+        slope, forward = _slope(xjax.grad(total)(floats), step), xjax.jvp(total, (floats,), (step,))[1]
+        # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
+        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
+        np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.grows)
+
+
+@rows(LAYERS)
+def test_an_ensemble_of_parameters(name):
+    row = ROWS[name]
+    graph = draw_graph(row)
+    extra = draw_extra(row, graph)
+    members = [make_params(row), make_params(row, seed=7)]
+    ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *members)
+    got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None)))(
+        ensemble, graph.nodes)
+    for i, member in enumerate(members):
+        assert_near(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), run(row, member, graph.nodes, graph, extra),
+                    grows=row.grows)
+
+
+@rows(LAYERS)
+def test_bfloat16_stays_bfloat16(name):
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    extra = draw_extra(row, graph)
+    half = lambda tree: tree_util.tree_map(lambda v: jnp.asarray(v, jnp.bfloat16) if v.dtype.kind == "f" else v, tree)
+    y = run(row, half(params), half(graph.nodes), half(graph), half(extra))
+    want = run(row, params, graph.nodes, graph, extra)
+    for one, other in zip(tree_util.tree_leaves(y), tree_util.tree_leaves(want), strict=True):
+        assert one.dtype == jnp.bfloat16
+        # Each layer rounds some twenty times: 20 * eps / 2, of numbers of the size of the largest.
+        scale = max(1.0, float(np.max(np.abs(other))))
+        np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=row.grows * 10 * scale * 2**-7)
+
+
+@rows(LAYERS)
+def test_training(name):
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    extra, x = draw_extra(row, graph), jnp.asarray(graph.nodes)
+    step = lambda params, key: run(row, params, x, graph, extra, rng=key, train=True)
+    trained, other = step(params, random.key(4)), step(params, random.key(5))
+    assert_near(xjax.jit(step)(params, random.key(4)), trained, grows=row.grows)
+    same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
+    assert same != row.random
+    grads = xjax.grad(lambda params: _total(step(params, random.key(4))))(params)
+    assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
+
+
+@pytest.mark.slow
+@rows(ROWS, among=lambda row: row.peer is not None)
+def test_equals_pytorch_geometric(name):
+    if importlib.util.find_spec("torch_geometric") is None:
+        pytest.skip("PyTorch Geometric is not installed: pip install -e '.[peers]'")
+    import torch
+
+    from tests.xnn.graph.peers import to_torch
+
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    module, call = row.peer(params)
+    module.eval()
+    x = torch.tensor(graph.nodes, requires_grad=True)
+    theirs = call(x, to_torch(graph))
+    y, pull = xjax.vjp(lambda x: run(row, params, x, graph), jnp.asarray(graph.nodes))
+    np.testing.assert_allclose(y, theirs.detach().numpy(), rtol=1e-5, atol=1e-5 * row.grows)
+    ct = np.random.default_rng(2).normal(size=y.shape).astype(np.float32)
+    theirs.backward(torch.tensor(ct))
+    np.testing.assert_allclose(pull(jnp.asarray(ct))[0], x.grad.numpy(), rtol=1e-4, atol=1e-5 * row.grows)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_say_what_to_do(name):
+    assert_refused(WRONG[name], random.key(0))
+
+
+@rows(LAYERS, among=lambda row: row.per == "node" and row.layer.state is None)
+def test_a_graph_of_another_size_is_refused(name):
+    row = ROWS[name]
+    with pytest.raises((TypeError, ValueError), match="nodes") as caught:
+        run(row, make_params(row), draw_graph(row, n=9).nodes, draw_graph(row), draw_extra(row, draw_graph(row)))
+    assert "fix:" in str(caught.value)
+
+
+def _total(tree):
+    return sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(tree))
+
+
+def _slope(grads, step):
+    return sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))

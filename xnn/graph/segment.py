@@ -1,0 +1,213 @@
+"""Reductions of rows that have the same segment: nodes of a graph, edges of a node.
+
+Each takes rows ``x: [n, ...]`` with ``ids: int[n]``, the segment of each, and gives ``[n_segments, ...]``. A row with
+an id outside ``0 .. n_segments - 1`` belongs to no segment, and neither does one whose `mask` is False, whatever it
+holds: NaN there changes neither values nor gradients. A segment without rows is 0. Derivatives exist in both modes.
+
+Args that all of them share:
+  n_segments: number of segments, known while tracing.
+  mask: bool[n], False for rows that do not count; None if all do.
+  is_sorted: promise that ids ascend, which is faster.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax, ops
+from xjax.errors import bad
+from xnn.checks import type_text
+
+
+def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Sum of the rows of each segment.
+
+    >>> segment_sum(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([3., 0., 5.], dtype=float32)
+    """
+    x, ids = _rows("segment_sum", x, ids, mask)
+    return ops.segment_sum(kept(x, mask, 0), ids, n_segments, indices_are_sorted=is_sorted)
+
+
+def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                  dtype: Any = np.int32) -> Any:
+    """Number of rows of each segment: [n_segments].
+
+    >>> segment_count(jnp.array([0, 0, 2]), 3)
+    Array([2, 0, 1], dtype=int32)
+    """
+    ones = jnp.ones(jnp.shape(ids), dtype)
+    return segment_sum(ones, ids, n_segments, mask=mask, is_sorted=is_sorted)
+
+
+def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Mean of the rows of each segment.
+
+    >>> segment_mean(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([1.5, 0. , 5. ], dtype=float32)
+    """
+    x, ids = _rows("segment_mean", x, ids, mask)
+    total = segment_sum(x, ids, n_segments, mask=mask, is_sorted=is_sorted)
+    count = segment_count(ids, n_segments, mask=mask, is_sorted=is_sorted, dtype=total.dtype)
+    return total / _over_columns(jnp.maximum(count, 1), total)
+
+
+def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                epsilon: float = 1e-5) -> Any:
+    """Standard deviation of the rows of each segment, in two passes: the root of the mean of ``(x - mean)**2``.
+
+    A variance up to `epsilon` counts as 0 and has no gradient: near 0 that of the root has no bound (PNA, Corso et al.,
+    2020, as PyTorch Geometric computes it).
+
+    >>> segment_std(jnp.array([1.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([1., 0., 0.], dtype=float32)
+    """
+    x, ids = _rows("segment_std", x, ids, mask)
+    x, how = kept(x, mask, 0), {"mask": mask, "is_sorted": is_sorted}
+    mean = segment_mean(x, ids, n_segments, **how)
+    variance = segment_mean(jnp.square(x - rows_of(mean, ids)), ids, n_segments, **how)
+    spread = variance > epsilon
+    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+
+
+def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Largest row of each segment, column by column; rows that are equally large share its gradient.
+
+    >>> segment_max(jnp.array([-1.0, -2.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([-1.,  0.,  5.], dtype=float32)
+    """
+    return _extreme("segment_max", ops.segment_max, x, ids, n_segments, mask, is_sorted)
+
+
+def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Smallest row of each segment, as `segment_max`.
+
+    >>> segment_min(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([1., 0., 5.], dtype=float32)
+    """
+    return _extreme("segment_min", ops.segment_min, x, ids, n_segments, mask, is_sorted)
+
+
+def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Product of the rows of each segment; that of none is 0, as in the other reductions.
+
+    >>> segment_prod(jnp.array([2.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([6., 0., 5.], dtype=float32)
+    """
+    x, ids = _rows("segment_prod", x, ids, mask)
+    x = kept(x, mask, 1)
+    if x.shape[0] == 0:
+        return jnp.zeros((n_segments, *x.shape[1:]), x.dtype)
+    if not is_sorted:
+        ids = jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
+        order = jnp.argsort(ids, stable=True)
+        x, ids = x[order], ids[order]
+        mask = None if mask is None else jnp.asarray(mask)[order]
+    # Running products that start anew with each segment: unlike quotients, they have all derivatives at 0.
+    starts = _over_columns(jnp.concatenate([jnp.ones(1, bool), ids[1:] != ids[:-1]]), x)
+    _, products = lax.associative_scan(_product_of_runs, (jnp.broadcast_to(starts, x.shape), x))
+    ends = jnp.concatenate([ids[1:] != ids[:-1], jnp.ones(1, bool)])
+    product = ops.segment_sum(kept(products, ends, 0), ids, n_segments, indices_are_sorted=True)
+    some = segment_count(ids, n_segments, mask=mask, is_sorted=True) > 0
+    return jnp.where(_over_columns(some, product), product, jnp.zeros((), product.dtype))
+
+
+def _product_of_runs(one: Any, other: Any) -> Any:
+    (one_starts, one_product), (other_starts, other_product) = one, other
+    return one_starts | other_starts, jnp.where(other_starts, other_product, one_product * other_product)
+
+
+def segment_softmax(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+    """Softmax over the rows of each segment: the shape of x; rows that do not count get 0.
+
+    >>> segment_softmax(jnp.array([1.0, 1.0, 5.0]), jnp.array([0, 0, 2]), 3)
+    Array([0.5, 0.5, 1. ], dtype=float32)
+    """
+    x, ids = _rows("segment_softmax", x, ids, mask)
+    x = kept(x, mask, -np.inf)
+    largest = lax.stop_gradient(ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted))
+    shift = rows_of(jnp.where(jnp.isfinite(largest), largest, 0), ids)
+    grown = jnp.exp(x - shift)                                    # 0 where the mask is False: exp(-inf)
+    total = ops.segment_sum(grown, ids, n_segments, indices_are_sorted=is_sorted)
+    return grown / rows_of(jnp.where(total == 0, 1, total), ids)
+
+
+def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
+    """Positions of the k largest values of each segment, largest first, and which of them exist.
+
+    Equal values come in the order of their positions; NaN counts as larger than all numbers.
+
+    Args: x: [n], one value for each row.
+    Returns: ``(positions int32[n_segments, k], exists bool[n_segments, k])``; a position that does not exist is 0.
+
+    >>> segment_top_k(jnp.array([1.0, 7.0, 5.0]), jnp.array([0, 0, 1]), 2, k=2)
+    (Array([[1, 0],
+           [2, 0]], dtype=int32), Array([[ True,  True],
+           [ True, False]], dtype=bool))
+    """
+    x, ids = _rows("segment_top_k", x, ids, mask)
+    if x.ndim != 1:
+        raise bad("segment_top_k", "takes one value for each row", {"x": type_text(x)},
+                  "pass [n], a score for each row.")
+    n = x.shape[0]
+    counted = (ids >= 0) & (ids < n_segments) if mask is None else (ids >= 0) & (ids < n_segments) & mask
+    ids = jnp.where(counted, ids, n_segments).astype(np.int32)
+    if jnp.issubdtype(x.dtype, np.inexact):                          # a sort puts NaN last; here it comes first
+        order = jnp.lexsort((-x, ~jnp.isnan(x), ids))
+    else:
+        order = jnp.lexsort((~x, ids))                               # ~x reverses the order of integers; -x overflows
+    counts = segment_count(ids, n_segments)
+    starts = jnp.cumsum(counts) - counts
+    exists = jnp.arange(k) < counts[:, None]
+    places = jnp.where(exists, starts[:, None] + jnp.arange(k), 0)
+    found = jnp.take(order, places, mode="clip") if n else places
+    return jnp.where(exists, found, 0).astype(np.int32), exists
+
+
+def rows_of(table: Any, ids: Any) -> Any:
+    """``table[ids]``: for each row what its segment has; 0 for a row of no segment."""
+    return jnp.take(table, ids, axis=0, mode="fill", fill_value=0)
+
+
+def _extreme(where: str, reduce: Any, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool) -> Any:
+    """The extreme is found without a derivative; the derivative is that of the mean of the rows equal to it."""
+    x, ids = _rows(where, x, ids, mask)
+    how = {"mask": mask, "is_sorted": is_sorted}
+    sign = 1 if reduce is ops.segment_max else -1
+    lowest = -sign * np.inf if jnp.issubdtype(x.dtype, np.inexact) else (
+        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max)
+    still = lax.stop_gradient(kept(x, mask, lowest))
+    some = segment_count(ids, n_segments, **how) > 0
+    found = reduce(still, ids, n_segments, indices_are_sorted=is_sorted)
+    found = jnp.where(_over_columns(some, found), found, jnp.zeros((), found.dtype))
+    if not jnp.issubdtype(x.dtype, np.inexact):
+        return found
+    # x - still is 0, so the value is not rounded; inf - inf would be NaN, hence the inner where.
+    equal = (still == rows_of(found, ids)) & jnp.isfinite(still)
+    share = kept(jnp.where(equal, x - jnp.where(equal, still, 0), 0), mask, 0)
+    ties = segment_sum(equal.astype(x.dtype), ids, n_segments, **how)
+    return found + segment_sum(share, ids, n_segments, **how) / jnp.maximum(ties, 1)
+
+
+def _rows(where: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
+    x, ids = jnp.asarray(x), jnp.asarray(ids)
+    if ids.ndim != 1 or not jnp.issubdtype(ids.dtype, np.integer) or x.ndim < 1 or x.shape[0] != ids.shape[0]:
+        raise bad(where, "needs one segment for each row", {"x": type_text(x), "ids": type_text(ids)},
+                  fix="pass x [n, ...] and ids int[n].")
+    if mask is not None and (jnp.shape(mask) != ids.shape or not jnp.issubdtype(jnp.asarray(mask).dtype, np.bool_)):
+        raise bad(where, "the mask must say for each row whether it counts",
+                  {"mask": type_text(jnp.asarray(mask)), "ids": type_text(ids)}, fix="pass bool[n].")
+    return x, ids
+
+
+def kept(x: Any, mask: Any, fill: Any) -> Any:
+    """x with `fill` in the rows whose mask is False."""
+    if mask is None:
+        return x
+    return jnp.where(_over_columns(jnp.asarray(mask), x), x, jnp.asarray(fill, x.dtype))
+
+
+def _over_columns(rows: Any, like: Any) -> Any:
+    """[n] as [n, 1, ...], with as many axes as `like`."""
+    return rows.reshape(rows.shape + (1,) * (like.ndim - 1))
