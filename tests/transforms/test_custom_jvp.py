@@ -183,6 +183,26 @@ def test_symbolic_zeros_may_be_returned():
     assert {e.primitive.name for e in program.eqns} <= {"custom_jvp_call", "broadcast_in_dim", "reduce_sum"}
 
 
+def test_a_linear_function_with_a_rule_is_transposed_by_its_program():
+    def check(lib):
+        @lib.custom_jvp
+        def three(x, r):
+            return 3 * x * r
+
+        @three.defjvp
+        def rule(primals, tangents):
+            (x, r), (dx, dr) = primals, tangents
+            return three(x, r), three(dx, r) + three(x, dr)
+
+        f = lambda x: lib.numpy.sin(three(x, x)).sum()
+        x = lib.numpy.asarray(X)
+        pulled = lib.linear_transpose(lambda x: three(x, 2.0), x)(x)[0]
+        return lib.grad(f)(x), lib.jit(lib.grad(f))(x), lib.hessian(f)(x), pulled, lib.vmap(lib.grad(f))(x[None])
+
+    for got, want in zip(check(xjax), check(jax), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_a_rule_that_differentiates_again():
     """The rule of a minimum over t calls grad; it is itself differentiated, mapped and staged."""
     def cost(x, t):

@@ -64,13 +64,25 @@ def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -
     """Write ``body(builder, *args)`` as a function of its own, which XLA does not fuse with what uses its result.
 
     XLA computes cheap operations again for everyone who reads them; a long sum of cheap ones it should not.
-    (`optimization_barrier` does not keep it from that on CPU.)
     """
+    return _call_apart(b, lambda inner, *params: [body(inner, *params)], args)[0]
+
+
+def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:
+    """`args` again: a call that XLA does not inline, so nothing is fused, shared or moved across it.
+
+    That is a barrier on CPU, where XLA removes its own before it looks for what to fuse. No copy is made.
+    """
+    return _call_apart(b, lambda inner, *params: params, args)
+
+
+def _call_apart(b: Builder, body: Callable[..., Sequence[Value]], args: Sequence[Value]) -> list[Value]:
     symbol = f"@apart_{b.module.number()}"
-    (result,) = _write_function(b, symbol, lambda inner, *params: [body(inner, *params)], [x.aval for x in args])
-    operands, types = ", ".join(x.name for x in args), ", ".join(x.type for x in args)
-    return b.op(f'func.call {symbol}({operands}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
-                f"({types}) -> {result.type}", result.aval)
+    results = _write_function(b, symbol, body, [x.aval for x in args])
+    operands = ", ".join(x.name for x in args)
+    ins, outs = (", ".join(x.type for x in values) for values in (args, results))
+    return b.ops(f'func.call {symbol}({operands}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
+                 f"({ins}) -> ({outs})", [x.aval for x in results])
 
 
 def _write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]],

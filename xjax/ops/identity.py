@@ -6,6 +6,7 @@ from typing import Any
 
 from xjax.core import dtypes, tree
 from xjax.core.hlo import Builder, Value, types_text
+from xjax.core.lowering import lower_barrier
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.types import Zero
 from xjax.ops.checks import ANY, KEY
@@ -56,6 +57,8 @@ def _barrier_type(*avals):
 
 
 def _barrier_lower(b: Builder, outs: list, *xs: Value) -> list[Value]:
+    if b.module.platform == "cpu" and (b.axes is not None or not b.module.partitioned):
+        return lower_barrier(b, xs)
     return b.ops(f"stablehlo.optimization_barrier {', '.join(x.name for x in xs)} : {types_text(outs)}", outs)
 
 

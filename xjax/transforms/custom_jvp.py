@@ -14,12 +14,13 @@ from xjax.core.calls import function_name, merge_args, split_args
 from xjax.core.context import context
 from xjax.core.dtypes import float0
 from xjax.core.errors import bad
+from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
-from xjax.core.primitive import Calls, Missing, Primitive
+from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_unflatten
-from xjax.core.types import Zero, typeof
+from xjax.core.types import Zero, is_linear, typeof
 from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate
@@ -36,6 +37,7 @@ from xjax.transforms.rule_functions import (
     symbolic,
     unsymbolic,
 )
+from xjax.transforms.transpose import backward
 
 
 class custom_jvp(FunctionWithRule):
@@ -195,8 +197,13 @@ def _lower(b, outs, *args, name, call_jaxpr, jvp, symbolic_zeros):
     return lower_call(b, call_jaxpr, args, name)
 
 
+def _transpose(cts, *args, name, call_jaxpr, jvp, symbolic_zeros):
+    """Of a linear function that a derivative rule called on a tangent: that of its program."""
+    avals = [x.aval if is_linear(x) else typeof(x) for x in args]
+    closed = call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else trace_to_jaxpr(call_jaxpr, avals, name)
+    return backward(closed.jaxpr, closed.consts, args, cts)
+
+
 custom_jvp_call_p = Primitive(
     "custom_jvp_call", type_rule=_type, lower=_lower, jvp=_jvp, batch=_batch, evaluate=_evaluate, stage=_stage,
-    transpose=Missing("a derivative rule called a function with a custom rule on a tangent, where only linear "
-                      "operations may stand"), multiple_results=True, calls=Calls("call_jaxpr"),
-    vary=None, cacheable=False)
+    transpose=_transpose, multiple_results=True, calls=Calls("call_jaxpr"), vary=None, cacheable=False)

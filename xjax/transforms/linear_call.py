@@ -13,8 +13,10 @@ from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.types import Zero, is_linear, typeof
+from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_axis
+from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis
 
 # (transposed program, what it captured), made when it is first asked for.
@@ -28,7 +30,7 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
       fun: linear in its second argument, a tree of arrays.
       fun_transpose: the transpose of that map: takes a tree like the result of `fun`, returns one like `linear_args`.
         It is traced when it is needed, and its own transpose is `fun`.
-      residual_args: what both may depend on in any way; derivatives with respect to it do not exist.
+      residual_args: what both may depend on in any way. Derivatives with respect to it are those of `fun`.
 
     >>> def scaled(x):
     ...     return xjax.custom_derivatives.linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 4.0, x)
@@ -81,16 +83,20 @@ def _lower(b, outs, *args, callee, transpose_thunk, num_callee_consts, num_res):
     return lower_call(b, callee, args, "linear_call")
 
 
-def _jvp(primals, tangents, **params):
-    fixed = params["num_callee_consts"] + params["num_res"]
-    if any(type(dx) is not Zero for dx in tangents[:params["num_callee_consts"]]):
+def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):
+    fixed = num_callee_consts + num_res
+    if any(type(dx) is not Zero for dx in tangents[:num_callee_consts]):        # fun_transpose captured them too
         raise closed_over("linear_call")
-    if any(type(dx) is not Zero for dx in tangents[:fixed]):
-        raise bad("linear_call", "differentiated with respect to its residual arguments",
-                  fix="wrap it in a custom_jvp or custom_vjp function, whose rule knows that derivative; or pass "
-                      "lax.stop_gradient(residual_args).", exc=NotImplementedError)
+    params = {**params, "callee": callee, "num_callee_consts": num_callee_consts, "num_res": num_res}
     outs = linear_call_p.bind(*primals, **params)
-    return outs, linear_call_p.bind(*primals[:fixed], *map(instantiate, tangents[fixed:]), **params)
+    along = [Zero(y.aval.tangent()) for y in outs]
+    if any(type(dx) is not Zero for dx in tangents[fixed:]):
+        along = linear_call_p.bind(*primals[:fixed], *map(instantiate, tangents[fixed:]), **params)
+    if any(type(dx) is not Zero for dx in tangents[:fixed]):            # in these, it is a function like any other
+        still = [Zero(typeof(x).tangent()) for x in primals[fixed:]]
+        _, moved = jvp_flat(callee, primals, [*tangents[:fixed], *still])
+        along = [accumulate(one, other) for one, other in zip(along, moved, strict=True)]
+    return outs, along
 
 
 def _transpose(cts, *args, callee, transpose_thunk, num_callee_consts, num_res):
