@@ -73,7 +73,8 @@ def test_derivatives_by_residuals_are_those_of_the_function():
     def divided(r, x):
         return linear_call(lambda r, x: x / r, lambda r, ct: ct / r, r, x)
 
-    first, plain = (xjax.grad(lambda r, x, of=of: jnp.sin(of(r, x)).sum(), (0, 1)) for of in (divided, lambda r, x: x / r))
+    first, plain = (xjax.grad(lambda r, x, of=of: jnp.sin(of(r, x)).sum(), (0, 1))
+                    for of in (divided, lambda r, x: x / r))
     for mapped in (lambda g: g, xjax.jit, xjax.jacobian, lambda g: lambda r, x: xjax.jvp(g, (r, x), (x, r))):
         for got, want in zip(*(tree_util.tree_leaves(mapped(g)(R, X)) for g in (first, plain)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5)

@@ -1,45 +1,23 @@
 """`CSR`: one sparse matrix, whose transpose travels with it.
 
-The tables of both directions are made once on the host. The product with a dense array is a
-gather and a sorted `segment_sum`; its gradient to the dense operand is the same product with the
-other direction's tables (no scatter), its gradient to the matrix has the stored values only.
-Nothing of size rows x columns is ever made.
-
-Why `segment_sum`: on a citation graph (13,000 stored values) a training step takes 1.5 to 1.8 times
-as long as with rows unrolled by length, but the unrolled form needs a second more to compile, which
-pays back after some 1,700 steps. On 100,000 nodes it would be 5 to 12 times faster.
+The tables of both directions are made once on the host. Nothing of size rows x columns is ever made.
 """
 
 import importlib
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-import xjax
 import xjax.numpy as jnp
-from xjax import ops, tree_util
+from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
+from xnn.sparse.product import Form, Side, best_form, other_values, product, with_blocks
+from xnn.sparse.rows import converted
 
 _MAX_INDEX = np.iinfo(np.int32).max
-
-
-class Side(NamedTuple):
-    """Where the stored values are, in row order, seen from the matrix or from its transpose.
-
-    Attributes:
-      rows: int32[nnz], ascending.
-      cols: int32[nnz].
-      indptr: int32[n_rows + 1]; row i has the values ``indptr[i]:indptr[i + 1]``.
-      order: int32[nnz]; value k of this side is value ``order[k]`` of the other side.
-    """
-
-    rows: Any
-    cols: Any
-    indptr: Any
-    order: Any
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -48,6 +26,11 @@ class CSR:
 
     Make one with `from_scipy`, `from_edges`, `from_arrays` or `from_dense`, outside `jit`: the
     structure must be known. The values may be traced (`from_edges`, `with_data`).
+
+    Products have one of two forms. "segments" is a gather and a sorted sum over segments, quick to compile. "unrolled"
+    has the terms of each row written out (`xnn.sparse.rows`): several times faster, and half a second longer to
+    compile. Which of them a new matrix has depends on its structure alone; `tune` chooses by what is known of the work
+    ahead.
 
     Attributes:
       data: [nnz] stored values, row after row. Repeated places count as their sum.
@@ -92,7 +75,7 @@ class CSR:
         rows, cols = rows[order], cols[order]
         in_order = bool(np.all(order[1:] > order[:-1]))
         data = jnp.asarray(values) if in_order else jnp.asarray(values)[order]
-        return cls(data, *_sides(rows, cols, n_rows, n_cols), (n_rows, n_cols))
+        return cls(data, *_sides(rows, cols, n_rows, n_cols), (n_rows, n_cols)).tune()
 
     @classmethod
     def from_arrays(cls, data: Any, indices: Any, indptr: Any, *, shape: Any) -> "CSR":
@@ -181,6 +164,40 @@ class CSR:
         """The transpose: its tables are at hand, only the values are put in their order."""
         return CSR(self.data[self.far.order], self.far, self.near, self.shape[::-1])
 
+    @property
+    def form(self) -> Form:
+        """How products are computed: "unrolled" or "segments"."""
+        return "segments" if self.near.blocks is None else "unrolled"
+
+    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "CSR":
+        """The same matrix, with the form of products that takes less time in all, compiling included.
+
+        The choice is a function of the arguments and the structure: nothing changes by itself, since another form adds
+        in another order, which is other bits. The two agree to rounding.
+
+        Args:
+          columns: typical number of columns of the dense operand.
+          steps: how often a program with the product will run.
+          form: "unrolled" or "segments" to choose it oneself; None: whichever is expected to be faster.
+        Raises: TypeError within `jit`: the structure must be known.
+
+        >>> CSR.from_dense(np.eye(3)).tune(form="unrolled").form
+        'unrolled'
+        """
+        form = best_form(self.nnz, columns, steps) if form is None else form
+        if form not in ("unrolled", "segments"):
+            raise bad("CSR.tune", "unknown form", {"form": repr(form)}, 'form="unrolled" or form="segments".',
+                      ValueError)
+        if form == "segments":
+            return replace(self, near=self.near._replace(blocks=None), far=self.far._replace(blocks=None))
+        near, far = (tree_util.tree_map(lambda x: _host_array("CSR.tune", "csr", x), side._replace(blocks=None))
+                     for side in (self.near, self.far))
+        try:
+            values, far_values = np.asarray(self.data), np.asarray(self.data)[far.order]
+        except TracerArrayConversionError:
+            values = far_values = None                                  # traced: each product puts them in place
+        return replace(self, near=_on_device(with_blocks(near, values)), far=_on_device(with_blocks(far, far_values)))
+
     def with_data(self, data: Any) -> "CSR":
         """The same places with other values.  Raises: ValueError if their number differs."""
         if tuple(data.shape) != tuple(self.data.shape):
@@ -191,11 +208,15 @@ class CSR:
                 fix="pass one value for each stored one, in the order of csr.rows, csr.indices.",
                 exc=ValueError,
             )
-        return replace(self, data=data)
+        return replace(self, data=data, near=other_values(self.near), far=other_values(self.far))
 
     def astype(self, dtype: Any) -> "CSR":
         """The same matrix with values of another type."""
-        return replace(self, data=self.data.astype(dtype))
+        data = self.data.astype(dtype)
+        near, far = (side if side.blocks is None else
+                     side._replace(blocks=converted(side.blocks, self.dtype, data.dtype))
+                     for side in (self.near, self.far))
+        return replace(self, data=data, near=near, far=far)
 
     def todense(self) -> Any:
         """[n_rows, n_cols]: the dense array. For looking at and for tests: it is full size."""
@@ -211,7 +232,7 @@ class CSR:
         """Product with a dense vector or matrix.
 
         Shape: [n_rows, n_cols] @ [n_cols] -> [n_rows];  @ [n_cols, f] -> [n_rows, f].
-        Differentiable in reverse mode, any number of times; `vmap` it for more axes.
+        Differentiable in both modes, any number of times; `vmap` it for more axes.
         """
         dense = _dense_operand(dense, self)
         dtype = jnp.promote_types(self.dtype, dense.dtype)
@@ -220,7 +241,8 @@ class CSR:
         if self.nnz == 0:
             out = jnp.zeros((self.shape[0], columns.shape[1]), dtype)
         else:
-            out = _product(self.data.astype(dtype), columns, self.near, self.far)
+            csr = self if self.dtype == dtype else self.astype(dtype)
+            out = product(csr.data, columns, csr.near, csr.far)
         return out if dense.ndim == 2 else out[:, 0]
 
     def __rmatmul__(self, dense: Any) -> Any:
@@ -245,34 +267,12 @@ def is_scipy_sparse(x: Any) -> bool:
     return scipy_sparse is not None and scipy_sparse.issparse(x)
 
 
-@xjax.custom_vjp
-def _product(data, dense, near, far):
-    picked = _take(dense, near.cols) * data[:, None]
-    n_rows = near.indptr.shape[0] - 1
-    return ops.segment_sum(picked, near.rows, num_segments=n_rows, indices_are_sorted=True)
-
-
-def _product_fwd(data, dense, near, far):
-    return _product(data, dense, near, far), (data, dense, near, far)
-
-
-def _product_bwd(saved, ct):
-    data, dense, near, far = saved
-    ct_data = jnp.sum(_take(ct, near.rows) * _take(dense, near.cols), axis=-1)
-    ct_dense = _product(data[far.order], ct, far, near)
-    return ct_data, ct_dense, None, None
-
-
-_product.defvjp(_product_fwd, _product_bwd)
-
-
-def _take(x, rows):
-    # The tables were checked when the matrix was made; a second check here costs a select.
-    return x.at[rows].get(mode="promise_in_bounds")
-
-
 def _arrays(csr: CSR) -> tuple[Any, Any, Any]:
     return csr.data, csr.indices, csr.indptr
+
+
+def _on_device(side: Side) -> Side:
+    return tree_util.tree_map(jnp.asarray, side)
 
 
 def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:

@@ -1,0 +1,150 @@
+"""The two forms of sparse products: the same numbers, derivatives and transforms; which form a matrix gets."""
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as jnp
+from xjax import tree_util
+from xnn import CSR
+from xnn.sparse.product import best_form
+
+sp = pytest.importorskip("scipy.sparse")
+FORMS = ["unrolled", "segments"]
+
+
+def power_law(n, m, seed=0):
+    """Rows of 0 to m values; a few are longer than the widest block, and one than a block of its chunks."""
+    npr = np.random.default_rng(seed)
+    lengths = np.minimum((npr.pareto(0.6, n) * 2).astype(int), m)
+    lengths[:2] = 0, m
+    rows = np.repeat(np.arange(n), lengths)
+    cols = np.concatenate([npr.choice(m, k, replace=False) for k in lengths])
+    return sp.csr_matrix((npr.normal(size=len(rows)), (rows, cols)), (n, m))
+
+
+MATRICES = {
+    "square": sp.random(40, 40, 0.1, random_state=0, format="csr"),
+    "power law": power_law(60, 300),
+    "wide": sp.random(7, 90, 0.2, random_state=1, format="csr"),
+    "tall": sp.random(90, 7, 0.3, random_state=2, format="csr"),
+    "one long row": sp.csr_matrix(np.ones((1, 40))),
+    "no values": sp.csr_matrix((4, 3)),
+    "no rows": sp.csr_matrix((0, 3)),
+}
+
+
+def operand(matrix, columns, dtype=np.float64):
+    return np.random.default_rng(3).normal(size=(matrix.shape[1], columns)).astype(dtype)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", MATRICES)
+def test_products_and_all_derivatives_are_those_of_the_dense_matrix(name, form):
+    matrix = MATRICES[name]
+    with xjax.enable_x64(True):
+        csr = CSR.from_scipy(matrix).tune(form=form)
+        dense = jnp.zeros(matrix.shape)
+        x, dx = operand(matrix, 3), operand(matrix, 3)[::-1]
+        values, d_values = csr.data, jnp.cos(csr.data)
+        products = {"csr": lambda values, x: csr.with_data(values) @ x,
+                    "known": lambda values, x: csr @ x,
+                    "dense": lambda values, x: dense.at[csr.rows, csr.indices].add(values) @ x}
+
+        def outcomes(name, by=(0, 1)):
+            total = lambda values, x: jnp.sum(jnp.sin(products[name](values, x)))
+            squares = lambda values, x: sum(jnp.sum(g**2) for g in xjax.grad(total, by)(values, x))
+            tangents = [(d_values, dx)[i] for i in range(2) if i in by]
+            only = lambda *args: products[name](*[args[by.index(i)] if i in by else (values, x)[i] for i in range(2)])
+            return {"value": products[name](values, x), "jit": xjax.jit(products[name])(values, x),
+                    "gradient": xjax.grad(total, by)(values, x), "again": xjax.grad(squares, by)(values, x),
+                    "forward": xjax.jvp(only, tuple((values, x)[i] for i in by), tuple(tangents))}
+
+        for name, by in (("csr", (0, 1)), ("known", (1,))):
+            got, want = outcomes(name, by), outcomes("dense", by)
+            for what in want:
+                for a, b in zip(*map(tree_util.tree_leaves, (got[what], want[what])), strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-10, err_msg=f"{name}: {what}")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_maps_over_operands_over_values_and_over_matrices(form):
+    csr = CSR.from_scipy(MATRICES["power law"]).tune(form=form)
+    x = operand(csr, 2, np.float32)
+    xs, values = np.stack([x, 2 * x]), jnp.stack([csr.data, csr.data**2])
+    for i, got in enumerate(xjax.jit(xjax.vmap(lambda x: csr @ x))(xs)):
+        np.testing.assert_allclose(got, csr @ xs[i], rtol=1e-5, atol=1e-5)
+    for i, got in enumerate(xjax.vmap(lambda v: csr.with_data(v) @ x)(values)):
+        np.testing.assert_allclose(got, csr.with_data(values[i]) @ x, rtol=1e-5, atol=1e-5)
+    both = tree_util.tree_map(lambda a: jnp.stack([a, a]), csr)
+    for got in xjax.vmap(lambda csr: csr @ x)(both):
+        np.testing.assert_allclose(got, csr @ x, rtol=1e-5, atol=1e-5)
+    slopes = xjax.vmap(xjax.grad(lambda v: jnp.sum(jnp.sin(csr.with_data(v) @ x))))(values)
+    want = xjax.grad(lambda v: jnp.sum(jnp.sin(csr.with_data(v) @ x)))(values[1])
+    np.testing.assert_allclose(slopes[1], want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_dtypes(form, dtype):
+    matrix = MATRICES["power law"]
+    csr, x = CSR.from_scipy(matrix).tune(form=form).astype(dtype), jnp.asarray(operand(matrix, 4), dtype)
+    y = csr @ x
+    assert y.dtype == jnp.dtype(dtype) and csr.dtype == jnp.dtype(dtype)
+    exact = matrix @ operand(matrix, 4)
+    # One rounding of each factor and of the result, sums being in float32 at least.
+    scale = np.abs(matrix) @ np.abs(operand(matrix, 4)) + 1e-30
+    assert np.max(np.abs(np.asarray(y, np.float64) - exact) / scale) < 2 * float(jnp.finfo(dtype).eps)
+    assert (csr.T @ jnp.ones((matrix.shape[0], 2), dtype)).dtype == jnp.dtype(dtype)
+
+
+def test_a_tuned_matrix_is_the_same_matrix():
+    matrix = MATRICES["power law"].astype(np.float32)
+    csr = CSR.from_scipy(matrix)
+    tuned = csr.tune(form="unrolled")
+    assert tuned.form == "unrolled" and csr.form == tuned.tune(form="segments").form == "segments"
+    np.testing.assert_array_equal(tuned.todense(), matrix.todense())
+    np.testing.assert_allclose(tuned.T.todense(), matrix.T.todense())
+    y, x = operand(matrix, 3, np.float32), operand(matrix.T, 3, np.float32)
+    np.testing.assert_allclose(tuned.T @ x, matrix.T @ x, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(xjax.jit(lambda csr: csr @ y)(tuned), matrix @ y, rtol=1e-4, atol=1e-5)
+    # The copy of the values that an unrolled product reads follows every change of them.
+    doubled = 2 * csr.data
+    for changed in (tuned.with_data(doubled), tuned.with_data(doubled).tune(form="unrolled"),
+                    tuned.with_data(doubled).astype(np.float32)):
+        np.testing.assert_allclose(changed @ y, 2 * (matrix @ y), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(tuned.astype(jnp.bfloat16).astype(np.float32) @ y,
+                               tuned.astype(jnp.bfloat16).astype(np.float32).todense() @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_the_form_is_a_function_of_structure_and_of_the_work_ahead():
+    small, large = CSR.from_scipy(MATRICES["square"]), CSR.from_scipy(sp.random(5000, 5000, 0.01, format="csr"))
+    assert small.form == "segments" and large.form == "unrolled"
+    assert large.tune(columns=1, steps=1).form == "segments"
+    assert small.tune(columns=128, steps=10**6).form == "unrolled"
+    assert best_form(10**6, 16, 1000) == "unrolled" and best_form(10**6, 16, 1) == "segments"
+    with pytest.raises(ValueError, match="unknown form") as caught:
+        small.tune(form="rows")
+    assert 'form="unrolled"' in str(caught.value)
+    with pytest.raises(TypeError, match="must be known"):
+        xjax.jit(lambda csr: csr.tune(form="unrolled") @ jnp.ones(40))(small)
+
+
+def test_an_unrolled_matrix_with_traced_values():
+    csr = CSR.from_scipy(MATRICES["square"])
+    x = operand(csr, 2, np.float32)
+
+    @xjax.jit
+    def f(values):
+        made = CSR.from_edges(np.asarray(csr.rows), np.asarray(csr.indices), values, shape=csr.shape)
+        return made.tune(form="unrolled") @ x
+
+    np.testing.assert_allclose(f(csr.data), csr @ x, rtol=1e-5, atol=1e-5)
+
+
+def test_a_row_that_meets_nan_does_not_touch_the_others():
+    csr = CSR.from_scipy(MATRICES["power law"].astype(np.float32)).tune(form="unrolled")
+    x = operand(csr, 2, np.float32)
+    x[5] = np.nan
+    np.testing.assert_array_equal(np.isnan(csr @ x)[:, 0], np.isnan(MATRICES["power law"].toarray() @ x)[:, 0] &
+                                  (np.abs(MATRICES["power law"].toarray())[:, 5] > 0))

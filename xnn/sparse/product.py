@@ -1,0 +1,122 @@
+"""The product of a sparse and a dense matrix, its derivatives, and the form in which rows are summed.
+
+The derivative by the dense operand is the product with the transpose, whose tables are at hand: no scatter. That by the
+values is `sampled`: for each stored value the dot product of two rows. All derivatives exist, in both modes.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import ops
+from xjax.custom_derivatives import SymbolicZero, linear_call
+from xnn.sparse.rows import Rows, at, make_rows, weighted_sum, widened, without_weights
+
+Form = Literal["unrolled", "segments"]
+
+
+class Side(NamedTuple):
+    """Where the stored values are, in row order, seen from the matrix or from its transpose.
+
+    Attributes:
+      rows: int32[nnz], ascending.
+      cols: int32[nnz].
+      indptr: int32[n_rows + 1]; row i has the values ``indptr[i]:indptr[i + 1]``.
+      order: int32[nnz]; value k of this side is value ``order[k]`` of the other side.
+      blocks: the rows written out, for products of the form "unrolled"; None for "segments".
+    """
+
+    rows: Any
+    cols: Any
+    indptr: Any
+    order: Any
+    blocks: Rows | None = None
+
+
+# Measured on two cores: what the unrolled form saves for each stored value and column, and what the two directions of a
+# product cost to compile. benchmarks/graph.py prints both.
+_SAVED, _COMPILING = 1.2e-9, 0.5
+
+
+def best_form(nnz: int, columns: int, steps: int) -> Form:
+    """The form that takes less time in all, compiling included, for `steps` products with `columns` columns."""
+    return "unrolled" if nnz * columns * steps * _SAVED > _COMPILING else "segments"
+
+
+def with_blocks(side: Side, values: np.ndarray | None) -> Side:
+    """A side with its rows written out. Args: values: [nnz] in the order of the side, where they are known."""
+    return side._replace(blocks=make_rows(np.asarray(side.indptr), np.asarray(side.cols), values))
+
+
+def other_values(side: Side) -> Side:
+    """The same side for other values."""
+    return side if side.blocks is None else side._replace(blocks=without_weights(side.blocks))
+
+
+@xjax.custom_jvp
+def product(values: Any, x: Any, near: Side, far: Side) -> Any:
+    """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `near` and `far` are the sides of A."""
+    def transposed(tables, ct):
+        values, near, far = tables
+        return product(at(values, far.order), ct, far, near)
+
+    return linear_call(lambda tables, x: _row_sums(tables[0], x, tables[1]), transposed, (values, near, far), x)
+
+
+def _product_rule(primals, tangents):
+    (values, x, near, far), (d_values, dx, *_) = primals, tangents
+    return product(values, x, near, far), _sum_of([
+        None if isinstance(dx, SymbolicZero) else product(values, dx, near, far),
+        None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, near, far)], x, near, values)
+
+
+@xjax.custom_jvp
+def _by_values(values: Any, x: Any, near: Side, far: Side) -> Any:
+    """`product` as a linear function of the values."""
+    def transposed(tables, ct):
+        return sampled(ct, tables[0], tables[1].rows, tables[1].cols)
+
+    return linear_call(lambda tables, values: _row_sums(values, tables[0], other_values(tables[1])), transposed,
+                       (x, near), values)
+
+
+def _by_values_rule(primals, tangents):
+    (values, x, near, far), (d_values, dx, *_) = primals, tangents
+    return _by_values(values, x, near, far), _sum_of([
+        None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, near, far),
+        None if isinstance(dx, SymbolicZero) else product(values, dx, other_values(near), other_values(far))],
+        x, near, values)
+
+
+product.defjvp(_product_rule, symbolic_zeros=True)
+_by_values.defjvp(_by_values_rule, symbolic_zeros=True)
+
+
+def _sum_of(tangents: list[Any], x: Any, near: Side, values: Any) -> Any:
+    there = [tangent for tangent in tangents if tangent is not None]
+    if not there:
+        return jnp.zeros((near.indptr.shape[0] - 1, x.shape[1]), values.dtype)
+    return there[0] if len(there) == 1 else there[0] + there[1]
+
+
+def _row_sums(values: Any, x: Any, side: Side) -> Any:
+    if side.blocks is not None:
+        return weighted_sum(side.blocks, x, values)
+    picked = widened(at(x, side.cols)) * widened(values)[:, None]
+    n_rows = side.indptr.shape[0] - 1
+    return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
+
+
+def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
+    """``sum_f left[rows[k], f] right[cols[k], f]`` for each k: [n, f], [m, f] -> [nnz]."""
+    terms = at(left, rows) * at(right, cols)
+    # Halves are added until one column is left: XLA's reduction over a short last axis takes 1.4 to 6 times as long.
+    while terms.shape[1] > 1:
+        half = terms.shape[1] // 2
+        odd = terms[:, 2 * half:]
+        terms = terms[:, :half] + terms[:, half:2 * half]
+        terms = jnp.concatenate([terms[:, :1] + odd, terms[:, 1:]], axis=1) if odd.shape[1] else terms
+    return terms[:, 0] if terms.shape[1] else jnp.zeros(rows.shape, terms.dtype)
+
