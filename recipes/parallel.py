@@ -1,4 +1,4 @@
-"""Rows over devices: padding, placing, and the adjacency whose product gathers.
+"""Rows over devices: padding and placing.
 
 Every device owns one block of ``ceil(n / devices)`` rows, in order; the last blocks are padded with
 rows of weight zero.  All of it works for any device count, one included.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -107,12 +107,15 @@ class Placer:
             blocks.append(xnn.CSR.from_edges(
                 np.pad(values.row[mine] - device * n_rows, pad, constant_values=n_rows - 1),
                 np.pad(values.col[mine], pad, constant_values=n_cols - 1),
-                np.pad(values.data[mine], pad), shape=(n_rows, n_cols)))
+                np.pad(values.data[mine], pad), shape=(n_rows, n_cols)).tune(form="segments"))
         return tree_util.tree_map(lambda *parts: np.stack(parts), *map(self.host, blocks))
 
-    def row_block(self, matrix: sp.spmatrix) -> RowBlock:
-        """A square sparse matrix as blocks whose product gathers; columns are padded like rows."""
-        return RowBlock(self.split_matrix(matrix, self.count * self.block(matrix.shape[0])))
+    def row_block(self, matrix: sp.spmatrix) -> xnn.graph.RowBlock:
+        """A square sparse matrix as blocks whose product reads the rows of other devices; a small one becomes dense."""
+        if matrix.shape[0] * matrix.shape[1] > DENSE:
+            return tree_util.tree_map(self.host, xnn.graph.split_rows(matrix, self.count, axis=AXIS))
+        local = self.split_matrix(matrix, self.count * self.block(matrix.shape[0]))
+        return xnn.graph.RowBlock(local, np.zeros(self.count, np.int32), None, AXIS)
 
     def put(self, tree: Any) -> Any:
         """A host tree with leading axis ``devices``, each slice on its device."""
@@ -144,23 +147,6 @@ def _cut(rows: np.ndarray, devices: int, block: int, axis: int) -> np.ndarray:
         rows = np.pad(rows, pads)
     cut = rows.reshape(*rows.shape[:axis], devices, block, *rows.shape[axis + 1:])
     return np.moveaxis(cut, axis, 0) if axis else cut
-
-
-class RowBlock(NamedTuple):
-    """One device's rows of a square sparse matrix; its product gathers the rows of all devices.
-
-    Inside pmap it stands where a layer expects the whole adjacency: ``adj @ (x @ w)``, with ``x``
-    the device's own rows, gives the device's own rows of the product.
-
-    Attributes: local: CSR or dense [block, devices * block].
-    """
-
-    local: Any
-
-    def __matmul__(self, h: Any) -> Any:
-        """f32[block, f] on each device -> f32[block, f]."""
-        everyone = lax.all_gather(h, AXIS).reshape(-1, h.shape[-1])
-        return self.local @ everyone
 
 
 def my_rows(block: int) -> Any:

@@ -1,7 +1,7 @@
 """Classify the nodes of one graph with a two-layer GCN (Kipf & Welling, ICLR 2017), full batch.
 
-Each device owns a block of nodes: it transforms their features alone, and the product with the adjacency gathers the
-transformed rows of all devices (`recipes.parallel.RowBlock`). The model is xnn's own `GCN`, unchanged; dropout draws
+Each device owns a block of nodes: it transforms their features alone, and the product with the adjacency reads the
+transformed rows of other devices (`xnn.graph.RowBlock`). The model is xnn's own `GCN`, unchanged; dropout draws
 its mask by global node id (`xnn.RowKey`).
 """
 

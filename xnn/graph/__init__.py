@@ -6,6 +6,7 @@ from xnn.graph.edges import Edges
 from xnn.graph.gcn import GCN, GraphConvolution
 from xnn.graph.graph import Graph
 from xnn.graph.normalize import normalized_adjacency
+from xnn.graph.row_block import RowBlock, rows_moved, split_rows
 from xnn.graph.segment import (
     segment_count,
     segment_max,
@@ -23,6 +24,7 @@ __all__ = [
     "Edges",
     "Graph",
     "GraphConvolution",
+    "RowBlock",
     "as_adjacency",
     "as_edges",
     "at_edges",
@@ -30,6 +32,7 @@ __all__ = [
     "batch",
     "normalized_adjacency",
     "pad",
+    "rows_moved",
     "segment_count",
     "segment_max",
     "segment_mean",
@@ -39,5 +42,6 @@ __all__ = [
     "segment_std",
     "segment_sum",
     "segment_top_k",
+    "split_rows",
     "unbatch",
 ]
