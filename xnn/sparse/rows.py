@@ -10,6 +10,7 @@ A row with fewer values than its block is wide repeats its last column with weig
 So an infinite number in that column makes the row NaN.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,59 +113,55 @@ def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarra
 # -- sums ------------------------------------------------------------------------------------------------------------
 
 
-def weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
+def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
     """``sum_j A[i, j] x[j]`` for each row i: x [m, f] -> [n_rows, f].
 
     Args: values: [nnz], the stored values in row order; where the blocks have their weights, these are read instead.
     """
-    def term(block: Block, weights: Any, k: int) -> Any:
-        return widened(at(x, block.columns[:, k])) * widened(weights[:, k, None])
-
     def terms(block: Block) -> Any:
-        weights = _packed(block, values)
-        return _sum([term(block, weights, k) for k in range(block.columns.shape[1])]).astype(x.dtype)
+        weights = widened(_packed(block, values))
+        each = [widened(at(x, block.columns[:, k])) * weights[:, k, None] for k in range(block.columns.shape[1])]
+        return functools.reduce(jnp.add, each).astype(x.dtype)
 
-    return _placed(rows, x, terms)
+    return _placed(rows, x, terms, _message_sum)
 
 
-def message_sum(rows: Rows, messages: Any) -> Any:
-    """Sum of the stored values of each row, which are rows themselves: [nnz, f] -> [n_rows, f]."""
+def _message_sum(rows: Rows, messages: Any) -> Any:
+    """Sum of the stored values of each row, which are rows themselves: [nnz, f] -> [n_rows, f]; 0 of none."""
     def terms(block: Block) -> Any:
-        return _sum([_kept(block, k, widened(at(messages, block.starts + jnp.minimum(k, block.counts - 1))))
-                     for k in range(block.columns.shape[1])]).astype(messages.dtype)
+        each = [widened(_message(block, messages, k)) for k in range(block.columns.shape[1])]
+        kept = [each[0], *(jnp.where((k < block.counts)[:, None], x, 0) for k, x in enumerate(each[1:], start=1))]
+        return functools.reduce(jnp.add, kept).astype(messages.dtype)
 
-    return _placed(rows, messages, terms)
+    return _placed(rows, messages, terms, _message_sum)
 
 
-def _placed(rows: Rows, like: Any, terms: Any) -> Any:
-    """The sums of all blocks, in the order of the rows."""
-    sums = [jnp.zeros((1, like.shape[1]), like.dtype), *map(terms, rows.blocks)]
+def _message_max(rows: Rows, messages: Any) -> Any:
+    """Largest of the stored values of each row, column by column: [nnz, f] -> [n_rows, f]; 0 of none."""
+    def terms(block: Block) -> Any:                               # the last message of a short row is read repeatedly
+        return functools.reduce(jnp.maximum, [_message(block, messages, k) for k in range(block.columns.shape[1])])
+
+    return _placed(rows, messages, terms, _message_max)
+
+
+def _message(block: Block, messages: Any, k: int) -> Any:
+    """[r, f]: message k of each row, or its last one."""
+    return at(messages, block.starts + jnp.minimum(k, block.counts - 1))
+
+
+def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
+    """The results of all blocks, in the order of the rows.
+
+    Args:
+      terms: the results of one block.
+      reduce: ``(above, chunks) -> results of long rows``, from the results of their chunks, which are neighbours.
+    """
+    found = [jnp.zeros((1, like.shape[1]), like.dtype), *map(terms, rows.blocks)]
     if rows.above is not None:
-        # Without barriers XLA computes the sum of a chunk again for every term that reads it.
+        # Without barriers XLA computes the result of a chunk again for every term that reads it.
         chunks = lax.optimization_barrier(terms(rows.chunks))
-        sums.append(lax.optimization_barrier(_chunk_sum(rows.above, chunks)))
-    return at(jnp.concatenate(sums), rows.place)
-
-
-def _chunk_sum(rows: Rows, chunks: Any) -> Any:
-    """Sum of the chunks of each row: neighbours, so their columns are positions."""
-    def terms(block: Block) -> Any:
-        return _sum([_kept(block, k, widened(at(chunks, block.columns[:, k])))
-                     for k in range(block.columns.shape[1])]).astype(chunks.dtype)
-
-    return _placed(rows, chunks, terms)
-
-
-def _sum(terms: list[Any]) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
-
-
-def _kept(block: Block, k: int, term: Any) -> Any:
-    """Term k of each row, 0 where the row is shorter."""
-    return term if k == 0 else jnp.where((k < block.counts)[:, None], term, 0)
+        found.append(lax.optimization_barrier(reduce(rows.above, chunks)))
+    return at(jnp.concatenate(found), rows.place)
 
 
 def _packed(block: Block, values: Any) -> Any:
@@ -214,5 +211,6 @@ def _map_blocks(rows: Rows, f: Any) -> Rows:
     return rows._replace(blocks=tuple(map(f, rows.blocks)), chunks=None if rows.chunks is None else f(rows.chunks))
 
 
-weighted_sum = xjax.jit(weighted_sum)
-message_sum = xjax.jit(message_sum)
+weighted_sum = xjax.jit(_weighted_sum)
+message_sum = xjax.jit(_message_sum)
+message_max = xjax.jit(_message_max)
