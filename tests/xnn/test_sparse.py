@@ -171,6 +171,27 @@ def test_from_scipy_sums_repeated_places_and_leaves_its_argument_alone():
     assert list(unsorted.indices) == [1, 0]
 
 
+def test_the_product_of_two_sparse_matrices_is_one():
+    left, right = sp.random(5, 7, 0.4, format="csr"), sp.random(7, 3, 0.4, format="coo")
+    for other in (right, CSR.from_scipy(right)):
+        product = CSR.from_scipy(left) @ other
+        assert isinstance(product, CSR) and product.shape == (5, 3)
+        np.testing.assert_allclose(product.todense(), (left @ right).todense(), rtol=1e-6)
+
+
+def test_sampled_products_and_their_gradients(matrix, npr):
+    csr, _ = matrix
+    for f in (0, 1, 3, 8):
+        left, right = (jnp.asarray(npr.normal(size=(n, f)), jnp.float32) for n in csr.shape)
+        mask = jnp.zeros(csr.shape).at[csr.rows, csr.indices].set(1)
+        np.testing.assert_allclose(csr.sampled(left, right).todense(), mask * (left @ right.T), rtol=1e-5, atol=1e-5)
+        got, want = (xjax.grad(lambda left, right, scores=scores: jnp.sum(jnp.sin(scores(left, right))), (0, 1))(left, right)
+                     for scores in (lambda left, right: csr.sampled(left, right).data,
+                               lambda left, right: (left @ right.T)[csr.rows, csr.indices]))
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
 def test_values_default_to_ones_and_keep_their_type():
     csr = CSR.from_edges([0, 1], [1, 0], shape=(2, 2))
     assert csr.dtype == jnp.float32
@@ -229,7 +250,10 @@ WRONG = {
         ["CSR.__matmul__", "f32[3,1]", "f32[2,2] with 2 stored"],
     ),
     "rank": (lambda: SQUARE @ jnp.ones((2, 2, 2)), TypeError, ["f32[2,2,2]", "vmap"]),
-    "sparse operand": (lambda: SQUARE @ SQUARE, TypeError, ["to_scipy"]),
+    "sparse operand": (lambda: SQUARE @ CSR.from_dense(np.ones((3, 2))), TypeError,
+                       ["two sparse matrices", "with 6 stored", "2 rows"]),
+    "traced sparse operand": (lambda: xjax.jit(lambda csr: csr @ csr)(SQUARE), TypeError, ["is traced"]),
+    "sampled": (lambda: SQUARE.sampled(np.ones((2, 3)), np.ones((2, 4))), TypeError, ["CSR.sampled", "[2, f]"]),
     "values": (
         lambda: SQUARE.with_data(jnp.ones(3)),
         ValueError,

@@ -14,7 +14,7 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
-from xnn.sparse.product import Form, Side, best_form, other_values, product, with_blocks
+from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted
 
 _MAX_INDEX = np.iinfo(np.int32).max
@@ -224,16 +224,17 @@ class CSR:
 
     def to_scipy(self) -> Any:
         """`scipy.sparse.csr_array` with its own arrays.  Raises: ImportError without SciPy."""
-        arrays = (_host_array("CSR.to_scipy", "csr", part) for part in _arrays(self))
-        scipy_sparse = importlib.import_module("scipy.sparse")  # optional, 0.2 s: on demand
-        return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=self.shape)
+        return _to_scipy("CSR.to_scipy", self)
 
     def __matmul__(self, dense: Any) -> Any:
-        """Product with a dense vector or matrix.
+        """Product with a dense vector or matrix, or with a sparse one.
 
-        Shape: [n_rows, n_cols] @ [n_cols] -> [n_rows];  @ [n_cols, f] -> [n_rows, f].
+        Shape: [n_rows, n_cols] @ [n_cols] -> [n_rows];  @ [n_cols, f] -> [n_rows, f]. With a `CSR` or a SciPy matrix
+        [n_cols, m] the result is a `CSR` [n_rows, m], whose structure is computed on the host: both must be known.
         Differentiable in both modes, any number of times; `vmap` it for more axes.
         """
+        if isinstance(dense, CSR) or is_scipy_sparse(dense):
+            return _sparse_product(self, dense)
         dense = _dense_operand(dense, self)
         dtype = jnp.promote_types(self.dtype, dense.dtype)
         columns = dense.astype(dtype)
@@ -249,6 +250,24 @@ class CSR:
         """``dense @ csr``: [f, n_rows] @ [n_rows, n_cols] -> [f, n_cols]."""
         dense = jnp.asarray(dense)
         return (self.T @ dense.T).T
+
+    def sampled(self, left: Any, right: Any) -> "CSR":
+        """``left @ right.T`` at the places of this matrix only, such as scores of edges; its values play no part.
+
+        Args: left: [n_rows, f]; right: [n_cols, f].
+        Raises: TypeError if the shapes do not fit.
+
+        >>> CSR.from_dense(np.eye(2)).sampled(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]])).todense()
+        Array([[3., 0.],
+               [0., 8.]], dtype=float32)
+        """
+        left, right = jnp.asarray(left), jnp.asarray(right)
+        if left.ndim != 2 or right.ndim != 2 or (left.shape[0], right.shape[0]) != self.shape or \
+                left.shape[1] != right.shape[1]:
+            raise bad("CSR.sampled", "needs one row of `left` for each row, and one of `right` for each column",
+                      {"csr": type_text(self), "left": type_text(left), "right": type_text(right)},
+                      fix=f"pass [{self.shape[0]}, f] and [{self.shape[1]}, f].")
+        return self.with_data(sampled(left, right, self.rows, self.indices))
 
     def __repr__(self) -> str:
         return f"<CSR {type_text(self)}>"
@@ -341,17 +360,25 @@ def _check_range(where, name, x, size) -> None:
         )
 
 
+def _sparse_product(left: CSR, right: Any) -> CSR:
+    if left.shape[1] != right.shape[0]:
+        raise bad("CSR.__matmul__", "the shapes of two sparse matrices do not fit",
+                  {"left": type_text(left), "right": type_text(right)},
+                  fix=f"pass a matrix of {left.shape[1]} rows.")
+    both = [_to_scipy("CSR.__matmul__", m) if isinstance(m, CSR) else m for m in (left, right)]
+    return CSR.from_scipy(both[0] @ both[1])
+
+
+def _to_scipy(where: str, csr: CSR) -> Any:
+    arrays = (_host_array(where, "csr", part) for part in _arrays(csr))
+    scipy_sparse = importlib.import_module("scipy.sparse")  # optional, 0.2 s: on demand
+    return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
+
+
 def _dense_operand(dense, csr: CSR) -> Any:
-    sparse = isinstance(dense, CSR) or is_scipy_sparse(dense)
-    dense = dense if sparse else jnp.asarray(dense)
-    if sparse or dense.ndim not in (1, 2) or dense.shape[0] != csr.shape[1]:
+    dense = jnp.asarray(dense)
+    if dense.ndim not in (1, 2) or dense.shape[0] != csr.shape[1]:
         what = "takes a dense vector or matrix with one row for each column of the sparse one"
-        raise bad(
-            "CSR.__matmul__",
-            what,
-            {"sparse": type_text(csr), "operand": type_text(dense)},
-            fix="multiply two sparse matrices in SciPy (csr.to_scipy())."
-            if sparse
-            else f"pass [{csr.shape[1]}] or [{csr.shape[1]}, f]; map further axes with vmap.",
-        )
+        raise bad("CSR.__matmul__", what, {"sparse": type_text(csr), "operand": type_text(dense)},
+                  fix=f"pass [{csr.shape[1]}] or [{csr.shape[1]}, f]; map further axes with vmap.")
     return dense
