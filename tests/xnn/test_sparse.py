@@ -185,9 +185,10 @@ def test_sampled_products_and_their_gradients(matrix, npr):
         left, right = (jnp.asarray(npr.normal(size=(n, f)), jnp.float32) for n in csr.shape)
         mask = jnp.zeros(csr.shape).at[csr.rows, csr.indices].set(1)
         np.testing.assert_allclose(csr.sampled(left, right).todense(), mask * (left @ right.T), rtol=1e-5, atol=1e-5)
-        got, want = (xjax.grad(lambda left, right, scores=scores: jnp.sum(jnp.sin(scores(left, right))), (0, 1))(left, right)
-                     for scores in (lambda left, right: csr.sampled(left, right).data,
-                               lambda left, right: (left @ right.T)[csr.rows, csr.indices]))
+        total = lambda scores, *operands: jnp.sum(jnp.sin(scores(*operands)))
+        dense = lambda left, right: (left @ right.T)[csr.rows, csr.indices]
+        sparse = lambda left, right: csr.sampled(left, right).data
+        got, want = (xjax.grad(total, (1, 2))(scores, left, right) for scores in (sparse, dense))
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
