@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import xjax.numpy as jnp
+from xjax import lax
 from xjax.errors import bad
-from xnn.checks import type_text
+from xnn.checks import check_float, type_text
 from xnn.graph.adjacency import as_adjacency, is_array
 from xnn.graph.edges import Edges
 from xnn.graph.normalize import Norm
@@ -56,8 +57,9 @@ def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normali
         return Normalized(adj)
     degree = degrees(adj, h) + (1 if self_loops else 0)
     # The inner `where` keeps the gradient finite at a node without edges.
-    inverse = jnp.where(degree > 0, 1 / jnp.where(degree > 0, degree, 1), 0)
-    before, after = (None, inverse) if norm == "row" else (jnp.sqrt(inverse),) * 2
+    safe = jnp.where(degree > 0, degree, 1)
+    scale = jnp.where(degree > 0, 1 / safe if norm == "row" else lax.rsqrt(safe), 0)
+    before, after = (None, scale) if norm == "row" else (scale, scale)
     return Normalized(adj, 1 if self_loops else None, before, after)
 
 
@@ -73,11 +75,29 @@ def check_norm(caller: str, norm: Any) -> None:
                   ValueError)
 
 
+def check_count(caller: str, n: int, least: int, what: str) -> None:
+    """Raises: ValueError if a number of things is below the least that makes sense."""
+    if n < least:
+        raise bad(caller, f"the number of {what} must be at least {least}", {"given": n}, f"pass {least} or more.",
+                  ValueError)
+
+
 def as_features(x: Any) -> Any:
     """Node features as a dense array or a `CSR` (from a SciPy matrix)."""
     if isinstance(x, CSR):
         return x
     return CSR.from_scipy(x) if is_scipy_sparse(x) else jnp.asarray(x)
+
+
+def checked_features(caller: str, x: Any) -> Any:
+    """As `as_features`. Raises: TypeError if x is dense and no floats [..., n, f]."""
+    x = as_features(x)
+    return x if isinstance(x, CSR) else check_float(caller, x, 2)
+
+
+def is_narrower(x: Any, n_out: int) -> bool:
+    """Whether x W has fewer features than x, so that it is cheaper to propagate; a sparse x is never propagated."""
+    return isinstance(x, CSR) or n_out < x.shape[-1]
 
 
 def adjacency_of(caller: str, graph: Any, x: Any) -> Any:
