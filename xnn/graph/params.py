@@ -19,6 +19,8 @@ def drawn(rng: Any, shapes: Mapping[str, Any], w_init: Callable | None = None,
     """
     w_init, b_init = w_init or initializers.glorot_uniform(), b_init or initializers.zeros
     shapes = {name: shape for name, shape in shapes.items() if shape is not None}
+    if not shapes:
+        return {}                                          # rng may be None then
     return {name: (w_init if len(shape) > 1 else b_init)(key, shape)
             for key, (name, shape) in zip(random.split(rng, len(shapes)), shapes.items(), strict=True)}
 
