@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 import xjax.numpy as jnp
 from xjax import nn
 from xnn.checks import check_float, check_params, check_shape
@@ -86,7 +84,7 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
         in_shape = check_shape(name, in_shape, min_rank=2)
         params = drawn(rng, shapes(in_shape[-1]), w_init)
         if train_eps:
-            params["eps"] = jnp.asarray(eps, np.float32)
+            params["eps"] = jnp.array(float(eps))
         return in_shape, params or ()
 
     def apply(params, x, graph, *, rng=None, train=False):
