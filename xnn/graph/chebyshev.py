@@ -72,7 +72,7 @@ def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) ->
     """``h -> 2 / lambda_max L h - h``."""
     scale = 2 / lambda_max
     if norm is None:
-        degree = degrees(adj, h)
+        degree = degrees(adj, h).astype(h.dtype)
         return lambda h: scale * (degree * h - adj @ h) - h
     adj = normalized(adj, h, norm, self_loops=False)
     return lambda h: (scale - 1) * h - scale * (adj @ h)

@@ -14,6 +14,7 @@ from xnn.checks import check_float, type_text
 from xnn.graph.adjacency import as_adjacency, is_array
 from xnn.graph.edges import Edges
 from xnn.graph.normalize import Norm
+from xnn.precision import at_least_float32, cast_floats
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -48,7 +49,7 @@ def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normali
 
     Args:
       adj: anything with ``@``.
-      h: [..., n, f] of the dtype of the degrees, and of features that will be multiplied.
+      h: [..., n, f] with the nodes and the dtype of the features that will be multiplied.
       norm: "symmetric": ``D^-1/2 (A + I) D^-1/2``; "row": ``D^-1 (A + I)``; None: A as it is. A row whose sum is not
         positive becomes 0.
       self_loops: whether to add I, where norm is not None.
@@ -58,14 +59,21 @@ def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normali
     degree = degrees(adj, h) + (1 if self_loops else 0)
     # The inner `where` keeps the gradient finite at a node without edges.
     safe = jnp.where(degree > 0, degree, 1)
-    scale = jnp.where(degree > 0, 1 / safe if norm == "row" else lax.rsqrt(safe), 0)
+    scale = jnp.where(degree > 0, 1 / safe if norm == "row" else lax.rsqrt(safe), 0).astype(h.dtype)
     before, after = (None, scale) if norm == "row" else (scale, scale)
     return Normalized(adj, 1 if self_loops else None, before, after)
 
 
 def degrees(adj: Any, h: Any) -> Any:
-    """[..., n, 1]: the sums of the rows of an adjacency, in the dtype of h: [..., n, f]."""
-    return adj @ jnp.ones((*h.shape[:-1], 1), h.dtype)
+    """[..., n, 1]: the sums of the rows of an adjacency, for features h: [..., n, f].
+
+    They are float32 for features in half precision, in which a sum of ones ends at 256 (bfloat16).
+    """
+    dtype = h.dtype
+    if isinstance(adj, CSR | Edges) or is_array(adj):
+        dtype = at_least_float32(dtype)
+        adj = cast_floats(adj, dtype)
+    return adj @ jnp.ones((*h.shape[:-1], 1), dtype)
 
 
 def check_norm(caller: str, norm: Any) -> None:

@@ -71,6 +71,17 @@ def test_chebyshev_polynomials_are_bounded_by_one(n_out, k):
     assert np.linalg.norm(y) <= np.linalg.norm(X[:, 0]) * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("weight", [None, "ones"])
+def test_degrees_in_half_precision_do_not_end_at_256(weight):
+    """1000 neighbours, of which one has a value: a sum of ones in bfloat16 would make the mean 1 / 256."""
+    weight = None if weight is None else jnp.ones(1000, jnp.bfloat16)
+    graph = Graph.from_edges(np.arange(1000), np.zeros(1000, int)).replace(edges=weight)
+    x = jnp.zeros((1000, 1), jnp.bfloat16).at[7].set(1)
+    y = APPNP(1, 0.0, norm="row", self_loops=False).apply((), x, graph)
+    assert y.dtype == jnp.bfloat16
+    np.testing.assert_allclose(float(y[0, 0]), 1e-3, rtol=2**-7)
+
+
 # -- attention ------------------------------------------------------------------------------------------------------
 
 
