@@ -13,6 +13,7 @@ from xnn.graph.adjacency import EdgeList, as_adjacency, edge_form, is_array
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
 from xnn.graph.normalize import Norm
+from xnn.graph.propagate import adjacency_of, as_features, check_norm, normalized
 from xnn.layer import Layer, Parts, arguments
 from xnn.layers.dropout import Dropout
 from xnn.rng import fold_in
@@ -45,9 +46,7 @@ def GraphConvolution(
     """
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros
-    if norm not in (None, "symmetric", "row"):
-        fix = 'norm=None, norm="symmetric" or norm="row".'
-        raise bad("GraphConvolution", "unknown norm", {"norm": repr(norm)}, fix, ValueError)
+    check_norm("GraphConvolution", norm)
 
     def init(rng, in_shape):
         in_shape = check_shape("GraphConvolution", in_shape, min_rank=2)
@@ -59,10 +58,9 @@ def GraphConvolution(
         w, b = params
         x = as_features(x)
         check_features("GraphConvolution", x, w.shape[0])
-        adj = as_adjacency(graph, "GraphConvolution")
+        adj = adjacency_of("GraphConvolution", graph, x)
         h = x @ w
-        _check_nodes(adj, h)
-        y = adj @ h if norm is None else _normalized_product(adj, h, norm, self_loops)
+        y = normalized(adj, h, norm, self_loops) @ h
         return y if b is None else y + jnp.broadcast_to(b, y.shape)
 
     settings = arguments(GraphConvolution, n_out=n_out, bias=bias, norm=norm, self_loops=self_loops)
@@ -142,25 +140,6 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settin
     return Layer(init, apply, "GCN", ("adj",), settings, parts=Parts(dict(enumerate(convolve)), walk, rebuild))
 
 
-def as_features(x: Any) -> Any:
-    """Node features as a dense array or a `CSR` (from a SciPy matrix)."""
-    if isinstance(x, CSR):
-        return x
-    return CSR.from_scipy(x) if is_scipy_sparse(x) else jnp.asarray(x)
-
-
-def _normalized_product(adj: Any, h: Any, norm: Norm, self_loops: bool) -> Any:
-    """``normalised(A) @ h`` by scaling h: it needs no values of A, so any adjacency will do."""
-    ones = jnp.ones((*h.shape[:-1], 1), h.dtype)
-    degree = adj @ ones + (1 if self_loops else 0)
-    # A node without edges has degree 0 and row 0; the inner `where` keeps its gradient finite.
-    inverse = jnp.where(degree > 0, 1 / jnp.where(degree > 0, degree, 1), 0)
-    before, after = (None, inverse) if norm == "row" else (jnp.sqrt(inverse),) * 2
-    h = h if before is None else before * h
-    total = adj @ h
-    return after * (total + h if self_loops else total)
-
-
 def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int, ...]:
     sizes = tuple(nhid) if isinstance(nhid, Sequence) else (nhid,) * ((n_layers or 2) - 1)
     if n_layers is not None and n_layers != len(sizes) + 1:
@@ -195,16 +174,3 @@ def _check_kind(adj: Any, sparse: bool | None) -> None:
         )
         given = {"adj": type_text(adj)}
         raise bad("GCN", f"made with sparse={sparse}, but the adjacency is {kind}", given, fix)
-
-
-def _check_nodes(adj: Any, h: Any) -> None:
-    if not isinstance(adj, CSR | Edges) and not is_array(adj):
-        return  # an EdgeList checks its indices, a foreign object knows best itself
-    n_nodes = adj.n_nodes if isinstance(adj, Edges) else adj.shape[-1]
-    if n_nodes != h.shape[-2]:
-        raise bad(
-            "GraphConvolution",
-            f"the adjacency has {n_nodes} nodes, the features have {h.shape[-2]}",
-            {"adj": type_text(adj), "x W": type_text(h)},
-            fix="pass one row of features for each node.",
-        )

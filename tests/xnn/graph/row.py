@@ -25,6 +25,7 @@ class Row(NamedTuple):
       extra: further inputs by name, ``(Generator, graph) -> array``.
       peer: ``(params) -> torch module`` with the same weights, and how to call it: see `tests/xnn/graph/peers.py`. None
         where PyTorch Geometric has no such layer.
+      ordered: whether y depends on the order of the edges that a node receives.
       grows: multiplies the tolerances, for long sums and recurrences.
     """
 
@@ -37,6 +38,7 @@ class Row(NamedTuple):
     random: bool = False
     extra: Mapping[str, Callable] = {}
     peer: Callable[..., Any] | None = None
+    ordered: bool = False
     grows: float = 1.0
 
 
