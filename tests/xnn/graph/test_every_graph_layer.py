@@ -155,7 +155,7 @@ def test_an_ensemble_of_parameters(name):
     extra = draw_extra(row, graph)
     members = [make_params(row), make_params(row, seed=7)]
     ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *members)
-    got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None)))(
+    got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None), axis_size=2))(
         ensemble, graph.nodes)
     for i, member in enumerate(members):
         assert_near(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), run(row, member, graph.nodes, graph, extra),
