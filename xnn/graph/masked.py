@@ -87,8 +87,9 @@ def kept_part(graph: Graph) -> Graph:
     counts = [np.bincount(owner[kept], minlength=graph.n_graphs).astype(np.int32)
               for owner, kept in ((graph.node_graph, nodes), (graph.edge_graph, edges))]
     order = None if graph.by_sender is None else np.argsort(senders, kind="stable").astype(np.int32)
-    return Graph(tree_util.tree_map(lambda x: x[nodes], graph.nodes), tree_util.tree_map(lambda x: x[edges], graph.edges),
-                 senders, receivers, graph.globals, *counts, graph.mask, order)
+    of_nodes, of_edges = (tree_util.tree_map(lambda x, kept=kept: x[kept], tree)
+                          for tree, kept in ((graph.nodes, nodes), (graph.edges, edges)))
+    return Graph(of_nodes, of_edges, senders, receivers, graph.globals, *counts, graph.mask, order)
 
 
 def _both(one: Any, other: Any) -> Any:
