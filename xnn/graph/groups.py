@@ -7,6 +7,7 @@ What `Edges` is for messages, this is for pools and norms::
     return x - groups.at_nodes(mean)                    # [n, f]
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from xnn.checks import type_text
 from xnn.graph import segment
 from xnn.graph.adjacency import as_edges
 from xnn.graph.graph import Graph
+from xnn.precision import at_least_float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,11 @@ class Groups:
 
     def sum(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: sum over the nodes of each graph; 0 for one without nodes, as in all reductions."""
-        return segment.segment_sum(x, self.ids, self.n, **self._how)
+        return self._wide(segment.segment_sum, x)
 
     def mean(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: mean over the nodes of each graph."""
-        return segment.segment_mean(x, self.ids, self.n, **self._how)
+        return self._wide(segment.segment_mean, x)
 
     def max(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: largest value of each feature over the nodes of each graph."""
@@ -53,11 +55,11 @@ class Groups:
 
     def std(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: standard deviation over the nodes of each graph, as `segment_std`."""
-        return segment.segment_std(x, self.ids, self.n, **self._how)
+        return self._wide(segment.segment_std, x)
 
     def softmax(self, scores: Any) -> Any:
         """[n, ...] -> [n, ...]: softmax over the nodes of each graph; 0 for nodes of padding."""
-        return segment.segment_softmax(scores, self.ids, self.n, **self._how)
+        return self._wide(segment.segment_softmax, scores)
 
     def rank(self, scores: Any) -> Any:
         """int32[n]: how many nodes of the same graph have larger scores [n]; of equal ones the first is the larger."""
@@ -69,7 +71,7 @@ class Groups:
 
     def count(self, dtype: Any = np.int32) -> Any:
         """[g]: number of nodes of each graph."""
-        return segment.segment_count(self.ids, self.n, **self._how, dtype=dtype)
+        return segment.segment_count(self.ids, self.n, **self._how).astype(dtype)
 
     def at_nodes(self, per_graph: Any) -> Any:
         """[g, ...] -> [n, ...]: for each node what its graph has."""
@@ -78,6 +80,10 @@ class Groups:
     def kept(self, x: Any) -> Any:
         """x with 0 in the rows of padding."""
         return segment.kept(x, self.mask, 0)
+
+    def _wide(self, reduce: Callable, x: Any) -> Any:
+        """The reduction in float32 at least: sums of bfloat16 stop growing after some 256 terms of one size."""
+        return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._how).astype(x.dtype)
 
     @property
     def _how(self) -> dict:

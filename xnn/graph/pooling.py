@@ -10,10 +10,11 @@ from xjax import nn
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.combinators import only
 from xnn.composites import combine, dict_of
 from xnn.graph.graph import Graph
 from xnn.graph.groups import Groups, as_groups, graphs_shape
-from xnn.graph.masked import mask_graph
+from xnn.graph.masked import MaskedGraph, mask_graph
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, arguments, as_layer
 from xnn.layers.cells import LSTMCell
@@ -162,7 +163,8 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
     ``s = x w / |w|``; the ``ceil(ratio n_i)`` nodes of graph i with the largest s stay, as ``x tanh(s)``. That is
     PyTorch Geometric's TopKPooling; the paper has a sigmoid for tanh. Here the arrays keep their sizes: the rows of the
     other nodes become 0, and the graph that is returned is a `MaskedGraph`, in which they and their edges do not count.
-    `kept_part` removes them on the host. As the result is a pair, the next layers are called in a function::
+    `kept_part` removes them on the host. The rows stay in their places, so a decoder of a Graph U-Net adds the x from
+    before the pool. As the result is a pair, the next layers are called in a function::
 
         def forward(layers, x, graph):
             x, graph = layers.pool(layers.first(x, graph=graph), graph=graph)
@@ -179,9 +181,7 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
     Params: ``{"w": [f]}``.
     Raises: ValueError for a ratio outside (0, 1] and for k < 1; TypeError for a graph in another form.
     """
-    if not 0 < ratio <= 1 or (k is not None and k < 1):
-        raise bad("TopKPool", "a part of the nodes must be kept", {"ratio": repr(ratio), "k": repr(k)},
-                  "pass a ratio in (0, 1], or k of at least 1.", ValueError)
+    _check_ratio("TopKPool", ratio, k)
     settings = arguments(TopKPool, ratio=ratio, k=k, w_init=w_init)
 
     def init(rng, in_shape):
@@ -192,15 +192,57 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
     def apply(params, x, graph, *, rng=None, train=False):
         x = check_float("TopKPool", x, 2)
         check_params("TopKPool", params, x, w=x.shape[-1:])
-        if not isinstance(graph, Graph):
-            raise bad("TopKPool", "needs a Graph, whose nodes it masks", {"graph": type_text(graph)},
-                      fix="make one with Graph.from_edges.")
         w = params["w"]
         score = x @ w / jnp.sqrt(jnp.sum(jnp.square(w)))
-        keep = largest_nodes(as_groups(graph, x, "TopKPool"), score, ratio, k)
-        return jnp.where(keep[:, None], x * jnp.tanh(score)[:, None], 0), mask_graph(graph, nodes=keep)
+        return _kept("TopKPool", x, score, _check_graph("TopKPool", graph), ratio, k)
 
     return Layer(init, apply, "TopKPool", settings=settings)
+
+
+def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
+    """`TopKPool` with scores that a layer on graphs computes (self-attention graph pooling, Lee et al., 2019).
+
+    Shape: x [n, f] -> (x [n, f], graph).
+    Args: score: to one feature of each node, such as ``GraphConvolution(1)``; ratio, k: as of `TopKPool`.
+    Inputs: graph; then those of the layer.
+    Params: those of the layer.
+    Raises: as `TopKPool`; TypeError from `init` if the layer has another number of features.
+    """
+    _check_ratio("SAGPool", ratio, k)
+    score = as_layer(score, "SAGPool")
+
+    def walk(visit, in_shape, shapes):
+        if (shape := visit(None, in_shape))[-1] != 1:
+            raise bad("SAGPool", "a node has one score", {"out_shape": str(shape)}, fix="end the layer with 1 feature.")
+        return in_shape, ()
+
+    def forward(call, x, values):
+        graph = _check_graph("SAGPool", values["graph"])
+        return _kept("SAGPool", x, call(None, x)[:, 0], graph, ratio, k)
+
+    inputs = joined("SAGPool", [[Input("graph")], score.inputs])
+    return combine("SAGPool", {None: score}, walk, forward, only, inputs=inputs,
+                   settings=arguments(SAGPool, ratio=ratio, k=k),
+                   rebuild=lambda some: SAGPool(some[None], ratio, k=k))
+
+
+def _check_ratio(caller: str, ratio: float, k: int | None) -> None:
+    if not 0 < ratio <= 1 or (k is not None and k < 1):
+        raise bad(caller, "a part of the nodes must be kept", {"ratio": repr(ratio), "k": repr(k)},
+                  "pass a ratio in (0, 1], or k of at least 1.", ValueError)
+
+
+def _check_graph(caller: str, graph: Any) -> Graph:
+    if not isinstance(graph, Graph):
+        raise bad(caller, "needs a Graph, whose nodes it masks", {"graph": type_text(graph)},
+                  fix="make one with Graph.from_edges.")
+    return graph
+
+
+def _kept(caller: str, x: Any, score: Any, graph: Graph, ratio: float, k: int | None) -> tuple[Any, MaskedGraph]:
+    """The nodes with the largest scores, times the tanh of these, and the graph without the others."""
+    keep = largest_nodes(as_groups(graph, x, caller), score, ratio, k)
+    return jnp.where(keep[:, None], x * jnp.tanh(score)[:, None], 0), mask_graph(graph, nodes=keep)
 
 
 def largest_nodes(groups: Groups, score: Any, ratio: float, k: int | None) -> Any:

@@ -112,3 +112,10 @@ def test_it_keeps_what_pytorch_geometric_keeps(ratio):
             zip(graph.senders, graph.receivers, graph.edges, np.asarray(kept.edge_mask), strict=True) if there}
     ends = perm.numpy()[edges.numpy()]
     assert ours == {(int(s), int(r)): float(w) for s, r, w in zip(*ends, weight, strict=True)}
+
+
+def test_pools_of_many_nodes_in_bfloat16():
+    x = jnp.full((3000, 1), 1.5, jnp.bfloat16)
+    graph = Graph.from_edges([], [], np.zeros((3000, 1), np.float32))
+    for how, want in (("mean", 1.5), ("sum", 4500)):
+        np.testing.assert_allclose(GraphPool(how).apply((), x, graph).astype(np.float32), [[want]], rtol=2**-8)

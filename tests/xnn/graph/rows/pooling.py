@@ -3,8 +3,9 @@
 import numpy as np
 
 from tests.xnn.graph.row import Row
-from xnn import Dense, Layer
-from xnn.graph.pooling import AttentionPool, GraphPool, Set2Set, SortPool, TopKPool
+from tests.xnn.graph.rows.gcn import convolution
+from xnn import Dense, GraphConvolution, Layer
+from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool
 
 
 def members(graph):
@@ -62,6 +63,16 @@ def top_k(count):
         kept = np.argsort(-score, kind="stable")[:count(len(rows))]
         return (rows[kept] * np.tanh(score[kept])[:, None]).sum(0)
     return lambda params, x, graph: pooled(lambda rows: reduce(params, rows))(params, x, graph)
+
+
+def sag(params, x, graph):
+    scores = convolution(params, x, graph)[:, 0]
+
+    def reduce(nodes):
+        kept = nodes[np.argsort(-scores[nodes], kind="stable")[:-(-len(nodes) // 2)]]
+        return (x[kept] * np.tanh(scores[kept])[:, None]).sum(0)
+
+    return np.stack([reduce(nodes) for nodes in members(graph)])
 
 
 def summed(pool):
@@ -132,6 +143,22 @@ def top_k_peer(params):
     return module, call
 
 
+def sag_peer(params):
+    import torch
+    from torch_geometric.nn import GCNConv, SAGPooling, global_add_pool
+
+    module = SAGPooling(4, 0.5, GCNConv)
+    module.gnn.lin.weight.data = torch.tensor(np.array(params[0]).T)
+    module.gnn.bias.data = torch.tensor(np.array(params[1]))
+    module.select.weight.data[:] = 1                       # PyTorch Geometric multiplies the scores by its sign
+
+    def call(x, graph):
+        x, _, _, batch, _, _ = module(x, graph.edge_index, batch=graph.batch)
+        return global_add_pool(x, batch)
+
+    return module, call
+
+
 ROWS = {
     "GraphPool": Row(GraphPool(), pooled(lambda rows: rows.mean(0)), per="graph", peer=aggregation("MeanAggregation")),
     "GraphPool, sum": Row(GraphPool("sum"), pooled(lambda rows: rows.sum(0)), per="graph",
@@ -150,8 +177,10 @@ ROWS = {
     "AttentionPool, sigmoid": Row(AttentionPool(value=Dense(3), weights="sigmoid"), attention(sigmoid, True),
                                   per="graph"),
     "Set2Set": Row(Set2Set(3), set2set, per="graph", peer=peer(set2set_peer)),
-    "SortPool": Row(SortPool(4), sort_pool, per="graph", peer=aggregation("SortAggregation", k=4)),
+    "SortPool, four nodes": Row(SortPool(4), sort_pool, per="graph", peer=aggregation("SortAggregation", k=4)),
     "TopKPool": Row(summed(TopKPool(0.5)), top_k(lambda n: -(-n // 2)), per="graph", peer=top_k_peer),
+    "SAGPool, half of the nodes": Row(summed(SAGPool(GraphConvolution(1, norm="symmetric"))), sag, per="graph",
+                                      peer=sag_peer),
     "TopKPool, k nodes": Row(summed(TopKPool(k=3)), top_k(lambda n: 3), per="graph"),
 }
 
@@ -172,6 +201,9 @@ WRONG = {
     "Set2Set, no steps": (lambda key: Set2Set(0), ValueError, ["Set2Set", "at least one step"]),
     "SortPool, no nodes": (lambda key: SortPool(0), ValueError, ["SortPool", "at least 1"]),
     "TopKPool, a ratio above 1": (lambda key: TopKPool(1.5), ValueError, ["TopKPool", "ratio", "1.5"]),
+    "SAGPool, two scores": (
+        lambda key: SAGPool(Dense(2)).init(key, (-1, 4)), TypeError, ["SAGPool", "one score"]),
+    "SAGPool, no nodes": (lambda key: SAGPool(Dense(1), k=0), ValueError, ["SAGPool", "must be kept"]),
     "TopKPool, no Graph": (
         lambda key: TopKPool().apply({"w": np.ones(1, np.float32)}, np.ones((2, 1), np.float32), np.ones((2, 2))),
         TypeError, ["TopKPool", "needs a Graph"]),
