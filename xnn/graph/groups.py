@@ -77,10 +77,6 @@ class Groups:
         """[g, ...] -> [n, ...]: for each node what its graph has."""
         return jnp.asarray(per_graph).at[self.ids].get(mode="promise_in_bounds", indices_are_sorted=True)
 
-    def kept(self, x: Any) -> Any:
-        """x with 0 in the rows of padding."""
-        return segment.kept(x, self.mask, 0)
-
     def _wide(self, reduce: Callable, x: Any) -> Any:
         """The reduction in float32 at least: sums of bfloat16 stop growing after some 256 terms of one size."""
         return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._how).astype(x.dtype)

@@ -12,7 +12,7 @@ from xjax import random
 from xnn import Dense, GraphConvolution, composite
 from xnn.graph import Graph
 from xnn.graph.masked import MaskedGraph, kept_part, mask_graph
-from xnn.graph.pooling import GraphPool, TopKPool
+from xnn.graph.pooling import AttentionPool, GraphPool, Set2Set, SortPool, TopKPool
 
 
 def a_batch(padding=True):
@@ -119,3 +119,15 @@ def test_pools_of_many_nodes_in_bfloat16():
     graph = Graph.from_edges([], [], np.zeros((3000, 1), np.float32))
     for how, want in (("mean", 1.5), ("sum", 4500)):
         np.testing.assert_allclose(GraphPool(how).apply((), x, graph).astype(np.float32), [[want]], rtol=2**-8)
+
+
+@pytest.mark.parametrize("pool", [*map(GraphPool, ("sum", "mean", "max", "min", "std")), AttentionPool(), Set2Set(2),
+                                  SortPool(3), TopKPool()], ids=str)
+def test_batches_without_nodes_and_of_padding_only_have_zeros(pool):
+    empty = Graph(np.zeros((0, 4), np.float32), None, *np.zeros((2, 0), np.int32), None, *np.zeros((2, 2), np.int32))
+    padding = xg.pad(empty, 3, 2, 4).replace(mask=np.zeros(4, bool))
+    _, params = pool.init(random.key(0), (-1, 4))
+    for graph in (empty, padding):
+        y = xjax.jit(pool.apply)(params, jnp.ones_like(graph.nodes), graph)
+        y = y[0] if isinstance(y, tuple) else y
+        assert np.all(np.asarray(y)[:, -4:] == 0)
