@@ -159,7 +159,7 @@ def test_an_ensemble_of_parameters(name):
     if not tree_util.tree_leaves(members):
         pytest.skip("the layer has no parameters")
     ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *members)
-    got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None)))(
+    got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None), axis_size=2))(
         ensemble, graph.nodes)
     for i, member in enumerate(members):
         assert_near(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), run(row, member, graph.nodes, graph, extra),

@@ -1,0 +1,40 @@
+"""Rows of heads of nodes and graphs; those of pairs are in `tests/xnn/graph/test_heads.py`."""
+
+import numpy as np
+
+from tests.xnn.graph.row import Row
+from tests.xnn.graph.rows.pooling import members
+from xnn import Dense, GraphConvolution
+from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead
+from xnn.graph.pooling import AttentionPool
+
+
+def graph_head(params, x, graph):
+    mlp = params["mlp"]
+    pooled = np.stack([x[nodes].mean(0) for nodes in members(graph)])
+    hidden = np.maximum(pooled @ mlp["hidden0"]["dense"]["w"] + mlp["hidden0"]["dense"]["b"], 0)
+    return hidden @ mlp["head"]["w"] + mlp["head"]["b"]
+
+
+ROWS = {"GraphHead": Row(GraphHead(2, hidden=(5,)), graph_head, per="graph")}
+
+X = np.ones((3, 4), np.float32)
+
+WRONG = {
+    "GraphHead, an unknown pool": (
+        lambda key: GraphHead(2, pool="median"), ValueError, ["GraphPool", "no such reduction"]),
+    "GraphHead, a pool that is no layer": (
+        lambda key: GraphHead(2, pool=AttentionPool), TypeError, ["GraphHead['pool']", "AttentionPool(...)"]),
+    "EdgeHead, an unknown score": (lambda key: EdgeHead("cosine"), ValueError, ["EdgeHead", "cosine"]),
+    "EdgeHead, features of a dot product": (lambda key: EdgeHead("dot", 3), ValueError, ["EdgeHead", "dot"]),
+    "EdgeHead, no pairs": (lambda key: EdgeHead().apply((), X), TypeError, ["EdgeHead", "no pairs"]),
+    "EdgeHead, pairs as rows": (
+        lambda key: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes each"]),
+    "EdgeHead, pairs of floats": (
+        lambda key: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes each"]),
+    "GAE, an encoder that is no layer": (lambda key: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
+    "VGAE, no key": (
+        lambda key: (model := VGAE(Dense(2), Dense(2), Dense(2))).apply(
+            model.init(key, (-1, 4))[1], X, np.eye(3, dtype=np.float32), train=True),
+        TypeError, ["VGAE", "rng is None"]),
+}

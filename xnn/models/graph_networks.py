@@ -1,0 +1,132 @@
+"""Networks on graphs: layers of one kind one after another, with what is put between them and after them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xjax import nn
+from xjax.errors import bad
+from xnn.checks import check_shape
+from xnn.composites import combine, dict_of
+from xnn.graph.gcn import GraphConvolution
+from xnn.graph.jumping import JumpingKnowledge
+from xnn.graph.norm import GraphNorm, PairNorm
+from xnn.graph.pooling import GraphPool
+from xnn.inputs import Input, joined
+from xnn.layer import Layer, as_layer
+from xnn.layers import BatchNorm, Dense, Dropout, LayerNorm, elementwise
+from xnn.models.graph_configs import GCNConfig, GraphStackConfig
+
+_NORMS = {"batch": BatchNorm, "layer": LayerNorm, "graph": GraphNorm, "pair": PairNorm}
+
+
+def graph_stack(make_layer: Callable[[int], Layer], config: GraphStackConfig = GraphStackConfig(), *,
+                make_last: Callable[[int], Layer] | None = None, name: str = "graph_stack") -> Layer:
+    """Layers on a graph with dropout before each, and norm, activation and residual after each hidden one.
+
+    Without `jumping` and `pool` the last layer makes the outputs. With one of the two all layers are hidden ones, and a
+    `Dense` makes the outputs from what `JumpingKnowledge` and `GraphPool` return.
+
+    Shape: x [n, f] -> [n, features], or [g, features] with `pool`.
+    Args:
+      make_layer: ``number of features -> layer``, called for each layer.
+      config: sizes and options.
+      make_last: in place of make_layer for the layer of the outputs, such as one that takes the mean of its heads.
+      name: for messages.
+    Inputs: graph; then those of the layers.
+    Params: ``{"layer_0", "norm_0", ..., "dropout": (), "activation": (), "jump", "pool": (), "head"}``, where the
+      config has them.
+    Raises: ValueError for unknown options, and without layers.
+
+    >>> config = GraphStackConfig(features=3, hidden=(16,), norm="graph")
+    >>> model = graph_stack(lambda n: GraphConvolution(n, norm="symmetric"), config)
+    >>> sorted(model.layers.keys())
+    ['activation', 'dropout', 'input_dropout', 'layer_0', 'layer_1', 'norm_0']
+    """
+    with_head = config.jumping is not None or config.pool is not None
+    if with_head and not config.hidden:
+        raise bad(name, "there are no layers to combine or to pool", {"hidden": "()"}, "pass hidden=(64,).", ValueError)
+    children: dict[str, Layer] = {}
+    for i, features in enumerate(config.hidden):
+        children[f"layer_{i}"] = as_layer(make_layer(features), f"{name}['layer_{i}']")
+        if config.norm is not None:
+            children[f"norm_{i}"] = as_layer(_norm(name, config.norm), f"{name}['norm_{i}']")
+    if not with_head:
+        last = len(config.hidden)
+        children[f"layer_{last}"] = as_layer((make_last or make_layer)(config.features), f"{name}['layer_{last}']")
+    if config.hidden:
+        children["activation"] = elementwise(_activation(name, config.activation))
+    first = config.dropout if config.input_dropout is None else config.input_dropout
+    children["input_dropout"] = Dropout(first)
+    if with_head or config.hidden:
+        children["dropout"] = Dropout(config.dropout)
+    if config.jumping is not None:
+        children["jump"] = JumpingKnowledge(config.jumping)
+    if config.pool is not None:
+        children["pool"] = GraphPool(config.pool)
+    if with_head:
+        children["head"] = Dense(config.features)
+    return _stack(name, children, len(config.hidden), config.residual)
+
+
+def _stack(name: str, children: Mapping[str, Layer], hidden: int, residual: bool) -> Layer:
+    """The composite of the children that `graph_stack` makes."""
+
+    def through(visit, x, add):
+        """The order of the children, for shapes and for values alike."""
+        outs = []
+        for i in range(hidden + (f"layer_{hidden}" in children)):
+            y = visit(f"layer_{i}", visit("dropout" if i else "input_dropout", x))
+            if i == hidden:
+                return y
+            y = visit(f"norm_{i}", y) if f"norm_{i}" in children else y
+            x = add(visit("activation", y), x)
+            outs.append(x)
+        x = visit("jump", tuple(outs)) if "jump" in children else x
+        x = visit("pool", x) if "pool" in children else x
+        return visit("head", visit("dropout", x))
+
+    def walk(visit, in_shape, shapes):
+        seen = set()
+
+        def once(key, shape):
+            if key in seen:                                # the activation or dropout, which keep the shape
+                return shape
+            seen.add(key)
+            return visit(key, shape)
+
+        return through(once, check_shape(name, in_shape, min_rank=2), lambda y, x: y)
+
+    def forward(call, x, values):
+        return through(call, x, lambda y, x: y + x if residual and y.shape == x.shape else y)
+
+    inputs = joined(name, [[Input("graph")], *(child.inputs for child in children.values())])
+    return combine(name, children, walk, forward, dict_of(children), inputs=inputs,
+                   rebuild=lambda some: _stack(name, some, hidden, residual))
+
+
+def GCNStack(config: GCNConfig = GCNConfig()) -> Layer:
+    """A network of graph convolutions (Kipf and Welling, 2017), which returns logits.
+
+    Shape, inputs, params: as of `graph_stack`.
+
+    >>> GCNStack(GCNConfig(features=3)).layers["layer_1"]
+    GraphConvolution(n_out=3, norm='symmetric') of (x, graph)
+    """
+    return graph_stack(lambda features: GraphConvolution(features, norm=config.adjacency), config, name="GCNStack")
+
+
+def _norm(name: str, norm: Any) -> Any:
+    if callable(norm):
+        return norm()
+    if norm not in _NORMS:
+        raise bad(name, "there is no such norm", {"norm": repr(norm)},
+                  f"pass one of {', '.join(map(repr, _NORMS))}, or a function that returns a layer.", ValueError)
+    return _NORMS[norm]()
+
+
+def _activation(name: str, activation: str | Callable) -> Callable:
+    found = activation if callable(activation) else getattr(nn, activation, None)
+    if not callable(found):
+        raise bad(name, "`activation` is no function of xjax.nn", {"activation": repr(activation)},
+                  "use a name such as 'relu' or 'elu', or pass a function of arrays.", ValueError)
+    return found
