@@ -1,5 +1,6 @@
 """Arrays of a graph on the host: conversion, and checks of their shapes."""
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,3 +62,8 @@ def tree_text(tree: Any) -> str:
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key}: {tree_text(value)}" for key, value in tree.items()) + "}"
     return type_text(tree)
+
+
+def library(name: str) -> Any:
+    """A module of SciPy, which takes some 0.2 s to load: on demand."""
+    return importlib.import_module(name)

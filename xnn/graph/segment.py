@@ -99,7 +99,7 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     Array([6., 0., 5.], dtype=float32)
     """
     x, ids = _rows("segment_prod", x, ids, mask)
-    x = kept(x, mask, 1)
+    x = kept(x, _counted(ids, n_segments, mask), 1)
     if x.shape[0] == 0:
         return jnp.zeros((n_segments, *x.shape[1:]), x.dtype)
     if not is_sorted:
@@ -165,14 +165,16 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
         order = jnp.lexsort((~x, ids))                               # ~x reverses the order of integers; -x overflows
     counts = segment_count(ids, n_segments)
     starts = jnp.cumsum(counts) - counts
-    exists = jnp.arange(k) < counts[:, None]
-    places = jnp.where(exists, starts[:, None] + jnp.arange(k), 0)
+    exists = jnp.arange(k)[None] < counts[:, None]
+    places = jnp.where(exists, starts[:, None] + jnp.arange(k, dtype=starts.dtype)[None], 0)
     found = jnp.take(order, places, mode="clip") if n else places
     return jnp.where(exists, found, 0).astype(np.int32), exists
 
 
 def rows_of(table: Any, ids: Any) -> Any:
     """``table[ids]``: for each row what its segment has; 0 for a row of no segment."""
+    if table.shape[0] == 0:
+        return jnp.zeros((*ids.shape, *table.shape[1:]), table.dtype)
     return jnp.take(table, _counted_ids(ids, table.shape[0]), axis=0, mode="fill", fill_value=0)
 
 

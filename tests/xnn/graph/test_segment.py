@@ -83,7 +83,7 @@ def test_integers(name, dtype):
 
 def test_counts():
     assert xg.segment_count(IDS, N).tolist() == [3, 2, 0, 3, 0]
-    assert xg.segment_count(IDS, N, mask=MASK, dtype=jnp.bfloat16).tolist() == [2, 0, 0, 1, 0]
+    assert xg.segment_count(IDS, N, mask=MASK, dtype=jnp.bfloat16).tolist() == [2, 0, 0, 2, 0]
     assert xg.segment_count(np.zeros(1000, np.int32), 1, dtype=jnp.bfloat16).tolist() == [1000]
     assert xg.segment_count(np.zeros(300, np.uint8), 300)[0] == 300
 
@@ -154,20 +154,16 @@ def test_equal_rows_share_the_gradient_of_the_largest():
     assert xjax.jvp(lambda x: xg.segment_max(x, ids, 3), (x,), (jnp.arange(5.0),))[1].tolist() == [0.5, 3, 0]
 
 
-@pytest.mark.parametrize("zeros", [[], [1], [1, 2], [1, 2, 8]])
-def test_all_derivatives_of_products_exist_at_zeros(zeros):
+def test_all_derivatives_of_products_exist_at_zeros():
     with xjax.enable_x64(True):
-        x = ROWS[:, 0].copy()
-        x[zeros] = 0
-        three = np.flatnonzero(IDS == 0)                            # rows 1, 2 and 8
-        product = lambda x: xg.segment_prod(x, IDS, N)[0]
-        grad, hessian = np.asarray(xjax.grad(product)(x)), np.asarray(xjax.hessian(product)(x))
-        for i in three:
-            np.testing.assert_allclose(grad[i], np.prod(x[[k for k in three if k != i]]), atol=1e-14)
-            for j in three:
-                rest = np.prod(x[[k for k in three if k not in (i, j)]]) if i != j else 0
-                np.testing.assert_allclose(hessian[i, j], rest, atol=1e-14)
-        assert not np.delete(grad, three).any()
+        ids = np.zeros(3, np.int32)
+        product = lambda x: xg.segment_prod(x, ids, 1)[0]
+        both = xjax.jit(lambda x: (xjax.grad(product)(x), xjax.hessian(product)(x)))
+        for x in ([2.0, 3, 5], [0.0, 3, 5], [0.0, 3, 0], [0.0, 0, 0]):
+            a, b, c = x
+            grad, hessian = both(np.array(x))
+            np.testing.assert_array_equal(grad, [b * c, a * c, a * b])
+            np.testing.assert_array_equal(hessian, [[0, c, b], [c, 0, a], [b, a, 0]])
 
 
 def test_an_infinite_product_does_not_reach_the_gradient_of_another():
@@ -223,19 +219,19 @@ def test_top_k_of_integers(dtype):
     assert places.tolist() == [[0, 0]] and not np.asarray(exists).any()
 
 
-X, I = jnp.ones((3, 2)), jnp.zeros(3, np.int32)
+X, IDS0 = jnp.ones((3, 2)), jnp.zeros(3, np.int32)
 WRONG = {
-    "fewer ids": (lambda: xg.segment_sum(X, I[:2], 2), TypeError, ["segment_sum", "f32[3,2]", "i32[2]"]),
+    "fewer ids": (lambda: xg.segment_sum(X, IDS0[:2], 2), TypeError, ["segment_sum", "f32[3,2]", "i32[2]"]),
     "ids of floats": (lambda: xg.segment_max(X, X[:, 0], 2), TypeError, ["segment_max", "one segment for each row"]),
-    "ids with two axes": (lambda: xg.segment_mean(X, I[:, None], 2), TypeError, ["segment_mean"]),
-    "a scalar": (lambda: xg.segment_prod(jnp.float32(1), I, 2), TypeError, ["segment_prod"]),
-    "mask of numbers": (lambda: xg.segment_std(X, I, 2, mask=I), TypeError, ["segment_std", "mask"]),
-    "longer mask": (lambda: xg.segment_softmax(X, I, 2, mask=np.ones(4, bool)), TypeError, ["mask", "bool[4]"]),
-    "bools": (lambda: xg.segment_sum(X > 0, I, 2), TypeError, ["segment_sum", "takes numbers", "astype"]),
-    "softmax of integers": (lambda: xg.segment_softmax(I, I, 2), TypeError, ["floating-point", "i32[3]"]),
+    "ids with two axes": (lambda: xg.segment_mean(X, IDS0[:, None], 2), TypeError, ["segment_mean"]),
+    "a scalar": (lambda: xg.segment_prod(jnp.float32(1), IDS0, 2), TypeError, ["segment_prod"]),
+    "mask of numbers": (lambda: xg.segment_std(X, IDS0, 2, mask=IDS0), TypeError, ["segment_std", "mask"]),
+    "longer mask": (lambda: xg.segment_softmax(X, IDS0, 2, mask=np.ones(4, bool)), TypeError, ["mask", "bool[4]"]),
+    "bools": (lambda: xg.segment_sum(X > 0, IDS0, 2), TypeError, ["segment_sum", "takes numbers", "astype"]),
+    "softmax of integers": (lambda: xg.segment_softmax(IDS0, IDS0, 2), TypeError, ["floating-point", "i32[3]"]),
     "count of floats": (lambda: xg.segment_count(X[:, 0], 2), TypeError, ["segment_count"]),
-    "number of segments": (lambda: xg.segment_sum(X, I, 2.5), TypeError, ["num_segments"]),
-    "top k of rows": (lambda: xg.segment_top_k(X, I, 2, 1), TypeError, ["segment_top_k", "one value"]),
+    "number of segments": (lambda: xg.segment_sum(X, IDS0, 2.5), TypeError, ["num_segments"]),
+    "top k of rows": (lambda: xg.segment_top_k(X, IDS0, 2, 1), TypeError, ["segment_top_k", "one value"]),
 }
 
 
