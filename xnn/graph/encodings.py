@@ -67,7 +67,7 @@ def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
     2020): k columns, of which a graph with fewer than k + 1 nodes fills the first.
 
     The sign of an eigenvector is arbitrary: here the entry of largest size is positive. Eigenvectors of equal
-    eigenvalues are one basis of many. Weights are not read.
+    eigenvalues are one basis of many. Weights and self loops are not read.
 
     Raises: ValueError for a directed graph.
     """
@@ -77,6 +77,7 @@ def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
     if not is_undirected(graph):
         raise bad(where, "the graph is directed", {"graph": repr(graph)}, "pass to_undirected(graph).", ValueError)
     adjacency = _adjacency(graph, with_weights=False)
+    adjacency.setdiag(0)
     count = np.asarray(adjacency.sum(1)).reshape(-1)
     root = np.where(count > 0, 1 / np.sqrt(np.maximum(count, 1)), 0)
     adjacency = adjacency.multiply(root[:, None]).multiply(root[None]).tocsr()
@@ -112,7 +113,7 @@ def _dense_vectors(coo: Any, graph: Graph, starts: np.ndarray, n: int, width: in
 
 
 def _sparse_vectors(adjacency: Any, width: int) -> np.ndarray:
-    """[n, width]: the eigenvectors of the largest eigenvalues of the adjacency, which are the smallest of 1 minus it."""
+    """[n, width]: the eigenvectors of the largest eigenvalues of the adjacency, the smallest ones of 1 minus it."""
     n = adjacency.shape[0]
     start = np.random.default_rng(0).normal(size=n)                     # ARPACK's own start is random
     values, vectors = library("scipy.sparse.linalg").eigsh(adjacency, k=min(width + 1, n - 1), which="LA", v0=start)

@@ -65,7 +65,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
     known = np.flatnonzero(labels >= 0)
     order = known[np.random.default_rng(seed).permutation(len(known))]
     if not stratified:
-        return _sets(where, len(labels), order, _bounds(where, len(order), train, val, test))
+        return _sets(len(labels), order, _bounds(where, len(order), train, val, test))
     kinds = {isinstance(part, float) for part in (train, val, test) if part is not None}
     if len(kinds) > 1:
         raise bad(where, "mixes numbers and fractions", {"train, val, test": f"{train}, {val}, {test}"},
@@ -74,7 +74,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     if kinds == {True}:
         bounds = [_bounds(where, int(n), train, val, test) for n in size]
-        parts = [_sets(where, len(labels), order[first:first + n], cut)
+        parts = [_sets(len(labels), order[first:first + n], cut)
                  for first, n, cut in zip(start, size, bounds, strict=True)]
         return Split(*(np.logical_or.reduce(masks) for masks in zip(*parts, strict=True)))
     if len(size) and size.min() < train:
@@ -83,7 +83,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
                   "pass a smaller train=, or a fraction such as 0.6.", ValueError)
     rank = np.arange(len(order)) - np.repeat(start, size)
     rest = np.random.default_rng([seed, 1]).permutation(order[rank >= train])
-    chosen = _sets(where, len(labels), rest, _bounds(where, len(rest), 0, val, test))
+    chosen = _sets(len(labels), rest, _bounds(where, len(rest), 0, val, test))
     mask = np.zeros(len(labels), bool)
     mask[order[rank < train]] = True
     return chosen._replace(train=mask)
@@ -142,7 +142,8 @@ def split_edges(graph: Graph, val: float = 0.05, test: float = 0.1, *, seed: int
     positive = shuffled[bounds[2]:], shuffled[:bounds[1]], shuffled[bounds[1]:bounds[2]]
     counts = [round(negatives * len(part)) for part in positive]
     negative = np.split(negative_edges(graph, sum(counts), rng, undirected=undirected), np.cumsum(counts)[:-1])
-    sets = [Pairs(_pairs(np.sort(part), n, undirected), other) for part, other in zip(positive, negative, strict=True)]
+    sets = [Pairs(pairs_of_codes(np.sort(part), n, undirected), other)
+            for part, other in zip(positive, negative, strict=True)]
     return EdgeSplit(message, *sets)
 
 
@@ -167,7 +168,7 @@ def negative_edges(graph: Graph, count: int, rng: Any = 0, *, undirected: bool =
                   "pairs": free}, "ask for fewer.", ValueError)
     rank = rng.choice(free, count, replace=False) if count else np.zeros(0, np.int64)
     # taken[i] - i pairs without an edge come before the i-th edge: so many edges come before each of the ranks.
-    return _pairs(rank + np.searchsorted(taken - np.arange(len(taken)), rank, side="right"), n, undirected)
+    return pairs_of_codes(rank + np.searchsorted(taken - np.arange(len(taken)), rank, side="right"), n, undirected)
 
 
 # -- pairs of nodes as numbers, without those of a node with itself ----------------------------------------------------
@@ -181,8 +182,8 @@ def _codes(senders: np.ndarray, receivers: np.ndarray, n: int, undirected: bool)
     return one * (n - 1) + other - (other > one)
 
 
-def _pairs(codes: np.ndarray, n: int, undirected: bool) -> np.ndarray:
-    """The inverse of `_codes`."""
+def pairs_of_codes(codes: np.ndarray, n: int, undirected: bool) -> np.ndarray:
+    """int32[m, 2]: the inverse of `_codes`: pairs of n nodes by their numbers from 0."""
     if not undirected:
         one, other = np.divmod(codes, max(n - 1, 1))
         return np.stack([one, other + (other >= one)], 1).astype(np.int32)
@@ -224,7 +225,7 @@ def _bounds(where: str, n: int, train: float, val: float | None, test: float | N
     return ends[0], ends[1], ends[2]
 
 
-def _sets(where: str, n: int, order: np.ndarray, bounds: tuple[int, int, int]) -> Split:
+def _sets(n: int, order: np.ndarray, bounds: tuple[int, int, int]) -> Split:
     masks = np.zeros((3, n), bool)
     for mask, part in zip(masks, np.split(order[:bounds[2]], bounds[:2]), strict=True):
         mask[part] = True
