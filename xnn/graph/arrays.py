@@ -35,6 +35,15 @@ def host(where: str, graph: Any) -> Any:
                   "call it outside jit.") from err
 
 
+def without_padding(where: str, graph: Any) -> Any:
+    """The graph on the host. Raises: ValueError if it has padding."""
+    graph = host(where, graph)
+    if graph.mask is not None and not np.all(graph.mask):
+        raise bad(where, "the graph has padding", {"graph": repr(graph)},
+                  "call it before pad, or on the graphs of unbatch(graph).", ValueError)
+    return graph
+
+
 def host_indices(where: str, name: str, x: Any) -> np.ndarray:
     """A known vector of integers. Raises: TypeError if it is traced or something else."""
     try:
@@ -64,6 +73,11 @@ def tree_text(tree: Any) -> str:
     return type_text(tree)
 
 
-def library(name: str) -> Any:
-    """A module of SciPy, which takes some 0.2 s to load: on demand."""
-    return importlib.import_module(name)
+def library(name: str, where: str = "") -> Any:
+    """A module that is optional or slow to load, as SciPy's are: on demand. Raises: ImportError if it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as err:
+        package = name.partition(".")[0]
+        raise bad(where, f"{package} is not installed", {"import": str(err)}, f"pip install {package}.",
+                  ImportError) from err

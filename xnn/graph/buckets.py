@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.errors import bad
+from xnn.checks import type_text
 from xnn.graph.batch import batch, pad
 from xnn.graph.graph import Graph
 
@@ -42,7 +43,7 @@ def buckets(sizes: Any, count: int = 4) -> tuple[Bucket, ...]:
     """
     sizes = np.asarray(sizes)
     if sizes.ndim != 2 or sizes.shape[1] not in (2, 3) or not len(sizes) or sizes.dtype.kind not in "iu" or count < 1:
-        raise bad("graph.buckets", "needs the sizes of some batches", {"sizes": sizes, "count": count},
+        raise bad("graph.buckets", "needs the sizes of some batches", {"sizes": type_text(sizes), "count": count},
                   "pass (n_nodes, n_edges, n_graphs) of each batch, and count >= 1.", ValueError)
     if sizes.shape[1] == 2:
         sizes = np.concatenate([sizes, np.ones((len(sizes), 1), sizes.dtype)], 1)

@@ -4,7 +4,6 @@ The objects are recognised by their attributes; networkx, torch_geometric and jr
 Floating-point numbers and integers get the types that arrays have on a device (float32 and int32 without x64 mode).
 """
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ import numpy as np
 from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph.arrays import canonical, host
+from xnn.graph.arrays import canonical, host, library, without_padding
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -66,7 +65,7 @@ class Conversions:
     def to_scipy(self) -> Any:
         """`scipy.sparse.csr_array` [n, n], as `to_dense`."""
         senders, receivers, weight, n = _entries("Graph.to_scipy", self)
-        coo_array = _library("scipy.sparse", "Graph.to_scipy", "scipy").coo_array
+        coo_array = library("scipy.sparse").coo_array
         return coo_array((weight, (receivers, senders)), shape=(n, n)).tocsr()
 
     @classmethod
@@ -117,7 +116,7 @@ class Conversions:
         Raises: ValueError for a graph with padding; ImportError without networkx.
         """
         graph = without_padding("Graph.to_networkx", self)
-        networkx = _library("networkx", "Graph.to_networkx", "networkx")
+        networkx = library("networkx", "Graph.to_networkx")
         labels = range(graph.n_nodes) if labels is None else labels
         if len(labels) != graph.n_nodes:
             raise bad("Graph.to_networkx", "needs one label for each node",
@@ -172,7 +171,7 @@ class Conversions:
         Raises: ValueError for a graph with padding; ImportError without PyTorch Geometric.
         """
         graph = without_padding("Graph.to_pyg", self)
-        torch = _library("torch", "Graph.to_pyg", "torch")
+        torch = library("torch", "Graph.to_pyg")
         parts = {**_named(graph.nodes, {}, "x"), **_named(graph.globals, {}, "u"),
                  "edge_index": np.stack([graph.senders, graph.receivers]).astype(np.int64)}
         edges = _named(graph.edges, {1: "weight"}, "features")
@@ -181,7 +180,7 @@ class Conversions:
             parts["batch"] = graph.node_graph.astype(np.int64)
             parts["ptr"] = np.concatenate([[0], np.cumsum(graph.n_node)])
         tensors = {key: torch.from_numpy(np.array(x)) for key, x in parts.items()}
-        data = _library("torch_geometric.data", "Graph.to_pyg", "torch_geometric")
+        data = library("torch_geometric.data", "Graph.to_pyg")
         return data.Data(num_nodes=graph.n_nodes, **tensors)
 
     # -- jraph ----------------------------------------------------------------------------------------------------
@@ -205,26 +204,9 @@ class Conversions:
     def to_jraph(self) -> Any:
         """`jraph.GraphsTuple`; padding is where jraph expects it. Raises: ImportError without jraph."""
         graph: Any = host("Graph.to_jraph", self)
-        return _library("jraph", "Graph.to_jraph", "jraph").GraphsTuple(
+        return library("jraph", "Graph.to_jraph").GraphsTuple(
             nodes=graph.nodes, edges=graph.edges, senders=graph.senders, receivers=graph.receivers,
             globals=graph.globals, n_node=graph.n_node, n_edge=graph.n_edge)
-
-
-def without_padding(where: str, graph: Any) -> Any:
-    """The graph on the host. Raises: ValueError if it has padding."""
-    graph = host(where, graph)
-    if graph.mask is not None and not np.all(graph.mask):
-        raise bad(where, "the graph has padding", {"graph": repr(graph)},
-                  "call it before pad, or on the graphs of unbatch(graph).", ValueError)
-    return graph
-
-
-def _library(name: str, where: str, package: str) -> Any:
-    try:
-        return importlib.import_module(name)               # optional, and slow to load: on demand
-    except ImportError as err:
-        raise bad(where, f"{package} is not installed", {"import": str(err)}, f"pip install {package}.",
-                  ImportError) from err
 
 
 def _check_square(where: str, matrix: Any) -> None:
@@ -253,10 +235,13 @@ def _attributes(where: str, kind: str, names: str | Sequence[str] | None, record
                       {"attributes": ", ".join(map(str, record)) or "none"}, f"name one that every {kind} has.",
                       ValueError)
     try:
-        return canonical(np.array([record[names] for _, record in records]))
-    except (TypeError, ValueError) as err:
-        raise bad(where, f"the attribute {names!r} does not make an array", {"error": str(err)},
-                  f"give every {kind} numbers of one shape.", ValueError) from err
+        column = np.array([record[names] for _, record in records])
+    except ValueError:                                     # of several shapes
+        column = np.array(None)
+    if column.dtype.kind in "OUSMm":
+        raise bad(where, f"the attribute {names!r} does not make an array", {names: repr(records[0][1][names])},
+                  f"give every {kind} numbers of one shape.", ValueError)
+    return canonical(column)
 
 
 def _named(tree: Any, by_rank: dict[int, str], otherwise: str) -> dict[str, np.ndarray]:

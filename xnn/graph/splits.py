@@ -6,8 +6,8 @@ import numpy as np
 
 from xjax import tree_util
 from xjax.errors import bad
-from xnn.graph.arrays import host
-from xnn.graph.convert import without_padding
+from xnn.checks import type_text
+from xnn.graph.arrays import host, without_padding
 from xnn.graph.graph import Graph
 from xnn.graph.transforms import is_undirected, with_edges
 
@@ -60,7 +60,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
     if labels.ndim == 0 and not stratified and labels.dtype.kind in "iu":
         labels = np.zeros(int(labels), np.int32)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise bad(where, "needs the class of each node", {"labels": labels, "stratified": stratified},
+        raise bad(where, "needs the class of each node", {"labels": type_text(labels), "stratified": stratified},
                   "pass int[n], or the number of nodes and stratified=False.", ValueError)
     known = np.flatnonzero(labels >= 0)
     order = known[np.random.default_rng(seed).permutation(len(known))]
@@ -100,8 +100,8 @@ def split_by_time(times: Any, val: float = 0.15, test: float = 0.15) -> Split:
     times = np.asarray(times)
     if times.ndim != 1 or not 0 <= val + test <= 1 or min(val, test) < 0:
         raise bad("split_by_time", "needs one time for each row, and fractions",
-                  {"times": times, "val, test": f"{val}, {test}"}, "pass [n], and fractions of at most 1 together.",
-                  ValueError)
+                  {"times": type_text(times), "val, test": f"{val}, {test}"},
+                  "pass [n], and fractions of at most 1 together.", ValueError)
     order = np.sort(times)
     n_test, n_later = round(len(times) * test), round(len(times) * (val + test))
     # A set begins with the first time that is later than all of the set before.

@@ -1,4 +1,4 @@
-"""Other graphs made of a graph, on the host: loops, directions, repeated edges, parts of it, graphs of points.
+"""Other graphs made of a graph, on the host: loops, directions, repeated edges, parts of it.
 
 All take a graph or a batch, and features of nodes and edges go along. The graphs must be known (not traced) and, but
 for `reverse` and `degree`, without padding: their numbers of edges change, so pad afterwards.
@@ -10,8 +10,8 @@ import numpy as np
 
 from xjax import tree_util
 from xjax.errors import bad
-from xnn.graph.arrays import canonical, host, host_indices, library
-from xnn.graph.convert import without_padding
+from xnn.checks import type_text
+from xnn.graph.arrays import host, host_indices, library, without_padding
 from xnn.graph.graph import Graph
 
 Reduce = Literal["sum", "mean", "max", "min"]
@@ -84,7 +84,7 @@ def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
 def is_undirected(graph: Graph) -> bool:
     """Whether each edge is there in both directions, with equal weights and features."""
     graph = host("is_undirected", graph)
-    columns = [x.reshape(graph.n_edges, -1) for x in tree_util.tree_leaves(graph.edges)]
+    columns = [x.reshape(len(x), int(np.prod(x.shape[1:]))) for x in tree_util.tree_leaves(graph.edges)]
     columns = [part for x in columns for part in (x if x.dtype.kind in "biuf" else x.astype(np.float32)).T]
     there = np.lexsort((*columns, graph.senders, graph.receivers))       # repeated edges: in the order of their values
     back = np.lexsort((*columns, graph.receivers, graph.senders))
@@ -187,67 +187,6 @@ def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "wea
     return subgraph(graph, ids), ids
 
 
-# -- graphs of points ---------------------------------------------------------------------------------------------
-
-
-def knn_graph(points: Any, k: int, *, nodes: Any = None, self_loops: bool = False) -> Graph:
-    """An edge to each point from each of its k nearest others, by Euclidean distance.
-
-    Args:
-      points: [n, d].
-      k: number of neighbours; all other points if there are fewer.
-      nodes: features of the nodes; the points if None.
-      self_loops: add an edge from each point to itself.
-    """
-    points = _points("knn_graph", points)
-    n = len(points)
-    if k < 1:
-        raise bad("knn_graph", "needs at least one neighbour", {"k": k}, "pass k >= 1.", ValueError)
-    k = min(k, max(n - 1, 0))
-    near = np.zeros((n, 0), np.int64)
-    if k:
-        _, near = library("scipy.spatial").cKDTree(points).query(points, k=k + 1)
-        own = near == np.arange(n)[:, None]
-        own[~own.any(1), -1] = True                            # among equal points it may find k + 1 others
-        near = near[~own].reshape(n, k)
-    senders, receivers = near.reshape(-1), np.repeat(np.arange(n), k)
-    return _of_points(points, senders, receivers, nodes, self_loops)
-
-
-def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
-                 self_loops: bool = False) -> Graph:
-    """An edge in both directions between points at most `radius` apart, by Euclidean distance.
-
-    Args:
-      points: [n, d].
-      max_neighbors: of more edges to a point only so many are kept, from the nearest; the graph may then be directed.
-      nodes, self_loops: as in `knn_graph`.
-    """
-    points = _points("radius_graph", points)
-    pairs = library("scipy.spatial").cKDTree(points).query_pairs(radius, output_type="ndarray").reshape(-1, 2)
-    senders, receivers = np.concatenate([pairs, pairs[:, ::-1]]).T
-    if max_neighbors is not None:
-        far = np.square(points[senders] - points[receivers]).sum(1)
-        order = np.lexsort((senders, far, receivers))
-        senders, receivers = senders[order], receivers[order]
-        rank = np.arange(len(order)) - np.searchsorted(receivers, receivers)
-        senders, receivers = senders[rank < max_neighbors], receivers[rank < max_neighbors]
-    return _of_points(points, senders, receivers, nodes, self_loops)
-
-
-def _points(where: str, points: Any) -> np.ndarray:
-    points = canonical(host(where, points))
-    if points.ndim != 2 or not np.isfinite(points).all():
-        raise bad(where, "the points must be finite numbers [n, d]", {"points": points}, "pass one row for each point.",
-                  ValueError)
-    return points
-
-
-def _of_points(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, nodes: Any, self_loops: bool) -> Graph:
-    graph = Graph.from_edges(senders, receivers, points if nodes is None else nodes)
-    return add_self_loops(graph) if self_loops else graph
-
-
 # -- edges --------------------------------------------------------------------------------------------------------
 
 
@@ -289,8 +228,8 @@ def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray
 
     def merged(x):
         if reduce == "mean" and x.dtype.kind in "biu":
-            raise bad(where, "the mean of integers is none", {"edges": x}, 'reduce="max", or convert them to float32.',
-                      ValueError)
+            raise bad(where, "the mean of integers is none", {"edges": type_text(x)},
+                      'reduce="max", or convert them to float32.', ValueError)
         if len(x) == 0:
             return x
         total = functions[reduce].reduceat(x[order], starts, axis=0)
