@@ -58,7 +58,7 @@ def random_regular(n: int, degree: int, seed: int = 0) -> Graph:
     if not 0 <= degree < max(n, 1) or n * degree % 2:
         raise bad("graph.random_regular", "there is no such graph", {"n": n, "degree": degree},
                   "pass a degree below n, with n * degree even.", ValueError)
-    if degree > (n - 1) // 2:                                            # few edges are missing: draw these
+    if degree > max(n - 1, 0) // 2:                                      # few edges are missing: draw these
         less = random_regular(n, n - 1 - degree, seed)
         there = ~np.eye(n, dtype=bool)
         there[less.senders, less.receivers] = False

@@ -74,9 +74,10 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     if kinds == {True}:
         bounds = [_bounds(where, int(n), train, val, test) for n in size]
-        parts = [_sets(len(labels), order[first:first + n], cut)
-                 for first, n, cut in zip(start, size, bounds, strict=True)]
-        return Split(*(np.logical_or.reduce(masks) for masks in zip(*parts, strict=True)))
+        parts = np.zeros((3, len(labels)), bool)
+        for first, n, cut in zip(start, size, bounds, strict=True):     # a class each
+            parts |= _sets(len(labels), order[first:first + n], cut)
+        return Split(*parts)
     if len(size) and size.min() < train:
         raise bad(where, "a class has fewer nodes than the training set needs",
                   {"train": f"{train} of each class", "smallest class": int(size.min())},
