@@ -57,6 +57,18 @@ def host_indices(where: str, name: str, x: Any) -> np.ndarray:
     return x
 
 
+def indices_or_mask(where: str, name: str, ids: Any, count: int) -> np.ndarray:
+    """Indices below `count`, from such or from bool[count]. Raises: ValueError if one is out of range."""
+    ids = host(where, ids) if hasattr(ids, "shape") else np.asarray(ids)
+    if ids.dtype == bool and ids.shape == (count,):
+        return np.flatnonzero(ids)
+    ids = host_indices(where, name, ids)
+    if len(ids) and (ids.min() < 0 or ids.max() >= count):
+        raise bad(where, f"`{name}` is out of range", {name: f"{ids.min()} to {ids.max()}", "count": count},
+                  f"pass numbers from 0 to {count - 1}.", ValueError)
+    return ids
+
+
 def row_count(where: str, name: str, tree: Any) -> int | None:
     """Number of rows of a tree of arrays; None for a tree without. Raises: ValueError if leaves differ in it."""
     lengths = {np.shape(leaf)[:1] for leaf in tree_util.tree_leaves(as_arrays(tree))}

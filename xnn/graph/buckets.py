@@ -17,7 +17,8 @@ import numpy as np
 
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph.batch import batch, pad
+from xnn.graph.arrays import without_padding
+from xnn.graph.batch import batch, pad, take_graphs
 from xnn.graph.graph import Graph
 
 _GROUPS = 256                       # of batches, among which the sizes are chosen exactly
@@ -77,53 +78,41 @@ class GraphBatches:
     sizes leave up to half of a batch to padding: raise `count`. All batches have nearly as many graphs as each other.
 
     Attributes:
-      graphs: the data set; labels in `globals` come along.
+      graphs: the data set, as one batch; a list of graphs is joined. Labels in `globals` come along.
       batch_size: largest number of graphs in a batch.
       seed: of the order.
       count: largest number of static sizes.
       buckets: the sizes, found from `graphs`; no batch of any epoch is larger than the last.
     """
 
-    graphs: Sequence[Graph]
+    graphs: Any
     batch_size: int
     seed: int = 0
     count: int = 4
     buckets: tuple[Bucket, ...] = field(init=False)
 
     def __post_init__(self):
-        if not len(self.graphs) or self.batch_size < 1:
+        graphs = self.graphs if isinstance(self.graphs, Graph) else batch(self.graphs)
+        object.__setattr__(self, "graphs", without_padding("GraphBatches", graphs))
+        if not self.graphs.n_graphs or self.batch_size < 1:
             raise bad("GraphBatches", "there is nothing to batch",
-                      {"graphs": len(self.graphs), "batch_size": self.batch_size}, "pass graphs, and batch_size >= 1.",
-                      ValueError)
-        sizes = _sizes(self.graphs)
-        seen = [[sizes[ids].sum(0) for ids in self._order(sizes, epoch)] for epoch in range(_EPOCHS)]
+                      {"graphs": self.graphs.n_graphs, "batch_size": self.batch_size},
+                      "pass graphs, and batch_size >= 1.", ValueError)
+        sizes = self._sizes()
+        seen = [[sizes[ids].sum(0) for ids in self.order(epoch)] for epoch in range(_EPOCHS)]
         # A batch has at most the largest graph of each group.
-        first, groups = self._groups(sizes)
+        first, groups = self._groups()
         bound = sizes[groups].max(1).sum(0) + (sizes[first].max(0) if len(first) else 0)
         object.__setattr__(self, "buckets", buckets(np.concatenate([*seen, bound[None]]), self.count))
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
-        return -(-len(self.graphs) // self.batch_size)
+        return -(-self.graphs.n_graphs // self.batch_size)
 
     def order(self, epoch: int) -> list[np.ndarray]:
-        """The positions in `graphs` of the graphs of each batch."""
-        return self._order(_sizes(self.graphs), epoch)
-
-    def epoch(self, epoch: int) -> Iterator[Graph]:
-        """The padded batches of an epoch."""
-        for ids in self.order(epoch):
-            yield pad_to_bucket(batch([self.graphs[i] for i in ids]), self.buckets)
-
-    def _groups(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Graphs from small to large: those that do not fill a group, and groups [k, number of batches]."""
-        by_size = np.argsort(_scores(sizes), kind="stable")
-        left = len(by_size) % len(self)
-        return by_size[:left], by_size[left:].reshape(-1, len(self))
-
-    def _order(self, sizes: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The numbers of the graphs of each batch."""
         rng = np.random.default_rng([self.seed, epoch])
-        first, groups = self._groups(sizes)
+        first, groups = self._groups()
         drawn = rng.permuted(groups, axis=1)
         with_first = rng.permutation(len(self))[:len(first)]
         batches = list(drawn.T)
@@ -131,9 +120,19 @@ class GraphBatches:
             batches[i] = np.append(batches[i], one)
         return [rng.permutation(ids) for ids in batches]
 
+    def epoch(self, epoch: int) -> Iterator[Graph]:
+        """The padded batches of an epoch."""
+        for ids in self.order(epoch):
+            yield pad_to_bucket(take_graphs(self.graphs, ids), self.buckets)
 
-def _sizes(graphs: Sequence[Graph]) -> np.ndarray:
-    return np.array([(graph.n_nodes, graph.n_edges, graph.n_graphs) for graph in graphs])
+    def _sizes(self) -> np.ndarray:
+        return np.stack([self.graphs.n_node, self.graphs.n_edge, np.ones_like(self.graphs.n_node)], 1)
+
+    def _groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """Graphs from small to large: those that do not fill a group, and groups [k, number of batches]."""
+        by_size = np.argsort(_scores(self._sizes()), kind="stable")
+        left = len(by_size) % len(self)
+        return by_size[:left], by_size[left:].reshape(-1, len(self))
 
 
 def _scores(sizes: np.ndarray) -> np.ndarray:

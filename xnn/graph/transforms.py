@@ -11,7 +11,7 @@ import numpy as np
 from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph.arrays import host, host_indices, library, without_padding
+from xnn.graph.arrays import host, indices_or_mask, library, without_padding
 from xnn.graph.graph import Graph
 
 Reduce = Literal["sum", "mean", "max", "min"]
@@ -124,7 +124,7 @@ def subgraph(graph: Graph, ids: Any) -> Graph:
     """
     where = "subgraph"
     graph = without_padding(where, graph)
-    ids = node_ids(where, "ids", ids, graph.n_nodes)
+    ids = indices_or_mask(where, "ids", ids, graph.n_nodes)
     place = np.full(graph.n_nodes, -1, np.int32)
     place[ids] = np.arange(len(ids), dtype=np.int32)
     if np.any(place[ids] != np.arange(len(ids))):
@@ -157,7 +157,7 @@ def k_hop(graph: Graph, seeds: Any, k: int) -> tuple[Graph, np.ndarray]:
     if k < 0:
         raise bad("k_hop", "the number of hops is negative", {"k": k}, "pass k >= 0.", ValueError)
     reached = np.zeros(graph.n_nodes, bool)
-    reached[node_ids("k_hop", "seeds", seeds, graph.n_nodes)] = True
+    reached[indices_or_mask("k_hop", "seeds", seeds, graph.n_nodes)] = True
     for _ in range(k):
         before = reached.sum()
         reached[graph.senders[reached[graph.receivers]]] = True
@@ -198,18 +198,6 @@ def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: 
     made = graph.replace(edges=tree_util.tree_map(lambda x: x[order], edges), senders=senders, receivers=receivers,
                          n_edge=n_edge)
     return made.replace(by_sender=np.argsort(senders, kind="stable").astype(np.int32))
-
-
-def node_ids(where: str, name: str, ids: Any, n_nodes: int) -> np.ndarray:
-    """Indices of nodes, from such or from bool[n]. Raises: ValueError if one names no node."""
-    ids = host(where, ids) if hasattr(ids, "shape") else np.asarray(ids)
-    if ids.dtype == bool and ids.shape == (n_nodes,):
-        return np.flatnonzero(ids)
-    ids = host_indices(where, name, ids)
-    if len(ids) and (ids.min() < 0 or ids.max() >= n_nodes):
-        raise bad(where, f"`{name}` names no node", {name: f"{ids.min()} to {ids.max()}", "nodes": n_nodes},
-                  f"pass numbers from 0 to {n_nodes - 1}.", ValueError)
-    return ids
 
 
 def _some_edges(graph: Graph, kept: np.ndarray) -> Graph:

@@ -94,6 +94,14 @@ def test_the_order_is_a_function_of_seed_and_epoch(npr):
     assert len({tuple(flat(seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}) == 4
 
 
+def test_a_batch_is_a_data_set(npr):
+    graphs = graphs_of(npr.integers(3, 30, 50), 2)
+    one, other = GraphBatches(graphs, 8), GraphBatches(xg.batch(graphs), 8)
+    assert one.buckets == other.buckets
+    for a, b in zip(one.epoch(3), other.epoch(3), strict=True):
+        assert triples(a) == triples(b)
+
+
 def padding(sizes, found):
     """The nodes and edges of padding, each relative to the sum."""
     fits = [[size for size in found if (np.array(size[:2]) >= (n + 1, e)).all()] for n, e in sizes]
@@ -134,7 +142,8 @@ WRONG = {
     "none": (lambda key: buckets(np.zeros((0, 2), int)), ValueError, ["sizes of some batches"]),
     "count": (lambda key: buckets([(1, 2)], 0), ValueError, ["count"]),
     "no room": (lambda key: pad_to_bucket(ONE, [Bucket(2, 5, 5)]), ValueError, ["no bucket has room", "(2, 5, 5)"]),
-    "no graphs": (lambda key: GraphBatches([], 4), ValueError, ["GraphBatches", "nothing to batch"]),
+    "no graphs": (lambda key: GraphBatches([], 4), ValueError, ["graph.batch", "no graph to join"]),
+    "padding": (lambda key: GraphBatches(xg.pad(ONE, 4, 4), 2), ValueError, ["GraphBatches", "padding"]),
     "batch_size": (lambda key: GraphBatches([ONE], 0), ValueError, ["batch_size"]),
 }
 

@@ -12,6 +12,7 @@ from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from tests.xnn.wrong import assert_refused
 from xjax import tree_util
 from xnn.graph import Graph
+from xnn.graph.batch import take_graphs
 
 
 def assert_equal(one, other):
@@ -57,6 +58,21 @@ def test_unbatch_undoes_pad(graph, nodes, edges, n_graphs):
     again = xg.pad(padded, padded.n_nodes + 1, padded.n_edges + 2)
     assert_sound(again)
     assert again.mask.tolist() == [*padded.mask, False]
+
+
+@settings(deadline=None, max_examples=50)
+@given(batches(), st.data())
+def test_taken_graphs(graph, data):
+    ids = data.draw(st.lists(st.integers(0, graph.n_graphs - 1), max_size=5))
+    taken = take_graphs(graph, ids)
+    assert_sound(taken)
+    alone = xg.unbatch(graph)
+    assert len(ids) == taken.n_graphs
+    for one, i in zip(xg.unbatch(taken), ids, strict=True):
+        assert_equal(one, alone[i])
+    padded = take_graphs(xg.pad(graph, 40, 60), np.arange(graph.n_graphs + 1) != 0)
+    assert_sound(padded)
+    assert padded.mask.tolist() == [True] * (graph.n_graphs - 1) + [False]
 
 
 def test_a_size_that_fits_exactly_needs_no_padding():
@@ -170,6 +186,7 @@ WRONG = {
     "different features": (lambda key: xg.batch([ONE, TWO]), ValueError, ["`nodes`", "f32[2,1]"]),
     "different dtypes": (lambda key: xg.batch([TWO, TWO.replace(nodes=np.zeros((2, 1)))]), ValueError,
                          ["`nodes`", "f64[2,1]"]),
+    "no graph": (lambda key: take_graphs(TWO, [1]), ValueError, ["graph.take_graphs", "`ids` is out of range"]),
     "batch in jit": (lambda key: traced(lambda graph: xg.batch([graph]).n_node), TypeError, ["graph.batch", "traced"]),
     "unbatch in jit": (lambda key: traced(lambda graph: xg.unbatch(graph)[0].n_node), TypeError, ["graph.unbatch"]),
     "pad in jit": (lambda key: traced(lambda graph: xg.pad(graph, 9, 9).n_node), TypeError, ["graph.pad", "traced"]),
