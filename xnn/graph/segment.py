@@ -70,8 +70,8 @@ def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     x, how = kept(x, _counted(ids, n_segments, mask), 0), {"mask": mask, "is_sorted": is_sorted}
     mean = segment_mean(x, ids, n_segments, **how)
     variance = segment_mean(jnp.square(x - rows_of(mean, ids)), ids, n_segments, **how)
-    spread = variance > epsilon
-    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+    flat = variance <= epsilon                                      # not of NaN, which stays
+    return jnp.where(flat, 0, jnp.sqrt(jnp.where(flat, 1, variance)))
 
 
 def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:

@@ -13,6 +13,7 @@ from tests.xnn.graph.drawn import triples
 from tests.xnn.wrong import assert_refused
 from xnn.graph import Graph
 from xnn.graph.buckets import Bucket, GraphBatches, buckets, pad_to_bucket
+from xnn.graph.generators import molecules
 
 
 def graphs_of(sizes, density, seed=0):
@@ -53,7 +54,7 @@ def test_four_programs_and_little_padding(npr, name, density):
     assert len(shapes) <= 4 and shapes <= set(batches.buckets)
     assert (1 - real / total).max() < 0.3
     if name in ("equal", "uniform") and density == "equal density":
-        assert (1 - real / total).max() < 0.02
+        assert (1 - real / total).max() < 0.05
 
 
 def test_a_program_is_compiled_for_each_size(npr):
@@ -112,20 +113,26 @@ def padding(sizes, found):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=9), st.integers(1, 4))
 def test_the_sizes_are_the_best(nodes, count):
-    """Among all choices, for batches whose edges grow with their nodes."""
+    """Among all choices, to 2 % of nodes and of edges, for batches whose edges grow with their nodes."""
     sizes = np.array([(n, 2 * n) for n in nodes])
     found = buckets(sizes, count)
     assert len(found) <= count and list(found) == sorted(found)
     largest = max(nodes)
     choices = [[*some, largest] for some in combinations(set(nodes), min(count, len(set(nodes))) - 1)]
     best = min(padding(sizes, [Bucket(n + 1, 2 * n, 2) for n in some]) for some in choices)
-    assert padding(sizes, found) <= best + 1e-9
+    assert padding(sizes, found) <= best + 0.04 + 1e-9
+
+
+def test_no_more_sizes_than_are_worth_a_compilation():
+    assert len(buckets([(n, 2 * n) for n in range(1000, 1010)])) == 1
+    assert len(buckets([(10, 20)] * 50 + [(20, 40)] * 50)) == 2
+    assert len(GraphBatches(molecules(300)[0], 32).buckets) == 1
 
 
 def test_many_sizes(npr):
     sizes = np.stack([npr.integers(10, 1000, 20_000), npr.integers(10, 5000, 20_000), npr.integers(1, 9, 20_000)], 1)
     found = buckets(sizes)
-    assert len(found) == 4 and found[-1] == tuple(sizes.max(0) + [1, 0, 1])
+    assert 2 <= len(found) <= 4 and found[-1] == tuple(sizes.max(0) + [1, 0, 1])
 
 
 def test_pad_to_bucket():
