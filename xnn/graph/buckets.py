@@ -55,8 +55,8 @@ def buckets(sizes: Any, count: int = 4) -> tuple[Bucket, ...]:
     starts = np.unique(np.linspace(0, len(sizes), min(len(sizes), _GROUPS), endpoint=False).astype(int))
     largest, weight = np.maximum.reduceat(sizes, starts), np.diff(starts, append=len(sizes))
     ends = _cuts(largest[:, :2] / np.maximum(sizes[:, :2].mean(0), 1e-9), weight, count)
-    found = np.maximum.reduceat(largest, [0, *ends[:-1]])
-    return tuple(Bucket(int(n) + 1, int(e), int(g) + 1) for n, e, g in found)
+    maxima = np.maximum.reduceat(largest, [0, *ends[:-1]])
+    return tuple(Bucket(int(n) + 1, int(e), int(g) + 1) for n, e, g in maxima)
 
 
 def pad_to_bucket(graph: Graph, buckets: Sequence[Bucket]) -> Graph:

@@ -18,7 +18,7 @@ Reduce = Literal["sum", "mean", "max", "min"]
 
 
 def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
-    """The graph with one self loop at every node; self loops that it has are replaced.
+    """The graph with a self loop at each node that has none.
 
     Args: fill: weights and features of the loops: a number, "mean" for the mean of the edges that the node receives
       (0 where it receives none), or a dict like `edges` with one of these for each array.
@@ -28,26 +28,20 @@ def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
     array([1. , 0.5, 1. ])
     """
     where = "add_self_loops"
-    graph = remove_self_loops(without_padding(where, graph))
-    n = graph.n_nodes
-    fills = {key: fill for key in graph.edges} if isinstance(graph.edges, dict) and not isinstance(fill, dict) else fill
-    if isinstance(fills, dict) and (not isinstance(graph.edges, dict) or set(fills) != set(graph.edges)):
+    graph = without_padding(where, graph)
+    without = np.ones(graph.n_nodes, bool)
+    without[graph.senders[graph.senders == graph.receivers]] = False
+    ids = np.flatnonzero(without).astype(np.int32)
+    if isinstance(fill, dict) and (not isinstance(graph.edges, dict) or set(fill) != set(graph.edges)):
         raise bad(where, "`fill` does not have the keys of the edges", {"fill": repr(fill), "graph": repr(graph)},
                   "pass a number, or a dict with the same keys.", ValueError)
 
-    def with_loops(x, one):
-        if isinstance(one, str) and one == "mean":
-            loops = _mean_of_received(graph, x)
-        elif isinstance(one, str):
-            raise bad(where, "unknown fill", {"fill": repr(one)}, 'pass a number or "mean".', ValueError)
-        else:
-            loops = np.broadcast_to(np.asarray(one, x.dtype), (n, *x.shape[1:]))
-        return np.concatenate([x, loops])
+    def with_loops(x, fill):
+        return np.concatenate([x, _loops(where, graph, ids, x, fill)])
 
-    edges = {key: with_loops(x, fills[key]) for key, x in graph.edges.items()} if isinstance(graph.edges, dict) else (
-        tree_util.tree_map(lambda x: with_loops(x, fills), graph.edges))
-    every = np.arange(n, dtype=np.int32)
-    return with_edges(graph, np.concatenate([graph.senders, every]), np.concatenate([graph.receivers, every]), edges)
+    edges = {key: with_loops(x, fill[key]) for key, x in graph.edges.items()} if isinstance(fill, dict) else (
+        tree_util.tree_map(lambda x: with_loops(x, fill), graph.edges))
+    return with_edges(graph, np.concatenate([graph.senders, ids]), np.concatenate([graph.receivers, ids]), edges)
 
 
 def remove_self_loops(graph: Graph) -> Graph:
@@ -84,13 +78,18 @@ def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
 def is_undirected(graph: Graph) -> bool:
     """Whether each edge is there in both directions, with equal weights and features."""
     graph = host("is_undirected", graph)
+    there = np.lexsort((graph.senders, graph.receivers))
+    back = np.lexsort((graph.receivers, graph.senders))
+    senders, receivers = graph.senders[there], graph.receivers[there]
+    if not (np.array_equal(senders, graph.receivers[back]) and np.array_equal(receivers, graph.senders[back])):
+        return False
     columns = [x.reshape(len(x), int(np.prod(x.shape[1:]))) for x in tree_util.tree_leaves(graph.edges)]
-    columns = [part for x in columns for part in (x if x.dtype.kind in "biuf" else x.astype(np.float32)).T]
-    there = np.lexsort((*columns, graph.senders, graph.receivers))       # repeated edges: in the order of their values
-    back = np.lexsort((*columns, graph.receivers, graph.senders))
-    return bool(np.array_equal(graph.senders[there], graph.receivers[back])
-                and np.array_equal(graph.receivers[there], graph.senders[back])
-                and all(np.array_equal(x[there], x[back], equal_nan=x.dtype.kind == "f") for x in columns))
+    columns = [x if x.dtype.kind in "biuf" else x.astype(np.float32) for x in columns]
+    if np.any((np.diff(senders) == 0) & (np.diff(receivers) == 0)):    # repeated edges: in the order of their values
+        keys = [column for x in columns for column in x.T]
+        there = np.lexsort((*keys, graph.senders, graph.receivers))
+        back = np.lexsort((*keys, graph.receivers, graph.senders))
+    return all(np.array_equal(x[there], x[back], equal_nan=x.dtype.kind == "f") for x in columns)
 
 
 def reverse(graph: Graph) -> Graph:
@@ -227,7 +226,12 @@ def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray
     return with_edges(graph, senders[starts], receivers[starts], tree_util.tree_map(merged, edges))
 
 
-def _mean_of_received(graph: Graph, x: np.ndarray) -> np.ndarray:
+def _loops(where: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any) -> np.ndarray:
+    """The values of new edges from the nodes `ids` to themselves, of the type of the others: x."""
+    if not isinstance(fill, str):
+        return np.broadcast_to(np.asarray(fill, x.dtype), (len(ids), *x.shape[1:]))
+    if fill != "mean":
+        raise bad(where, "unknown fill", {"fill": repr(fill)}, 'pass a number or "mean".', ValueError)
     counts = np.bincount(graph.receivers, minlength=graph.n_nodes)
     total = np.zeros((graph.n_nodes, *x.shape[1:]), np.float64)
     some = np.flatnonzero(counts)
@@ -235,4 +239,5 @@ def _mean_of_received(graph: Graph, x: np.ndarray) -> np.ndarray:
         order = np.argsort(graph.receivers, kind="stable")
         starts = np.cumsum(counts) - counts
         total[some] = np.add.reduceat(x[order].astype(np.float64), starts[some], axis=0)
-    return (total / np.maximum(counts, 1).reshape(-1, *[1] * (x.ndim - 1))).astype(x.dtype)
+    mean = total / np.maximum(counts, 1).reshape(-1, *[1] * (x.ndim - 1))
+    return mean[ids].astype(x.dtype)
