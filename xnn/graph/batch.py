@@ -13,7 +13,8 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
-from xnn.graph.graph import Graph, host
+from xnn.graph.arrays import host, indices_or_mask
+from xnn.graph.graph import Graph
 
 
 def batch(graphs: Sequence[Graph]) -> Graph:
@@ -52,6 +53,37 @@ def unbatch(graph: Graph) -> list[Graph]:
     last_node, last_edge = np.cumsum(graph.n_node), np.cumsum(graph.n_edge)
     return [_one(graph, i, last_node[i] - graph.n_node[i], last_node[i], last_edge[i] - graph.n_edge[i], last_edge[i])
             for i in np.flatnonzero(real)]
+
+
+def take_graphs(graph: Graph, ids: Any) -> Graph:
+    """The graphs `ids` of a batch as one batch, in this order; one may be taken more than once.
+
+    Much faster than to join a list of graphs: a data set is joined once, and its batches are taken from it.
+
+    Args: ids: int[m], or bool[g].
+    Raises: ValueError if an id names no graph.
+
+    >>> three = batch([Graph.from_edges([], [], n_nodes=n) for n in (5, 6, 7)])
+    >>> take_graphs(three, [2, 0]).n_node
+    array([7, 5], dtype=int32)
+    """
+    where = "graph.take_graphs"
+    graph = host(where, graph)
+    ids = indices_or_mask(where, "ids", ids, graph.n_graphs)
+    node_rows, node_moves = _rows_of(graph.n_node, ids)
+    edge_rows, edge_moves = _rows_of(graph.n_edge, ids)
+    n_node, n_edge = graph.n_node[ids], graph.n_edge[ids]
+
+    def taken(tree, rows):
+        return tree_util.tree_map(lambda x: x[rows], tree)
+
+    def moved(index, moves):
+        return index[edge_rows] + np.repeat(moves, n_edge).astype(np.int32)
+
+    return Graph(taken(graph.nodes, node_rows), taken(graph.edges, edge_rows), moved(graph.senders, node_moves),
+                 moved(graph.receivers, node_moves), taken(graph.globals, ids), n_node, n_edge,
+                 None if graph.mask is None else graph.mask[ids],
+                 None if graph.by_sender is None else moved(graph.by_sender, edge_moves))
 
 
 def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -> Graph:
@@ -97,6 +129,13 @@ def at_nodes(graph: Graph, per_graph: Any) -> Any:
 def at_edges(graph: Graph, per_graph: Any) -> Any:
     """``[g, ...] -> [e, ...]``: for each edge what its graph has."""
     return tree_util.tree_map(lambda x: jnp.asarray(x)[graph.edge_graph], per_graph)
+
+
+def _rows_of(counts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the groups `ids`, of groups with so many rows; and by how much each of these groups is moved."""
+    starts, taken = np.cumsum(counts) - counts, counts[ids]
+    moves = np.cumsum(taken) - taken - starts[ids]
+    return np.arange(taken.sum()) - np.repeat(moves, taken), moves
 
 
 def _one(graph: Graph, i: int, node: int, node_end: int, edge: int, edge_end: int) -> Graph:

@@ -13,17 +13,22 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
-from xnn.checks import type_text
+from xnn.graph.arrays import as_arrays, host, host_indices, row_count, tree_text
+from xnn.graph.convert import Conversions
 from xnn.graph.segment import segment_sum
+
+__all__ = ["Graph", "as_arrays", "host"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Graph:
+class Graph(Conversions):
     """A directed graph, or a batch of them; a pytree, whose fields may be traced.
 
-    Make one with `from_edges`, which checks the indices and sorts the edges; its arrays are NumPy's until a program
-    takes them. Edge k goes from ``senders[k]`` to ``receivers[k]``: in a matrix it is the entry
-    ``[receivers[k], senders[k]]``. An undirected graph has each edge in both directions (`to_undirected`).
+    Make one with `from_edges`, which checks the indices and sorts the edges, or from another library's object:
+    `from_dense`, `from_scipy`, `from_csr`, `from_networkx`, `from_pyg`, `from_jraph`, each with its inverse `to_...`.
+    The arrays are NumPy's until a program takes them. Edge k goes from ``senders[k]`` to ``receivers[k]``: in a matrix
+    it is the entry ``[receivers[k], senders[k]]``. An undirected graph has each edge in both directions, see
+    `to_undirected`.
 
     Attributes:
       nodes: features of the nodes: an array [n, ...] or a tree of such; None without.
@@ -66,12 +71,12 @@ class Graph:
         array([1, 2, 2], dtype=int32)
         """
         where = "Graph.from_edges"
-        senders, receivers = _indices(where, "senders", senders), _indices(where, "receivers", receivers)
+        senders, receivers = host_indices(where, "senders", senders), host_indices(where, "receivers", receivers)
         if len(senders) != len(receivers):
             raise bad(where, "every edge has two ends", {"senders": len(senders), "receivers": len(receivers)},
                       "pass as many receivers as senders.", ValueError)
         largest = max(senders.max(initial=-1), receivers.max(initial=-1))
-        count = _length(where, "nodes", nodes)
+        count = row_count(where, "nodes", nodes)
         count = count if count is not None else n_nodes if n_nodes is not None else int(largest) + 1
         if n_nodes is not None and n_nodes != count:
             raise bad(where, "n_nodes is not the number of rows of `nodes`", {"n_nodes": n_nodes, "rows": count},
@@ -80,7 +85,7 @@ class Graph:
         if smallest < 0 or largest >= count:
             raise bad(where, "an edge ends at no node", {"indices": f"{smallest} to {largest}", "nodes": count},
                       f"pass indices from 0 to {count - 1}, or more nodes.", ValueError)
-        length = _length(where, "edges", edges)
+        length = row_count(where, "edges", edges)
         if length is not None and length != len(senders):
             raise bad(where, "`edges` needs one row for each edge", {"rows": length, "edges": len(senders)},
                       "pass features [e, ...] in the order of senders.", ValueError)
@@ -161,7 +166,7 @@ class Graph:
                            is_sorted=self.by_sender is not None)
 
     def __repr__(self) -> str:
-        parts = [f"{name} {_tree_text(value)}" for name, value in
+        parts = [f"{name} {tree_text(value)}" for name, value in
                  (("nodes", self.nodes), ("edges", self.edges), ("globals", self.globals)) if value is not None]
         graphs = f"{self.n_graphs} graphs, " if self.n_graphs != 1 else ""
         try:
@@ -180,51 +185,8 @@ tree_util.register_pytree_with_keys(
 )
 
 
-def as_arrays(tree: Any) -> Any:
-    """A tree whose leaves are arrays: lists of numbers become NumPy's."""
-    if isinstance(tree, list):
-        return np.asarray(tree)
-    return tree_util.tree_map(lambda x: x if hasattr(x, "shape") else np.asarray(x), tree)
-
-
-def host(where: str, graph: Graph) -> Graph:
-    """The graph with NumPy arrays, for work on its structure. Raises: TypeError if it is traced."""
-    try:
-        return tree_util.tree_map(np.asarray, graph)
-    except TracerArrayConversionError as err:
-        raise bad(where, "the graph is traced, but its structure must be known", {"graph": repr(graph)},
-                  "call it outside jit.") from err
-
-
 def _owner(counts: Any, total: int) -> Any:
     """Of ``total`` rows in groups of `counts` rows, the group of each."""
     if isinstance(counts, np.ndarray):
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     return jnp.repeat(jnp.arange(counts.shape[0], dtype=np.int32), counts, total_repeat_length=total)
-
-
-def _indices(where: str, name: str, x: Any) -> np.ndarray:
-    try:
-        x = np.asarray(x)
-    except TracerArrayConversionError as err:
-        raise bad(where, f"{name} is traced, but the structure of a graph must be known", {name: type_text(x)},
-                  "make the graph outside jit and pass it in: it is a pytree.") from err
-    x = x.astype(np.int32) if x.size == 0 else x                    # an empty list is float64 to NumPy
-    if x.ndim != 1 or x.dtype.kind not in "iu":
-        raise bad(where, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
-    return x
-
-
-def _length(where: str, name: str, tree: Any) -> int | None:
-    """Number of rows of a tree of arrays; None for a tree without. Raises: ValueError if leaves differ in it."""
-    lengths = {np.shape(leaf)[:1] for leaf in tree_util.tree_leaves(as_arrays(tree))}
-    if len(lengths) > 1 or () in lengths:
-        raise bad(where, f"the arrays of `{name}` differ in their number of rows", {name: _tree_text(tree)},
-                  "pass arrays with one row for each.", ValueError)
-    return lengths.pop()[0] if lengths else None
-
-
-def _tree_text(tree: Any) -> str:
-    if isinstance(tree, Mapping):
-        return "{" + ", ".join(f"{key}: {_tree_text(value)}" for key, value in tree.items()) + "}"
-    return type_text(tree)

@@ -3,6 +3,7 @@
 Each takes rows ``x: [n, ...]`` with ``ids: int[n]``, the segment of each, and gives ``[n_segments, ...]``. A row with
 an id outside ``0 .. n_segments - 1`` belongs to no segment, and neither does one whose `mask` is False, whatever it
 holds: NaN there changes neither values nor gradients. A segment without rows is 0. Derivatives exist in both modes.
+The result has the dtype of x, but means of integers are float32; 16-bit floats are summed in float32.
 
 Args that all of them share:
   n_segments: number of segments, known while tracing.
@@ -27,7 +28,7 @@ def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     Array([3., 0., 5.], dtype=float32)
     """
     x, ids = _rows("segment_sum", x, ids, mask)
-    return ops.segment_sum(kept(x, mask, 0), ids, n_segments, indices_are_sorted=is_sorted)
+    return _wide_sum(x, ids, n_segments, mask, is_sorted).astype(x.dtype)
 
 
 def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
@@ -37,8 +38,8 @@ def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: boo
     >>> segment_count(jnp.array([0, 0, 2]), 3)
     Array([2, 0, 1], dtype=int32)
     """
-    ones = jnp.ones(jnp.shape(ids), dtype)
-    return segment_sum(ones, ids, n_segments, mask=mask, is_sorted=is_sorted)
+    ones, ids = _rows("segment_count", jnp.ones(jnp.shape(ids), np.int32), ids, mask)
+    return ops.segment_sum(kept(ones, mask, 0), ids, n_segments, indices_are_sorted=is_sorted).astype(dtype)
 
 
 def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
@@ -48,9 +49,10 @@ def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     Array([1.5, 0. , 5. ], dtype=float32)
     """
     x, ids = _rows("segment_mean", x, ids, mask)
-    total = segment_sum(x, ids, n_segments, mask=mask, is_sorted=is_sorted)
+    total = _wide_sum(x, ids, n_segments, mask, is_sorted)
     count = segment_count(ids, n_segments, mask=mask, is_sorted=is_sorted, dtype=total.dtype)
-    return total / _over_columns(jnp.maximum(count, 1), total)
+    mean = total / _over_columns(jnp.maximum(count, 1), total)
+    return mean.astype(x.dtype) if jnp.issubdtype(x.dtype, np.inexact) else mean
 
 
 def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
@@ -64,11 +66,12 @@ def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     Array([1., 0., 0.], dtype=float32)
     """
     x, ids = _rows("segment_std", x, ids, mask)
-    x, how = kept(x, mask, 0), {"mask": mask, "is_sorted": is_sorted}
+    x = x if jnp.issubdtype(x.dtype, np.inexact) else x.astype(np.float32)
+    x, how = kept(x, _counted(ids, n_segments, mask), 0), {"mask": mask, "is_sorted": is_sorted}
     mean = segment_mean(x, ids, n_segments, **how)
     variance = segment_mean(jnp.square(x - rows_of(mean, ids)), ids, n_segments, **how)
-    spread = variance > epsilon
-    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+    flat = variance <= epsilon                                      # not of NaN, which stays
+    return jnp.where(flat, 0, jnp.sqrt(jnp.where(flat, 1, variance)))
 
 
 def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
@@ -96,11 +99,11 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     Array([6., 0., 5.], dtype=float32)
     """
     x, ids = _rows("segment_prod", x, ids, mask)
-    x = kept(x, mask, 1)
+    x = kept(x, _counted(ids, n_segments, mask), 1)
     if x.shape[0] == 0:
         return jnp.zeros((n_segments, *x.shape[1:]), x.dtype)
     if not is_sorted:
-        ids = jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
+        ids = _counted_ids(ids, n_segments)
         order = jnp.argsort(ids, stable=True)
         x, ids = x[order], ids[order]
         mask = None if mask is None else jnp.asarray(mask)[order]
@@ -115,7 +118,8 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
 
 def _product_of_runs(one: Any, other: Any) -> Any:
     (one_starts, one_product), (other_starts, other_product) = one, other
-    return one_starts | other_starts, jnp.where(other_starts, other_product, one_product * other_product)
+    # Not a choice between two products: 0 times the infinite product of an earlier segment would be a NaN in gradients.
+    return one_starts | other_starts, jnp.where(other_starts, jnp.ones_like(one_product), one_product) * other_product
 
 
 def segment_softmax(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
@@ -125,12 +129,15 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_s
     Array([0.5, 0.5, 1. ], dtype=float32)
     """
     x, ids = _rows("segment_softmax", x, ids, mask)
-    x = kept(x, mask, -np.inf)
+    if not jnp.issubdtype(x.dtype, np.inexact):
+        raise bad("segment_softmax", "takes floating-point numbers", {"x": type_text(x)},
+                  "convert: x.astype('float32').")
+    x = kept(x, _counted(ids, n_segments, mask), -np.inf)
     largest = lax.stop_gradient(ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted))
     shift = rows_of(jnp.where(jnp.isfinite(largest), largest, 0), ids)
-    grown = jnp.exp(x - shift)                                    # 0 where the mask is False: exp(-inf)
-    total = ops.segment_sum(grown, ids, n_segments, indices_are_sorted=is_sorted)
-    return grown / rows_of(jnp.where(total == 0, 1, total), ids)
+    grown = jnp.exp(x - shift)                                    # 0 for rows that do not count: exp(-inf)
+    total = rows_of(segment_sum(grown, ids, n_segments, is_sorted=is_sorted), ids)
+    return grown / jnp.where(total == 0, 1, total)
 
 
 def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
@@ -151,23 +158,43 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
         raise bad("segment_top_k", "takes one value for each row", {"x": type_text(x)},
                   "pass [n], a score for each row.")
     n = x.shape[0]
-    counted = (ids >= 0) & (ids < n_segments) if mask is None else (ids >= 0) & (ids < n_segments) & mask
-    ids = jnp.where(counted, ids, n_segments).astype(np.int32)
+    ids = jnp.where(_counted(ids, n_segments, mask), ids, n_segments).astype(np.int32)
     if jnp.issubdtype(x.dtype, np.inexact):                          # a sort puts NaN last; here it comes first
         order = jnp.lexsort((-x, ~jnp.isnan(x), ids))
     else:
         order = jnp.lexsort((~x, ids))                               # ~x reverses the order of integers; -x overflows
     counts = segment_count(ids, n_segments)
     starts = jnp.cumsum(counts) - counts
-    exists = jnp.arange(k) < counts[:, None]
-    places = jnp.where(exists, starts[:, None] + jnp.arange(k), 0)
+    exists = jnp.arange(k)[None] < counts[:, None]
+    places = jnp.where(exists, starts[:, None] + jnp.arange(k, dtype=starts.dtype)[None], 0)
     found = jnp.take(order, places, mode="clip") if n else places
     return jnp.where(exists, found, 0).astype(np.int32), exists
 
 
 def rows_of(table: Any, ids: Any) -> Any:
     """``table[ids]``: for each row what its segment has; 0 for a row of no segment."""
-    return jnp.take(table, ids, axis=0, mode="fill", fill_value=0)
+    if table.shape[0] == 0:
+        return jnp.zeros((*ids.shape, *table.shape[1:]), table.dtype)
+    return jnp.take(table, _counted_ids(ids, table.shape[0]), axis=0, mode="fill", fill_value=0)
+
+
+def _counted_ids(ids: Any, n_segments: int) -> Any:
+    """ids with n_segments for all that name no segment: a negative index would count from the end."""
+    return jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
+
+
+def _counted(ids: Any, n_segments: int, mask: Any) -> Any:
+    """bool[n]: whether a row belongs to a segment."""
+    counted = (ids >= 0) & (ids < n_segments)
+    return counted if mask is None else counted & jnp.asarray(mask)
+
+
+def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool) -> Any:
+    """Sum in 32 bits for types of fewer: in bfloat16 a sum of ones ends at 256."""
+    x = kept(x, mask, 0)
+    if x.dtype.itemsize < 4:
+        x = x.astype(np.float32 if jnp.issubdtype(x.dtype, np.floating) else np.int32)
+    return ops.segment_sum(x, ids, n_segments, indices_are_sorted=is_sorted)
 
 
 def _extreme(where: str, reduce: Any, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool) -> Any:
@@ -192,13 +219,15 @@ def _extreme(where: str, reduce: Any, x: Any, ids: Any, n_segments: int, mask: A
 
 def _rows(where: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
     x, ids = jnp.asarray(x), jnp.asarray(ids)
+    if x.dtype == np.bool_:
+        raise bad(where, "takes numbers", {"x": type_text(x)}, "convert: x.astype('int32').")
     if ids.ndim != 1 or not jnp.issubdtype(ids.dtype, np.integer) or x.ndim < 1 or x.shape[0] != ids.shape[0]:
         raise bad(where, "needs one segment for each row", {"x": type_text(x), "ids": type_text(ids)},
                   fix="pass x [n, ...] and ids int[n].")
     if mask is not None and (jnp.shape(mask) != ids.shape or not jnp.issubdtype(jnp.asarray(mask).dtype, np.bool_)):
         raise bad(where, "the mask must say for each row whether it counts",
                   {"mask": type_text(jnp.asarray(mask)), "ids": type_text(ids)}, fix="pass bool[n].")
-    return x, ids
+    return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 8 bits
 
 
 def kept(x: Any, mask: Any, fill: Any) -> Any:

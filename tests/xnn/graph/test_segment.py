@@ -1,0 +1,244 @@
+"""Segment reductions: against loops in NumPy, derivatives against differences, what masks and ids leave out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import xjax
+import xjax.numpy as jnp
+from xnn import graph as xg
+
+N = 5
+IDS = np.array([3, 0, 0, 3, 3, 1, 7, -1, 0, 1], np.int32)           # segments 2 and 4 are empty; two ids name none
+ROWS = np.random.default_rng(0).normal(size=(10, 3))
+MASK = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1, 0], bool)               # segment 1 has no row left
+
+
+def softmax(rows):
+    grown = np.exp(rows - rows.max(0))
+    return grown / grown.sum(0)
+
+
+REDUCE = {"sum": lambda r: r.sum(0), "mean": lambda r: r.mean(0), "max": lambda r: r.max(0), "min": lambda r: r.min(0),
+          "prod": lambda r: r.prod(0), "std": lambda r: r.std(0)}
+REDUCTIONS = {name: getattr(xg, f"segment_{name}") for name in REDUCE}
+ALL = {**REDUCTIONS, "softmax": xg.segment_softmax}
+
+
+def looped(name, x, ids, mask=None, n=N):
+    """Of each segment the rows that count, reduced in float64; for softmax back to the rows."""
+    x = np.asarray(x, np.float64)
+    mask = np.ones(len(x), bool) if mask is None else mask
+    out = np.zeros(x.shape if name == "softmax" else (n, *x.shape[1:]))
+    for i in range(n):
+        rows = np.flatnonzero((ids == i) & mask)
+        if len(rows) and name == "softmax":
+            out[rows] = softmax(x[rows])
+        elif len(rows):
+            out[i] = REDUCE[name](x[rows])
+    return out
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.float16])
+@pytest.mark.parametrize("name", ALL)
+def test_values(name, dtype, mask, is_sorted):
+    order = np.argsort(IDS) if is_sorted else np.arange(10)
+    x, ids = np.asarray(ROWS, dtype)[order], IDS[order]
+    mask = None if mask is None else mask[order]
+    got = ALL[name](x, ids, N, mask=mask, is_sorted=is_sorted)
+    assert got.dtype == dtype
+    # Up to three roundings of numbers below 3; the std of a narrow type squares what it rounded.
+    np.testing.assert_allclose(np.asarray(got, np.float64), looped(name, x, ids, mask),
+                               rtol=4 * float(jnp.finfo(dtype).eps), atol=8 * float(jnp.finfo(dtype).eps))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), st.sampled_from(sorted(ALL)))
+def test_any_rows_and_ids(data, name):
+    x = data.draw(arrays.arrays(np.float32, st.just((9, 2)), elements=st.floats(-3, 3, width=16)))
+    ids = data.draw(arrays.arrays(np.int32, 9, elements=st.integers(-2, N + 2)))
+    mask = data.draw(st.none() | arrays.arrays(bool, 9))
+    got = ALL[name](x, ids, N, mask=mask)
+    want = looped(name, x, ids, mask)
+    if name == "std":                                               # a variance up to epsilon counts as 0
+        want = np.where(want**2 > 1e-5, want, 0)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 if name != "std" else 4e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint8])
+@pytest.mark.parametrize("name", REDUCE)
+def test_integers(name, dtype):
+    x = np.random.default_rng(1).integers(1, 5, (10, 2)).astype(dtype)
+    got = REDUCTIONS[name](x, IDS, N, mask=MASK)
+    assert got.dtype == (np.float32 if name in ("mean", "std") else dtype)
+    np.testing.assert_allclose(got, looped(name, x, IDS, MASK), rtol=1e-6)
+    extreme = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    if name in ("max", "min"):
+        np.testing.assert_array_equal(REDUCTIONS[name](extreme, np.array([0, 1]), 3), [*extreme, 0])
+
+
+def test_counts():
+    assert xg.segment_count(IDS, N).tolist() == [3, 2, 0, 3, 0]
+    assert xg.segment_count(IDS, N, mask=MASK, dtype=jnp.bfloat16).tolist() == [2, 0, 0, 2, 0]
+    assert xg.segment_count(np.zeros(1000, np.int32), 1, dtype=jnp.bfloat16).tolist() == [1000]
+    assert xg.segment_count(np.zeros(300, np.uint8), 300)[0] == 300
+
+
+def test_long_sums_of_narrow_types():
+    """In bfloat16 itself a sum of ones would end at 256, in int8 at 127."""
+    ids = np.zeros(1000, np.int32)
+    ones = jnp.ones(1000, jnp.bfloat16)
+    assert float(xg.segment_sum(ones, ids, 1)[0]) == 1000
+    assert float(xg.segment_mean(ones, ids, 1)[0]) == 1
+    assert float(xg.segment_softmax(ones, ids, 1).sum()) == pytest.approx(1, rel=0.01)
+    assert float(xg.segment_mean(np.full(1000, 100, np.int8), ids, 1)[0]) == 100
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_rows_and_no_segments(name):
+    assert ALL[name](jnp.zeros((0, 2)), jnp.zeros(0, np.int32), 3).tolist() == (
+        [] if name == "softmax" else [[0, 0]] * 3)
+    assert ALL[name](jnp.ones((2, 2)), jnp.zeros(2, np.int32), 0).shape == ((2, 2) if name == "softmax" else (0, 2))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_does_not_count_changes_nothing(name):
+    """NaN and infinity in rows that are masked, or of no segment: the same values and gradients, 0 in these rows."""
+    out = ~MASK | (IDS < 0) | (IDS >= N)
+    clean = np.where(out[:, None], 0.5, ROWS).astype(np.float32)
+    loss = lambda x: (ALL[name](x, IDS, N, mask=MASK) ** 2).sum()
+    want, want_grad = xjax.value_and_grad(loss)(clean)
+    for fill in (np.nan, np.inf, -np.inf, 1e38):
+        got, grad = xjax.value_and_grad(loss)(np.where(out[:, None], fill, ROWS).astype(np.float32))
+        assert got == want
+        np.testing.assert_array_equal(grad, want_grad)
+    assert not np.asarray(want_grad)[out].any()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nan_stays_in_its_segment(name):
+    x = ROWS.astype(np.float32).copy()
+    x[1] = np.nan
+    got, want = np.asarray(ALL[name](x, IDS, N)), looped(name, ROWS, IDS)
+    own = IDS == 0 if name == "softmax" else np.arange(N) == 0
+    assert np.isnan(got[own]).all()
+    np.testing.assert_allclose(got[~own], want[~own], rtol=1e-5)
+    grad = np.asarray(xjax.grad(lambda x: jnp.nansum(ALL[name](x, IDS, N)))(x))
+    assert np.isfinite(grad[IDS != 0]).all()
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
+@pytest.mark.parametrize("name", ALL)
+def test_derivatives(name, mask):
+    """In float64: forward mode against differences, reverse against forward, second order against differences."""
+    with xjax.enable_x64(True):
+        f = xjax.jit(lambda x: jnp.sin(ALL[name](x, IDS, N, mask=mask)).sum())
+        step = np.random.default_rng(2).normal(size=ROWS.shape)
+        slope = xjax.jvp(f, (ROWS,), (step,))[1]
+        np.testing.assert_allclose(slope, (f(ROWS + 1e-6 * step) - f(ROWS - 1e-6 * step)) / 2e-6, rtol=1e-7, atol=1e-8)
+        grad = xjax.jit(xjax.grad(f))
+        np.testing.assert_allclose((grad(ROWS) * step).sum(), slope, rtol=1e-12, atol=1e-12)
+        curve = xjax.jvp(grad, (ROWS,), (step,))[1]
+        np.testing.assert_allclose(curve, (grad(ROWS + 1e-6 * step) - grad(ROWS - 1e-6 * step)) / 2e-6,
+                                   rtol=1e-6, atol=1e-7)
+
+
+def test_equal_rows_share_the_gradient_of_the_largest():
+    x, ids = jnp.array([2.0, 2.0, 1.0, 5.0, -1.0]), jnp.array([0, 0, 0, 1, 1])
+    assert xjax.grad(lambda x: xg.segment_max(x, ids, 3).sum())(x).tolist() == [0.5, 0.5, 0, 1, 0]
+    assert xjax.grad(lambda x: xg.segment_min(x, ids, 3).sum())(x).tolist() == [0, 0, 1, 0, 1]
+    assert xjax.jvp(lambda x: xg.segment_max(x, ids, 3), (x,), (jnp.arange(5.0),))[1].tolist() == [0.5, 3, 0]
+
+
+def test_all_derivatives_of_products_exist_at_zeros():
+    with xjax.enable_x64(True):
+        ids = np.zeros(3, np.int32)
+        product = lambda x: xg.segment_prod(x, ids, 1)[0]
+        both = xjax.jit(lambda x: (xjax.grad(product)(x), xjax.hessian(product)(x)))
+        for x in ([2.0, 3, 5], [0.0, 3, 5], [0.0, 3, 0], [0.0, 0, 0]):
+            a, b, c = x
+            grad, hessian = both(np.array(x))
+            np.testing.assert_array_equal(grad, [b * c, a * c, a * b])
+            np.testing.assert_array_equal(hessian, [[0, c, b], [c, 0, a], [b, a, 0]])
+
+
+def test_an_infinite_product_does_not_reach_the_gradient_of_another():
+    x, ids = np.array([1e30, 1e30, 2, 0], np.float32), np.array([0, 0, 1, 1], np.int32)
+    grad = xjax.grad(lambda x: xg.segment_prod(x, ids, 2)[1])(x)
+    assert grad.tolist() == [0, 0, 0, 2]
+
+
+def test_std_of_equal_rows_has_no_gradient():
+    x = jnp.array([2.0, 2.0, 5.0])
+    value, grad = xjax.value_and_grad(lambda x: xg.segment_std(x, jnp.array([0, 0, 1]), 2).sum())(x)
+    assert value == 0 and grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_vmap(name):
+    x = np.random.default_rng(3).normal(size=(4, 10, 2)).astype(np.float32)
+    ids = np.random.default_rng(4).integers(-1, N + 1, (4, 10)).astype(np.int32)
+    mask = np.random.default_rng(5).random((4, 10)) < 0.7
+    got = xjax.vmap(lambda x, ids, mask: ALL[name](x, ids, N, mask=mask))(x, ids, mask)
+    shared = xjax.vmap(lambda x: ALL[name](x, IDS, N))(x)
+    for i in range(4):
+        np.testing.assert_allclose(got[i], looped(name, x[i], ids[i], mask[i]), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(shared[i], looped(name, x[i], IDS), rtol=1e-5, atol=1e-6)
+
+
+def best(x, ids, n, k, mask):
+    """Positions of the k largest of each segment, equal ones in order, NaN first."""
+    found = []
+    for i in range(n):
+        rows = [r for r in range(len(x)) if ids[r] == i and mask[r]]
+        found.append(sorted(rows, key=lambda r: (not np.isnan(x[r]), -x[r] if not np.isnan(x[r]) else 0, r))[:k])
+    return found
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), st.integers(0, 6))
+def test_top_k(data, k):
+    x = data.draw(arrays.arrays(np.float32, 9, elements=st.sampled_from([-1.0, 0.0, 2.0, 2.5, np.inf, np.nan])))
+    ids = data.draw(arrays.arrays(np.int32, 9, elements=st.integers(-1, 4)))
+    mask = data.draw(arrays.arrays(bool, 9))
+    places, exists = xg.segment_top_k(x, ids, 4, k, mask=mask)
+    assert places.shape == exists.shape == (4, k) and not np.asarray(places)[~np.asarray(exists)].any()
+    assert [np.asarray(row)[there].tolist() for row, there in zip(places, np.asarray(exists), strict=True)] == best(
+        x, ids, 4, k, mask)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_top_k_of_integers(dtype):
+    x = np.array([np.iinfo(dtype).min, 3, np.iinfo(dtype).max, 3], dtype)
+    assert xg.segment_top_k(x, np.zeros(4, np.int32), 1, 4)[0].tolist() == [[2, 1, 3, 0]]
+    places, exists = xg.segment_top_k(x[:0], np.zeros(0, np.int32), 1, 2)
+    assert places.tolist() == [[0, 0]] and not np.asarray(exists).any()
+
+
+X, IDS0 = jnp.ones((3, 2)), jnp.zeros(3, np.int32)
+WRONG = {
+    "fewer ids": (lambda: xg.segment_sum(X, IDS0[:2], 2), TypeError, ["segment_sum", "f32[3,2]", "i32[2]"]),
+    "ids of floats": (lambda: xg.segment_max(X, X[:, 0], 2), TypeError, ["segment_max", "one segment for each row"]),
+    "ids with two axes": (lambda: xg.segment_mean(X, IDS0[:, None], 2), TypeError, ["segment_mean"]),
+    "a scalar": (lambda: xg.segment_prod(jnp.float32(1), IDS0, 2), TypeError, ["segment_prod"]),
+    "mask of numbers": (lambda: xg.segment_std(X, IDS0, 2, mask=IDS0), TypeError, ["segment_std", "mask"]),
+    "longer mask": (lambda: xg.segment_softmax(X, IDS0, 2, mask=np.ones(4, bool)), TypeError, ["mask", "bool[4]"]),
+    "bools": (lambda: xg.segment_sum(X > 0, IDS0, 2), TypeError, ["segment_sum", "takes numbers", "astype"]),
+    "softmax of integers": (lambda: xg.segment_softmax(IDS0, IDS0, 2), TypeError, ["floating-point", "i32[3]"]),
+    "count of floats": (lambda: xg.segment_count(X[:, 0], 2), TypeError, ["segment_count"]),
+    "number of segments": (lambda: xg.segment_sum(X, IDS0, 2.5), TypeError, ["num_segments"]),
+    "top k of rows": (lambda: xg.segment_top_k(X, IDS0, 2, 1), TypeError, ["segment_top_k", "one value"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input(name):
+    call, exc, fragments = WRONG[name]
+    with pytest.raises(exc) as caught:
+        call()
+    for fragment in [*fragments, "fix:"]:
+        assert fragment in str(caught.value)
