@@ -81,10 +81,11 @@ def nn_conv(aggr):
         from torch_geometric.nn import NNConv
 
         one, _, two = params["edge_network"]
-        network = torch.nn.Sequential(linear(torch.nn.Linear(*one["w"].shape), one), torch.nn.ReLU(),
-                                      linear(torch.nn.Linear(*two["w"].shape), two))
+        network = torch.nn.Sequential(torch.nn.Linear(*one["w"].shape), torch.nn.ReLU(),
+                                      torch.nn.Linear(*two["w"].shape))
         n_in, n_out = params["root"]["w"].shape
-        layer = NNConv(n_in, n_out, network, aggr=aggr)
+        layer = NNConv(n_in, n_out, network, aggr=aggr)      # which draws the network's weights again
+        linear(network[0], one), linear(network[2], two)
         linear(layer.lin, params["root"])
         layer.bias.data = torch.tensor(np.array(params["root"]["b"]))
         return layer, lambda x, graph: layer(x, graph.edge_index, graph.features)
