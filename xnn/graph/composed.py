@@ -14,7 +14,8 @@ REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 
 def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Callable, forward: Callable,
-                    settings: Mapping[str, Any], inputs: Sequence[Input] = (Input("graph"),)) -> Layer:
+                    settings: Mapping[str, Any], inputs: Sequence[Input] = (Input("graph"),),
+                    sized_by: Sequence[str] = ()) -> Layer:
     """A layer with children whose shapes do not depend on the graph: `xnn.composites.combine` with a dict of params.
 
     Args:
@@ -22,11 +23,13 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
       walk: ``(visit, in_shape, shapes) -> out_shape``; it visits every child.
       forward: ``(call, x, values) -> y``, with the further inputs by name in `values`.
       inputs: the layer's own; those of its children follow.
+      sized_by: those whose shapes `walk` takes.
     """
     layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
     every = joined(name, [inputs, *(child.inputs for child in layers.values())])
     return combine(name, layers, walk, forward, dict_of(layers), inputs=every, settings=settings,
-                   rebuild=lambda some: graph_composite(name, some, walk, forward, settings, inputs))
+                   sized_by=sized_by,
+                   rebuild=lambda some: graph_composite(name, some, walk, forward, settings, inputs, sized_by))
 
 
 def check_choice(where: str, argument: str, value: Any, choices: Sequence[Any]) -> None:
