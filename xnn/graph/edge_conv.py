@@ -86,10 +86,10 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
 
     def forward(call, x, values):
         x, p = check_float("PointNet", x, 2), check_float("PointNet", values["positions"], 2)
+        edges = as_edges(values["graph"], x, "PointNet")
         if p.shape[0] != x.shape[0]:
             raise bad("PointNet", "every node has one position", {"x": type_text(x), "positions": type_text(p)},
                       "pass x [n, f] and positions [n, d].", ValueError)
-        edges = as_edges(values["graph"], x, "PointNet")
         apart = edges.at_senders(p) - edges.at_receivers(p)
         y = edges.max(call("local", jnp.concatenate([edges.at_senders(x), apart], -1)))
         if self_loops:

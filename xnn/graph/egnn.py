@@ -56,10 +56,10 @@ def EGNN(n_out: int, *, hidden: int | None = None, edge_features: int | None = N
 
     def forward(call, x, values):
         x, p = (check_float("EGNN", one, 2) for one in _pair(x))
+        edges = as_edges(values["graph"], x, "EGNN")
         if p.shape[0] != x.shape[0]:
             raise bad("EGNN", "every node has one position", {"x": type_text(x), "positions": type_text(p)},
                       "pass x [n, f] and positions [n, d].", ValueError)
-        edges = as_edges(values["graph"], x, "EGNN")
         apart = edges.at_receivers(p) - edges.at_senders(p)
         parts = [edges.at_receivers(x), edges.at_senders(x), jnp.sum(jnp.square(apart), -1, keepdims=True)]
         if edge_features is not None:
