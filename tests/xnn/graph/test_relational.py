@@ -119,6 +119,27 @@ def test_a_graph_of_several_types_is_a_pytree_and_joins_to_one():
     assert layer.apply(layer.init(random.key(0), one.nodes.shape)[1], one.nodes, one).shape == (8, 4)
 
 
+def test_batches_and_padding_change_nothing():
+    layer = convolutions("mean")
+    params = moved(layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})[1])
+    empty = HeteroGraph.from_edges(hetero(2).nodes, {key: ([], []) for key in (BUYS, LIKES, KNOWS)})
+    graphs = [hetero(), hetero(1), empty]
+    joined = HeteroGraph.batch(graphs)
+    padded = joined.pad({"user": 20, "item": 12}, {BUYS: 30, LIKES: 21, KNOWS: 17})
+    assert joined.mask is None and padded.mask.tolist() == [True] * 3 + [False] and padded.n_graphs == 4
+    assert padded.n_node["user"].tolist() == [5, 5, 5, 5] and padded.node_graph("item").tolist() == [
+        0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    alone = [layer.apply(params, graph.nodes, graph) for graph in graphs]
+    want = {kind: jnp.concatenate([y[kind] for y in alone]) for kind in ("user", "item")}
+    apply = lambda params, graph: {kind: y[:{"user": 15, "item": 9}[kind]]
+                                   for kind, y in layer.apply(params, graph.nodes, graph).items()}
+    assert_near(apply(params, joined), want)
+    assert_near(xjax.jit(apply)(params, padded), want)
+    assert_near(apply(params, HeteroGraph.batch([joined, padded])), want)
+    for edges in padded.relations.values():
+        assert np.all(np.diff(edges.receivers) >= 0) and np.all(np.diff(edges.senders[edges.by_sender]) >= 0)
+
+
 def test_hetero_data_of_pytorch_geometric_by_its_attributes():
     class Part(dict):
         __getattr__ = dict.get
@@ -235,6 +256,12 @@ WRONG = {
         lambda key: HeteroGraph.from_edges(NODES, {("user", "buys", "thing"): ([0], [0])}), ValueError, ["'thing'"]),
     "a relation of two words": (
         lambda key: HeteroGraph.from_edges(NODES, {("user", "item"): ([0], [0])}), ValueError, ["three words"]),
+    "no graph": (lambda key: HeteroGraph.batch([]), ValueError, ["HeteroGraph.batch", "at least one"]),
+    "graphs of other relations": (
+        lambda key: HeteroGraph.batch([hetero(), HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])})]), ValueError,
+        ["same types"]),
+    "padding without nodes": (
+        lambda key: hetero().pad({"user": 9}, {BUYS: 20}), ValueError, ["HeteroGraph.pad", "one node more"]),
     "an unknown relation": (
         lambda key: HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])}).relation_graph(KNOWS), ValueError, ["relation"]),
     "unknown aggregate": (
