@@ -7,7 +7,7 @@ from xjax.errors import bad, did_you_mean
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
 from xnn.graph.edges import Edges
-from xnn.inputs import Input, joined
+from xnn.inputs import Input, is_slot, joined
 from xnn.layer import Layer, as_layer
 
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
@@ -22,12 +22,12 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
       children: by name; those that are None are left out.
       walk: ``(visit, in_shape, shapes) -> out_shape``; it visits every child.
       forward: ``(call, x, values) -> y``, with the further inputs by name in `values`.
-      inputs: the layer's own; those of its children follow.
+      inputs: the layer's further inputs; its children have those that `forward` gives them.
       sized_by: those whose shapes `walk` takes.
     """
     layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
-    every = joined(name, [inputs, *(child.inputs for child in layers.values())])
-    return combine(name, layers, walk, forward, dict_of(layers), inputs=every, settings=settings,
+    slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
+    return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), settings=settings,
                    sized_by=sized_by,
                    rebuild=lambda some: graph_composite(name, some, walk, forward, settings, inputs, sized_by))
 

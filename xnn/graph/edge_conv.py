@@ -115,7 +115,7 @@ def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_l
       graph_ids: int[n], as `Graph.node_graph`: neighbours are nodes with the same number; None takes all for one graph.
       mask: bool[n], as `Graph.node_mask`: others are no neighbours and have none.
       self_loops: whether a node is its own first neighbour.
-    Raises: ValueError for k < 1.
+    Raises: ValueError for k < 1, or graph_ids or a mask of another length.
 
     >>> edges = knn_edges(jnp.array([[0.0], [1.0], [3.0]]), 1)
     >>> edges.senders, edges.receivers
@@ -125,6 +125,10 @@ def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_l
     x = lax.stop_gradient(check_float("knn_edges", x, 2))
     x = x if x.dtype == np.float64 else x.astype(np.float32)
     n = x.shape[0]
+    for name, value in (("graph_ids", graph_ids), ("mask", mask)):
+        if value is not None and value.shape != (n,):
+            raise bad("knn_edges", f"{name} needs one entry for each of the nodes",
+                      {"x": type_text(x), name: type_text(value)}, "pass [n].", ValueError)
     x = x - jnp.mean(x, 0, keepdims=True)                     # |a|^2 - 2 a b + |b|^2 cancels less about the mean
     square = jnp.sum(jnp.square(x), -1)
     near = 2 * (x @ x.T) - square[None, :] - square[:, None]

@@ -266,9 +266,9 @@ def _padded(edges: Edges, count: int, n_sources: int, more_targets: int) -> Edge
     new, to = len(edges) + np.arange(count, dtype=np.int32), np.full(count, edges.n_nodes, np.int32)
     mask = np.ones(len(edges), bool) if edges.mask is None else edges.mask
     weight, features = (None if value is None else _filled(value, count) for value in (edges.weight, edges.features))
-    return Edges(np.append(edges.senders, np.full_like(to, n_sources)), np.append(edges.receivers, to), weight, features,
-                 np.append(mask, np.zeros(count, bool)),
-                 None if edges.by_sender is None else np.append(edges.by_sender, new), edges.n_nodes + more_targets)
+    by_sender = None if edges.by_sender is None else np.append(edges.by_sender, new)
+    return Edges(np.append(edges.senders, np.full_like(to, n_sources)), np.append(edges.receivers, to), weight,
+                 features, np.append(mask, np.zeros(count, bool)), by_sender, edges.n_nodes + more_targets)
 
 
 def _filled(x: np.ndarray, count: int) -> np.ndarray:

@@ -20,7 +20,8 @@ def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggr
     """Message passing with edge networks (Gilmer et al., 2017): ``m_i = sum_j A(e_ij)^T x_j``, A a network's output.
 
     With ``update="root"`` the output is ``x_i W + m_i + b``, PyTorch Geometric's NNConv. ``update="gru"`` is the
-    paper's model: ``x_i = GRU(m_i, x_i)``, `steps` times with the same weights. Weights of edges are not read.
+    paper's model: ``x_i = GRU(m_i, x_i)``, `steps` times with the same weights. Weights of edges are not read. It holds
+    a matrix [n_in, n_out] for each edge.
 
     Shape: x [n, n_in] -> [n, n_out].
 

@@ -47,11 +47,11 @@ def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("me
       U have ``"w": [towers, n, m], "b": [towers, m]``. Glorot uniform and zeros.
     Raises: ValueError for unknown choices, sizes that do not divide, no layers, degrees without an edge.
     """
+    averages, degrees = _averages(degrees), tuple(int(count) for count in degrees)
     settings = arguments(PNA, n_out=n_out, degrees=degrees, aggregators=aggregators, scalers=scalers,
                          edge_features=edge_features, towers=towers, divide_input=divide_input, pre_layers=pre_layers,
                          post_layers=post_layers)
     _check_settings(aggregators, scalers, n_out, towers, pre_layers, post_layers)
-    averages = _averages(degrees)
 
     def shapes(n_in: int) -> dict:
         size = _divided("input", n_in, towers) if divide_input else n_in

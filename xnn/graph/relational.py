@@ -123,8 +123,8 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
     """One layer for each relation, whose outputs are reduced for each type of target: PyTorch Geometric's HeteroConv.
 
     Any layer on a `Graph` will do. Between two types it runs on the graph of both (`HeteroGraph.relation_graph`): the
-    nodes of the targets, then those of the sources, whose outputs are dropped. So both types need the same number of
-    features: put ``parallel(user=Dense(16), item=Dense(16))`` before the first layer.
+    nodes of the targets, then those of the sources, which receive no edges and whose outputs are dropped. So both types
+    need the same number of features: put ``parallel(user=Dense(16), item=Dense(16))`` before the first layer.
 
     Shape: {type: [n, n_in]} -> {type: [n, n_out]} for the types that some relation ends at.
 
@@ -139,7 +139,7 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
     """
     name = "HeteroConvolution"
     check_choice(name, "aggregate", aggregate, ("sum", "mean", "max", "min"))
-    settings = arguments(HeteroConvolution, layers=dict(layers), aggregate=aggregate)
+    settings = arguments(HeteroConvolution, aggregate=aggregate)
     keys = {"-".join(key): key for key in layers}
     reduce = {"sum": jnp.sum, "mean": jnp.mean, "max": jnp.max, "min": jnp.min}[aggregate]
 

@@ -31,13 +31,15 @@ def moved(params, seed=1):
 
 
 def check_numerics(f, floats, tol=1.0):
-    """Values under jit, gradients of both modes against differences in double precision, bfloat16 stays bfloat16.
+    """Values under jit and vmap, gradients of both modes against differences in double precision, bfloat16 stays bfloat16.
 
     Args: f: a function of a tree of floats, which gives a tree of floats.
     """
     y = f(floats)
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
     assert_near(xjax.jit(f)(floats), y, 1e-5 * tol)
+    doubles = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (floats, y))
+    assert_near(xjax.jit(xjax.vmap(f))(doubles[0]), doubles[1], 1e-5 * tol)
     half = f(cast(floats, jnp.bfloat16))
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(half))
     scale = max(1.0, *(float(jnp.max(jnp.abs(leaf))) for leaf in tree_util.tree_leaves(y) if leaf.size))

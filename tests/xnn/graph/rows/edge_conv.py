@@ -60,6 +60,8 @@ WRONG = {
         lambda key: EdgeConv(NETWORK, aggregate="add"), ValueError, ["EdgeConv", "aggregate", "add"]),
     "EdgeConv, no neighbour": (lambda key: EdgeConv(NETWORK, k=0), ValueError, ["EdgeConv", "neighbour"]),
     "knn_edges, no neighbour": (lambda key: knn_edges(np.eye(2), 0), ValueError, ["knn_edges", "neighbour"]),
+    "knn_edges, ids of other nodes": (
+        lambda key: knn_edges(np.eye(2), 1, np.zeros(3, int)), ValueError, ["knn_edges", "graph_ids"]),
     "PointNet, no shape of positions": (
         lambda key: PointNet(Dense(3)).init(key, (-1, 4)), TypeError, ["PointNet", "positions"]),
     "PointNet, a position too few": (
