@@ -31,7 +31,7 @@ def moved(params, seed=1):
 
 
 def check_numerics(f, floats, tol=1.0):
-    """Values under jit and vmap, gradients of both modes against differences in double precision, bfloat16 stays bfloat16.
+    """Values under jit and vmap, gradients of both modes against differences in float64, bfloat16 stays bfloat16.
 
     Args: f: a function of a tree of floats, which gives a tree of floats.
     """
