@@ -1,0 +1,69 @@
+"""Checks of layers whose input or output is not one array of nodes: the same questions as of every row."""
+
+import numpy as np
+
+import xjax
+import xjax.numpy as jnp
+from xjax import tree_util
+
+
+def assert_near(got, want, tol=1e-5):
+    got, want = tree_util.tree_leaves(got), tree_util.tree_leaves(want)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
+
+
+def doubled(tree):
+    """NumPy arrays, floats in float64."""
+    return tree_util.tree_map(lambda v: np.asarray(v, np.float64) if jnp.issubdtype(v.dtype, np.floating) else
+                              np.asarray(v), tree)
+
+
+def cast(tree, dtype):
+    """The floats of a tree in another dtype."""
+    return tree_util.tree_map(lambda v: jnp.asarray(v, dtype) if jnp.issubdtype(v.dtype, np.floating) else v, tree)
+
+
+def moved(params, seed=1):
+    """Parameters with something added, so that none is 0 or 1."""
+    npr = np.random.default_rng(seed)
+    return tree_util.tree_map(lambda v: jnp.asarray(v + 0.3 * npr.random(v.shape), v.dtype), params)
+
+
+def check_numerics(f, floats, tol=1.0):
+    """Values under jit and vmap, gradients of both modes against differences in float64, bfloat16 stays bfloat16.
+
+    Args: f: a function of a tree of floats, which gives a tree of floats.
+    """
+    y = f(floats)
+    assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
+    assert_near(xjax.jit(f)(floats), y, 1e-5 * tol)
+    doubles = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (floats, y))
+    assert_near(xjax.jit(xjax.vmap(f))(doubles[0]), doubles[1], 1e-5 * tol)
+    half = f(cast(floats, jnp.bfloat16))
+    assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(half))
+    scale = max(1.0, *(float(jnp.max(jnp.abs(leaf))) for leaf in tree_util.tree_leaves(y) if leaf.size))
+    for one, other in zip(tree_util.tree_leaves(half), tree_util.tree_leaves(y), strict=True):
+        np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=tol * 10 * scale * 2**-7)
+    with xjax.enable_x64(True):
+        double, npr = cast(floats, np.float64), np.random.default_rng(5)
+
+        def total(floats):
+            y = f(floats)
+            assert all(leaf.dtype == np.float64 for leaf in tree_util.tree_leaves(y))
+            return sum(jnp.sum(jnp.sin(leaf)) for leaf in tree_util.tree_leaves(y))
+
+        total = xjax.jit(total)
+        step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), double)
+        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, double, step))
+        grads = xjax.grad(total)(double)
+        slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
+        np.testing.assert_allclose(slope, (along(1) - along(-1)) / 2e-6, rtol=1e-6 * tol, atol=1e-6 * tol)
+        np.testing.assert_allclose(xjax.jvp(total, (double,), (step,))[1], slope, rtol=1e-9 * tol, atol=1e-9 * tol)
+
+
+def check_finite(f, floats):
+    """Values and gradients are finite."""
+    total = lambda floats: sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(f(floats)))
+    for leaf in tree_util.tree_leaves((f(floats), xjax.grad(total)(floats))):
+        assert np.isfinite(np.asarray(leaf, np.float64)).all()
