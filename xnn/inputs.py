@@ -149,6 +149,8 @@ def map_shapes(f: Callable, shape: Any) -> Any:
         return f(shape)
     if isinstance(shape, Mapping):
         return {key: map_shapes(f, part) for key, part in shape.items()}
+    if not isinstance(shape, tuple | list):
+        return shape                                       # an object with arrays of its own, such as a graph
     return tuple(map_shapes(f, part) for part in shape)
 
 

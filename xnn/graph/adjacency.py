@@ -114,7 +114,8 @@ def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
         if adj.shape[0] != adj.shape[1]:
             raise bad(where, "the adjacency is not square", {"graph": type_text(adj)},
                       "pass one row and one column for each node.", ValueError)
-        return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0])
+        return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0], adj.near.blocks,
+                     adj.far.blocks)
     if not hasattr(adj, "shape") or adj.ndim != 2:
         raise bad(where, "messages need the edges of the graph", {"graph": _graph_text(graph)},
                   "pass a Graph, a CSR, a SciPy matrix, ((rows, cols), values) or a dense array [n, n].")

@@ -9,15 +9,17 @@ A layer computes a message for each edge from the rows at its two ends, and redu
 Where the graph was made by `Graph.from_edges` or `CSR`, gathers and sums use its sorted order, in gradients too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax import lax, ops, tree_util
+from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
 from xnn.graph import segment
+from xnn.sparse.rows import at
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,11 @@ class Edges:
       features: [e, d]; None if it has none.
       mask: bool[e], False for edges of padding; None without padding.
       by_sender: int32[e], as of `Graph`.
-      n_nodes: number of nodes, those that send and those that receive alike.
+      n_nodes: number of nodes that receive.
+      received, sent: `Rows` of the edges in their order, and in that of `by_sender`, of a graph that is tuned for speed
+        (`CSR.tune`); None of others.
+      exchange: where rows of other devices are read (`RowBlock`), what brings them: ``seen(x)`` has the rows that
+        `senders` name; None: these are the rows of x.
     """
 
     senders: Any
@@ -40,6 +46,9 @@ class Edges:
     mask: Any
     by_sender: Any
     n_nodes: int
+    received: Any = None
+    sent: Any = None
+    exchange: Any = None
 
     def __len__(self) -> int:
         return self.senders.shape[0]
@@ -57,33 +66,34 @@ class Edges:
 
     def at_senders(self, x: Any) -> Any:
         """[n, ...] -> [e, ...]: the row of each edge's sender."""
-        return _gather(x, self.senders, self.by_sender)
+        x = x if self.exchange is None else self.exchange.seen(x)
+        return _gather(x, self.senders, self.by_sender, self.sent)
 
     def at_receivers(self, x: Any) -> Any:
         """[n, ...] -> [e, ...]: the row of each edge's receiver."""
-        return _gather(x, self.receivers, None, is_sorted=self.is_sorted)
+        return segment.rows_of(x, self.receivers, is_sorted=self.is_sorted, rows=self.received)
 
     # -- from edges to nodes: [e, ...] -> [n, ...]; a node without edges gets 0 --------------------------------------
 
     def sum(self, messages: Any) -> Any:
         """Sum of the messages that each node receives."""
-        return segment.segment_sum(messages, self.receivers, self.n_nodes, **self._how)
+        return self._reduced(segment.segment_sum, messages)
 
     def mean(self, messages: Any) -> Any:
         """Mean of the messages that each node receives."""
-        return segment.segment_mean(messages, self.receivers, self.n_nodes, **self._how)
+        return self._reduced(segment.segment_mean, messages)
 
     def max(self, messages: Any) -> Any:
         """Largest message that each node receives, column by column."""
-        return segment.segment_max(messages, self.receivers, self.n_nodes, **self._how)
+        return self._reduced(segment.segment_max, messages)
 
     def min(self, messages: Any) -> Any:
         """Smallest message that each node receives, column by column."""
-        return segment.segment_min(messages, self.receivers, self.n_nodes, **self._how)
+        return self._reduced(segment.segment_min, messages)
 
     def std(self, messages: Any) -> Any:
         """Standard deviation of the messages that each node receives, as `segment_std`."""
-        return segment.segment_std(messages, self.receivers, self.n_nodes, **self._how)
+        return self._reduced(segment.segment_std, messages)
 
     def softmax(self, scores: Any, own: Any = None) -> Any:
         """Softmax over the edges that a node receives: [e, ...] -> [e, ...].
@@ -91,15 +101,11 @@ class Edges:
         Args: own: [n, ...] scores of one more edge from each node to itself, which is not among the edges.
         Returns: weights of the edges; with `own` the pair ``(weights [e, ...], own weights [n, ...])``.
         """
-        if own is None:
-            return segment.segment_softmax(scores, self.receivers, self.n_nodes, **self._how)
-        kept = segment.kept(scores, self.mask, -np.inf)
-        still, own_still = lax.stop_gradient((kept, own))
-        largest = ops.segment_max(still, self.receivers, self.n_nodes, indices_are_sorted=self.is_sorted)
-        largest = jnp.maximum(largest, own_still)
-        grown, own = jnp.exp(kept - self.at_receivers(largest)), jnp.exp(own - largest)
-        total = self.sum(grown) + own
-        return grown / self.at_receivers(total), own / total
+        return self._reduced(segment.segment_softmax, scores, own)
+
+    def _reduced(self, reduce: Callable, x: Any, *more: Any) -> Any:
+        return reduce(x, self.receivers, self.n_nodes, *more, mask=self.mask, is_sorted=self.is_sorted,
+                      rows=self.received)
 
     def product(self, x: Any, weight: Any = None) -> Any:
         """Weighted sum of the rows of senders: [n, ...] -> [n, ...].
@@ -119,38 +125,32 @@ class Edges:
         weight = self.weight if weighted else None
         return self.sum(jnp.ones(len(self), np.float32) if weight is None else weight)
 
-    @property
-    def _how(self) -> dict:
-        return {"mask": self.mask, "is_sorted": self.is_sorted}
 
+_CHILDREN = [name for name in Edges.__dataclass_fields__ if name != "n_nodes"]
 
 tree_util.register_pytree_node(
     Edges,
-    lambda edges: ((edges.senders, edges.receivers, edges.weight, edges.features, edges.mask, edges.by_sender),
-                   edges.n_nodes),
-    lambda n_nodes, children: Edges(*children, n_nodes),
+    lambda edges: ([getattr(edges, name) for name in _CHILDREN], edges.n_nodes),
+    lambda n_nodes, children: Edges(**dict(zip(_CHILDREN, children, strict=True)), n_nodes=n_nodes),
 )
 
 
-def _gather(x: Any, index: Any, order: Any, is_sorted: bool = False) -> Any:
-    """``x[index]``; its transpose sums in the sorted order, which is several times faster than unordered.
+def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
+    """``x[index]``; its transpose sums in sorted order, which is several times faster than unordered.
 
-    Args: order: such that ``index[order]`` ascends; None: index ascends itself if `is_sorted`.
+    Args:
+      order: such that ``index[order]`` ascends; None: not known.
+      rows: `Rows` of the edges in that order; None: not known.
     """
     n = x.shape[0]
 
-    def scatter(residuals, ct):
-        index, order = residuals
-        if order is not None:
-            ct, index = _at(ct, order), _at(index, order)
-        return ops.segment_sum(ct, index, n, indices_are_sorted=is_sorted or order is not None)
+    def scatter(tables, ct):
+        index, order, rows = tables
+        if order is None:
+            return ops.segment_sum(ct, index, n)
+        return segment.segment_sum(at(ct, order), at(index, order), n, is_sorted=True, rows=rows)
 
-    return linear_call(lambda residuals, x: _at(x, residuals[0]), scatter, (index, order), x)
-
-
-def _at(x: Any, index: Any) -> Any:
-    # The indices were checked where the graph was made; a second check here costs a select.
-    return jnp.asarray(x).at[index].get(mode="promise_in_bounds")
+    return linear_call(lambda tables, x: at(x, tables[0]), scatter, (jnp.asarray(index), order, rows), jnp.asarray(x))
 
 
 def _like(weight: Any, x: Any) -> Any:

@@ -9,54 +9,60 @@ Args that all of them share:
   n_segments: number of segments, known while tracing.
   mask: bool[n], False for rows that do not count; None if all do.
   is_sorted: promise that ids ascend, which is faster.
+  rows: `xnn.sparse.rows.Rows` of the segments, where ids are known, valid and ascend: faster still, see `CSR.tune`.
 """
 
+import operator
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax, ops
+from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
 from xnn.checks import type_text
+from xnn.sparse.rows import at, message_max, message_sum
 
 
-def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                rows: Any = None) -> Any:
     """Sum of the rows of each segment.
 
     >>> segment_sum(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([3., 0., 5.], dtype=float32)
     """
     x, ids = _rows("segment_sum", x, ids, mask)
-    return _wide_sum(x, ids, n_segments, mask, is_sorted).astype(x.dtype)
+    return _wide_sum(x, ids, n_segments, mask, is_sorted, rows).astype(x.dtype)
 
 
 def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                  dtype: Any = np.int32) -> Any:
+                  rows: Any = None, dtype: Any = np.int32) -> Any:
     """Number of rows of each segment: [n_segments].
 
     >>> segment_count(jnp.array([0, 0, 2]), 3)
     Array([2, 0, 1], dtype=int32)
     """
     ones, ids = _rows("segment_count", jnp.ones(jnp.shape(ids), np.int32), ids, mask)
-    return ops.segment_sum(kept(ones, mask, 0), ids, n_segments, indices_are_sorted=is_sorted).astype(dtype)
+    return _wide_sum(ones, ids, n_segments, mask, is_sorted, rows).astype(dtype)
 
 
-def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                 rows: Any = None) -> Any:
     """Mean of the rows of each segment.
 
     >>> segment_mean(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([1.5, 0. , 5. ], dtype=float32)
     """
     x, ids = _rows("segment_mean", x, ids, mask)
-    total = _wide_sum(x, ids, n_segments, mask, is_sorted)
-    count = segment_count(ids, n_segments, mask=mask, is_sorted=is_sorted, dtype=total.dtype)
+    total = _wide_sum(x, ids, n_segments, mask, is_sorted, rows)
+    count = segment_count(ids, n_segments, mask=mask, is_sorted=is_sorted, rows=rows, dtype=total.dtype)
     mean = total / _over_columns(jnp.maximum(count, 1), total)
     return mean.astype(x.dtype) if jnp.issubdtype(x.dtype, np.inexact) else mean
 
 
 def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                epsilon: float = 1e-5) -> Any:
+                rows: Any = None, epsilon: float = 1e-5) -> Any:
     """Standard deviation of the rows of each segment, in two passes: the root of the mean of ``(x - mean)**2``.
 
     A variance up to `epsilon` counts as 0 and has no gradient: near 0 that of the root has no bound (PNA, Corso et al.,
@@ -67,32 +73,35 @@ def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     """
     x, ids = _rows("segment_std", x, ids, mask)
     x = x if jnp.issubdtype(x.dtype, np.inexact) else x.astype(np.float32)
-    x, how = kept(x, _counted(ids, n_segments, mask), 0), {"mask": mask, "is_sorted": is_sorted}
-    mean = segment_mean(x, ids, n_segments, **how)
-    variance = segment_mean(jnp.square(x - rows_of(mean, ids)), ids, n_segments, **how)
+    x, how = kept(x, _counted(ids, n_segments, mask), 0), {"is_sorted": is_sorted, "rows": rows}
+    mean = segment_mean(x, ids, n_segments, mask=mask, **how)
+    variance = segment_mean(jnp.square(x - rows_of(mean, ids, **how)), ids, n_segments, mask=mask, **how)
     flat = variance <= epsilon                                      # not of NaN, which stays
     return jnp.where(flat, 0, jnp.sqrt(jnp.where(flat, 1, variance)))
 
 
-def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                rows: Any = None) -> Any:
     """Largest row of each segment, column by column; rows that are equally large share its gradient.
 
     >>> segment_max(jnp.array([-1.0, -2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([-1.,  0.,  5.], dtype=float32)
     """
-    return _extreme("segment_max", ops.segment_max, x, ids, n_segments, mask, is_sorted)
+    return _extreme("segment_max", 1, x, ids, n_segments, mask, is_sorted, rows)
 
 
-def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                rows: Any = None) -> Any:
     """Smallest row of each segment, as `segment_max`.
 
     >>> segment_min(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([1., 0., 5.], dtype=float32)
     """
-    return _extreme("segment_min", ops.segment_min, x, ids, n_segments, mask, is_sorted)
+    return _extreme("segment_min", -1, x, ids, n_segments, mask, is_sorted, rows)
 
 
-def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
+                 rows: Any = None) -> Any:
     """Product of the rows of each segment; that of none is 0, as in the other reductions.
 
     >>> segment_prod(jnp.array([2.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -122,8 +131,12 @@ def _product_of_runs(one: Any, other: Any) -> Any:
     return one_starts | other_starts, jnp.where(other_starts, jnp.ones_like(one_product), one_product) * other_product
 
 
-def segment_softmax(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False) -> Any:
+def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
+                    rows: Any = None) -> Any:
     """Softmax over the rows of each segment: the shape of x; rows that do not count get 0.
+
+    Args: own: [n_segments, ...], one more row of each segment, which is not among x.
+    Returns: with `own` the pair of the results for x and for `own`.
 
     >>> segment_softmax(jnp.array([1.0, 1.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([0.5, 0.5, 1. ], dtype=float32)
@@ -132,12 +145,18 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_s
     if not jnp.issubdtype(x.dtype, np.inexact):
         raise bad("segment_softmax", "takes floating-point numbers", {"x": type_text(x)},
                   "convert: x.astype('float32').")
+    how = {"is_sorted": is_sorted, "rows": rows}
     x = kept(x, _counted(ids, n_segments, mask), -np.inf)
-    largest = lax.stop_gradient(ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted))
-    shift = rows_of(jnp.where(jnp.isfinite(largest), largest, 0), ids)
-    grown = jnp.exp(x - shift)                                    # 0 for rows that do not count: exp(-inf)
-    total = rows_of(segment_sum(grown, ids, n_segments, is_sorted=is_sorted), ids)
-    return grown / jnp.where(total == 0, 1, total)
+    shift = _finite(_largest(lax.stop_gradient(x), ids, n_segments, **how))
+    if own is not None:
+        shift = jnp.maximum(shift, lax.stop_gradient(own))
+    grown = jnp.exp(x - rows_of(shift, ids, **how))               # 0 for rows that do not count: exp(-inf)
+    total = segment_sum(grown, ids, n_segments, **how)
+    if own is None:
+        return grown / rows_of(jnp.where(total == 0, 1, total), ids, **how)
+    own = jnp.exp(own - shift)
+    total = total + own
+    return grown / rows_of(total, ids, **how), own / total
 
 
 def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
@@ -171,11 +190,18 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
     return jnp.where(exists, found, 0).astype(np.int32), exists
 
 
-def rows_of(table: Any, ids: Any) -> Any:
+def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) -> Any:
     """``table[ids]``: for each row what its segment has; 0 for a row of no segment."""
-    if table.shape[0] == 0:
+    n = table.shape[0]
+    if n == 0:
         return jnp.zeros((*ids.shape, *table.shape[1:]), table.dtype)
-    return jnp.take(table, _counted_ids(ids, table.shape[0]), axis=0, mode="fill", fill_value=0)
+    if rows is None:
+        ids = _counted_ids(ids, n)
+    # Not the transpose of `take`, which does not know that ids ascend.
+    return linear_call(
+        lambda known, table: at(table, known[0]) if rows is not None else
+        jnp.take(table, known[0], axis=0, mode="fill", fill_value=0),
+        lambda known, ct: segment_sum(ct, known[0], n, is_sorted=is_sorted, rows=known[1]), (ids, rows), table)
 
 
 def _counted_ids(ids: Any, n_segments: int) -> Any:
@@ -189,29 +215,47 @@ def _counted(ids: Any, n_segments: int, mask: Any) -> Any:
     return counted if mask is None else counted & jnp.asarray(mask)
 
 
-def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool) -> Any:
+def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
     """Sum in 32 bits for types of fewer: in bfloat16 a sum of ones ends at 256."""
     x = kept(x, mask, 0)
     if x.dtype.itemsize < 4:
         x = x.astype(np.float32 if jnp.issubdtype(x.dtype, np.floating) else np.int32)
-    return ops.segment_sum(x, ids, n_segments, indices_are_sorted=is_sorted)
+    if rows is None:
+        return ops.segment_sum(x, ids, n_segments, indices_are_sorted=is_sorted)
+    return linear_call(lambda known, x: _by_rows(message_sum, known[0], x), lambda known, ct: at(ct, known[1]),
+                       (rows, ids), x)
 
 
-def _extreme(where: str, reduce: Any, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool) -> Any:
+def _largest(x: Any, ids: Any, n_segments: int, *, is_sorted: bool, rows: Any) -> Any:
+    """Largest row of each segment, of which derivatives are not asked; anything for a segment without rows."""
+    if rows is None:
+        return ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted)
+    return _by_rows(message_max, rows, x)
+
+
+def _by_rows(reduce: Any, rows: Any, x: Any) -> Any:
+    return reduce(rows, x.reshape(x.shape[0], -1)).reshape(-1, *x.shape[1:])
+
+
+def _finite(x: Any) -> Any:
+    return jnp.where(jnp.isfinite(x), x, 0)
+
+
+def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
     """The extreme is found without a derivative; the derivative is that of the mean of the rows equal to it."""
     x, ids = _rows(where, x, ids, mask)
-    how = {"mask": mask, "is_sorted": is_sorted}
-    sign = 1 if reduce is ops.segment_max else -1
-    lowest = -sign * np.inf if jnp.issubdtype(x.dtype, np.inexact) else (
-        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max)
-    still = lax.stop_gradient(kept(x, mask, lowest))
-    some = segment_count(ids, n_segments, **how) > 0
-    found = reduce(still, ids, n_segments, indices_are_sorted=is_sorted)
+    how = {"is_sorted": is_sorted, "rows": rows}
+    is_float = jnp.issubdtype(x.dtype, np.inexact)
+    still = lax.stop_gradient(kept(x, mask, -sign * np.inf if is_float else (
+        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max)))
+    some = segment_count(ids, n_segments, mask=mask, **how) > 0
+    flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
+    found = flip(_largest(flip(still), ids, n_segments, **how))
     found = jnp.where(_over_columns(some, found), found, jnp.zeros((), found.dtype))
-    if not jnp.issubdtype(x.dtype, np.inexact):
+    if not is_float:
         return found
     # x - still is 0, so the value is not rounded; inf - inf would be NaN, hence the inner where.
-    equal = (still == rows_of(found, ids)) & jnp.isfinite(still)
+    equal = (still == rows_of(found, ids, **how)) & jnp.isfinite(still)
     share = kept(jnp.where(equal, x - jnp.where(equal, still, 0), 0), mask, 0)
     ties = segment_sum(equal.astype(x.dtype), ids, n_segments, **how)
     return found + segment_sum(share, ids, n_segments, **how) / jnp.maximum(ties, 1)
