@@ -10,6 +10,8 @@ from xjax import dtypes, tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
 
+_MANY = 50_000                 # keys from which counting is worth loading SciPy
+
 
 def as_arrays(tree: Any) -> Any:
     """A tree whose leaves are arrays: lists of numbers become NumPy's."""
@@ -83,6 +85,21 @@ def tree_text(tree: Any) -> str:
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key}: {tree_text(value)}" for key, value in tree.items()) + "}"
     return type_text(tree)
+
+
+def stable_order(keys: np.ndarray, count: int) -> np.ndarray:
+    """``np.argsort(keys, kind="stable")`` of keys below `count`; of many keys in time that grows with their number."""
+    if len(keys) < _MANY:
+        return np.argsort(keys, kind="stable")
+    # A matrix with one entry in each row, brought to columns, is a counting sort: a tenth of the time at 10^6 keys.
+    places = np.arange(len(keys) + 1)
+    return library("scipy.sparse").csr_array((places[:-1], keys.astype(np.int64), places), shape=(len(keys), count)).tocsc().data
+
+
+def edge_order(senders: np.ndarray, receivers: np.ndarray, n_nodes: int) -> np.ndarray:
+    """The order by receiver, then by sender; repeated edges as they are: ``np.lexsort((senders, receivers))``."""
+    order = stable_order(senders, n_nodes)
+    return order[stable_order(receivers[order], n_nodes)]
 
 
 def library(name: str, where: str = "") -> Any:
