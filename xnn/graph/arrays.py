@@ -56,7 +56,7 @@ def host_indices(where: str, name: str, x: Any) -> np.ndarray:
     x = x.astype(np.int32) if x.size == 0 else x                    # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu":
         raise bad(where, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
-    return x
+    return x.astype(np.int64) if x.dtype.kind == "u" else x
 
 
 def indices_or_mask(where: str, name: str, ids: Any, count: int) -> np.ndarray:
@@ -93,7 +93,8 @@ def stable_order(keys: np.ndarray, count: int) -> np.ndarray:
         return np.argsort(keys, kind="stable")
     # A matrix with one entry in each row, brought to columns, is a counting sort: a tenth of the time at 10^6 keys.
     places = np.arange(len(keys) + 1)
-    return library("scipy.sparse").csr_array((places[:-1], keys.astype(np.int64), places), shape=(len(keys), count)).tocsc().data
+    rows = library("scipy.sparse").csr_array((places[:-1], keys, places), shape=(len(keys), count))
+    return rows.tocsc().data
 
 
 def edge_order(senders: np.ndarray, receivers: np.ndarray, n_nodes: int) -> np.ndarray:

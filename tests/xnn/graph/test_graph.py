@@ -93,6 +93,13 @@ def test_a_size_that_fits_exactly_needs_no_padding():
     assert xg.pad(graph, 2, 1).n_graphs == 2                        # an empty graph of padding
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int8, np.int64])
+def test_indices_of_any_integers(dtype):
+    graph = Graph.from_edges(np.array([0, 100], dtype), np.array([100, 0], dtype))
+    assert_sound(graph)
+    assert triples(graph) == [(0, 100), (100, 0)] and graph.n_nodes == 101
+
+
 def test_lists_are_arrays_and_values_may_be_traced():
     graph = Graph.from_edges([1, 0], [0, 1], nodes=[[1.0], [2.0]], edges={"weight": [5.0, 7.0]}, globals=[3.0])
     assert graph.weight.tolist() == [5, 7] and graph.nodes.shape == (2, 1) and graph.globals.shape == (1, 1)
