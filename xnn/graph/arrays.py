@@ -10,6 +10,8 @@ from xjax import dtypes, tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
 
+_MANY = 50_000                 # keys from which counting is worth loading SciPy
+
 
 def as_arrays(tree: Any) -> Any:
     """A tree whose leaves are arrays: lists of numbers become NumPy's."""
@@ -54,7 +56,7 @@ def host_indices(where: str, name: str, x: Any) -> np.ndarray:
     x = x.astype(np.int32) if x.size == 0 else x                    # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu":
         raise bad(where, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
-    return x
+    return x.astype(np.int64) if x.dtype.kind == "u" else x
 
 
 def indices_or_mask(where: str, name: str, ids: Any, count: int) -> np.ndarray:
@@ -83,6 +85,22 @@ def tree_text(tree: Any) -> str:
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key}: {tree_text(value)}" for key, value in tree.items()) + "}"
     return type_text(tree)
+
+
+def stable_order(keys: np.ndarray, count: int) -> np.ndarray:
+    """``np.argsort(keys, kind="stable")`` of keys below `count`; of many keys in time that grows with their number."""
+    if len(keys) < _MANY:
+        return np.argsort(keys, kind="stable")
+    # A matrix with one entry in each row, brought to columns, is a counting sort: a tenth of the time at 10^6 keys.
+    places = np.arange(len(keys) + 1)
+    rows = library("scipy.sparse").csr_array((places[:-1], keys, places), shape=(len(keys), count))
+    return rows.tocsc().data
+
+
+def edge_order(senders: np.ndarray, receivers: np.ndarray, n_nodes: int) -> np.ndarray:
+    """The order by receiver, then by sender; repeated edges as they are: ``np.lexsort((senders, receivers))``."""
+    order = stable_order(senders, n_nodes)
+    return order[stable_order(receivers[order], n_nodes)]
 
 
 def library(name: str, where: str = "") -> Any:

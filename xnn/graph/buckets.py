@@ -76,9 +76,9 @@ class GraphBatches:
 
     An epoch depends on the seed and its number alone. Graphs are drawn so that each batch has small and large ones in
     proportion: sorted by size they make as many groups as a batch has graphs, and a batch gets one of each group. So
-    its size varies by little more than that of a single graph: with 32 graphs in a batch padding is below 5 % where
+    its size varies by little more than that of a single graph: with 32 graphs in a batch padding is below 11 % where
     sizes are uniform, and below 30 % where some graphs are 70 times larger than the mean. In batches of few graphs such
-    sizes leave up to half of a batch to padding: raise `count`. All batches have nearly as many graphs as each other.
+    sizes leave up to half of a batch to padding: raise `count`. The batches of an epoch differ by at most one graph.
 
     Attributes:
       graphs: the data set, as one batch; a list of graphs is joined. Labels in `globals` come along.

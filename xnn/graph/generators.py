@@ -1,6 +1,6 @@
 """Generated graphs for tests, examples and measurements: grids, random graphs, communities, molecules with a rule.
 
-All are functions of their seed. Edges go in both directions unless `directed` is said.
+All are functions of their seed. Edges go in both directions, but for `directed=True`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ BONDS = ("single", "double", "aromatic")
 
 
 def grid(rows: int, columns: int, *, periodic: bool = False) -> Graph:
-    """A grid of nodes, each joined to those beside, above and below; nodes are positions (row, column), float32[n, 2].
+    """A grid whose nodes are joined to the next ones in their row and column; `nodes` is (row, column), float32[n, 2].
 
     Args: periodic: whether the last row and column are joined to the first.
 

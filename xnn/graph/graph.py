@@ -13,7 +13,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
-from xnn.graph.arrays import as_arrays, host, host_indices, row_count, tree_text
+from xnn.graph.arrays import as_arrays, edge_order, host, host_indices, row_count, stable_order, tree_text
 from xnn.graph.convert import Conversions
 from xnn.graph.segment import segment_sum
 
@@ -89,12 +89,12 @@ class Graph(Conversions):
         if length is not None and length != len(senders):
             raise bad(where, "`edges` needs one row for each edge", {"rows": length, "edges": len(senders)},
                       "pass features [e, ...] in the order of senders.", ValueError)
-        order = np.lexsort((senders, receivers))
+        order = edge_order(senders, receivers, count)
         senders, receivers = senders[order].astype(np.int32), receivers[order].astype(np.int32)
         edges = tree_util.tree_map(lambda x: x[order], as_arrays(edges))
         return cls(as_arrays(nodes), edges, senders, receivers,
                    tree_util.tree_map(lambda x: x[None], as_arrays(globals)), np.array([count], np.int32),
-                   np.array([len(senders)], np.int32), by_sender=np.argsort(senders, kind="stable").astype(np.int32))
+                   np.array([len(senders)], np.int32), by_sender=stable_order(senders, count).astype(np.int32))
 
     @property
     def n_nodes(self) -> int:

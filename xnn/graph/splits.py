@@ -47,7 +47,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
       labels: int[n], the class of each, -1 for unknown ones, which are in no set; or the number of them, if not
         `stratified`.
       train, val, test: how many. Integers are numbers: with `stratified` `train` is that of each class, and `val` and
-        `test` are drawn from the rest of all classes together. Fractions below 1 are of all, or with `stratified` of
+        `test` are drawn from the rest of all classes together. Floats are fractions of all, or with `stratified` of
         each class. None for one of `val` and `test`: all that remain.
     Raises: ValueError if there are not enough.
 

@@ -11,7 +11,7 @@ import numpy as np
 from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph.arrays import host, indices_or_mask, library, without_padding
+from xnn.graph.arrays import edge_order, host, indices_or_mask, library, stable_order, without_padding
 from xnn.graph.graph import Graph
 
 Reduce = Literal["sum", "mean", "max", "min"]
@@ -78,8 +78,8 @@ def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
 def is_undirected(graph: Graph) -> bool:
     """Whether each edge is there in both directions, with equal weights and features."""
     graph = host("is_undirected", graph)
-    there = np.lexsort((graph.senders, graph.receivers))
-    back = np.lexsort((graph.receivers, graph.senders))
+    there = edge_order(graph.senders, graph.receivers, graph.n_nodes)
+    back = edge_order(graph.receivers, graph.senders, graph.n_nodes)
     senders, receivers = graph.senders[there], graph.receivers[there]
     if not (np.array_equal(senders, graph.receivers[back]) and np.array_equal(receivers, graph.senders[back])):
         return False
@@ -191,12 +191,12 @@ def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "wea
 
 def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any) -> Graph:
     """The graph with these edges, which join nodes of the same graph, in any order."""
-    order = np.lexsort((senders, receivers))
+    order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
     n_edge = np.bincount(graph.node_graph[receivers], minlength=graph.n_graphs).astype(np.int32)
     made = graph.replace(edges=tree_util.tree_map(lambda x: x[order], edges), senders=senders, receivers=receivers,
                          n_edge=n_edge)
-    return made.replace(by_sender=np.argsort(senders, kind="stable").astype(np.int32))
+    return made.replace(by_sender=stable_order(senders, graph.n_nodes).astype(np.int32))
 
 
 def _some_edges(graph: Graph, kept: np.ndarray) -> Graph:
@@ -208,7 +208,7 @@ def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray
     functions = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
     if reduce not in functions:
         raise bad(where, "unknown reduction", {"reduce": repr(reduce)}, f"one of {', '.join(functions)}.", ValueError)
-    order = np.lexsort((senders, receivers))
+    order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
     starts = np.flatnonzero((np.diff(senders, prepend=-1) != 0) | (np.diff(receivers, prepend=-1) != 0))
     counts = np.diff(starts, append=len(senders))

@@ -11,7 +11,7 @@ import xnn.graph as xg
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from tests.xnn.wrong import assert_refused
 from xjax import tree_util
-from xnn.graph import Graph
+from xnn.graph import Graph, arrays
 from xnn.graph.batch import take_graphs
 
 
@@ -31,6 +31,17 @@ def test_edges_are_sorted_and_take_their_values_along(data):
     graph = Graph.from_edges(*ends.T, edges={"weight": number, "features": number[:, None]}, n_nodes=6)
     assert_sound(graph)
     assert triples(graph) == sorted((s, r, k, k) for k, (s, r) in enumerate(ends.tolist()))
+
+
+def test_many_edges_are_sorted_by_counting(npr, monkeypatch):
+    senders, receivers = npr.integers(0, 50, (2, 1000))              # with repeats, which keep their order
+    order = np.lexsort((senders, receivers))
+    assert np.array_equal(arrays.edge_order(senders, receivers, 60), order)
+    monkeypatch.setattr(arrays, "_MANY", 10)
+    assert np.array_equal(arrays.edge_order(senders, receivers, 60), order)
+    graph = Graph.from_edges(senders.astype(np.uint64), receivers, edges=np.arange(1000, dtype=np.float32), n_nodes=60)
+    assert_sound(graph)
+    assert np.array_equal(graph.weight, order) and graph.senders.dtype == graph.by_sender.dtype == np.int32
 
 
 @settings(deadline=None, max_examples=50)
@@ -80,6 +91,13 @@ def test_a_size_that_fits_exactly_needs_no_padding():
     same = xg.pad(graph, 2, 1, 1)
     assert same.mask.tolist() == [True] and (same.n_nodes, same.n_edges) == (2, 1)
     assert xg.pad(graph, 2, 1).n_graphs == 2                        # an empty graph of padding
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int8, np.int64])
+def test_indices_of_any_integers(dtype):
+    graph = Graph.from_edges(np.array([0, 100], dtype), np.array([100, 0], dtype))
+    assert_sound(graph)
+    assert triples(graph) == [(0, 100), (100, 0)] and graph.n_nodes == 101
 
 
 def test_lists_are_arrays_and_values_may_be_traced():
