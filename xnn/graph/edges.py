@@ -19,7 +19,8 @@ import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
 from xnn.graph import segment
-from xnn.sparse.rows import at
+from xnn.sparse.product import Side, other_values, product
+from xnn.sparse.rows import at, over_columns, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,27 @@ class Edges:
                       rows=self.received)
 
     def product(self, x: Any, weight: Any = None) -> Any:
-        """Weighted sum of the rows of senders: [n, ...] -> [n, ...].
+        """Weighted sum of the rows of senders, without an array of all messages: [n, ...] -> [n, ...].
 
         Args: weight: [e], or [e, heads] for x [n, heads, f]; the graph's own weights if None, or 1 where it has none.
         """
+        x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
         weight = self.weight if weight is None else weight
-        picked = self.at_senders(x)
-        return self.sum(picked if weight is None else picked * _like(weight, picked))
+        weight = jnp.ones(len(self), x.dtype) if weight is None else jnp.asarray(weight).astype(x.dtype)
+        if self.mask is not None:
+            weight = jnp.where(over_columns(self.mask, weight), weight, 0)
+        if self.by_sender is None:
+            return self.sum(at(x, self.senders) * _like(weight, x))
+        flat = x.reshape(*x.shape[:weight.ndim], -1)
+        return product(weight, flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
+
+    def _sides(self, n_senders: int) -> tuple[Side, Side]:
+        """The edges as places of a matrix. Of where rows start only the number is read."""
+        by_sender = jnp.asarray(self.by_sender)
+        senders, receivers = (jnp.asarray(ends) for ends in (self.senders, self.receivers))
+        near = Side(receivers, senders, jnp.zeros(self.n_nodes + 1, np.int32), jnp.argsort(by_sender), self.received)
+        far = Side(senders[by_sender], receivers[by_sender], jnp.zeros(n_senders + 1, np.int32), by_sender, self.sent)
+        return other_values(near), other_values(far)
 
     def __matmul__(self, x: Any) -> Any:
         """`product` with the graph's own weights: the edges as a sparse matrix."""
@@ -150,7 +165,8 @@ def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
             return ops.segment_sum(ct, index, n)
         return segment.segment_sum(at(ct, order), at(index, order), n, is_sorted=True, rows=rows)
 
-    return linear_call(lambda tables, x: at(x, tables[0]), scatter, (jnp.asarray(index), order, rows), jnp.asarray(x))
+    tables = jnp.asarray(index), order, rows
+    return linear_call(lambda tables, x: spread(x, tables[0]), scatter, tables, jnp.asarray(x))
 
 
 def _like(weight: Any, x: Any) -> Any:

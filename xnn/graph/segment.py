@@ -22,7 +22,7 @@ from xjax import lax, ops
 from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.sparse.rows import at, message_max, message_sum
+from xnn.sparse.rows import message_max, message_sum, spread
 
 
 def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
@@ -152,11 +152,12 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask:
         shift = jnp.maximum(shift, lax.stop_gradient(own))
     grown = jnp.exp(x - rows_of(shift, ids, **how))               # 0 for rows that do not count: exp(-inf)
     total = segment_sum(grown, ids, n_segments, **how)
-    if own is None:
-        return grown / rows_of(jnp.where(total == 0, 1, total), ids, **how)
-    own = jnp.exp(own - shift)
-    total = total + own
-    return grown / rows_of(total, ids, **how), own / total
+    if own is not None:
+        own = jnp.exp(own - shift)
+        total = total + own
+    divisor = rows_of(total, ids, **how)
+    weights = grown / jnp.where(divisor == 0, 1, divisor)
+    return weights if own is None else (weights, own / total)
 
 
 def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
@@ -199,7 +200,7 @@ def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) 
         ids = _counted_ids(ids, n)
     # Not the transpose of `take`, which does not know that ids ascend.
     return linear_call(
-        lambda known, table: at(table, known[0]) if rows is not None else
+        lambda known, table: spread(table, known[0]) if rows is not None else
         jnp.take(table, known[0], axis=0, mode="fill", fill_value=0),
         lambda known, ct: segment_sum(ct, known[0], n, is_sorted=is_sorted, rows=known[1]), (ids, rows), table)
 
@@ -222,7 +223,7 @@ def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, row
         x = x.astype(np.float32 if jnp.issubdtype(x.dtype, np.floating) else np.int32)
     if rows is None:
         return ops.segment_sum(x, ids, n_segments, indices_are_sorted=is_sorted)
-    return linear_call(lambda known, x: _by_rows(message_sum, known[0], x), lambda known, ct: at(ct, known[1]),
+    return linear_call(lambda known, x: _by_rows(message_sum, known[0], x), lambda known, ct: spread(ct, known[1]),
                        (rows, ids), x)
 
 

@@ -12,7 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
-from xnn.sparse.rows import Rows, at, make_rows, weighted_sum, widened, without_weights
+from xnn.sparse.rows import Rows, at, make_rows, spread, weighted_sum, widened, without_weights
 
 Form = Literal["unrolled", "segments"]
 
@@ -57,7 +57,10 @@ def other_values(side: Side) -> Side:
 
 @xjax.custom_jvp
 def product(values: Any, x: Any, near: Side, far: Side) -> Any:
-    """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `near` and `far` are the sides of A."""
+    """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `near` and `far` are the sides of A.
+
+    With values [nnz, heads] and x [n_cols, heads, f] these are several products, of matrices with the same places.
+    """
     def transposed(tables, ct):
         values, near, far = tables
         return product(at(values, far.order), ct, far, near)
@@ -97,26 +100,25 @@ _by_values.defjvp(_by_values_rule, symbolic_zeros=True)
 def _sum_of(tangents: list[Any], x: Any, near: Side, values: Any) -> Any:
     there = [tangent for tangent in tangents if tangent is not None]
     if not there:
-        return jnp.zeros((near.indptr.shape[0] - 1, x.shape[1]), values.dtype)
+        return jnp.zeros((near.indptr.shape[0] - 1, *x.shape[1:]), values.dtype)
     return there[0] if len(there) == 1 else there[0] + there[1]
 
 
 def _row_sums(values: Any, x: Any, side: Side) -> Any:
     if side.blocks is not None:
         return weighted_sum(side.blocks, x, values)
-    picked = widened(at(x, side.cols)) * widened(values)[:, None]
+    picked = widened(spread(x, side.cols)) * widened(values)[..., None]
     n_rows = side.indptr.shape[0] - 1
     return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
 
 
 def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
-    """``sum_f left[rows[k], f] right[cols[k], f]`` for each k: [n, f], [m, f] -> [nnz]."""
-    terms = at(left, rows) * at(right, cols)
+    """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
+    terms = spread(left, rows) * spread(right, cols)
     # Halves are added until one column is left: XLA's reduction over a short last axis takes 1.4 to 6 times as long.
-    while terms.shape[1] > 1:
-        half = terms.shape[1] // 2
-        odd = terms[:, 2 * half:]
-        terms = terms[:, :half] + terms[:, half:2 * half]
-        terms = jnp.concatenate([terms[:, :1] + odd, terms[:, 1:]], axis=1) if odd.shape[1] else terms
-    return terms[:, 0] if terms.shape[1] else jnp.zeros(rows.shape, terms.dtype)
-
+    while terms.shape[-1] > 1:
+        half = terms.shape[-1] // 2
+        odd = terms[..., 2 * half:]
+        terms = terms[..., :half] + terms[..., half:2 * half]
+        terms = jnp.concatenate([terms[..., :1] + odd, terms[..., 1:]], axis=-1) if odd.shape[-1] else terms
+    return terms[..., 0] if terms.shape[-1] else jnp.zeros(terms.shape[:-1], terms.dtype)

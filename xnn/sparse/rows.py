@@ -114,13 +114,16 @@ def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarra
 
 
 def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
-    """``sum_j A[i, j] x[j]`` for each row i: x [m, f] -> [n_rows, f].
+    """``sum_j A[i, j] x[j]`` for each row i: x [m, ..., f] -> [n_rows, ..., f].
 
-    Args: values: [nnz], the stored values in row order; where the blocks have their weights, these are read instead.
+    Args: values: [nnz, ...], the stored values in row order, whose further axes are those of x but the last. Where the
+      blocks have their weights, these are read instead.
     """
+    x = lax.optimization_barrier(x)                               # its rows are read many times, and computed once
+
     def terms(block: Block) -> Any:
         weights = widened(_packed(block, values))
-        each = [widened(at(x, block.columns[:, k])) * weights[:, k, None] for k in range(block.columns.shape[1])]
+        each = [widened(at(x, block.columns[:, k])) * weights[:, k][..., None] for k in range(block.columns.shape[1])]
         return functools.reduce(jnp.add, each).astype(x.dtype)
 
     return _placed(rows, x, terms, _message_sum)
@@ -130,7 +133,7 @@ def _message_sum(rows: Rows, messages: Any) -> Any:
     """Sum of the stored values of each row, which are rows themselves: [nnz, f] -> [n_rows, f]; 0 of none."""
     def terms(block: Block) -> Any:
         each = [widened(_message(block, messages, k)) for k in range(block.columns.shape[1])]
-        kept = [each[0], *(jnp.where((k < block.counts)[:, None], x, 0) for k, x in enumerate(each[1:], start=1))]
+        kept = [each[0], *(jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each[1:], start=1))]
         return functools.reduce(jnp.add, kept).astype(messages.dtype)
 
     return _placed(rows, messages, terms, _message_sum)
@@ -156,7 +159,7 @@ def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
       terms: the results of one block.
       reduce: ``(above, chunks) -> results of long rows``, from the results of their chunks, which are neighbours.
     """
-    found = [jnp.zeros((1, like.shape[1]), like.dtype), *map(terms, rows.blocks)]
+    found = [jnp.zeros((1, *like.shape[1:]), like.dtype), *map(terms, rows.blocks)]
     if rows.above is not None:
         # Without barriers XLA computes the result of a chunk again for every term that reads it.
         chunks = lax.optimization_barrier(terms(rows.chunks))
@@ -165,18 +168,29 @@ def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
 
 
 def _packed(block: Block, values: Any) -> Any:
-    """[r, width]: the stored values of the rows of a block, 0 beyond their ends."""
+    """[r, width, ...]: the stored values of the rows of a block, 0 beyond their ends."""
     if block.weights is not None:
         return lax.bitcast_convert_type(block.weights, values.dtype)
     k = jnp.arange(block.columns.shape[1], dtype=np.int32)[None]
     places = block.starts[:, None] + jnp.minimum(k, block.counts[:, None] - 1)
     # Read once, in a loop of its own: within the loop over features, it takes twice as long.
-    return lax.optimization_barrier(jnp.where(k < block.counts[:, None], at(values, places), 0))
+    there = over_columns(k < block.counts[:, None], values)
+    return lax.optimization_barrier(jnp.where(there, at(values, places), 0))
+
+
+def over_columns(rows: Any, x: Any) -> Any:
+    """The axes of `rows` and then as many of size 1 as x has after its first."""
+    return rows.reshape(rows.shape + (1,) * (x.ndim - 1))
 
 
 def widened(x: Any) -> Any:
     """Half-precision numbers as float32, in which they are summed."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def spread(x: Any, index: Any) -> Any:
+    """``x[index]`` for indices that repeat: x is computed once, not again in every place that reads it."""
+    return at(lax.optimization_barrier(x), index)
 
 
 def at(x: Any, index: Any) -> Any:
