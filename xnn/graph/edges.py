@@ -20,7 +20,7 @@ from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
 from xnn.graph import segment
 from xnn.sparse.product import Side, other_values, product
-from xnn.sparse.rows import at, over_columns, spread
+from xnn.sparse.rows import at, over_columns, spread, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +113,28 @@ class Edges:
 
         Args: weight: [e], or [e, heads] for x [n, heads, f]; the graph's own weights if None, or 1 where it has none.
         """
-        x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
         weight = self.weight if weight is None else weight
-        weight = jnp.ones(len(self), x.dtype) if weight is None else jnp.asarray(weight).astype(x.dtype)
+        return self._weighted(x, None if weight is None else jnp.asarray(weight).astype(x.dtype))
+
+    def neighbour_sum(self, x: Any) -> Any:
+        """Sum of the rows of senders, whatever the weights: [n, ...] -> [n, ...]; no array of all messages is made."""
+        return self._weighted(x, None)
+
+    def neighbour_mean(self, x: Any) -> Any:
+        """Mean of the rows of senders, as `neighbour_sum`."""
+        total = self._weighted(widened(x), None)
+        counts = jnp.maximum(self.degree(), 1).astype(total.dtype)
+        return (total / over_columns(counts, x)).astype(x.dtype)
+
+    def _weighted(self, x: Any, weight: Any) -> Any:
+        x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
         if self.mask is not None:
-            weight = jnp.where(over_columns(self.mask, weight), weight, 0)
+            there = jnp.asarray(self.mask)
+            weight = there.astype(x.dtype) if weight is None else jnp.where(over_columns(there, weight), weight, 0)
         if self.by_sender is None:
-            return self.sum(at(x, self.senders) * _like(weight, x))
-        flat = x.reshape(*x.shape[:weight.ndim], -1)
+            picked = at(x, jnp.asarray(self.senders))
+            return self.sum(picked if weight is None else picked * _like(weight, x))
+        flat = x.reshape(*x.shape[:1 if weight is None else weight.ndim], -1)
         return product(weight, flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
     def _sides(self, n_senders: int) -> tuple[Side, Side]:

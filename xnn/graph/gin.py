@@ -37,11 +37,11 @@ def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
     ((-1, 3), ['aggregate', 'mlp'])
     """
 
-    def message(params, x, edges):
-        return edges.at_senders(x)
+    def total(params, x, edges):
+        return edges.neighbour_sum(x)
 
     settings = arguments(GIN, eps=eps, train_eps=train_eps)
-    aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, message)
+    aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, total)
     return _then("GIN", {"aggregate": aggregate, "mlp": as_layer(mlp, "GIN")}, settings)
 
 
@@ -67,18 +67,19 @@ def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features
     def shapes(n_in):
         return {} if edge_features is None else {"w_edge": (edge_features, n_in), "b_edge": (n_in,)}
 
-    def message(params, x, edges):
+    def total(params, x, edges):
         e = edge_inputs("GINE", edges, x.shape[-1] if edge_features is None else edge_features, x.dtype)
-        return nn.relu(edges.at_senders(x) + (e if edge_features is None else affine(params, e, "edge")))
+        e = e if edge_features is None else affine(params, e, "edge")
+        return edges.sum(nn.relu(edges.at_senders(x) + e))
 
     settings = arguments(GINE, eps=eps, train_eps=train_eps, edge_features=edge_features, w_init=w_init)
-    aggregate = _with_own("GINE", eps, train_eps, shapes, message, w_init)
+    aggregate = _with_own("GINE", eps, train_eps, shapes, total, w_init)
     return _then("GINE", {"aggregate": aggregate, "mlp": as_layer(mlp, "GINE")}, settings)
 
 
 def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Mapping[str, Any]],
-              message: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None) -> Layer:
-    """``(1 + eps) x`` plus the sum of ``message(params, x, edges)`` over the edges of each node."""
+              total: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None) -> Layer:
+    """``(1 + eps) x`` plus ``total(params, x, edges)``, a sum over the edges of each node."""
 
     def init(rng, in_shape):
         in_shape = check_shape(name, in_shape, min_rank=2)
@@ -92,7 +93,7 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
         wanted = {**shapes(x.shape[-1]), "eps": () if train_eps else None}
         check_params(name, params or {}, x, **wanted)
         edges = as_edges(graph, x, name)
-        return (1 + (params["eps"] if train_eps else eps)) * x + edges.sum(message(params, x, edges))
+        return (1 + (params["eps"] if train_eps else eps)) * x + total(params, x, edges)
 
     return Layer(init, apply, "aggregate")
 

@@ -80,8 +80,9 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
 
 
 def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:
-    messages = edges.at_senders(h)
-    return {"mean": edges.mean, "sum": edges.sum, "max": edges.max}[aggregator](messages)
+    if aggregator == "max":
+        return edges.max(edges.at_senders(h))
+    return edges.neighbour_mean(h) if aggregator == "mean" else edges.neighbour_sum(h)
 
 
 def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:

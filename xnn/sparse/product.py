@@ -60,10 +60,11 @@ def product(values: Any, x: Any, near: Side, far: Side) -> Any:
     """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `near` and `far` are the sides of A.
 
     With values [nnz, heads] and x [n_cols, heads, f] these are several products, of matrices with the same places.
+    Values of None are ones.
     """
     def transposed(tables, ct):
         values, near, far = tables
-        return product(at(values, far.order), ct, far, near)
+        return product(None if values is None else at(values, far.order), ct, far, near)
 
     return linear_call(lambda tables, x: _row_sums(tables[0], x, tables[1]), transposed, (values, near, far), x)
 
@@ -72,7 +73,7 @@ def _product_rule(primals, tangents):
     (values, x, near, far), (d_values, dx, *_) = primals, tangents
     return product(values, x, near, far), _sum_of([
         None if isinstance(dx, SymbolicZero) else product(values, dx, near, far),
-        None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, near, far)], x, near, values)
+        None if isinstance(d_values, SymbolicZero | None) else _by_values(d_values, x, near, far)], x, near)
 
 
 @xjax.custom_jvp
@@ -90,24 +91,25 @@ def _by_values_rule(primals, tangents):
     return _by_values(values, x, near, far), _sum_of([
         None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, near, far),
         None if isinstance(dx, SymbolicZero) else product(values, dx, other_values(near), other_values(far))],
-        x, near, values)
+        x, near)
 
 
 product.defjvp(_product_rule, symbolic_zeros=True)
 _by_values.defjvp(_by_values_rule, symbolic_zeros=True)
 
 
-def _sum_of(tangents: list[Any], x: Any, near: Side, values: Any) -> Any:
+def _sum_of(tangents: list[Any], x: Any, near: Side) -> Any:
     there = [tangent for tangent in tangents if tangent is not None]
     if not there:
-        return jnp.zeros((near.indptr.shape[0] - 1, *x.shape[1:]), values.dtype)
+        return jnp.zeros((near.indptr.shape[0] - 1, *x.shape[1:]), x.dtype)
     return there[0] if len(there) == 1 else there[0] + there[1]
 
 
 def _row_sums(values: Any, x: Any, side: Side) -> Any:
     if side.blocks is not None:
         return weighted_sum(side.blocks, x, values)
-    picked = widened(spread(x, side.cols)) * widened(values)[..., None]
+    picked = widened(spread(x, side.cols))
+    picked = picked if values is None else picked * widened(values)[..., None]
     n_rows = side.indptr.shape[0] - 1
     return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
 

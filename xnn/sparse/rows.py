@@ -116,14 +116,17 @@ def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarra
 def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
     """``sum_j A[i, j] x[j]`` for each row i: x [m, ..., f] -> [n_rows, ..., f].
 
-    Args: values: [nnz, ...], the stored values in row order, whose further axes are those of x but the last. Where the
-      blocks have their weights, these are read instead.
+    Args: values: [nnz, ...], the stored values in row order, whose further axes are those of x but the last; None: all
+      are 1. Where the blocks have their weights, these are read instead.
     """
     x = lax.optimization_barrier(x)                               # its rows are read many times, and computed once
 
     def terms(block: Block) -> Any:
+        neighbours = [widened(at(x, block.columns[:, k])) for k in range(block.columns.shape[1])]
+        if values is None:
+            return _sum_of_there(block, neighbours).astype(x.dtype)
         weights = widened(_packed(block, values))
-        each = [widened(at(x, block.columns[:, k])) * weights[:, k][..., None] for k in range(block.columns.shape[1])]
+        each = [y * weights[:, k][..., None] for k, y in enumerate(neighbours)]
         return functools.reduce(jnp.add, each).astype(x.dtype)
 
     return _placed(rows, x, terms, _message_sum)
@@ -133,8 +136,7 @@ def _message_sum(rows: Rows, messages: Any) -> Any:
     """Sum of the stored values of each row, which are rows themselves: [nnz, f] -> [n_rows, f]; 0 of none."""
     def terms(block: Block) -> Any:
         each = [widened(_message(block, messages, k)) for k in range(block.columns.shape[1])]
-        kept = [each[0], *(jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each[1:], start=1))]
-        return functools.reduce(jnp.add, kept).astype(messages.dtype)
+        return _sum_of_there(block, each).astype(messages.dtype)
 
     return _placed(rows, messages, terms, _message_sum)
 
@@ -145,6 +147,12 @@ def _message_max(rows: Rows, messages: Any) -> Any:
         return functools.reduce(jnp.maximum, [_message(block, messages, k) for k in range(block.columns.shape[1])])
 
     return _placed(rows, messages, terms, _message_max)
+
+
+def _sum_of_there(block: Block, each: list[Any]) -> Any:
+    """The sum of the terms of each row, without those beyond its end."""
+    kept = [jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each)]
+    return functools.reduce(jnp.add, [each[0], *kept[1:]])
 
 
 def _message(block: Block, messages: Any, k: int) -> Any:
