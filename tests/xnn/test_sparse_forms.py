@@ -98,6 +98,32 @@ def test_dtypes(form, dtype):
     assert (csr.T @ jnp.ones((matrix.shape[0], 2), dtype)).dtype == jnp.dtype(dtype)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reduce", ["mean", "max", "min"])
+def test_other_reductions(form, reduce):
+    matrix = MATRICES["power law"]
+    csr, x = CSR.from_scipy(matrix.astype(np.float32)).tune(form=form), operand(matrix, 3, np.float32)
+    terms = [[v * x[j] for j, v in zip(row.indices, row.data, strict=True)] for row in matrix]
+    want = np.array([getattr(np, reduce)(row, axis=0) if row else np.zeros(3) for row in terms])
+    np.testing.assert_allclose(csr.product(x, reduce), want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(csr.product(x[:, 0], reduce), want[:, 0], rtol=1e-4, atol=1e-5)
+    other = csr.tune(form="unrolled" if form == "segments" else "segments")
+    for by in (lambda csr: lambda x: jnp.sum(jnp.sin(csr.product(x, reduce))),
+               lambda csr: lambda x: jnp.sum(jnp.sin(csr.with_data(csr.data * x[0, 0]).softmax() @ x))):
+        np.testing.assert_allclose(xjax.grad(by(csr))(x), xjax.grad(by(other))(x), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="unknown reduction"):
+        csr.product(x, "median")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_softmax_by_rows(form):
+    csr = CSR.from_scipy(MATRICES["square"].astype(np.float32)).tune(form=form)
+    dense = np.where(np.asarray(csr.todense()) == 0, -np.inf, csr.todense())
+    with np.errstate(invalid="ignore"):
+        want = np.exp(dense) / np.exp(dense).sum(1, keepdims=True)
+    np.testing.assert_allclose(csr.softmax().todense(), np.nan_to_num(want), rtol=1e-5)
+
+
 def test_a_tuned_matrix_is_the_same_matrix():
     matrix = MATRICES["power law"].astype(np.float32)
     csr = CSR.from_scipy(matrix)

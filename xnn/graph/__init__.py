@@ -1,47 +1,24 @@
-"""Graphs: `Graph` and its batches, adjacency matrices and their normalisation, layers that pass messages."""
+"""Graphs: `Graph` and its batches, layers that pass messages, pools, and work on the structure of graphs.
 
-from xnn.graph.adjacency import as_adjacency, as_edges
-from xnn.graph.batch import at_edges, at_nodes, batch, pad, unbatch
-from xnn.graph.edges import Edges
-from xnn.graph.gcn import GCN, GraphConvolution
-from xnn.graph.graph import Graph
-from xnn.graph.normalize import normalized_adjacency
-from xnn.graph.row_block import RowBlock, rows_moved, split_rows
-from xnn.graph.segment import (
-    segment_count,
-    segment_max,
-    segment_mean,
-    segment_min,
-    segment_prod,
-    segment_softmax,
-    segment_std,
-    segment_sum,
-    segment_top_k,
-)
+Its files are loaded when a name is first used: most programs of xnn need few of them.
+"""
 
-__all__ = [
-    "GCN",
-    "Edges",
-    "Graph",
-    "GraphConvolution",
-    "RowBlock",
-    "as_adjacency",
-    "as_edges",
-    "at_edges",
-    "at_nodes",
-    "batch",
-    "normalized_adjacency",
-    "pad",
-    "rows_moved",
-    "segment_count",
-    "segment_max",
-    "segment_mean",
-    "segment_min",
-    "segment_prod",
-    "segment_softmax",
-    "segment_std",
-    "segment_sum",
-    "segment_top_k",
-    "split_rows",
-    "unbatch",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xnn.graph.api import *
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":                      # what import itself asks of any module
+        raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
+    api = importlib.import_module("xnn.graph.api")
+    globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})
+    if name not in globals():
+        raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__getattr__("__all__"))

@@ -18,6 +18,7 @@ from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
+from xnn.graph.row_block import RowBlock
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -80,8 +81,8 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
 
     Args:
       graph: `Graph`, `CSR`, SciPy sparse matrix, ``((rows, cols), values)``, or a dense square array, whose zeros are
-        no edges. In a matrix, entry [i, j] is an edge from j to i, and the values are weights. `Edges` are returned as
-        they are.
+        no edges; within `pmap` a `RowBlock`. In a matrix, entry [i, j] is an edge from j to i, and the values are
+        weights. `Edges` are returned as they are.
       x: [n, ...] node features, or a tree of such; only the number of rows matters.
       where: the layer, for messages.
     Raises: TypeError for anything else; ValueError if the graph has another number of nodes than x.
@@ -91,6 +92,8 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
         edges = _of_graph(graph, graph.n_nodes if tree_util.tree_leaves(graph.nodes) else n_nodes)
     elif isinstance(graph, Edges):
         edges = graph
+    elif isinstance(graph, RowBlock):
+        edges = _of_block(graph, where)
     else:
         edges = _of_matrix(graph, n_nodes, where)
     if edges.n_nodes != n_nodes:
@@ -101,8 +104,16 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
 
 
 def _of_graph(graph: Graph, n_nodes: int) -> Edges:
+    received, sent = graph.rows or (None, None)
     return Edges(graph.senders, graph.receivers, graph.weight, graph.edge_features, graph.edge_mask, graph.by_sender,
-                 n_nodes)
+                 n_nodes, received, sent)
+
+
+def _of_block(block: RowBlock, where: str) -> Edges:
+    if isinstance(block.local, CSR):
+        edges, there = _of_csr(block.local), np.arange(block.local.nnz) < block.n_stored
+        return edges.replace(mask=there, exchange=block)
+    return _of_dense(block.local).replace(exchange=block)
 
 
 def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
@@ -114,17 +125,25 @@ def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
         if adj.shape[0] != adj.shape[1]:
             raise bad(where, "the adjacency is not square", {"graph": type_text(adj)},
                       "pass one row and one column for each node.", ValueError)
-        return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0], adj.near.blocks,
-                     adj.far.blocks)
+        return _of_csr(adj)
     if not hasattr(adj, "shape") or adj.ndim != 2:
         raise bad(where, "messages need the edges of the graph", {"graph": _graph_text(graph)},
                   "pass a Graph, a CSR, a SciPy matrix, ((rows, cols), values) or a dense array [n, n].")
-    n = adj.shape[0]                                       # dense, perhaps traced: all pairs, of which zeros are masked
-    every = np.arange(n, dtype=np.int32)
-    senders, receivers = np.tile(every, n), np.repeat(every, n)
-    by_sender = np.arange(n * n, dtype=np.int32).reshape(n, n).T.reshape(-1)
-    weight = adj.reshape(-1)
-    return Edges(senders, receivers, weight, None, weight != 0, by_sender, n)
+    return _of_dense(adj)
+
+
+def _of_csr(adj: CSR) -> Edges:
+    return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0], adj.near.blocks,
+                 adj.far.blocks)
+
+
+def _of_dense(adj: Any) -> Edges:
+    """All pairs, of which zeros are masked: the values may be traced."""
+    n_rows, n_cols = adj.shape
+    senders, receivers = (each.astype(np.int32).reshape(-1) for each in np.indices((n_rows, n_cols))[::-1])
+    by_sender = np.arange(n_rows * n_cols, dtype=np.int32).reshape(n_rows, n_cols).T.reshape(-1)
+    weight = jnp.asarray(adj).reshape(-1)
+    return Edges(senders, receivers, weight, None, weight != 0, by_sender, n_rows)
 
 
 def edge_form(adj: Any) -> tuple[Any, Any, Any] | None:

@@ -247,7 +247,7 @@ def _mean(how: _How, edges: Edges, values: Any, scores: Any, own_scores: Any, rn
 
 
 def _without_loops(edges: Edges) -> Edges:
-    others = edges.senders != edges.receivers
+    others = ~edges.is_loop
     return edges.replace(mask=others if edges.mask is None else others & edges.mask)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
-from xnn.graph import segment
+from xnn.sparse import segment
 from xnn.sparse.product import Side, other_values, product
 from xnn.sparse.rows import at, over_columns, spread, widened
 
@@ -36,8 +36,8 @@ class Edges:
       n_nodes: number of nodes that receive.
       received, sent: `Rows` of the edges in their order, and in that of `by_sender`, of a graph that is tuned for speed
         (`CSR.tune`); None of others.
-      exchange: where rows of other devices are read (`RowBlock`), what brings them: ``seen(x)`` has the rows that
-        `senders` name; None: these are the rows of x.
+      exchange: where rows of other devices are read, the `RowBlock` that brings them: `senders` name rows of
+        ``exchange.seen(x)``; None: rows of x.
     """
 
     senders: Any
@@ -58,6 +58,12 @@ class Edges:
     def is_sorted(self) -> bool:
         """Whether receivers ascend."""
         return self.by_sender is not None
+
+    @property
+    def is_loop(self) -> Any:
+        """bool[e]: whether an edge joins a node to itself."""
+        receivers = self.receivers if self.exchange is None else self.exchange.place(self.receivers)
+        return jnp.asarray(self.senders) == receivers
 
     def replace(self, **fields: Any) -> "Edges":
         """The same edges with other weights, features or mask."""

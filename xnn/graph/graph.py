@@ -15,7 +15,9 @@ from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.graph.arrays import as_arrays, edge_order, host, host_indices, row_count, stable_order, tree_text
 from xnn.graph.convert import Conversions
-from xnn.graph.segment import segment_sum
+from xnn.sparse.product import Form, best_form, checked_form
+from xnn.sparse.rows import make_rows
+from xnn.sparse.segment import segment_sum
 
 __all__ = ["Graph", "as_arrays", "host"]
 
@@ -40,6 +42,7 @@ class Graph(Conversions):
       mask: bool[g], False for graphs of padding; None without padding.
       by_sender: int32[e]: the edges in ascending order of senders. Where it is given, `receivers` ascends, and sums
         over edges are faster in both directions. None: nothing is promised.
+      rows: what `tune` made: `xnn.sparse.rows.Rows` of the edges by receivers and by senders. None without.
     """
 
     nodes: Any
@@ -51,6 +54,7 @@ class Graph(Conversions):
     n_edge: Any
     mask: Any = None
     by_sender: Any = None
+    rows: Any = None
 
     @classmethod
     def from_edges(cls, senders: Any, receivers: Any, nodes: Any = None, edges: Any = None, *, globals: Any = None,
@@ -154,9 +158,28 @@ class Graph(Conversions):
         return self.edges if getattr(self.edges, "ndim", None) == ndim else None
 
     def replace(self, **fields: Any) -> "Graph":
-        """The same graph with other values of some fields; other senders or receivers drop `by_sender`."""
+        """The same graph with other values of some fields; other senders or receivers drop `by_sender` and `rows`."""
         moved = {"senders", "receivers"} & fields.keys()
-        return replace(self, **({"by_sender": None} if moved else {}), **fields)
+        return replace(self, **({"by_sender": None, "rows": None} if moved else {}) | fields)
+
+    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "Graph":
+        """The same graph, with the form of sums over edges that takes less time in all, compiling included: `CSR.tune`.
+
+        For one large graph whose structure stays the same; another structure is another program.
+
+        Raises: TypeError if the graph is traced; ValueError if `receivers` does not ascend.
+        """
+        form = checked_form("Graph.tune", form) or best_form(self.n_edges, columns, steps)
+        if form == "segments":
+            return self.replace(rows=None)
+        graph = host("Graph.tune", self)
+        if graph.by_sender is None:
+            raise bad("Graph.tune", "the edges are not sorted", {"graph": repr(self)}, "make it with Graph.from_edges.",
+                      ValueError)
+        by_sender = graph.senders[graph.by_sender]
+        pair = [make_rows(np.searchsorted(ends, np.arange(graph.n_nodes + 1)), others)
+                for ends, others in ((graph.receivers, graph.senders), (by_sender, graph.receivers[graph.by_sender]))]
+        return self.replace(rows=tuple(pair))
 
     def degree(self, *, weighted: bool = False) -> Any:
         """[n]: the number of edges that each node receives, float32; `weighted` sums their weights."""

@@ -17,10 +17,10 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph import segment
 from xnn.graph.adjacency import as_edges
 from xnn.graph.graph import Graph
 from xnn.precision import at_least_float32
+from xnn.sparse import segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ import xjax
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph import segment
 from xnn.graph.adjacency import as_edges
-from xnn.graph.batch import at_edges, at_nodes
+from xnn.graph.batching import at_edges, at_nodes
 from xnn.graph.composed import REDUCTIONS, check_choice, graph_composite, reduced
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
 from xnn.layer import Layer, arguments
+from xnn.sparse import segment
 
 FIELDS = ("edges", "nodes", "globals")
 Updates = Mapping[str, tuple[Layer | None, tuple[str, ...]]]

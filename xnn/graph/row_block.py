@@ -49,6 +49,10 @@ class RowBlock:
         received = lax.all_to_all(at(x, self.halo), self.axis, 0, 0)
         return jnp.concatenate([x, received.reshape(-1, *x.shape[1:])])
 
+    def place(self, ids: Any) -> Any:
+        """Where own rows are among those that are seen."""
+        return ids + lax.axis_index(self.axis) * self.n_nodes if self.halo is None else ids
+
     def __matmul__(self, x: Any) -> Any:
         """[block, f] on each device -> [block, f]: the own rows of the product with the whole matrix."""
         return self.local @ self.seen(x)

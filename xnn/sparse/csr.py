@@ -6,7 +6,7 @@ The tables of both directions are made once on the host. Nothing of size rows x 
 import importlib
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,13 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
-from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
-from xnn.sparse.rows import converted
+from xnn.sparse.product import Form, Side, best_form, checked_form, other_values, product, sampled, with_blocks
+from xnn.sparse.rows import converted, spread
+from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
 
 _MAX_INDEX = np.iinfo(np.int32).max
+_REDUCTIONS = {"sum": segment_sum, "mean": segment_mean, "max": segment_max, "min": segment_min}
+Reduce = Literal["sum", "mean", "max", "min"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -184,10 +187,7 @@ class CSR:
         >>> CSR.from_dense(np.eye(3)).tune(form="unrolled").form
         'unrolled'
         """
-        form = best_form(self.nnz, columns, steps) if form is None else form
-        if form not in ("unrolled", "segments"):
-            raise bad("CSR.tune", "unknown form", {"form": repr(form)}, 'form="unrolled" or form="segments".',
-                      ValueError)
+        form = checked_form("CSR.tune", form) or best_form(self.nnz, columns, steps)
         if form == "segments":
             return replace(self, near=self.near._replace(blocks=None), far=self.far._replace(blocks=None))
         near, far = (tree_util.tree_map(lambda x: _host_array("CSR.tune", "csr", x), side._replace(blocks=None))
@@ -250,6 +250,29 @@ class CSR:
         """``dense @ csr``: [f, n_rows] @ [n_rows, n_cols] -> [f, n_cols]."""
         dense = jnp.asarray(dense)
         return (self.T @ dense.T).T
+
+    def product(self, dense: Any, reduce: Reduce = "sum") -> Any:
+        """As ``csr @ dense``, with another reduction of the terms ``value * row``; equal extremes share the gradient.
+
+        Shape: [n_rows, n_cols], [n_cols, f] -> [n_rows, f], or without f; 0 in rows without values.
+        Args: reduce: "sum", "mean" (over the stored values of a row), "max" or "min".
+        Raises: ValueError for another reduction.
+        """
+        if reduce not in _REDUCTIONS:
+            raise bad("CSR.product", "unknown reduction", {"reduce": repr(reduce)},
+                      "pass one of " + ", ".join(map(repr, _REDUCTIONS)) + ".", ValueError)
+        if reduce == "sum":
+            return self @ dense
+        dense = _dense_operand(dense, self)
+        columns = dense if dense.ndim == 2 else dense[:, None]
+        terms = spread(columns, self.indices) * self.data[:, None]
+        y = _REDUCTIONS[reduce](terms, self.rows, self.shape[0], is_sorted=True, rows=self.near.blocks)
+        return y if dense.ndim == 2 else y[:, 0]
+
+    def softmax(self) -> "CSR":
+        """The softmax of the stored values of each row, at the same places."""
+        return self.with_data(segment_softmax(self.data, self.rows, self.shape[0], is_sorted=True,
+                                              rows=self.near.blocks))
 
     def sampled(self, left: Any, right: Any) -> "CSR":
         """``left @ right.T`` at the places of this matrix only, such as scores of edges; its values play no part.

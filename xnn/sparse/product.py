@@ -12,6 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
+from xjax.errors import bad
 from xnn.sparse.rows import Rows, at, make_rows, spread, weighted_sum, widened, without_weights
 
 Form = Literal["unrolled", "segments"]
@@ -43,6 +44,13 @@ _SAVED, _COMPILING = 1.2e-9, 0.5
 def best_form(nnz: int, columns: int, steps: int) -> Form:
     """The form that takes less time in all, compiling included, for `steps` products with `columns` columns."""
     return "unrolled" if nnz * columns * steps * _SAVED > _COMPILING else "segments"
+
+
+def checked_form(where: str, form: Form | None) -> Form | None:
+    """Raises: ValueError for anything else."""
+    if form not in (None, "unrolled", "segments"):
+        raise bad(where, "unknown form", {"form": repr(form)}, 'form="unrolled" or form="segments".', ValueError)
+    return form
 
 
 def with_blocks(side: Side, values: np.ndarray | None) -> Side:

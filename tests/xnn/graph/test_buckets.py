@@ -12,7 +12,7 @@ import xnn.graph as xg
 from tests.xnn.graph.drawn import triples
 from tests.xnn.wrong import assert_refused
 from xnn.graph import Graph
-from xnn.graph.buckets import Bucket, GraphBatches, buckets, pad_to_bucket
+from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
 from xnn.graph.generators import molecules
 
 

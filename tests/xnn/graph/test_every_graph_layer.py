@@ -75,7 +75,8 @@ def test_every_form_of_the_graph_gives_the_same(name):
     shuffled = np.random.default_rng(1).permutation(graph.n_edges)
     unsorted = Graph(graph.nodes, tree_util.tree_map(lambda e: e[shuffled], graph.edges), graph.senders[shuffled],
                      graph.receivers[shuffled], None, graph.n_node, graph.n_edge)
-    forms = {"csr": csr, "unrolled": csr.tune(form="unrolled"), "scipy": csr.to_scipy(), "dense": np.asarray(csr.todense()), "unsorted": unsorted,
+    forms = {"csr": csr, "unrolled csr": csr.tune(form="unrolled"), "unrolled": graph.tune(form="unrolled"),
+             "scipy": csr.to_scipy(), "dense": np.asarray(csr.todense()), "unsorted": unsorted,
              "edges": ((graph.receivers, graph.senders), weight)}
     if row.ordered:
         del forms["unsorted"]

@@ -13,7 +13,7 @@ from tests.xnn.graph.drawn import assert_sound, triples
 from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 from xnn.graph import as_edges
-from xnn.graph.buckets import GraphBatches
+from xnn.graph.bucketing import GraphBatches
 from xnn.graph.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
 from xnn.graph.transforms import degree, is_undirected
 

@@ -12,7 +12,7 @@ from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from tests.xnn.wrong import assert_refused
 from xjax import tree_util
 from xnn.graph import Graph, arrays
-from xnn.graph.batch import take_graphs
+from xnn.graph.batching import take_graphs
 
 
 def assert_equal(one, other):

@@ -18,7 +18,7 @@ import numpy as np
 from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.graph.arrays import without_padding
-from xnn.graph.batch import batch, pad, take_graphs
+from xnn.graph.batching import batch, pad, take_graphs
 from xnn.graph.graph import Graph
 
 _GROUPS = 256                       # of batches, among which the sizes are chosen exactly

@@ -22,7 +22,7 @@ from xjax import lax, ops
 from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.sparse.rows import message_max, message_sum, spread
+from xnn.sparse.rows import message_max, message_sum, over_columns, spread
 
 
 def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
@@ -57,7 +57,7 @@ def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     x, ids = _rows("segment_mean", x, ids, mask)
     total = _wide_sum(x, ids, n_segments, mask, is_sorted, rows)
     count = segment_count(ids, n_segments, mask=mask, is_sorted=is_sorted, rows=rows, dtype=total.dtype)
-    mean = total / _over_columns(jnp.maximum(count, 1), total)
+    mean = total / over_columns(jnp.maximum(count, 1), total)
     return mean.astype(x.dtype) if jnp.issubdtype(x.dtype, np.inexact) else mean
 
 
@@ -117,12 +117,12 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
         x, ids = x[order], ids[order]
         mask = None if mask is None else jnp.asarray(mask)[order]
     # Running products that start anew with each segment: unlike quotients, they have all derivatives at 0.
-    starts = _over_columns(jnp.concatenate([jnp.ones(1, bool), ids[1:] != ids[:-1]]), x)
+    starts = over_columns(jnp.concatenate([jnp.ones(1, bool), ids[1:] != ids[:-1]]), x)
     _, products = lax.associative_scan(_product_of_runs, (jnp.broadcast_to(starts, x.shape), x))
     ends = jnp.concatenate([ids[1:] != ids[:-1], jnp.ones(1, bool)])
     product = ops.segment_sum(kept(products, ends, 0), ids, n_segments, indices_are_sorted=True)
     some = segment_count(ids, n_segments, mask=mask, is_sorted=True) > 0
-    return jnp.where(_over_columns(some, product), product, jnp.zeros((), product.dtype))
+    return jnp.where(over_columns(some, product), product, jnp.zeros((), product.dtype))
 
 
 def _product_of_runs(one: Any, other: Any) -> Any:
@@ -252,7 +252,7 @@ def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any
     some = segment_count(ids, n_segments, mask=mask, **how) > 0
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
     found = flip(_largest(flip(still), ids, n_segments, **how))
-    found = jnp.where(_over_columns(some, found), found, jnp.zeros((), found.dtype))
+    found = jnp.where(over_columns(some, found), found, jnp.zeros((), found.dtype))
     if not is_float:
         return found
     # x - still is 0, so the value is not rounded; inf - inf would be NaN, hence the inner where.
@@ -279,9 +279,4 @@ def kept(x: Any, mask: Any, fill: Any) -> Any:
     """x with `fill` in the rows whose mask is False."""
     if mask is None:
         return x
-    return jnp.where(_over_columns(jnp.asarray(mask), x), x, jnp.asarray(fill, x.dtype))
-
-
-def _over_columns(rows: Any, like: Any) -> Any:
-    """[n] as [n, 1, ...], with as many axes as `like`."""
-    return rows.reshape(rows.shape + (1,) * (like.ndim - 1))
+    return jnp.where(over_columns(jnp.asarray(mask), x), x, jnp.asarray(fill, x.dtype))
