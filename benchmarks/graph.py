@@ -1,0 +1,214 @@
+"""Sparse products and training steps of graph networks, against PyTorch's CSR and PyTorch Geometric; with --jax against
+JAX's BCSR.
+
+Products are of normalised symmetric adjacencies: 50k nodes with 500k edges, 100k with 1M, evenly spread or by a power
+law. PyTorch's gradient is a product with the stored transpose, as one writes it by hand; its own autograd takes 3 to 30
+times as long. A step of training is forward, gradient and Adam on the whole graph. PyTorch Geometric gets its fastest
+form that runs here: a sparse `adj_t` for GCN and GraphSAGE, `edge_index` for GAT.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from pairs import load, main, wanted
+
+GRAPHS = {"50k": (50_000, 500_000, False), "100k": (100_000, 1_000_000, False), "power law": (100_000, 1_000_000, True)}
+COLUMNS = (16, 64, 128)
+LAYERS = ("GCN", "GAT", "GraphSAGE")
+FEATURES, HIDDEN, CLASSES = 64, 64, 10
+
+
+@functools.cache
+def adjacency(name: str) -> sp.csr_matrix:
+    """float32, symmetric, with self loops, normalised."""
+    nodes, edges, power_law = GRAPHS[name]
+    npr = np.random.default_rng(0)
+    weights = (np.arange(nodes) + 10.0) ** -0.6 if power_law else np.ones(nodes)
+    i, j = (npr.choice(nodes, edges // 2, p=weights / weights.sum()) for _ in range(2))
+    upper = sp.coo_matrix((np.ones(len(i), np.float32), (i, j)), (nodes, nodes)).tocsr()
+    graph = ((upper + upper.T) > 0).astype(np.float32) + sp.eye(nodes, dtype=np.float32, format="csr")
+    scale = sp.diags(1 / np.sqrt(np.asarray(graph.sum(1)).ravel()))
+    return sp.csr_matrix(scale @ graph @ scale, dtype=np.float32)
+
+
+def operand(nodes: int, columns: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((nodes, columns), dtype=np.float32)
+
+
+def work(library: str) -> dict[str, Callable[[], Callable]]:
+    product, step = {"xjax": (xnn_product, xnn_step), "torch": (torch_product, torch_step),
+                     "jax": (jax_product, None)}[library]
+    cases = {f"{what}, {name}, {columns} columns": functools.partial(product, name, columns, what == "with gradient")
+             for what in ("product", "with gradient") for name in GRAPHS for columns in COLUMNS}
+    if step:
+        cases |= {f"step of {layer}, {name}": functools.partial(step, layer, name)
+                  for layer in LAYERS for name in ("100k", "power law")}
+    return {case: prepare for case, prepare in cases.items() if wanted(case)}
+
+
+# -- xnn -------------------------------------------------------------------------------------------------------------
+
+
+def xnn_product(name: str, columns: int, with_gradient: bool) -> Callable[[], object]:
+    xjax, jnp = load("xjax")
+    import xnn
+
+    csr = xnn.CSR.from_scipy(adjacency(name))
+    x = jnp.asarray(operand(csr.shape[0], columns))
+    return _compiled(xjax, lambda csr, x: csr @ x, csr, x, with_gradient)
+
+
+def _compiled(jax: Any, product: Callable, matrix: Any, x: Any, with_gradient: bool) -> Callable[[], object]:
+    if not with_gradient:
+        f = jax.jit(product)
+        return lambda: f(matrix, x).block_until_ready()
+    g = jax.jit(jax.value_and_grad(lambda x, matrix: jax.numpy.sum(product(matrix, x) ** 2)))
+    return lambda: g(x, matrix)[1].block_until_ready()
+
+
+def xnn_step(layer: str, name: str) -> Callable[[], object]:
+    xjax, jnp = load("xjax")
+    import xnn
+    from xnn import graph as xg
+    from xnn import optim
+
+    csr = xnn.CSR.from_scipy(adjacency(name))
+    make = {"GCN": xnn.GraphConvolution, "GAT": lambda n: xg.GAT(n // 8, 8) if n == HIDDEN else xg.GAT(n),
+            "GraphSAGE": xg.GraphSAGE}[layer]
+    model = xnn.serial(make(HIDDEN), xnn.Relu, make(CLASSES))
+    x, labels = _task(csr.shape[0], jnp.asarray)
+    params = model.init(xjax.random.key(0), (-1, FEATURES))[1]
+    adam = optim.adam(0.01)
+
+    def loss(params, x, labels, csr):
+        logits = model.apply(params, x, csr)
+        return -jnp.mean(jnp.take_along_axis(xjax.nn.log_softmax(logits), labels[:, None], 1))
+
+    @functools.partial(xjax.jit, donate_argnums=(0, 1))
+    def step(params, state, x, labels, csr):
+        value, g = xjax.value_and_grad(loss)(params, x, labels, csr)
+        updates, state = adam.update(g, state, params)
+        return optim.apply_updates(params, updates), state, value
+
+    kept = [params, adam.init(params)]
+
+    def call():
+        kept[0], kept[1], value = step(*kept, x, labels, csr)
+        return value.block_until_ready()
+    return call
+
+
+def _task(nodes: int, as_array: Callable) -> tuple[Any, Any]:
+    return as_array(operand(nodes, FEATURES)), as_array(np.random.default_rng(2).integers(0, CLASSES, nodes,
+                                                                                          dtype=np.int32))
+
+
+# -- JAX -------------------------------------------------------------------------------------------------------------
+
+
+def jax_product(name: str, columns: int, with_gradient: bool) -> Callable[[], object]:
+    jax, jnp = load("jax")
+    from jax.experimental import sparse
+
+    matrix = sparse.BCSR.from_scipy_sparse(adjacency(name))
+    return _compiled(jax, lambda matrix, x: matrix @ x, matrix, jnp.asarray(operand(matrix.shape[0], columns)),
+                     with_gradient)
+
+
+# -- PyTorch ---------------------------------------------------------------------------------------------------------
+
+
+def torch_product(name: str, columns: int, with_gradient: bool) -> Callable[[], object]:
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    a = adjacency(name)
+    matrix = _torch_csr(a)
+    transposed = _torch_csr(a.T.tocsr())
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return matrix @ x
+
+        @staticmethod
+        def backward(ctx, g):
+            return transposed @ g
+
+    x = torch.tensor(operand(a.shape[0], columns), requires_grad=with_gradient)
+    if not with_gradient:
+        return lambda: matrix @ x
+
+    def call():
+        x.grad = None
+        (Product.apply(x) ** 2).sum().backward()
+        return x.grad
+    return call
+
+
+def _torch_csr(a: sp.csr_matrix) -> Any:
+    import torch
+
+    pointers, columns = (torch.tensor(part, dtype=torch.int64) for part in (a.indptr, a.indices))
+    return torch.sparse_csr_tensor(pointers, columns, torch.tensor(a.data), a.shape)
+
+
+def torch_step(layer: str, name: str) -> Callable[[], object] | None:
+    try:
+        import torch
+        import torch_geometric.nn as geometric
+    except ImportError:
+        return None
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    a = adjacency(name)
+    places = a.tocoo()
+    edges = torch.tensor(np.stack([places.col, places.row]), dtype=torch.int64)
+    graph = edges if layer == "GAT" else _torch_csr(a)
+    first, second = {
+        "GCN": lambda: (geometric.GCNConv(FEATURES, HIDDEN, normalize=False),
+                        geometric.GCNConv(HIDDEN, CLASSES, normalize=False)),
+        "GAT": lambda: (geometric.GATConv(FEATURES, HIDDEN // 8, 8), geometric.GATConv(HIDDEN, CLASSES)),
+        "GraphSAGE": lambda: (geometric.SAGEConv(FEATURES, HIDDEN), geometric.SAGEConv(HIDDEN, CLASSES)),
+    }[layer]()
+    x, labels = _task(a.shape[0], torch.tensor)
+    optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], 0.01)
+
+    def call():
+        optimizer.zero_grad()
+        logits = second(torch.relu(first(x, graph)), graph)
+        value = torch.nn.functional.cross_entropy(logits, labels.long())
+        value.backward()
+        optimizer.step()
+        return value.item()
+    return call
+
+
+def first_products() -> None:
+    """What the first product of a new matrix takes: its tables and compiling, and the form that it gets."""
+    xjax, jnp = load("xjax")
+    import xnn
+
+    for name in GRAPHS:
+        a, x = adjacency(name), jnp.asarray(operand(GRAPHS[name][0], 64))
+        start = time.perf_counter()
+        csr = xnn.CSR.from_scipy(a)
+        made = time.perf_counter()
+        xjax.jit(lambda csr, x: csr @ x)(csr, x).block_until_ready()
+        print(f"{name}: tables {made - start:.2f} s, first product {time.perf_counter() - made:.2f} s, {csr.form}")
+
+
+if __name__ == "__main__":
+    if "--first" in sys.argv:
+        first_products()
+    else:
+        peer = "jax" if "--jax" in sys.argv else "torch"
+        sys.argv = [argument for argument in sys.argv if argument != "--jax"]
+        main(work, peer=peer, together=True, pairs=5)
