@@ -53,9 +53,9 @@ class Whole(NamedTuple):
     first: np.ndarray
     senders: np.ndarray
     order: np.ndarray | None
-    nodes: Any
-    edges: Any
-    globals: Any
+    nodes: Any = None
+    edges: Any = None
+    globals: Any = None
 
     @property
     def n_nodes(self) -> int:
@@ -94,11 +94,17 @@ def whole(caller: str, graph: Graph, features: Any = None) -> Whole:
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or leaf.shape[:1] != (n,):
             raise bad(caller, "the features do not have one row for each node",
                       {"features": type_text(leaf), "nodes": n}, "pass arrays [n, ...].", ValueError)
-    order = None if graph.by_sender is not None else np.argsort(graph.receivers, kind="stable")
-    senders = graph.senders if order is None else graph.senders[order]
-    first = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(graph.receivers, minlength=n), out=first[1:])
-    return Whole(first, np.ascontiguousarray(senders, np.int32), order, nodes, graph.edges, graph.globals)
+    grouped = whole_edges(graph.senders, graph.receivers, n, is_sorted=graph.by_sender is not None)
+    return grouped._replace(nodes=nodes, edges=graph.edges, globals=graph.globals)
+
+
+def whole_edges(senders: np.ndarray, receivers: np.ndarray, n_receivers: int, is_sorted: bool = False) -> Whole:
+    """Edges grouped by receiver, without features. Args: is_sorted: whether they are so already."""
+    order = None if is_sorted else np.argsort(receivers, kind="stable")
+    senders = senders if order is None else senders[order]
+    first = np.zeros(n_receivers + 1, np.int64)
+    np.cumsum(np.bincount(receivers, minlength=n_receivers), out=first[1:])
+    return Whole(first, np.ascontiguousarray(senders, np.int32), order)
 
 
 def ranges(start: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -151,7 +157,8 @@ def assemble(graph: Whole, ids: np.ndarray, senders: np.ndarray, receivers: np.n
     if edges is not None:
         edges = take_rows(edges, places if graph.order is None else graph.order[places], n_edges)
     return Graph(
-        take_rows(graph.nodes, ids, n_nodes), edges, filled[0], filled[1], take_rows(graph.globals, np.zeros(1, int), 2),
+        take_rows(graph.nodes, ids, n_nodes), edges, filled[0], filled[1],
+        take_rows(graph.globals, np.zeros(1, np.int64), 2),
         np.array([n, n_nodes - n], np.int32), np.array([e, n_edges - e], np.int32), np.array([True, False]), filled[2])
 
 

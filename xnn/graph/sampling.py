@@ -117,11 +117,10 @@ class NeighbourSampler:
         size = self._of.batch_size or max(1, len(seeds))
         order = random_of(self._of.seed, 2 ** 31, of=_OF_ORDER).permutation(seeds)
         parts = [order[i:i + size] for i in range(0, min(len(order), batches * size), size)]
-        seen = [self._drawn(part, 2 ** 31, i)[:3] for i, part in enumerate(parts)]
+        seen = [self.size_of(part, epoch=2 ** 31, index=i) for i, part in enumerate(parts)]
         bound = self.bound(size)
-        nodes = max((len(ids) for ids, _, _ in seen), default=0)
-        edges = max((len(senders) for _, senders, _ in seen), default=0)
-        learnt = tuple(min(_rounded(slack * most), top) for most, top in zip((nodes + 1, edges), bound, strict=True))
+        learnt = tuple(min(_rounded(slack * max(counts)), top)
+                       for counts, top in zip(zip(*seen, strict=True), bound, strict=True)) if seen else bound
         return self._with(sizes=tuple(dict.fromkeys([learnt, bound])), batch_size=size)
 
     def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> Block:
@@ -140,6 +139,12 @@ class NeighbourSampler:
         mask = np.arange(room) < len(seeds)
         return Block(assemble(self._whole, ids, senders, receivers, places, size), padded_ids(ids, size[0]),
                      padded_ids(rows, room), mask)
+
+    def size_of(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> tuple[int, int]:
+        """Numbers of nodes, with one of padding, and edges of a block, without its features."""
+        seeds = checked_ids("NeighbourSampler.size_of", "seeds", seeds, self.n_nodes)
+        ids, _, _, places, _ = self._drawn(seeds, epoch, index)
+        return len(ids) + 1, len(places)
 
     def _drawn(self, seeds: np.ndarray, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """(ids, senders, receivers, places of the edges, rows of the seeds) without padding."""
