@@ -1,5 +1,6 @@
 """`infer_by_layers`: the outputs of all nodes of a large graph, layer after layer and part after part."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,31 +44,38 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
     caller = "infer_by_layers"
     layers = [as_layer(layer, caller) for layer in layers]
     check_entries(caller, "params", params, range(len(layers)))
+    reach = _checked(caller, layers, graph, x, batch_size, reach)
+    n = graph.n_nodes
+    parts = [np.arange(i, min(i + batch_size, n)) for i in range(0, n, batch_size)] or [np.arange(0)]
+    structure, samplers = graph.replace(nodes=None), {}
+    for i, (layer, hops) in enumerate(zip(layers, reach, strict=True)):
+        call = _call(layer, None if state is None else state[i])
+        sampler = None
+        if "graph" in layer.extra_inputs:
+            sampler = samplers[hops] = samplers.get(hops) or _sampler(structure, hops, parts, batch_size)
+        make = functools.partial(_part, sampler, _host(x), batch_size)
+        out = None
+        for ids, (rows, block) in zip(parts, prefetch(make, parts, threads=threads), strict=True):
+            y = np.asarray(call(params[i], rows, block))
+            out = allocate((n, *y.shape[1:]), y.dtype) if out is None else out
+            out[ids] = y[:len(ids)]
+        x = out
+    return x
+
+
+def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_size: int, reach: Any) -> list[int]:
+    """The hops of each layer."""
     reach = [reach] * len(layers) if isinstance(reach, int) else list(reach)
     if batch_size < 1 or len(reach) != len(layers) or min(reach, default=1) < 1:
         raise bad(caller, "needs a batch size, and a number of hops for each layer",
                   {"batch_size": batch_size, "reach": reach, "layers": len(layers)}, "batch_size=4096, reach=1.",
                   ValueError)
-    n = graph.n_nodes
-    if not hasattr(x, "shape") or x.shape[:1] != (n,):
-        raise bad(caller, "x needs one row for each node", {"x": type_text(x), "nodes": n}, "pass [n, ...].", ValueError)
-    parts = [np.arange(i, min(i + batch_size, n)) for i in range(0, n, batch_size)] or [np.arange(0)]
-    structure, samplers = graph.replace(nodes=None), {}
-    for i, (layer, hops) in enumerate(zip(layers, reach, strict=True)):
-        call = _call(layer, None if state is None else state[i])
-        if "graph" in layer.extra_inputs:
-            if hops not in samplers:
-                samplers[hops] = _sampler(structure, hops, parts, batch_size)
-            blocks = prefetch(lambda ids, x=x, sampler=samplers[hops]: _part(sampler, x, ids), parts, threads=threads)
-        else:
-            blocks = prefetch(lambda ids, x=x: (take_rows(_host(x), ids, batch_size), None), parts, threads=threads)
-        out = None
-        for start, ids, (rows, block) in zip(range(0, max(n, 1), batch_size), parts, blocks, strict=True):
-            y = np.asarray(call(params[i], rows, block))
-            out = allocate((n, *y.shape[1:]), y.dtype) if out is None else out
-            out[start:start + len(ids)] = y[:len(ids)]
-        x = out
-    return x
+    if not isinstance(graph, Graph):
+        raise bad(caller, "takes one Graph", {"graph": type_text(graph)}, "Graph.from_edges(senders, receivers).")
+    if not hasattr(x, "shape") or x.shape[:1] != (graph.n_nodes,):
+        raise bad(caller, "x needs one row for each node", {"x": type_text(x), "nodes": graph.n_nodes},
+                  "pass [n, ...].", ValueError)
+    return reach
 
 
 def _call(layer: Any, state: Any) -> Callable[..., Any]:
@@ -88,11 +96,12 @@ def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: i
                             sizes=[tuple(max(counts) for counts in zip(*sizes, strict=True))])
 
 
-def _part(sampler: NeighbourSampler, x: Any, ids: np.ndarray) -> tuple[np.ndarray, Graph]:
-    """Rows of x and the block; the nodes `ids` come first."""
+def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Rows of x and the block; the nodes `ids` come first. Without a sampler these rows alone."""
+    if sampler is None:
+        return take_rows(x, ids, batch_size), None
     block = sampler.sample(ids)
-    real = int(block.graph.n_node[0])
-    rows = take_rows(_host(x), block.ids[:real], len(block.ids))
+    rows = take_rows(x, block.ids[:int(block.graph.n_node[0])], len(block.ids))
     return rows, block.graph.replace(nodes=rows)
 
 

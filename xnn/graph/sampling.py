@@ -101,9 +101,9 @@ class NeighbourSampler:
         """Numbers of nodes and edges that no block of so many seeds exceeds, with one node of padding."""
         nodes, edges, last = n_seeds, 0, n_seeds
         for count in self._of.fan_out:
-            last = min(last, self._whole.n_nodes)
-            last = self._whole.n_edges if count is None else last * count
-            nodes, edges = nodes + last, edges + last
+            drawn = self._whole.n_edges if count is None else min(last, self._whole.n_nodes) * count
+            last = min(drawn, self._whole.n_edges)                # nodes that are reached: no more than there are edges
+            nodes, edges = nodes + last, edges + drawn
         most = edges if self._of.replace else min(edges, self._whole.n_edges)
         return min(nodes, self._whole.n_nodes) + 1, most
 
