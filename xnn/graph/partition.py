@@ -18,6 +18,7 @@ from xnn.graph.blocks import random_of, whole
 _OF_PARTS = 3
 _SMALL = 50                      # nodes for each part in the smallest graph
 _DIMENSIONS = 64                 # of the spectral embedding
+_ITERATIONS = 60                 # of its eigenvectors
 _MOST_CLUSTERS = 256             # parts for which it is clustered
 _PASSES = 16
 
@@ -153,14 +154,14 @@ def _eigenvectors(adjacency: Any, count: int, rng: np.random.Generator) -> np.nd
     scale = 1 / np.sqrt(np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1))
     n, sparse = len(scale), importlib.import_module("scipy.sparse")
     matrix = sparse.diags(scale) @ adjacency @ sparse.diags(scale)
-    if n <= max(100, 2 * count):
+    if n <= max(100, 5 * count):
         vectors = np.linalg.eigh(matrix.toarray())[1][:, ::-1][:, :count]
-    else:
+    else:                                                         # ARPACK draws random numbers of its own
+        guess = np.concatenate([1 / scale[:, None], rng.normal(size=(n, count - 1))], 1)
         linalg = importlib.import_module("scipy.sparse.linalg")
-        try:
-            vectors = linalg.eigsh(matrix, k=count, which="LA", v0=rng.random(n), tol=1e-3)[1][:, ::-1]
-        except linalg.ArpackNoConvergence as err:
-            vectors = np.concatenate([err.eigenvectors[:, ::-1], rng.normal(size=(n, count))], 1)[:, :count]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)          # accuracy was not reached
+            vectors = linalg.lobpcg(matrix, guess, tol=1e-3, maxiter=_ITERATIONS)[1]
     return vectors * scale[:, None]
 
 
