@@ -10,6 +10,8 @@ from scipy import stats
 
 import xjax
 import xjax.numpy as jnp
+from xjax import random
+from xnn import GraphConvolution, Relu, serial
 from xnn.graph import Graph, batch
 from xnn.graph.blocks import ascending
 from xnn.graph.prefetch import prefetch
@@ -402,3 +404,24 @@ def test_errors(case):
     with pytest.raises(kind, match=text) as caught:
         call()
     assert "fix: " in str(caught.value)
+
+
+# ---- in a step ---------------------------------------------------------------------------------------------------
+
+
+def test_values_and_gradients_do_not_depend_on_the_size():
+    graph, _, _ = random_graph()
+    model = serial(GraphConvolution(5), Relu, GraphConvolution(2))
+    _, params = model.init(random.key(0), (-1, 2))
+
+    def loss(params, block):
+        y = model.apply(params, block.graph.nodes, block.graph)[block.seeds]
+        return jnp.sum(jnp.where(block.seed_mask[:, None], y, 0) ** 2)
+
+    found = []
+    for n_seeds, size in ((3, None), (3, (300, 500)), (8, (61, 400))):
+        sampler = NeighbourSampler(graph, (2, 2), batch_size=n_seeds, sizes=size and [size])
+        found.append(xjax.jit(xjax.value_and_grad(loss))(params, sampler.sample([4, 9, 59])))
+    for other in found[1:]:
+        xjax.tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found[0], other)
+    assert np.isfinite(found[0][0]) and found[0][0] > 0
