@@ -159,7 +159,8 @@ def main() -> None:
     for name, taken in times.items():
         ratios = sorted(theirs / own for theirs, own in zip(taken, times["xnn"], strict=True))
         print(f"{name:<5}{SEEDS / statistics.median(taken):>12,.0f} seeds/s   "
-              f"xnn is {statistics.median(ratios):.2f} times as fast ({ratios[0]:.2f}-{ratios[-1]:.2f}, {args.rounds} rounds)")
+              f"xnn is {statistics.median(ratios):.2f} times as fast "
+              f"({ratios[0]:.2f}-{ratios[-1]:.2f}, {args.rounds} rounds)")
     for threads in (0, 1, 2):
         batches = SeedBatches(sampler, seeds.ravel(), threads=threads, ahead=4)
         start = time.perf_counter()

@@ -1,5 +1,6 @@
 """Readers of graph files: small files of each form are read right, and a wrong file is one clear error."""
 
+import contextlib
 import gzip
 import pickle
 
@@ -16,6 +17,7 @@ from recipes.data.graph_sets import (
     read_npz,
     read_ogb_graphs,
     read_ogb_nodes,
+    read_ogb_typed,
     read_reddit,
     read_tu,
     split_at_random,
@@ -23,6 +25,7 @@ from recipes.data.graph_sets import (
 )
 from recipes.data.graph_sets.splits import edges_of
 from recipes.errors import DataError
+from xnn.graph.typed_sampling import TypedSampler
 
 
 def fault(call, *args, **how):
@@ -181,6 +184,46 @@ def test_damaged_and_missing_ogb(ogb_nodes, tmp_path):
         file.write_bytes(damaged)
         assert str(file) in fault(read_ogb_nodes, ogb_nodes)
     assert "folder  does not exist" in fault(read_ogb_nodes, tmp_path / "nowhere")
+
+
+@pytest.fixture
+def ogb_typed(tmp_path):
+    folder = tmp_path / "mag"
+    for name, text in {
+        "raw/num-node-dict.csv.gz": "author,paper\n2,3\n", "raw/node-feat/paper/node-feat.csv.gz": "1,2\n3,4\n5,6\n",
+        "raw/triplet-type-list.csv.gz": "author,writes,paper\npaper,cites,paper\n",
+        "raw/relations/author___writes___paper/edge.csv.gz": "0,2\n1,0\n",
+        "raw/relations/paper___cites___paper/edge.csv.gz": "2,0\n",
+        "raw/node-label/paper/node-label.csv.gz": "7\n0\n7\n", "split/time/paper/train.csv.gz": "0\n",
+        "split/time/paper/valid.csv.gz": "2\n", "split/time/paper/test.csv.gz": "1\n",
+    }.items():
+        write(folder, name, text)
+    return folder
+
+
+def test_ogb_with_types(ogb_typed):
+    found = read_ogb_typed(ogb_typed)
+    assert found.n_nodes == {"author": 2, "paper": 3} and found.labels["paper"].tolist() == [7, 0, 7]
+    assert found.split["paper"]["val"].tolist() == [2] and list(found.features) == ["paper"]
+    sampler = TypedSampler(found.relations, found.n_nodes, (4, 4), features=found.features)
+    block = sampler.sample("paper", found.split["paper"]["train"])
+    assert block.ids["author"][block.node_mask["author"]].tolist() == [1, 0]
+    assert block.nodes["paper"][block.node_mask["paper"]].tolist() == [[1, 2], [5, 6]]
+
+
+@pytest.mark.parametrize(("name", "text", "told"), [
+    ("raw/num-node-dict.csv.gz", "author,paper\n2\n", "needs a line of types"),
+    ("raw/num-node-dict.csv.gz", "author,paper\n2,-3\n", "needs a line of types"),
+    ("raw/num-node-dict.csv.gz", "author\n2\n", "no node of the type 'paper'"),
+    ("raw/triplet-type-list.csv.gz", "author,paper\n", "a line is not as it should be"),
+    ("raw/triplet-type-list.csv.gz", "../author,writes,paper\n", "a line is not as it should be"),
+    ("raw/triplet-type-list.csv.gz", "author,reads,paper\n", "the file is missing"),
+    ("raw/relations/paper___cites___paper/edge.csv.gz", "3,0\n", "no node of the type 'paper'"),
+    ("raw/node-feat/paper/node-feat.csv.gz", "1\n", "one line for each node"),
+])
+def test_wrong_ogb_with_types(ogb_typed, name, text, told):
+    write(ogb_typed, name, text)
+    assert told in fault(read_ogb_typed, ogb_typed)
 
 
 # ---- npz ---------------------------------------------------------------------------------------------------------
@@ -404,3 +447,50 @@ def test_training_of_an_inductive_split_sees_nothing_else(ogb_nodes):
 def test_a_set_that_does_not_suit_the_recipe(tmp_path):
     found = read_edge_list(write(tmp_path, "e.txt", "a b\n"))
     assert isinstance(found, NodeSet) and "needs features" in fault(as_labelled, found, tmp_path)
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------
+
+
+def damaged(whole, seed=0):
+    """Files that are cut, and files with some bytes changed."""
+    rng = np.random.default_rng(seed)
+    yield from (whole[:length] for length in range(0, len(whole), max(1, len(whole) // 12)))
+    for _ in range(40):
+        changed = bytearray(whole)
+        for _ in range(int(rng.integers(1, 4))):
+            changed[rng.integers(len(whole))] = int(rng.integers(256))
+        yield bytes(changed)
+
+
+def test_no_damage_is_another_error(tu, ogb_graphs, ogb_typed, tmp_path):
+    np.savez(tmp_path / "a.npz", **amazon())
+    write(tmp_path, "g.graphml", GRAPHML.replace("DIRECTION", "directed"))
+    write(tmp_path, "e.csv", "source,target,w,t\na,b,1,2024-01-01\nb,c,2,2024-01-02\n")
+    write(tmp_path, "e.txt.gz", "1 2\n2 3\n" * 9)
+    cases = [(file, lambda: read_tu(tu)) for file in sorted(tu.iterdir())]
+    cases += [(file, lambda: read_ogb_graphs(ogb_graphs)) for file in sorted(ogb_graphs.rglob("*.*"))]
+    cases += [(file, lambda: read_ogb_typed(ogb_typed)) for file in sorted(ogb_typed.rglob("*.*"))]
+    cases += [(tmp_path / "a.npz", lambda: read_npz(tmp_path / "a.npz")),
+              (tmp_path / "g.graphml", lambda: read_graphml(tmp_path / "g.graphml", label="kind")),
+              (tmp_path / "e.csv", lambda: read_edge_list(tmp_path / "e.csv", weight="w", time="t")),
+              (tmp_path / "e.txt.gz", lambda: read_edge_list(tmp_path / "e.txt.gz"))]
+    for file, call in cases:
+        whole = file.read_bytes()
+        for content in damaged(whole):
+            file.write_bytes(content)
+            with contextlib.suppress(DataError):
+                call()
+        file.write_bytes(whole)
+        call()
+
+
+@pytest.mark.parametrize(("changes", "told"), [
+    ({"attr_shape": np.array([3, 10 ** 15])}, "do not suit the graph"),
+    ({"adj_shape": np.array([10 ** 15, 10 ** 15])}, "is inconsistent"),
+])
+def test_sizes_that_are_only_claimed_take_no_memory(tmp_path, ogb_graphs, changes, told):
+    np.savez(tmp_path / "a.npz", **amazon(**changes))
+    assert told in fault(read_npz, tmp_path / "a.npz")
+    write(ogb_graphs, "raw/num-node-list.csv.gz", "3\n1\n99999999999999\n")
+    assert "too many nodes" in fault(read_ogb_graphs, ogb_graphs)

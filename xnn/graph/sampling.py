@@ -119,7 +119,7 @@ class NeighbourSampler:
         parts = [order[i:i + size] for i in range(0, min(len(order), batches * size), size)]
         seen = [self.size_of(part, epoch=2 ** 31, index=i) for i, part in enumerate(parts)]
         bound = self.bound(size)
-        learnt = tuple(min(_rounded(slack * max(counts)), top)
+        learnt = tuple(min(rounded(slack * max(counts)), top)
                        for counts, top in zip(zip(*seen, strict=True), bound, strict=True)) if seen else bound
         return self._with(sizes=tuple(dict.fromkeys([learnt, bound])), batch_size=size)
 
@@ -176,14 +176,14 @@ class SeedBatches:
     """The batches of seeds of each epoch, sampled by threads beside the step.
 
     Args:
-      sampler: made with a `batch_size`.
+      sampler: made with a `batch_size`; of a `TypedSampler`, ``sampler.of(type)``.
       seeds: int[s] numbers of nodes.
       shuffle: another order in each epoch.
       drop_last: leave out the last batch of an epoch where it is not full.
       threads, ahead: as of `prefetch`.
     """
 
-    def __init__(self, sampler: NeighbourSampler, seeds: Any, *, shuffle: bool = True, drop_last: bool = False,
+    def __init__(self, sampler: Any, seeds: Any, *, shuffle: bool = True, drop_last: bool = False,
                  threads: int = 1, ahead: int = 2):
         if sampler.batch_size is None:
             raise bad("SeedBatches", "the sampler has no batch size", {"batch_size": None},
@@ -196,11 +196,11 @@ class SeedBatches:
         whole_batches, rest = divmod(len(self._seeds), self._sampler.batch_size)
         return whole_batches + (rest > 0 and not self._drop_last)
 
-    def at(self, epoch: int, index: int) -> Block:
+    def at(self, epoch: int, index: int) -> Any:
         """Batch `index` of an epoch."""
         return self._block(self._order(epoch), epoch, index)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Block]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Any]:
         """The batches of an epoch, from number `start` on, made ahead."""
         order = self._order(epoch)
         return prefetch(lambda index: self._block(order, epoch, index), range(start, len(self)), **self._how)
@@ -210,7 +210,7 @@ class SeedBatches:
             return self._seeds
         return random_of(self._sampler.seed, epoch, of=_OF_ORDER).permutation(self._seeds)
 
-    def _block(self, order: np.ndarray, epoch: int, index: int) -> Block:
+    def _block(self, order: np.ndarray, epoch: int, index: int) -> Any:
         size = self._sampler.batch_size
         return self._sampler.sample(order[index * size:(index + 1) * size], epoch=epoch, index=index)
 
@@ -263,6 +263,6 @@ def checked_fan_out(caller: str, fan_out: Any) -> tuple[int | None, ...]:
     return tuple(count if count is None else int(count) for count in hops)
 
 
-def _rounded(x: float) -> int:
+def rounded(x: float) -> int:
     """Up to a multiple of 128, so that sizes learnt from other seeds tend to be equal."""
     return -(-int(np.ceil(x)) // 128) * 128

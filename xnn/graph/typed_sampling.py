@@ -4,7 +4,9 @@ A relation ``(source type, name, target type)`` has its own edges, from nodes of
 each type numbers its nodes from 0. Sampling is that of `xnn.graph.sampling`, with a fan-out for each relation.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from xnn.graph.blocks import (
     take_rows,
     whole_edges,
 )
-from xnn.graph.sampling import checked_fan_out, drawn_places
+from xnn.graph.sampling import checked_fan_out, drawn_places, rounded
 
 Relation = tuple[str, str, str]
 _OF_TYPED = 2
@@ -86,6 +88,7 @@ class TypedSampler:
         self._whole = {relation: _relation(caller, relation, ends, self._n_nodes)
                        for relation, ends in sorted(relations.items()) if relation in self._fan_out}
         self._replace, self._batch_size, self._seed = replace, batch_size, seed
+        self._learnt: dict[str, tuple[dict[str, int], dict[Relation, int]]] = {}
         self._free: list[dict[str, Numbering]] = []
 
     def bound(self, seed_type: str, n_seeds: int) -> tuple[dict[str, int], dict[Relation, int]]:
@@ -105,6 +108,31 @@ class TypedSampler:
                 {relation: most if self._replace else min(most, self._whole[relation].n_edges)
                  for relation, most in edges.items()})
 
+    def of(self, seed_type: str) -> "OfType":
+        """The sampler for seeds of one type, as `SeedBatches` takes it."""
+        return OfType(self, seed_type)
+
+    def fitted(self, seed_type: str, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "TypedSampler":
+        """The same sampler with smaller sizes for seeds of this type, learnt from some batches of these seeds.
+
+        Args: slack: the sizes are so many times the largest seen; a block that exceeds one of them gets the upper
+          bounds, which compiles a second program.
+        """
+        seeds = checked_ids("TypedSampler.fitted", "seeds", seeds, self._n_nodes[seed_type])
+        room = self._batch_size or max(1, len(seeds))
+        order = random_of(self._seed, 2 ** 31, of=_OF_TYPED).permutation(seeds)
+        nodes, edges = dict.fromkeys(self._n_nodes, 0), dict.fromkeys(self._whole, 0)
+        for i in range(min(batches, -(-len(order) // room))):
+            ids, drawn, _ = self._drawn(seed_type, order[i * room:(i + 1) * room], 2 ** 31, i)
+            nodes = {kind: max(most, len(ids[kind]) + 1) for kind, most in nodes.items()}
+            edges = {relation: max(most, len(drawn[relation][2])) for relation, most in edges.items()}
+        bounds = self.bound(seed_type, room)
+        learnt = tuple({key: min(rounded(slack * most), bound[key]) for key, most in seen.items()}
+                       for seen, bound in zip((nodes, edges), bounds, strict=True))
+        other = copy.copy(self)
+        other._free, other._batch_size, other._learnt = [], room, {**self._learnt, seed_type: learnt}
+        return other
+
     def sample(self, seed_type: str, seeds: Any, *, epoch: int = 0, index: int = 0) -> TypedBlock:
         """The block of these seeds, which are nodes of one type. Raises: ValueError as `NeighbourSampler.sample`."""
         caller = "TypedSampler.sample"
@@ -117,7 +145,10 @@ class TypedSampler:
             raise bad(caller, "more seeds than the batch size", {"seeds": len(seeds), "batch_size": room},
                       "divide them into batches.", ValueError)
         ids, edges, rows = self._drawn(seed_type, seeds, epoch, index)
-        n_rows, n_edges = self.bound(seed_type, room)
+        n_rows, n_edges = self._learnt.get(seed_type) or self.bound(seed_type, room)
+        fits = all(len(ids[kind]) < n for kind, n in n_rows.items())
+        if not (fits and all(len(edges[relation][2]) <= n for relation, n in n_edges.items())):
+            n_rows, n_edges = self.bound(seed_type, room)
         return self._padded(ids, edges, n_rows, n_edges, rows, room)
 
     def _drawn(self, seed_type: str, seeds: np.ndarray, epoch: int, index: int) -> tuple[dict, dict, np.ndarray]:
@@ -163,6 +194,18 @@ class TypedSampler:
             {kind: np.arange(n) < len(ids[kind]) for kind, n in n_rows.items()}, ends, by_sender, mask, places,
             padded_ids(rows, room), np.arange(room) < len(rows))
 
+    def n_nodes(self, kind: str) -> int:
+        """Number of nodes of a type."""
+        return self._n_nodes[kind]
+
+    @property
+    def batch_size(self) -> int | None:
+        return self._batch_size
+
+    @property
+    def seed(self) -> int:
+        return self._seed
+
     @property
     def _hops(self) -> int:
         return max(map(len, self._fan_out.values()), default=0)
@@ -170,6 +213,29 @@ class TypedSampler:
     def _count(self, relation: Relation, hop: int) -> int | None:
         hops = self._fan_out[relation]
         return hops[hop] if hop < len(hops) else 0
+
+
+@dataclass(frozen=True)
+class OfType:
+    """A `TypedSampler` for seeds of one type: what `SeedBatches` needs of a sampler."""
+
+    sampler: TypedSampler
+    seed_type: str
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.sampler.batch_size
+
+    @property
+    def seed(self) -> int:
+        return self.sampler.seed
+
+    @property
+    def n_nodes(self) -> int:
+        return self.sampler.n_nodes(self.seed_type)
+
+    def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> TypedBlock:
+        return self.sampler.sample(self.seed_type, seeds, epoch=epoch, index=index)
 
 
 def _fan_outs(caller: str, fan_out: Any, relations: Mapping[Relation, Any]) -> dict[Relation, tuple[int | None, ...]]:

@@ -66,7 +66,7 @@ def _cells(file: Path, delimiter: str | None, header: bool) -> tuple[list[str] |
             warnings.simplefilter("ignore", UserWarning)          # of an empty file
             kept = (line for line in lines if not line.startswith(("#", "%")))       # an id may have "#" in it
             found = np.loadtxt(kept, str, delimiter=delimiter, comments=None, quotechar='"', ndmin=2)
-    except (ValueError, OSError, EOFError) as err:
+    except Exception as err:                                      # NumPy, gzip and zlib fail in many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {' '.join(str(err).split())}"},
                     "as many values in each line; delimiter=',' if commas separate them.") from None
     found = np.strings.strip(found)

@@ -18,6 +18,8 @@ import numpy as np
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
 from recipes.lazy import sp
 
+_MOST_FEATURES = 2 ** 32          # values of a dense matrix: 16 GB
+
 
 def read_npz(file: Path) -> NodeSet:
     """Amazon and Coauthor. Each edge is an entry of the adjacency; there is no split: see `split_at_random`.
@@ -32,7 +34,11 @@ def read_npz(file: Path) -> NodeSet:
     n = adjacency.shape[0]
     features = arrays.get("attr_matrix")
     if all(f"attr_{name}" in arrays for name in names):
-        features = _matrix(file, "attr", *(arrays[f"attr_{name}"] for name in names)).toarray()
+        features = _matrix(file, "attr", *(arrays[f"attr_{name}"] for name in names))
+        if features.shape[0] != n or features.shape[0] * features.shape[1] > _MOST_FEATURES:
+            raise wrong(file, "the features do not suit the graph", {"nodes": n, "features": list(features.shape)},
+                        "the .npz file as it was published.")
+        features = features.toarray()
     labels = arrays.get("labels")
     _check(file, adjacency, features, labels)
     labels = None if labels is None else labels.astype(np.int32)
@@ -44,7 +50,10 @@ def read_reddit(folder: Path) -> NodeSet:
     data_file, graph_file = Path(folder) / "reddit_data.npz", Path(folder) / "reddit_graph.npz"
     data = _arrays(data_file, ["feature", "label", "node_types"], [])
     parts = _arrays(graph_file, ["shape", "data"], ["row", "col", "indices", "indptr"])
-    n = int(parts["shape"].ravel()[0]) if parts["shape"].size == 2 and parts["shape"].dtype.kind in "iu" else -1
+    n = len(data["feature"]) if data["feature"].ndim else 0
+    if parts["shape"].ravel().tolist() != [n, n]:
+        raise wrong(graph_file, "the adjacency is not that of the nodes", {"shape": parts["shape"], "features": n},
+                    "both files as they were published.")
     if {"row", "col"} <= parts.keys():
         adjacency = _from_pairs(graph_file, parts["row"], parts["col"], parts["data"], n)
     elif {"indices", "indptr"} <= parts.keys():
@@ -95,7 +104,7 @@ def _matrix(file: Path, name: str, data: Any, indices: Any, indptr: Any, shape: 
 
 def _from_pairs(file: Path, row: np.ndarray, col: np.ndarray, data: np.ndarray, n: int) -> Any:
     fits = row.shape == col.shape == data.shape and row.ndim == 1 and row.dtype.kind in "iu" and col.dtype.kind in "iu"
-    if not fits or n < 0 or (row.size and not 0 <= min(row.min(), col.min()) <= max(row.max(), col.max()) < n):
+    if not fits or (row.size and not 0 <= min(row.min(), col.min()) <= max(row.max(), col.max()) < n):
         raise wrong(file, "the sparse matrix is inconsistent",
                     {"row": _text(row), "col": _text(col), "data": _text(data), "nodes": n},
                     "the .npz file as it was published.")

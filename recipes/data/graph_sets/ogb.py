@@ -4,7 +4,6 @@
     raw/num-node-list.csv.gz, num-edge-list     numbers of nodes and edges of each graph
     raw/node-feat.csv.gz, edge-feat.csv.gz      features; optional
     raw/node-label.csv.gz, graph-label.csv.gz   labels of one or several tasks
-    raw/node_year.csv.gz                        a time for each node; optional
     split/NAME/train.csv.gz, valid, test        numbers of nodes or graphs
 
 All files may also be unpacked. The splits of link sets are files of PyTorch, which are programs, and are not read.
@@ -20,6 +19,7 @@ import numpy as np
 from recipes.data.graph_sets.files import (
     GraphSet,
     NodeSet,
+    check_count,
     check_rows,
     column,
     existing,
@@ -50,8 +50,8 @@ def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool
     senders, receivers, features = _directed(*edges[:2], edges[2], both_directions)
     n = int(counts[0])
     graph = make_graph(senders, receivers, _features(folder, "node-feat", n, "node"), features, n, edges[3])
-    labels = _labels(folder, "node-label", n, "node")
-    return NodeSet(graph, labels, _split(folder, split, n), np.arange(n))
+    labels = labels_in(folder / "raw", "node-label", n, "node")
+    return NodeSet(graph, labels, split_in(folder / "split", split, n), np.arange(n))
 
 
 def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: bool = False) -> GraphSet:
@@ -68,8 +68,8 @@ def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: boo
     n = int(counts.sum())
     graphs = many_graphs(senders, receivers, _features(folder, "node-feat", n, "node"), features,
                          np.repeat(np.arange(len(counts)), counts), len(counts), file)
-    labels = _labels(folder, "graph-label", len(counts), "graph")
-    return GraphSet(graphs, labels, None, _split(folder, split, len(counts)))
+    labels = labels_in(folder / "raw", "graph-label", len(counts), "graph")
+    return GraphSet(graphs, labels, None, split_in(folder / "split", split, len(counts)))
 
 
 def _structure(folder: Path) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, Any, Path, np.ndarray]]:
@@ -83,7 +83,8 @@ def _structure(folder: Path) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, 
     if len(n_node) != len(n_edge) or not len(n_node) or min(n_node.min(), n_edge.min()) < 0:
         raise wrong(edge_count_file or count_file, "needs a number for each graph",
                     {"graphs": f"{len(n_node)} by nodes, {len(n_edge)} by edges"}, "files of one set.")
-    check_rows(len(senders), int(n_edge.sum()), file, "edge")
+    check_count(sum(n_node.tolist()), count_file)
+    check_rows(len(senders), sum(n_edge.tolist()), file, "edge")
     return n_node, (senders, receivers, _features(folder, "edge-feat", len(senders), "edge"), file, n_edge)
 
 
@@ -96,9 +97,9 @@ def _features(folder: Path, name: str, rows: int, of: str) -> np.ndarray | None:
     return values
 
 
-def _labels(folder: Path, name: str, rows: int, of: str) -> np.ndarray:
+def labels_in(folder: Path, name: str, rows: int, of: str) -> np.ndarray:
     """int32 [rows] or [rows, tasks] for whole numbers, float32 otherwise or where some are not known."""
-    file = existing(folder / "raw", f"{name}.csv")
+    file = existing(folder, f"{name}.csv")
     values = numbers(file, np.float64, gaps=True)
     check_rows(len(values), rows, file, of)
     whole = np.isfinite(values).all() and (values == np.round(values)).all() and np.abs(values).max(initial=0) < 2 ** 31
@@ -113,17 +114,20 @@ def _directed(senders: np.ndarray, receivers: np.ndarray, features: Any, both: b
             None if features is None else np.concatenate([features, features]))
 
 
-def _split(folder: Path, name: str | None, count: int) -> dict[str, np.ndarray]:
-    """The numbers of each part. Raises: DataError if there is no such split, or a part names none."""
-    names = sorted(path.name for path in (folder / "split").glob("*") if path.is_dir())
+def split_in(folder: Path, name: str | None, count: int, kind: str = "") -> dict[str, np.ndarray]:
+    """The numbers of each part. Args: kind: of a type of nodes.
+
+    Raises: DataError if there is no such split, or a number names nothing.
+    """
+    names = sorted(path.name for path in folder.glob("*") if path.is_dir())
     if name is None and not names:
         return {}
     if name not in names and not (name is None and len(names) == 1):
         what = f"there is no split {name!r}" if name else "which split is not clear"
-        raise wrong(folder / "split", what, {"splits": ", ".join(names) or "none"}, "split= one of them.")
+        raise wrong(folder, what, {"splits": ", ".join(names) or "none"}, "split= one of them.")
     found = {}
     for part, ours in _PARTS.items():
-        file = existing(folder / "split" / (name or names[0]), f"{part}.csv")
+        file = existing(folder / (name or names[0]) / kind, f"{part}.csv")
         found[ours] = np.sort(column(file))
         if found[ours].size and (found[ours][0] < 0 or found[ours][-1] >= count):
             raise wrong(file, "the split has numbers that name nothing",

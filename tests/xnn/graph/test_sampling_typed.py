@@ -5,6 +5,7 @@ import pytest
 
 import xjax
 from xnn.graph.prefetch import prefetch
+from xnn.graph.sampling import SeedBatches
 from xnn.graph.typed_sampling import TypedSampler
 
 WRITES, CITES, WRITTEN = ("author", "writes", "paper"), ("paper", "cites", "paper"), ("paper", "by", "author")
@@ -89,6 +90,24 @@ def test_one_type_is_the_untyped_sampler_with_all_neighbours():
     first = set(ends[0][ends[1] == 4].tolist()) | {4}
     inside = np.isin(ends[1], list(first))
     assert sorted(block.edge_ids["n", "to", "n"][block.edge_mask["n", "to", "n"]]) == np.flatnonzero(inside).tolist()
+
+
+def test_learnt_sizes_and_batches():
+    sampler = TypedSampler(relations(), SIZES, (2, 2), batch_size=3).fitted("paper", np.arange(50))
+    batches = SeedBatches(sampler.of("paper"), np.arange(50), threads=2)
+    blocks = list(batches.epoch(4))
+    assert len(blocks) == len(batches) == 17
+    assert sorted(np.concatenate([b.ids["paper"][b.seeds[b.seed_mask]] for b in blocks]).tolist()) == list(range(50))
+    same(blocks[5], batches.at(4, 5))
+    bound_nodes, bound_edges = sampler.bound("paper", 3)
+    assert len({tuple(map(len, block.ids.values())) for block in blocks}) <= 2
+    for block in blocks:
+        assert all(len(x) <= bound_edges[relation] for relation, x in block.edge_mask.items())
+        assert all(len(x) <= bound_nodes[kind] for kind, x in block.ids.items())
+    few = TypedSampler({CITES: (np.arange(1, 50), np.zeros(49, int))}, SIZES, (None,), batch_size=1)
+    small = few.fitted("paper", [5, 6])
+    assert len(small.sample("paper", [5]).edge_ids[CITES]) == 0
+    assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49                   # more than was seen
 
 
 def test_nothing_to_sample():
