@@ -28,7 +28,8 @@ from recipes.data.graph_sets.files import (
 
 def read_tu(folder: Path, name: str | None = None) -> GraphSet:
     """Reads the set. Features are the attributes and, after them, the labels as one-hot vectors, of nodes and edges
-    alike; a set without either has none.
+    alike; a set without either has none. Loops and edges that come twice stay, as they are in the files (PyTorch
+    Geometric leaves them out).
 
     Args: name: of the set; that of the folder if None.
     Raises: DataError.
