@@ -1,13 +1,12 @@
 """`partition`: the nodes of a graph in parts of equal size with few edges between them.
 
-A multilevel method in the manner of METIS (Karypis and Kumar, 1998), written for whole arrays: matchings of heavy edges
-make the graph smaller, the small graph is divided by its spectral embedding, and at each size, from small to large,
-nodes move to the part that they have most edges with, as long as the parts stay balanced. METIS itself finds better
-parts where clusters are weak: it moves one node at a time.
+Multilevel recursive bisection in the manner of METIS (Karypis and Kumar, 1998), written for whole arrays: matchings of
+heavy edges make a graph smaller, the small graph is divided along an eigenvector, and at each size, from small to
+large, nodes move to the part that they have most edges with, as long as the parts stay balanced. METIS itself is not
+used: it moves one node at a time, and is expected to cut somewhat fewer edges.
 """
 
 import importlib
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ from xjax.errors import bad
 from xnn.graph.blocks import random_of, whole
 
 _OF_PARTS = 3
-_SMALL = 50                      # nodes for each part in the smallest graph
-_DIMENSIONS = 64                 # of the spectral embedding
-_ITERATIONS = 60                 # of its eigenvectors
-_MOST_CLUSTERS = 256             # parts for which it is clustered
-_PASSES = 16
+_SMALL = 100                     # nodes of the smallest graph
+_MOST_DENSE = 600                # nodes up to which its eigenvectors are computed
+_PASSES = 10
 
 
 def partition(graph: Any, parts: int, *, seed: int = 0, imbalance: float = 0.05) -> np.ndarray:
@@ -46,22 +43,21 @@ def partition(graph: Any, parts: int, *, seed: int = 0, imbalance: float = 0.05)
     if parts == 1 or n == 0:
         return np.zeros(n, np.int32)
     most = int(np.ceil((1 + imbalance) * n / parts))
-    levels, maps, weight = [(adjacency, np.ones(n, np.int64))], [], np.ones(n, np.int64)
-    while len(weight) > _SMALL * parts:
-        coarse_of = _matched(adjacency, weight, most / 4, rng)
-        count = int(coarse_of.max()) + 1
-        if count > 0.95 * len(weight):                            # hubs, or no edges: smaller graphs do not help
-            break
-        adjacency = _contracted(adjacency, coarse_of, count)
-        weight = np.bincount(coarse_of, weight, count).astype(np.int64)
-        levels.append((adjacency, weight))
-        maps.append(coarse_of)
-    part = _divided(adjacency, weight, parts, most, rng)
-    for (adjacency, weight), coarse_of in zip(levels[::-1], [None, *maps[::-1]], strict=True):
-        part = part if coarse_of is None else part[coarse_of]
-        part = _refined(adjacency, weight, part, parts, most, rng)
+    slack = (1 + imbalance) ** (1 / np.ceil(np.log2(parts)))      # of one bisection
+    part, weight = np.zeros(n, np.int64), np.ones(n, np.int64)
+    pieces = [(np.arange(n), 0, parts)]
+    while pieces:
+        nodes, first, count = pieces.pop()
+        if count == 1 or not len(nodes):
+            part[nodes] = first
+            continue
+        inside = adjacency if count == parts else adjacency[nodes][:, nodes]
+        shares = np.array([count // 2, count - count // 2]) / count
+        right = _bisected(inside, slack * shares * len(nodes), rng).astype(bool)
+        pieces += [(nodes[~right], first, count // 2), (nodes[right], first + count // 2, count - count // 2)]
+    part = _refined(adjacency, weight, _balanced(adjacency, part, parts, most), np.full(parts, most), rng)
     part = _balanced(adjacency, part, parts, most)
-    return _refined(adjacency, weight, part, parts, most, rng).astype(np.int32)
+    return part.astype(np.int32)
 
 
 def cut(graph: Any, part: np.ndarray) -> int:
@@ -118,66 +114,61 @@ def _contracted(adjacency: Any, coarse_of: np.ndarray, count: int) -> Any:
     return smaller
 
 
-def _divided(adjacency: Any, weight: np.ndarray, parts: int, most: int, rng: np.random.Generator) -> np.ndarray:
-    """The better of two kinds of parts of the smallest graph: bisections, and clusters of its spectral embedding."""
-    vectors = _eigenvectors(adjacency, min(parts, _DIMENSIONS), rng)
-    found = [_bisected(adjacency, weight, parts, rng)]
-    if parts <= _MOST_CLUSTERS and len(weight) > parts and vectors.shape[1] > 1:
-        vq = importlib.import_module("scipy.cluster.vq")
-        rows = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)   # Ng, Jordan, Weiss (2002)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)          # of a cluster that became empty
-            found += [vq.kmeans2(rows, parts, minit="++", seed=rng)[1].astype(np.int64) for _ in range(3)]
-    refined = [_refined(adjacency, weight, part, parts, most, rng) for part in found]
-    return min(refined, key=lambda part: _state(adjacency, weight, part, parts, most))
-
-
-def _bisected(adjacency: Any, weight: np.ndarray, parts: int, rng: np.random.Generator) -> np.ndarray:
-    """Recursive bisection at Fiedler vectors, by weight: a loop over parts, not nodes."""
-    part = np.zeros(len(weight), np.int64)
-    pieces = [(np.arange(len(weight)), 0, parts)]
-    while pieces:
-        nodes, first, count = pieces.pop()
-        if count == 1 or not len(nodes):
-            part[nodes] = first
-            continue
-        fiedler = _eigenvectors(adjacency[nodes][:, nodes], 2, rng)[:, -1]
-        nodes = nodes[np.argsort(fiedler, kind="stable")]
-        before = np.cumsum(weight[nodes]) - weight[nodes] / 2
-        left = before < weight[nodes].sum() * (count // 2 / count)
-        pieces += [(nodes[left], first, count // 2), (nodes[~left], first + count // 2, count - count // 2)]
+def _bisected(adjacency: Any, most: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """0 or 1 for each node: a multilevel bisection. Args: most: nodes of the two parts."""
+    weight = np.ones(adjacency.shape[0], np.int64)
+    levels, maps = [(adjacency, weight)], []
+    while len(weight) > _SMALL:
+        coarse_of = _matched(adjacency, weight, max(most.sum() / 40, 2), rng)
+        count = int(coarse_of.max()) + 1
+        if count > 0.95 * len(weight):                            # hubs, or no edges: smaller graphs do not help
+            break
+        adjacency = _contracted(adjacency, coarse_of, count)
+        weight = np.bincount(coarse_of, weight, count).astype(np.int64)
+        levels.append((adjacency, weight))
+        maps.append(coarse_of)
+    starts = [_refined(adjacency, weight, _at_share(order, weight, most), most, rng)
+              for order in _orders(adjacency)]
+    part = min(starts, key=lambda part: _state(adjacency, weight, part, most))
+    for (adjacency, weight), coarse_of in zip(levels[-2::-1], maps[::-1], strict=True):
+        part = _refined(adjacency, weight, part[coarse_of], most, rng)
     return part
 
 
-def _eigenvectors(adjacency: Any, count: int, rng: np.random.Generator) -> np.ndarray:
-    """[n, count]: the first eigenvectors of the random walk's Laplacian, or fewer for a smaller graph."""
-    scale = 1 / np.sqrt(np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1))
-    n, sparse = len(scale), importlib.import_module("scipy.sparse")
-    matrix = sparse.diags(scale) @ adjacency @ sparse.diags(scale)
-    if n <= max(100, 5 * count):
-        vectors = np.linalg.eigh(matrix.toarray())[1][:, ::-1][:, :count]
-    else:                                                         # ARPACK draws random numbers of its own
-        guess = np.concatenate([1 / scale[:, None], rng.normal(size=(n, count - 1))], 1)
-        linalg = importlib.import_module("scipy.sparse.linalg")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)          # accuracy was not reached
-            vectors = linalg.lobpcg(matrix, guess, tol=1e-3, maxiter=_ITERATIONS)[1]
-    return vectors * scale[:, None]
+def _orders(adjacency: Any) -> list[np.ndarray]:
+    """Orders of the nodes of a small graph in which neighbours are close: Cuthill-McKee's, and those of eigenvectors
+    of the normalised Laplacian, the Fiedler vector and the next ones."""
+    csgraph, sparse = (importlib.import_module(f"scipy.sparse{part}") for part in (".csgraph", ""))
+    n = adjacency.shape[0]
+    orders = [csgraph.reverse_cuthill_mckee(adjacency.tocsr(), symmetric_mode=True)]
+    if 2 < n <= _MOST_DENSE:
+        scale = 1 / np.sqrt(np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1))
+        vectors = np.linalg.eigh((sparse.diags(scale) @ adjacency @ sparse.diags(scale)).toarray())[1]
+        orders += [np.argsort(vector * scale, kind="stable") for vector in vectors.T[-2:-5:-1]]
+    return orders
 
 
-def _refined(adjacency: Any, weight: np.ndarray, part: np.ndarray, parts: int, most: float,
+def _at_share(order: np.ndarray, weight: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """1 for the last nodes of an order, whose weight is the share of the second part."""
+    before = np.cumsum(weight[order]) - weight[order] / 2
+    part = np.zeros(len(order), np.int64)
+    part[order] = before > weight.sum() * most[0] / most.sum()
+    return part
+
+
+def _refined(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndarray,
              rng: np.random.Generator) -> np.ndarray:
     """Passes in which nodes move to the part of most of their edges, those that gain most first, while it has room.
 
     A random half of the nodes may move in each pass: two neighbours that follow each other would change places. The
     first passes allow parts that are a tenth too heavy, so that nodes can change places by and by.
     """
-    n, best, least = len(part), part, None
+    n, parts, best, least = len(part), len(most), part, None
     for i in range(_PASSES + 1):
         limit = most * 1.1 if i < _PASSES // 2 else most
         within = _edges_to_parts(adjacency, part, parts)
         sizes, own = np.bincount(part, weight, parts), np.asarray(within[np.arange(n), part]).ravel()
-        state = _state(adjacency, weight, part, parts, most)
+        state = _state(adjacency, weight, part, most)
         if least is None or state < least:
             best, least = part, state
         target, to = _strongest(within, part)
@@ -191,10 +182,11 @@ def _refined(adjacency: Any, weight: np.ndarray, part: np.ndarray, parts: int, m
     return best
 
 
-def _state(adjacency: Any, weight: np.ndarray, part: np.ndarray, parts: int, most: float) -> tuple[float, int]:
+def _state(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndarray) -> tuple[float, int]:
     """Smaller is better: balanced first, then few edges between parts."""
     rows = np.repeat(part, np.diff(adjacency.indptr))
-    return max(np.bincount(part, weight, parts).max(), most), int(adjacency.data[rows != part[adjacency.indices]].sum())
+    over = np.maximum(np.bincount(part, weight, len(most)) - most, 0).sum()
+    return over, int(adjacency.data[rows != part[adjacency.indices]].sum())
 
 
 def _allowed(worth: np.ndarray, gain: np.ndarray, weight: np.ndarray, part: np.ndarray,
