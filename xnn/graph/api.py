@@ -3,6 +3,7 @@
 from xnn.graph.adjacency import as_adjacency, as_edges
 from xnn.graph.attention import GAT, GATv2, GraphTransformer
 from xnn.graph.batching import at_edges, at_nodes, batch, pad, take_graphs, unbatch
+from xnn.graph.blocks import Block
 from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
 from xnn.graph.chebyshev import ChebConv
 from xnn.graph.dropping import drop_edges, drop_nodes, with_drop_edge
@@ -18,6 +19,7 @@ from xnn.graph.graph import Graph
 from xnn.graph.groups import Groups, as_groups
 from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruction_loss
 from xnn.graph.hetero import HeteroGraph
+from xnn.graph.inference import infer_by_layers
 from xnn.graph.jumping import JumpingKnowledge, virtual_node
 from xnn.graph.masked import MaskedGraph, kept_part, mask_graph
 from xnn.graph.mpnn import MPNN
@@ -25,14 +27,18 @@ from xnn.graph.network import DeepSets, GraphMapFeatures, GraphNetGAT, GraphNetw
 from xnn.graph.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
 from xnn.graph.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
 from xnn.graph.normalize import normalized_adjacency
+from xnn.graph.partitioning import cut, partition
 from xnn.graph.pna import PNA, degree_histogram
 from xnn.graph.points import knn_graph, radius_graph
 from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool, largest_nodes
+from xnn.graph.prefetching import prefetch
 from xnn.graph.relational import RGCN, HeteroConvolution
 from xnn.graph.row_block import RowBlock, rows_moved, split_rows
 from xnn.graph.sage import GraphSAGE
+from xnn.graph.sampling import NeighbourSampler, SeedBatches
 from xnn.graph.spectral import APPNP, GCNII, SGC
 from xnn.graph.splits import EdgeSplit, Pairs, Split, negative_edges, split_by_time, split_edges, split_nodes
+from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler
 from xnn.graph.transforms import (
     add_self_loops,
     coalesce,
@@ -45,6 +51,7 @@ from xnn.graph.transforms import (
     subgraph,
     to_undirected,
 )
+from xnn.graph.typed_sampling import TypedBlock, TypedSampler
 from xnn.sparse.segment import (
     segment_count,
     segment_max,
@@ -60,8 +67,10 @@ from xnn.sparse.segment import (
 __all__ = [
     "APPNP",
     "AttentionPool",
+    "Block",
     "Bucket",
     "ChebConv",
+    "ClusterBatches",
     "DeepSets",
     "EGNN",
     "EdgeConv",
@@ -98,6 +107,7 @@ __all__ = [
     "MPNN",
     "MaskedGraph",
     "MessageNorm",
+    "NeighbourSampler",
     "Node2Vec",
     "NodeHead",
     "PNA",
@@ -105,14 +115,18 @@ __all__ = [
     "Pairs",
     "PointNet",
     "RGCN",
+    "RandomWalkSampler",
     "RelationNetwork",
     "RowBlock",
     "SAGPool",
     "SGC",
+    "SeedBatches",
     "Set2Set",
     "SortPool",
     "Split",
     "TopKPool",
+    "TypedBlock",
+    "TypedSampler",
     "VGAE",
     "add_self_loops",
     "as_adjacency",
@@ -123,6 +137,7 @@ __all__ = [
     "batch",
     "buckets",
     "coalesce",
+    "cut",
     "degree",
     "degree_encoding",
     "degree_histogram",
@@ -130,6 +145,7 @@ __all__ = [
     "drop_nodes",
     "erdos_renyi",
     "grid",
+    "infer_by_layers",
     "is_undirected",
     "k_hop",
     "kept_part",
@@ -145,7 +161,9 @@ __all__ = [
     "normalized_adjacency",
     "pad",
     "pad_to_bucket",
+    "partition",
     "planted_partition",
+    "prefetch",
     "radius_graph",
     "random_regular",
     "random_walk_encoding",

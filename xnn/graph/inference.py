@@ -11,7 +11,7 @@ from xjax.errors import bad
 from xnn.checks import check_entries, type_text
 from xnn.graph.blocks import take_rows
 from xnn.graph.graph import Graph
-from xnn.graph.prefetch import prefetch
+from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import NeighbourSampler
 from xnn.layer import as_layer
 

@@ -32,7 +32,7 @@ from xnn.graph.blocks import (
     whole,
 )
 from xnn.graph.graph import Graph
-from xnn.graph.prefetch import prefetch
+from xnn.graph.prefetching import prefetch
 
 _OF_ORDER, _OF_SAMPLES = 0, 1
 

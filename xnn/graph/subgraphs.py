@@ -24,19 +24,19 @@ from xnn.graph.blocks import (
     whole,
 )
 from xnn.graph.graph import Graph
-from xnn.graph.prefetch import prefetch
+from xnn.graph.prefetching import prefetch
 
 _OF_CLUSTERS, _OF_WALKS = 4, 5
 
 
-def subgraph(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes | None = None) -> Block:
+def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes | None = None) -> Block:
     """The nodes `ids` and all edges between them.
 
     Args: features, sizes: as of `NeighbourSampler`; without sizes there is one node of padding and no edge.
     Raises: ValueError for an id that is no node.
 
     >>> ring = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
-    >>> block = subgraph(ring, [3, 2, 0])
+    >>> block = induced_block(ring, [3, 2, 0])
     >>> block.graph.senders, block.graph.receivers
     (array([1, 0], dtype=int32), array([0, 2], dtype=int32))
     """

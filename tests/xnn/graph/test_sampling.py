@@ -14,7 +14,7 @@ from xjax import random
 from xnn import GraphConvolution, Relu, serial
 from xnn.graph import Graph, batch
 from xnn.graph.blocks import ascending
-from xnn.graph.prefetch import prefetch
+from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import NeighbourSampler, SeedBatches, subsets
 
 # A chi-square test of a right sampler fails with this probability; seeds are fixed, so a failure is a change.

@@ -5,8 +5,8 @@ import pytest
 
 import xjax
 from xnn.graph import Graph
-from xnn.graph.partition import cut, partition
-from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler, subgraph
+from xnn.graph.partitioning import cut, partition
+from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler, induced_block
 
 
 def grid(side, seed=0):
@@ -91,7 +91,7 @@ def edges_of(block):
 @pytest.mark.parametrize("ids", [[3, 17, 4, 30, 31, 0], [], [5], [7, 7, 2], range(40)])
 def test_all_edges_between_the_nodes(ids):
     graph = random_graph()
-    block = subgraph(graph, list(ids), sizes=[(64, 200)])
+    block = induced_block(graph, list(ids), sizes=[(64, 200)])
     unique = list(dict.fromkeys(ids))
     assert block.ids[:len(unique)].tolist() == unique and block.graph.n_node[0] == len(unique)
     assert edges_of(block) == edges_within(graph, unique)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
-from xnn.graph.prefetch import prefetch
+from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import SeedBatches
 from xnn.graph.typed_sampling import TypedSampler
 
