@@ -7,6 +7,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xnn import CSR
+from xnn.precision import cast_floats
 from xnn.sparse.product import best_form
 
 sp = pytest.importorskip("scipy.sparse")
@@ -139,6 +140,10 @@ def test_a_tuned_matrix_is_the_same_matrix():
     for changed in (tuned.with_data(doubled), tuned.with_data(doubled).tune(form="unrolled"),
                     tuned.with_data(doubled).astype(np.float32)):
         np.testing.assert_allclose(changed @ y, 2 * (matrix @ y), rtol=1e-4, atol=1e-4)
+    for changed in (cast_floats(tuned, jnp.bfloat16), tree_util.tree_map(
+            lambda leaf: -leaf if leaf.dtype == np.float32 else leaf, tuned)):
+        np.testing.assert_allclose(np.asarray(changed @ y.astype(changed.dtype), np.float32),
+                                   np.asarray(changed.todense(), np.float32) @ y, rtol=0.1, atol=0.3)
     np.testing.assert_allclose(tuned.astype(jnp.bfloat16).astype(np.float32) @ y,
                                tuned.astype(jnp.bfloat16).astype(np.float32).todense() @ y, rtol=1e-4, atol=1e-4)
 

@@ -40,8 +40,8 @@ def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes 
     >>> block.graph.senders, block.graph.receivers
     (array([1, 0], dtype=int32), array([0, 2], dtype=int32))
     """
-    of = whole("subgraph", graph, features)
-    return _induced("subgraph", of, checked_ids("subgraph", "ids", ids, of.n_nodes), sizes)
+    of = whole("induced_block", graph, features)
+    return _induced("subgraph", of, checked_ids("induced_block", "ids", ids, of.n_nodes), sizes)
 
 
 class ClusterBatches:

@@ -214,7 +214,7 @@ class CSR:
         """The same matrix with values of another type."""
         data = self.data.astype(dtype)
         near, far = (side if side.blocks is None else
-                     side._replace(blocks=converted(side.blocks, self.dtype, data.dtype))
+                     side._replace(blocks=converted(side.blocks, data.dtype))
                      for side in (self.near, self.far))
         return replace(self, data=data, near=near, far=far)
 

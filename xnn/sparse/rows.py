@@ -30,8 +30,8 @@ class Block(NamedTuple):
     Attributes:
       starts, counts: int32[r]: where a row starts among the stored values, and how many it has.
       columns: int32[r, width].
-      weights: int[r, width]: the bits of the stored values, 0 beyond a row's end; None if they are not known. They are
-        a copy for reading; as integers they stay out of gradients and updates, which are for the values themselves.
+      weights: [r, width]: the stored values, 0 beyond a row's end; None if they are not known. They are a copy for
+        reading: derivatives are those by the values themselves.
     """
 
     starts: Any
@@ -93,7 +93,7 @@ def _block(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarr
            values: np.ndarray | None) -> Block:
     k = np.arange(width)
     places = starts[:, None] + np.minimum(k, counts[:, None] - 1)
-    weights = None if values is None else jnp.asarray(_bits(np.where(k < counts[:, None], values[places], 0)))
+    weights = None if values is None else jnp.asarray(np.where(k < counts[:, None], values[places], 0), values.dtype)
     tables = (table.astype(np.int32) for table in (starts, counts, columns[places]))
     return Block(*map(jnp.asarray, tables), weights)
 
@@ -178,7 +178,7 @@ def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
 def _packed(block: Block, values: Any) -> Any:
     """[r, width, ...]: the stored values of the rows of a block, 0 beyond their ends."""
     if block.weights is not None:
-        return lax.bitcast_convert_type(block.weights, values.dtype)
+        return block.weights
     k = jnp.arange(block.columns.shape[1], dtype=np.int32)[None]
     places = block.starts[:, None] + jnp.minimum(k, block.counts[:, None] - 1)
     # Read once, in a loop of its own: within the loop over features, it takes twice as long.
@@ -206,11 +206,7 @@ def at(x: Any, index: Any) -> Any:
     return x.at[index].get(mode="promise_in_bounds")
 
 
-# -- weights as bits -------------------------------------------------------------------------------------------------
-
-
-def _bits(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
+# -- the copies of the values ---------------------------------------------------------------------------------------
 
 
 def without_weights(rows: Rows) -> Rows:
@@ -218,15 +214,10 @@ def without_weights(rows: Rows) -> Rows:
     return _map_blocks(rows, lambda block: block._replace(weights=None))
 
 
-def converted(rows: Rows, old: Any, new: Any) -> Rows:
+def converted(rows: Rows, dtype: Any) -> Rows:
     """The same blocks with their weights in another dtype."""
-    def convert(block: Block) -> Block:
-        if block.weights is None:
-            return block
-        weights = lax.bitcast_convert_type(block.weights, old).astype(new)
-        return block._replace(weights=lax.bitcast_convert_type(weights, f"int{8 * weights.dtype.itemsize}"))
-
-    return _map_blocks(rows, convert)
+    return _map_blocks(rows, lambda block: block if block.weights is None else
+                       block._replace(weights=block.weights.astype(dtype)))
 
 
 def _map_blocks(rows: Rows, f: Any) -> Rows:
