@@ -1,9 +1,10 @@
-"""docs/layers.md tells the truth: its code runs from top to bottom, and prints what the page shows.
+"""docs/layers.md and docs/graphs.md tell the truth: their code runs from top to bottom, and prints what they show.
 
 A ```text block is what the ```python block before it prints: to stdout, and its error, if it ends with one.
 """
 
 import contextlib
+import functools
 import importlib.util
 import io
 import re
@@ -13,28 +14,31 @@ from typing import NamedTuple
 
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/layers.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 class Block(NamedTuple):
-    """One ```python block: the page's line before the code, the code, and the text that is shown for it."""
+    """One ```python block: its page, the line before the code, the code, and the text that is shown for it."""
 
+    page: str
     line: int
     code: str
     shown: str
-
-    @property
-    def needs_optax(self) -> bool:
-        return "optim" in self.code
+    needs_optax: bool
 
 
 def _blocks(page):
+    text, blocks = (DOCS / page).read_text(), []
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
-    return [Block(page[:found.start(1)].count("\n"), found[1], found[2] or "")
-            for found in re.finditer(pattern, page, re.DOTALL | re.MULTILINE)]
+    for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+        # On graphs.md a block uses what earlier ones have trained.
+        needs_optax = "optim" in found[1] or (page == "graphs.md" and any(block.needs_optax for block in blocks))
+        blocks.append(Block(page, text[:found.start(1)].count("\n"), found[1], found[2] or "", needs_optax))
+    return blocks
 
 
-BLOCKS = _blocks(PAGE.read_text())
+BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md")}
+ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
 def run(block, namespace):
@@ -42,29 +46,32 @@ def run(block, namespace):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
-            exec(compile("\n" * block.line + block.code, str(PAGE), "exec"), namespace)
+            exec(compile("\n" * block.line + block.code, str(DOCS / block.page), "exec"), namespace)
         except Exception as err:
             print("".join(traceback.format_exception_only(err)))
     return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
 
 
-@pytest.fixture(scope="module")
-def printed():
-    """Line of a block -> what it prints, all blocks in order; without optax not those that need it."""
+@functools.cache
+def printed(page):
+    """Line of a block -> what it prints, all blocks of a page in order; without optax not those that need it."""
     has_optax = importlib.util.find_spec("optax") is not None
-    namespace = {"__name__": "layers_md"}
-    return {block.line: run(block, namespace) for block in BLOCKS if has_optax or not block.needs_optax}
+    namespace = {"__name__": page.replace(".", "_")}
+    return {block.line: run(block, namespace) for block in BLOCKS[page] if has_optax or not block.needs_optax}
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"line{block.line}")
-def test_page_prints_what_it_shows(block, printed):
-    if block.line not in printed:
-        pytest.skip("this block of docs/layers.md uses optax, which is not installed")
-    assert printed[block.line] == block.shown.strip()
+@pytest.mark.parametrize("block", ALL, ids=lambda block: f"{block.page}-line{block.line}")
+def test_page_prints_what_it_shows(block):
+    results = printed(block.page)
+    if block.line not in results:
+        pytest.skip(f"this block of docs/{block.page} uses optax, which is not installed")
+    assert results[block.line] == block.shown.strip()
 
 
-def test_every_block_is_read():
+@pytest.mark.parametrize("page", BLOCKS)
+def test_every_block_is_read(page):
     """No other kind of block, and none that the pattern misses, is on the page."""
-    fences = re.findall(r"^```(\w*)$", PAGE.read_text(), re.MULTILINE)
-    assert fences.count("python") == len(BLOCKS) and fences.count("text") == sum(bool(b.shown) for b in BLOCKS)
+    fences = re.findall(r"^```(\w*)$", (DOCS / page).read_text(), re.MULTILINE)
+    blocks = BLOCKS[page]
+    assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)
     assert set(fences) == {"python", "text", ""}
