@@ -1,4 +1,4 @@
-"""What layers read of edges beside the two ends: their features, and their weights as one more feature."""
+"""What layers read of edges besides the two ends: their features, and their weights as one more feature."""
 
 from typing import Any
 

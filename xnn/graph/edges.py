@@ -115,7 +115,9 @@ class Edges:
                       rows=self.received)
 
     def product(self, x: Any, weight: Any = None) -> Any:
-        """Weighted sum of the rows of senders, without an array of all messages: [n, ...] -> [n, ...].
+        """Weighted sum of the rows of senders: [n, ...] -> [n, ...].
+
+        No array of messages [e, ...] is kept for the gradient; of a tuned graph (`Graph.tune`) none is made.
 
         Args: weight: [e], or [e, heads] for x [n, heads, f]; the graph's own weights if None, or 1 where it has none.
         """
@@ -123,7 +125,7 @@ class Edges:
         return self._weighted(x, None if weight is None else jnp.asarray(weight).astype(x.dtype))
 
     def neighbour_sum(self, x: Any) -> Any:
-        """Sum of the rows of senders, whatever the weights: [n, ...] -> [n, ...]; no array of all messages is made."""
+        """Sum of the rows of senders without weights: [n, ...] -> [n, ...]; memory as for `product`."""
         return self._weighted(x, None)
 
     def neighbour_mean(self, x: Any) -> Any:

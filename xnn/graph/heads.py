@@ -54,7 +54,7 @@ def EdgeHead(how: Literal["dot", "bilinear", "mlp"] = "dot", features: int | Non
     Args:
       how: "dot" is ``a b``; "bilinear" ``a W b``; "mlp" an `MLP` of the concatenation of a and b. Only "dot" gives the
         two directions of a pair the same score.
-      features: number of outputs of "bilinear" and "mlp"; None: one score, without an axis.
+      features: number of outputs of "bilinear" and "mlp"; None: one score, without an axis of outputs.
       hidden, activation, dropout: of the MLP.
     Inputs:
       graph: its edges are the pairs if there are no others.

@@ -85,7 +85,7 @@ def virtual_node(features: int, *layers: Layer, update: Layer | None = None) -> 
     Args:
       features: of the nodes; each layer keeps their number.
       layers: take x, and usually `graph`.
-      update: a layer of [g, features], which is made anew for each layer but the last; if None
+      update: a layer of [g, features], made again, with its own parameters, for each layer but the last; if None
         ``serial(Dense(2 * features), Relu, Dense(features), Relu)``.
     Inputs: graph; then those of the layers.
     Params: ``{"start": {"row": [features]}, "layer_0", "update_0", "layer_1", ...}``.

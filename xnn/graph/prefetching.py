@@ -17,7 +17,7 @@ def prefetch(make: Callable[[Any], T], items: Iterable[Any], *, threads: int = 1
     that have not begun are cancelled, and those that have are waited for: no thread outlives it.
 
     Args:
-      make: called in threads; NumPy's larger operations run beside the caller.
+      make: called in threads; NumPy's larger operations run in parallel with the caller.
       threads: number of threads; 0 calls `make` when its result is asked for.
       ahead: most results that are computed or kept before they are asked for, at least `threads`.
 

@@ -25,7 +25,7 @@ class Normalized:
     Attributes:
       adj: anything with ``adj @ h``.
       loops: [..., n, 1] weights of self loops, or 1; None without.
-      before, after: [..., n, 1]; None stands for ones.
+      before, after: [..., n, 1]; None means ones.
     """
 
     adj: Any

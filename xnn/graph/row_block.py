@@ -1,8 +1,7 @@
 """`RowBlock`: one device's rows of a graph's adjacency, for training on a whole graph over several devices.
 
-Each device owns a block of nodes. Inside `pmap` or `shard_map` a RowBlock stands where a layer expects the graph, and
-the device's own rows of the features where it expects all of them: what the layer reads of other nodes comes from the
-devices that own them. Either every device sends all its rows to all (an all-gather), or to each device those that it
+Each device owns a block of nodes. Inside `pmap` or `shard_map` a layer gets a RowBlock in place of the graph, and
+the device's own rows in place of all features; it reads the rows of other nodes from the devices that own them. Either every device sends all its rows to all (an all-gather), or to each device those that it
 needs (the halo, an all-to-all): `split_rows` takes what moves fewer bytes.
 """
 
@@ -73,7 +72,7 @@ def split_rows(matrix: Any, devices: int, *, exchange: Exchange | None = None, a
     """The blocks of a matrix [n, n], each array with a leading axis of devices, in NumPy: for `pmap`.
 
     Device d owns the rows ``d * block .. (d + 1) * block - 1`` with ``block = ceil(n / devices)``; rows beyond n are
-    empty. The features are to be cut in the same way.
+    empty. The features must be split in the same way.
 
     Args:
       matrix: SciPy sparse matrix or `CSR`, known.

@@ -84,8 +84,8 @@ def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm |
     Args:
       k: number of propagations; 0 leaves x as it is.
       alpha: probability to return to x, 0 to 1.
-      dropout: rate at which values of the normalised adjacency, self loops included, are dropped in training, in each
-        propagation anew as in the paper. (PyTorch Geometric drops from what earlier propagations left.)
+      dropout: rate at which values of the normalised adjacency, self loops included, are dropped in training,
+        independently in each propagation as in the paper. (PyTorch Geometric drops from what earlier ones left.)
       norm, self_loops: as in `GraphConvolution`.
     Inputs: graph: as of `GraphConvolution`.
     Params: ``()``.

@@ -154,7 +154,7 @@ def negative_edges(graph: Graph, count: int, rng: Any = 0, *, undirected: bool =
     Args:
       graph: one graph.
       rng: `numpy.random.Generator`, or a seed.
-      undirected: a pair stands for both directions, the smaller node first, and neither is an edge.
+      undirected: a pair means both directions, the smaller node first, and neither is an edge.
     A pair is never a node with itself. No pair is drawn twice, also where few are left.
     Raises: ValueError if there are fewer than `count` such pairs.
     """

@@ -50,7 +50,7 @@ class ClusterBatches:
     Args:
       graph, features, sizes, seed: as of `NeighbourSampler`; sizes None: one upper bound, from the largest clusters.
       part: int[n], the cluster of each node, as of `partition`.
-      clusters: number of clusters of a batch, drawn anew for each epoch.
+      clusters: number of clusters of a batch, drawn again for each epoch.
       threads, ahead: as of `prefetch`.
     Raises: ValueError if `part` does not fit the graph.
     """
