@@ -1,8 +1,9 @@
 """`RowBlock`: one device's rows of a graph's adjacency, for training on a whole graph over several devices.
 
-Each device owns a block of nodes. Inside `pmap` or `shard_map` a layer gets a RowBlock in place of the graph, and
-the device's own rows in place of all features; it reads the rows of other nodes from the devices that own them. Either every device sends all its rows to all (an all-gather), or to each device those that it
-needs (the halo, an all-to-all): `split_rows` takes what moves fewer bytes.
+Each device owns a block of nodes. Inside `pmap` or `shard_map` a layer gets a RowBlock in place of the graph, and the
+device's own rows in place of all features; it reads the rows of other nodes from the devices that own them. Either
+every device sends all its rows to all (an all-gather), or to each device those that it needs (the halo, an all-to-all):
+`split_rows` takes what moves fewer bytes.
 """
 
 from dataclasses import dataclass

@@ -108,7 +108,7 @@ class NeighbourSampler:
         return min(nodes, self._whole.n_nodes) + 1, most
 
     def fitted(self, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "NeighbourSampler":
-        """The same sampler with a smaller size, learnt from some batches of these seeds, in addition to the upper bound.
+        """The same sampler with a smaller size, learnt from some batches of these seeds, besides the upper bound.
 
         Args: slack: the size is so many times the largest block seen; a block that exceeds it gets the upper bound,
           which compiles a second program.
