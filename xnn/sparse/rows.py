@@ -83,7 +83,7 @@ def make_rows(indptr: np.ndarray, columns: np.ndarray, values: np.ndarray | None
 def _edges(counts: np.ndarray) -> list[int]:
     """The widths of blocks for rows of these lengths."""
     longest = int(counts.max(initial=0))
-    widths = [w for w in WIDTHS if w < 2 * longest]
+    widths = [w for w, narrower in zip(WIDTHS, (0, *WIDTHS), strict=False) if narrower < longest]
     sizes = np.histogram(counts[counts > 0], [0.5, *(w + 0.5 for w in widths)])[0] if widths else []
     few = _FEW * np.count_nonzero(counts)
     return [w for i, w in enumerate(widths) if i == len(widths) - 1 or sizes[i] > few]
