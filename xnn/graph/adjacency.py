@@ -87,7 +87,7 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
       where: the layer, for messages.
     Raises: TypeError for anything else; ValueError if the graph has another number of nodes than x.
     """
-    n_nodes = tree_util.tree_leaves(x)[0].shape[0]
+    n_nodes = (x if hasattr(x, "shape") else tree_util.tree_leaves(x)[0]).shape[0]
     if isinstance(graph, Graph):
         edges = _of_graph(graph, graph.n_nodes if tree_util.tree_leaves(graph.nodes) else n_nodes)
     elif isinstance(graph, Edges):

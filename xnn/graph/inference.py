@@ -15,6 +15,7 @@ from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import NeighbourSampler
 from xnn.layer import as_layer
 
+_PROBED = 16                                                  # nodes that are computed with one hop more
 Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
 
 
@@ -33,13 +34,14 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
       graph: one `Graph` on the host.
       x: [n, ...] features, which may lie in a file.
       reach: number of hops that a layer reads, one for all or one for each layer: 2 where it uses the degree of the
-        senders, such as ``GraphConvolution(norm="symmetric")``, K for a polynomial of the adjacency of degree K. Layers
-        that read all nodes at once (norms over the graph, pooling) cannot be computed by parts.
+        senders, such as ``GraphConvolution(norm="symmetric")``, K for a polynomial of the adjacency of degree K. Some
+        nodes are computed with one hop more too, to see whether that changes them. Layers that read all nodes at once
+        (norms over the graph, pooling) cannot be computed by parts.
       state: of the layers that have one, as from `init_state` of the composite.
       allocate: ``(shape, dtype) -> array`` for the output of each layer, say a ``np.memmap``.
       threads: make parts ahead, as of `prefetch`.
     Returns: [n, ...], made by `allocate`.
-    Raises: ValueError if the numbers of layers, params and rows do not fit.
+    Raises: ValueError if the numbers of layers, params and rows do not fit, or a layer reads further than `reach`.
     """
     caller = "infer_by_layers"
     layers = [as_layer(layer, caller) for layer in layers]
@@ -53,6 +55,7 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
         sampler = None
         if "graph" in layer.extra_inputs:
             sampler = samplers[hops] = samplers.get(hops) or _sampler(structure, hops, parts, batch_size)
+            _check_reach(f"{caller}: layer {i} ({layer.name})", call, params[i], structure, hops, _host(x))
         make = functools.partial(_part, sampler, _host(x), batch_size)
         out = None
         for ids, (rows, block) in zip(parts, prefetch(make, parts, threads=threads), strict=True):
@@ -94,6 +97,19 @@ def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: i
     sizes = [sampler.size_of(ids) for ids in parts]
     return NeighbourSampler(graph, (None,) * hops, batch_size=batch_size,
                             sizes=[tuple(max(counts) for counts in zip(*sizes, strict=True))])
+
+
+def _check_reach(where: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
+    """Raises: ValueError if a few nodes, spread over the graph, get other outputs with one hop more."""
+    ids = np.unique(np.linspace(0, graph.n_nodes - 1, _PROBED).astype(np.int64)) if graph.n_nodes else np.arange(0)
+    near, far = (np.asarray(call(params, *_part(_sampler(graph, h, [ids], len(ids)), x, len(ids), ids)),
+                            np.float64)[:len(ids)] for h in (hops, hops + 1))
+    size = np.max(np.abs(far), initial=0, where=np.isfinite(far))
+    if not np.allclose(near, far, rtol=1e-2, atol=1e-2 * size, equal_nan=True):
+        raise bad(where, f"it reads further than {hops} hop{'s' * (hops > 1)}",
+                  {"largest difference with one more": f"{np.nanmax(np.abs(near - far)):.3g}"},
+                  f"pass reach={hops + 1} or more; a layer that reads all nodes cannot be computed by parts.",
+                  ValueError)
 
 
 def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:

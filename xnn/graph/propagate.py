@@ -11,8 +11,9 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xnn.checks import check_float, type_text
-from xnn.graph.adjacency import as_adjacency, is_array
+from xnn.graph.adjacency import as_adjacency, as_edges, is_array
 from xnn.graph.edges import Edges
+from xnn.graph.graph import Graph
 from xnn.graph.normalize import Norm
 from xnn.precision import at_least_float32, cast_floats
 from xnn.sparse import CSR, is_scipy_sparse
@@ -110,6 +111,8 @@ def is_narrower(x: Any, n_out: int) -> bool:
 
 def adjacency_of(caller: str, graph: Any, x: Any) -> Any:
     """The graph as something with ``@``, for features x. Raises: TypeError if it has another number of nodes."""
+    if isinstance(graph, Graph):
+        return as_edges(graph, x, caller)
     adj = as_adjacency(graph, caller)
     if not isinstance(adj, CSR | Edges) and not is_array(adj):
         return adj                          # an EdgeList checks its indices; a foreign object checks its own operand

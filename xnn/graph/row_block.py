@@ -15,7 +15,8 @@ import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.sparse import CSR
+from xnn.graph.graph import Graph
+from xnn.sparse import CSR, is_scipy_sparse
 from xnn.sparse.rows import at
 
 Exchange = Literal["gather", "halo"]
@@ -76,12 +77,12 @@ def split_rows(matrix: Any, devices: int, *, exchange: Exchange | None = None, a
     empty. The features must be split in the same way.
 
     Args:
-      matrix: SciPy sparse matrix or `CSR`, known.
+      matrix: `Graph`, SciPy sparse matrix or `CSR`, known. Of a Graph, weights of edges are read, features are not.
       exchange: "gather" or "halo"; None: the one that moves fewer rows (`rows_moved`).
       axis: name of the axis in `pmap`.
     Raises: ValueError if the matrix is not square.
     """
-    csr = matrix if isinstance(matrix, CSR) else CSR.from_scipy(matrix)
+    csr = _as_csr("graph.split_rows", matrix)
     n, n_cols = csr.shape
     if n != n_cols:
         raise bad("graph.split_rows", "the matrix is not square", {"matrix": type_text(csr)},
@@ -109,10 +110,20 @@ def rows_moved(matrix: Any, devices: int) -> dict[str, int]:
 
     Times the bytes of a row, they are what a product moves; its gradient moves as many back.
     """
-    csr = matrix if isinstance(matrix, CSR) else CSR.from_scipy(matrix)
+    csr = _as_csr("graph.rows_moved", matrix)
     block = -(-csr.shape[0] // devices)
     _, largest = _needed(np.asarray(csr.rows) // max(block, 1), np.asarray(csr.indices), devices, block)
     return {"gather": (devices - 1) * block, "halo": (devices - 1) * largest}
+
+
+def _as_csr(where: str, matrix: Any) -> CSR:
+    if isinstance(matrix, CSR):
+        return matrix
+    if isinstance(matrix, Graph):
+        return matrix.to_csr()
+    if is_scipy_sparse(matrix):
+        return CSR.from_scipy(matrix)
+    raise bad(where, "takes a sparse matrix", {"matrix": type_text(matrix)}, "pass a Graph, a CSR or a SciPy matrix.")
 
 
 def _needed(owner: np.ndarray, cols: np.ndarray, devices: int, block: int) -> tuple[np.ndarray, int]:

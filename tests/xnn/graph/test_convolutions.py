@@ -178,3 +178,11 @@ def test_the_text_of_a_layer_is_its_call(layer, key):
     text = repr(layer).splitlines()[0]
     assert text.startswith(layer.name) and "=" in text and "graph" in text
     assert xnn.describe(layer, (-1, 4))
+
+
+def test_the_rows_of_x_say_how_many_nodes_a_traced_graph_has():
+    graph = Graph.from_edges([0, 1], [1, 2], n_nodes=4)
+    x = np.ones((4, 2), np.float32)
+    for layer in (xnn.GraphConvolution(3, norm="symmetric"), SGC(3), ChebConv(3, 2)):
+        _, params = layer.init(random.key(0), x.shape)
+        assert xjax.jit(layer.apply)(params, x, graph).shape == (4, 3)

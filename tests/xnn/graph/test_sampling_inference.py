@@ -6,7 +6,7 @@ import pytest
 import xnn
 from xjax import random
 from xnn import BatchNorm, Dense, GraphConvolution, Relu, residual, serial
-from xnn.graph import Graph
+from xnn.graph import SGC, Graph, GraphNorm
 from xnn.graph.inference import infer_by_layers
 
 
@@ -37,7 +37,15 @@ def test_a_layer_that_reads_degrees_of_senders():
     whole = model.apply(params, x, graph)
     np.testing.assert_allclose(infer_by_layers(model.layers, params, graph, x, 10, reach=(2, 1, 1)), whole, rtol=1e-6,
                                atol=1e-6)
-    assert np.abs(infer_by_layers(model.layers, params, graph, x, 10) - whole).max() > 1e-3
+
+
+@pytest.mark.parametrize("layer", [GraphConvolution(3, norm="symmetric"), SGC(3), GraphNorm()])
+def test_a_layer_that_reads_further_than_it_says_is_refused(layer):
+    graph, x = random_graph(), features(101)
+    params = layer.init(random.key(0), (-1, x.shape[1]))[1]
+    with pytest.raises(ValueError, match="reads further than 1 hop") as caught:
+        infer_by_layers([layer], [params], graph, x, 10)
+    assert "reach=2" in str(caught.value)
 
 
 def test_running_statistics_and_composites():
@@ -79,7 +87,8 @@ def test_each_part_has_no_more_than_its_neighbours():
     layer = xnn.Layer(lambda rng, shape: (shape, ()), apply, name="Sum")
     x = features(n)
     np.testing.assert_array_equal(infer_by_layers([layer], [()], ring, x, 50), np.roll(x, 1, 0))
-    assert shapes == {((52, 6), (50,))}
+    # 16 nodes are also computed with one hop and with two.
+    assert shapes == {((52, 6), (50,)), ((33, 6), (16,)), ((49, 6), (32,))}
 
 
 def test_no_nodes_and_no_layers():
