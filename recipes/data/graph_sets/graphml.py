@@ -1,0 +1,96 @@
+"""GraphML files, read by networkx. A file with a document type is refused: its entities can grow without bound, or name
+other files.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from recipes.data.graph_sets.files import NodeSet, classes_of, make_graph, wrong
+from recipes.lazy import nx
+
+
+def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: str | None = None,
+                 weight: str | None = None) -> NodeSet:
+    """Reads the one graph of the file. An undirected edge becomes one in each direction.
+
+    Args:
+      features: data of nodes that are numbers; all of those that every node has and that are numbers, if None.
+      label: data of nodes that is a class; a node without it has the label -1. Classes are numbered in order.
+      weight: data of edges that is a number.
+    Raises: DataError.
+    """
+    graph = _parsed(Path(file))
+    places = {name: i for i, name in enumerate(graph)}
+    rows = [graph.nodes[name] for name in graph]
+    if features is None:
+        shared = set.intersection(*map(set, rows)) if rows else set()
+        features = sorted(name for name in shared - {label} if all(_is_number(row[name]) for row in rows))
+    x = np.array([[_number(file, row, name, "node") for name in features] for row in rows], np.float32)
+    labels = None if label is None else _classes(file, rows, label)
+    ends = list(graph.edges(data=True))
+    senders, receivers = (np.array([places[edge[i]] for edge in ends], np.int64) for i in (0, 1))
+    weights = None
+    if weight is not None:
+        weights = np.array([_number(file, edge[2], weight, "edge") for edge in ends], np.float32)
+    if not graph.is_directed():
+        both = np.concatenate([np.arange(len(ends)), np.flatnonzero(senders != receivers)])   # a loop has one direction
+        turned = np.arange(len(both)) >= len(ends)
+        senders, receivers = (np.where(turned, one[both], other[both])
+                              for one, other in ((receivers, senders), (senders, receivers)))
+        weights = None if weights is None else weights[both]
+    made = make_graph(senders, receivers, x if features else None, weights, len(rows), Path(file))
+    return NodeSet(made, labels, {}, np.array(list(map(str, graph))))
+
+
+def _parsed(file: Path) -> Any:
+    if not file.is_file():
+        raise wrong(file, "the file is missing", {}, "PATH of a GraphML file.")
+    content = file.read_bytes()
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = _refuse                      # called before any entity is declared or read
+    try:
+        parser.Parse(content, True)
+        return nx.read_graphml(io.BytesIO(content))
+    except _DoctypeError:
+        raise wrong(file, "the file declares a document type, which GraphML does not need; nothing was read", {},
+                    "do not use this file, or remove the line <!DOCTYPE ...>.") from None
+    except Exception as err:                                      # networkx fails in many types
+        raise wrong(file, "the file is not GraphML", {"why": f"{type(err).__name__}: {err}"},
+                    "a file with one <graph> in <graphml>.") from None
+
+
+class _DoctypeError(Exception):
+    """The file has a document type."""
+
+
+def _refuse(*_: Any) -> None:
+    raise _DoctypeError
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and bool(np.isfinite(value))
+
+
+def _number(file: Path, data: dict, name: str, of: str) -> float:
+    value = data.get(name)
+    if not _is_number(value):
+        raise wrong(Path(file), f"the data {name!r} of a {of} is not a number",
+                    {name: repr(value), "it has": ", ".join(map(str, data))}, f"a number for each {of}, or other data.")
+    return float(value)
+
+
+def _classes(file: Path, rows: list[dict], label: str) -> np.ndarray:
+    values = np.array([str(row.get(label, "")) for row in rows])
+    known = values != ""
+    if not known.any():
+        raise wrong(Path(file), f"no node has the data {label!r}", {}, "the name of other data.")
+    labels = np.full(len(rows), -1, np.int32)
+    labels[known] = classes_of(values[known])[1]
+    return labels
