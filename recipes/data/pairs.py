@@ -54,7 +54,7 @@ def read_pairs(file: Path, ids: np.ndarray) -> tuple[np.ndarray, dict[str, np.nd
         raise DataError("pairs", "the file cannot be read.", {"file": file, "why": err},
                         fix="a csv file with the columns source and target.") from None
     if not rows or not {"source", "target"} <= rows[0].keys():
-        raise DataError("pairs", "there are no pairs.", {"file": file, "columns": ", ".join(rows[0]) if rows else "none"},
+        raise DataError("pairs", "there are no pairs.", {"file": file, "columns": ", ".join(rows[0] if rows else ())},
                         fix="a csv file with the columns source and target, and a line for each pair.")
     names = {name: np.array([(row[name] or "").strip() for row in rows]) for name in ("source", "target")}
     places = {name: i for i, name in enumerate(ids.tolist())}
