@@ -66,14 +66,15 @@ class Config(ClassesConfig):
 def load(config: Config) -> Data:
     if config.folder is None:
         found, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
-        graphs, classes = GraphSet(found, labels, None, {}), list(MOLECULES)
+        classes = list(MOLECULES)
     else:
         graphs = read_tu(config.folder)
         classes = _classes(graphs, config.folder)
-    all_graphs, sizes = with_features(graphs.graphs), _sizes(graphs.graphs)
-    split = split_at_random(graphs.labels, config.split_seed, fractions=(config.val_fraction, config.test_fraction))
-    splits = {name: Graphs([all_graphs[i] for i in ids], graphs.labels[ids]) for name, ids in split.items() if len(ids)}
-    artifacts = class_artifacts(classes, graphs.labels[split["train"]], config) | sizes
+        found, labels = graphs.graphs, np.asarray(graphs.labels)
+    all_graphs, sizes = with_features(found), _sizes(found)
+    split = split_at_random(labels, config.split_seed, fractions=(config.val_fraction, config.test_fraction))
+    splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
+    artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
     nodes = [graph.n_nodes for graph in all_graphs]
     summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
                "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",

@@ -173,7 +173,7 @@ def _read(config: Config) -> tuple[Any, Any, np.ndarray]:
         root = config.root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
         graph = load_planetoid(config.dataset, root)
         adjacency, features = graph.adjacency, row_normalized(graph.features)
-    return adjacency, features, np.arange(adjacency.shape[0]).astype(str)
+    return adjacency, features, np.arange(graph.labels.size).astype(str)
 
 
 def _split(config: Config, adjacency: Any, features: Any) -> dict[str, Links]:
