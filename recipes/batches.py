@@ -128,6 +128,9 @@ def check_batch(config: RunConfig, task: Any, placer: Placer) -> None:
     if config.accumulate > 1 and config.privacy is not None:
         raise RecipeError("batch", "private gradients are computed row by row: they have no parts.",
                           {"accumulate": config.accumulate}, fix="accumulate=1.")
+    if config.accumulate > 1 and not task.divisible:
+        raise RecipeError("batch", "the batches of this task have no parts.",
+                          {"task.name": config.task.name, "accumulate": config.accumulate}, fix="accumulate=1.")
     if size is None and config.accumulate > 1:
         raise RecipeError("batch", "this task has one batch, which has no parts.",
                           {"task.name": config.task.name, "accumulate": config.accumulate}, fix="accumulate=1.")

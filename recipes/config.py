@@ -175,9 +175,9 @@ def section_of(name: str, config: type, without: tuple[str, ...] = (), **default
 
 
 def meanings_of(config: type) -> dict[str, str]:
-    """Field -> meaning, from the "Attributes:" of a class's docstring."""
+    """Field -> meaning, from the "Attributes:" of the docstrings of a class and its bases."""
+    found = {key: text for base in config.__bases__ if base is not object for key, text in meanings_of(base).items()}
     block = (config.__doc__ or "").partition("Attributes:")[2]
-    found: dict[str, str] = {}
     for match in re.finditer(r"^ +([\w, ]+): (.*(?:\n {8,}.*)*)", block, re.MULTILINE):
         for name in match[1].split(", "):
             found[name.strip()] = " ".join(match[2].split()).rstrip(".")

@@ -42,7 +42,7 @@ def make_network(section: Any, image: int, classes: int) -> Any:
 def check_network(section: Any, image: int) -> None:
     """Raises: a fault of the config if a size is out of range, or does not fit images of this size."""
     for key in type(section).model_fields:
-        for number in _numbers(getattr(section, key)):
+        for number in numbers_in(getattr(section, key)):
             if key in RATES and not 0 <= number < 1:
                 raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
             if key not in RATES and number <= 0:
@@ -68,10 +68,10 @@ def _check_vit(section: Any, image: int) -> None:
                                         f"{section.heads}")
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def numbers_in(value: Any) -> Iterator[float]:
     """The numbers in nested tuples; truth values are none."""
     if isinstance(value, tuple):
         for each in value:
-            yield from _numbers(each)
+            yield from numbers_in(each)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield value

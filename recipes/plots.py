@@ -125,3 +125,17 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
         axis.grid(alpha=0.25, linewidth=0.6)
         axis.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def scores_figure(scores: dict[str, np.ndarray]) -> Any:
+    """How often each probability is given.  Args: scores: kind of example -> probabilities."""
+    figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
+    axis = figure.subplots()
+    for (name, values), colour in zip(scores.items(), COLOURS.values(), strict=False):
+        axis.hist(values, bins=np.linspace(0, 1, 31), alpha=0.5, label=f"{name} ({len(values)})", color=colour)
+    axis.set_xlabel("probability")
+    axis.set_ylabel("number")
+    axis.grid(alpha=0.25, linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=9)
+    return figure

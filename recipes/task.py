@@ -72,6 +72,7 @@ class Task:
       score: the metric by which the best parameters are chosen and the run is judged.
       higher_is_better: whether more of it is better.
       independent_examples: whether an example is a person's own, of which `Privacy` may speak.
+      divisible: whether the arrays of a batch can be cut into equal parts, for `accumulate`.
       artifacts: of its `Data`.
     """
 
@@ -80,6 +81,7 @@ class Task:
     score = "loss"
     higher_is_better = False
     independent_examples = False
+    divisible = True
 
     def __init__(self, config: Any, artifacts: dict[str, Any]) -> None:
         self.config, self.artifacts = config, artifacts

@@ -1,8 +1,8 @@
-"""Classify the nodes of one graph with a two-layer GCN (Kipf & Welling, ICLR 2017), full batch.
+"""Classify the nodes of one graph, full batch: by a two-layer GCN (Kipf & Welling, ICLR 2017), or another model.
 
 Each device owns a block of nodes: it transforms their features alone, and the product with the adjacency reads the
-transformed rows of other devices (`xnn.graph.RowBlock`). The model is xnn's own `GCN`, unchanged; dropout draws
-its mask by global node id (`xnn.RowKey`).
+transformed rows of other devices (`xnn.graph.RowBlock`). The models are xnn's own, unchanged; dropout draws its mask
+by global node id (`xnn.RowKey`), that of attention by the edges of a device.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from recipes.data.own_graph import adjacency_of, class_names, labelled, read_gra
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid
 from recipes.errors import DataError
+from recipes.graph_models import Network, check_network, make_network, takes_normalized
 from recipes.lazy import jnp, sp, xnn
 from recipes.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
 
 
 class Config(ClassesConfig):
-    """A two-layer GCN on one graph."""
+    """A two-layer GCN on one graph, or another model."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
     """The graph."""
@@ -48,11 +49,13 @@ class Config(ClassesConfig):
     test_fraction: Fraction | None = None
     """As val_fraction."""
     norm: Literal["symmetric", "row"] = "symmetric"
-    """Of the adjacency with self-loops."""
+    """Of the adjacency with self-loops, for models that take it: gcn, appnp, sgc, gcnii."""
     hidden: Count = 16
-    """Hidden units."""
+    """Hidden units, without model."""
     dropout: Fraction = 0.5
-    """Rate of dropout of features and hidden units."""
+    """Rate of dropout of features and hidden units, without model."""
+    model: Network | None = None
+    """Another model; none: the two-layer GCN, with hidden and dropout."""
 
     @model_validator(mode="after")
     def _check_dataset(self) -> Config:
@@ -63,6 +66,11 @@ class Config(ClassesConfig):
                 raise fault(f"task.{key}", f"is for the dataset {' or '.join(owned_by)}, not for {self.dataset}")
         if self.dataset == "folder" and self.folder is None:
             raise fault("task.folder", "a value is needed here: dataset is folder")
+        if self.model is not None:
+            for key in ("hidden", "dropout"):
+                if self.is_changed(key):
+                    raise fault(f"task.{key}", f"is for the two-layer GCN, not for task.model: set task.model.{key}")
+            check_network(self.model)
         return self
 
 
@@ -112,7 +120,11 @@ class NodeClassification(Classifier):
 
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
-        self.model = xnn.GCN(config.hidden, len(artifacts["classes"]), dropout=config.dropout)
+        classes = len(artifacts["classes"])
+        if config.model is None:
+            self.model = xnn.GCN(config.hidden, classes, dropout=config.dropout)
+        else:
+            self.model = xnn.serial(make_network(config.model, classes), xnn.LogSoftmax)
         self.inputs = ((-1, artifacts["features"]),)
 
     def sums(self, model: Bound, batch: Any) -> Sums:
@@ -120,7 +132,9 @@ class NodeClassification(Classifier):
         return self.sums_of(model, log_probs, batch["labels"], batch["weight"])
 
     def batches(self, split: Nodes, placer: Placer, seed: int) -> Batches:
-        return WholeGraph(split, self.config.norm, placer)
+        model = self.config.model
+        norm = self.config.norm if model is None or takes_normalized(model) else None
+        return WholeGraph(split, norm, placer, dense=model is not None)
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         return jnp.exp(model(batch["x"], batch["adj"]))
@@ -143,17 +157,19 @@ class WholeGraph:
     """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
 
     On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
+    Without `norm` the adjacency stays as it is; `dense` is for models that pass the features themselves to neighbours.
     """
 
     same, at_once = True, 64
 
-    def __init__(self, nodes: Nodes, norm: str, placer: Placer) -> None:
+    def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, dense: bool = False) -> None:
         graph, features, ids = nodes.graph, nodes.features, nodes.ids
-        adjacency = xnn.normalized_adjacency(graph.adjacency, norm)
+        adjacency = graph.adjacency if norm is None else xnn.normalized_adjacency(graph.adjacency, norm).to_scipy()
         weight = np.zeros(len(graph.labels), np.float32)
         weight[ids] = 1
         self._batch = placer.put({
-            "adj": placer.row_block(adjacency.to_scipy()), "x": placer.split_matrix(features),
+            "adj": placer.row_block(adjacency),
+            "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
             "labels": placer.split(graph.labels), "weight": placer.split(weight)})
 
     def train(self, step: int) -> Any:

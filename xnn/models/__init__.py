@@ -23,11 +23,33 @@ from xnn.models.configs import (
     VAEConfig,
     ViTConfig,
 )
+from xnn.models.graph_configs import (
+    APPNPConfig,
+    GATConfig,
+    GATv2Config,
+    GCNConfig,
+    GCNIIConfig,
+    GINConfig,
+    GraphSAGEConfig,
+    GraphStackConfig,
+    SGCConfig,
+)
 
 if TYPE_CHECKING:
     from xnn.models.bert import BERT
     from xnn.models.convnext import ConvNeXt, convnext_tiny
     from xnn.models.gpt2 import GPT2
+    from xnn.models.graph_networks import (
+        APPNPStack,
+        GATStack,
+        GATv2Stack,
+        GCNIIStack,
+        GCNStack,
+        GINStack,
+        GraphSAGEStack,
+        SGCStack,
+        graph_stack,
+    )
     from xnn.models.lenet import LeNet
     from xnn.models.llama import Llama
     from xnn.models.lstm import LSTMLanguageModel
@@ -40,7 +62,9 @@ if TYPE_CHECKING:
 
 _FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "GPT2": "gpt2", "LeNet": "lenet",
           "Llama": "llama", "LSTMLanguageModel": "lstm", "MLP": "mlp", "ResNet": "resnet", "resnet18": "resnet",
-          "resnet50": "resnet", "T5": "t5", "UNet": "unet", "VAE": "vae", "ViT": "vit"}
+          "resnet50": "resnet", "T5": "t5", "UNet": "unet", "VAE": "vae", "ViT": "vit",
+          **dict.fromkeys(("APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack", "GCNStack", "GINStack",
+                           "GraphSAGEStack", "SGCStack", "graph_stack"), "graph_networks")}
 
 
 def __getattr__(name: str) -> Any:
@@ -78,4 +102,22 @@ __all__ = [
     "convnext_tiny",
     "resnet18",
     "resnet50",
+    "APPNPConfig",
+    "GATConfig",
+    "GATv2Config",
+    "GCNConfig",
+    "GCNIIConfig",
+    "GINConfig",
+    "GraphSAGEConfig",
+    "GraphStackConfig",
+    "SGCConfig",
+    "APPNPStack",
+    "GATStack",
+    "GATv2Stack",
+    "GCNIIStack",
+    "GCNStack",
+    "GINStack",
+    "GraphSAGEStack",
+    "SGCStack",
+    "graph_stack",
 ]

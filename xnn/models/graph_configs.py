@@ -44,3 +44,135 @@ class GCNConfig(GraphStackConfig):
 
     hidden: tuple[int, ...] = (16,)
     adjacency: Literal["symmetric", "row"] | None = "symmetric"
+
+
+@dataclass(frozen=True, slots=True)
+class GATConfig(GraphStackConfig):
+    """Sizes of a `GATStack`; the defaults are those of Velickovic et al. (2018) for Cora.
+
+    Attributes: those of `GraphStackConfig`, and
+      hidden: numbers of features of each head of the hidden layers, whose heads are concatenated.
+      heads: number of heads of the hidden layers.
+      out_heads: number of heads of the layer of the outputs, of which the mean is taken; 8 in the paper for Pubmed.
+      attention_dropout: rate at which attention is dropped in training.
+      edge_features: number of features of an edge that the scores take; None for none.
+    """
+
+    hidden: tuple[int, ...] = (8,)
+    activation: str | Callable = "elu"
+    dropout: float = 0.6
+    heads: int = 8
+    out_heads: int = 1
+    attention_dropout: float = 0.6
+    edge_features: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GATv2Config(GATConfig):
+    """Sizes of a `GATv2Stack`; the defaults are those of `GATConfig`, the paper (Brody et al., 2022) has none for Cora.
+
+    Attributes: those of `GATConfig`, and
+      shared_weights: whether receivers are mapped as senders are.
+    """
+
+    shared_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSAGEConfig(GraphStackConfig):
+    """Sizes of a `GraphSAGEStack`: two layers, as in Hamilton et al. (2017), which has other graphs than Cora.
+
+    Attributes: those of `GraphStackConfig`, and
+      aggregator: how neighbours are reduced.
+      project: whether neighbours are mapped first; with "max" it is the paper's pooling aggregator.
+      normalize: whether each output of a layer is scaled to length 1.
+    """
+
+    aggregator: Literal["mean", "sum", "max"] = "mean"
+    project: bool = False
+    normalize: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GINConfig(GraphStackConfig):
+    """Sizes of a `GINStack`: four layers of 64, as in Xu et al. (2019) for social networks.
+
+    Each layer has an MLP with one hidden layer of its own number of features. The paper has a BatchNorm, whose
+    statistics would include nodes of padding; here it is a LayerNorm.
+
+    Attributes: those of `GraphStackConfig`, and
+      train_eps: whether the weight of a node's own features is learned.
+      edge_features: number of features of an edge, which `GINE` adds to those of the sender; None: `GIN`.
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64, 64)
+    norm: Literal["batch", "layer", "graph", "pair"] | Callable | None = "layer"
+    train_eps: bool = False
+    edge_features: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class APPNPConfig:
+    """Sizes of an `APPNPStack`; the defaults are those of Gasteiger et al. (2019).
+
+    Attributes:
+      features: number of outputs of each node.
+      hidden: numbers of features of the hidden layers of the MLP.
+      activation: after each of them, a function of arrays, or the name of one in `xjax.nn`.
+      dropout: rate of dropout of the input of each layer, in training.
+      k: number of propagations.
+      alpha: probability to return to the outputs of the MLP.
+      adjacency_dropout: rate at which values of the adjacency are dropped in training, in each propagation anew.
+      adjacency: as of `GCNConfig`.
+    """
+
+    features: int = 7
+    hidden: tuple[int, ...] = (64,)
+    activation: str | Callable = "relu"
+    dropout: float = 0.5
+    k: int = 10
+    alpha: float = 0.1
+    adjacency_dropout: float = 0.5
+    adjacency: Literal["symmetric", "row"] | None = "symmetric"
+
+
+@dataclass(frozen=True, slots=True)
+class SGCConfig:
+    """Sizes of an `SGCStack`; the defaults are those of Wu et al. (2019).
+
+    Attributes:
+      features: number of outputs of each node.
+      k: number of propagations.
+      dropout: rate of dropout of the input, in training.
+      adjacency: as of `GCNConfig`.
+    """
+
+    features: int = 7
+    k: int = 2
+    dropout: float = 0.0
+    adjacency: Literal["symmetric", "row"] | None = "symmetric"
+
+
+@dataclass(frozen=True, slots=True)
+class GCNIIConfig:
+    """Sizes of a `GCNIIStack`; the defaults are those of Chen et al. (2020) for Cora.
+
+    Attributes:
+      features: number of outputs of each node.
+      hidden: number of features of all hidden layers.
+      layers: number of convolutions.
+      dropout: rate of dropout of the input of each layer, in training.
+      alpha: share of the features before the first convolution.
+      theta: the paper's lambda; the larger, the less a convolution is near the identity.
+      shared_weights: whether the features before the first convolution have no matrix of their own.
+      adjacency: as of `GCNConfig`.
+    """
+
+    features: int = 7
+    hidden: int = 64
+    layers: int = 64
+    dropout: float = 0.6
+    alpha: float = 0.1
+    theta: float = 0.5
+    shared_weights: bool = True
+    adjacency: Literal["symmetric", "row"] | None = "symmetric"

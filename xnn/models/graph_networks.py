@@ -6,15 +6,31 @@ from typing import Any
 from xjax import nn
 from xjax.errors import bad
 from xnn.checks import check_shape
+from xnn.combinators import named, serial
+from xnn.compose import composite
 from xnn.composites import combine, dict_of
+from xnn.graph.attention import GAT, GATv2
 from xnn.graph.gcn import GraphConvolution
+from xnn.graph.gin import GIN, GINE
 from xnn.graph.jumping import JumpingKnowledge
 from xnn.graph.norm import GraphNorm, PairNorm
 from xnn.graph.pooling import GraphPool
+from xnn.graph.sage import GraphSAGE
+from xnn.graph.spectral import APPNP, GCNII, SGC
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, as_layer
-from xnn.layers import BatchNorm, Dense, Dropout, LayerNorm, elementwise
-from xnn.models.graph_configs import GCNConfig, GraphStackConfig
+from xnn.layers import BatchNorm, Dense, Dropout, LayerNorm, Relu, elementwise
+from xnn.models.graph_configs import (
+    APPNPConfig,
+    GATConfig,
+    GATv2Config,
+    GCNConfig,
+    GCNIIConfig,
+    GINConfig,
+    GraphSAGEConfig,
+    GraphStackConfig,
+    SGCConfig,
+)
 
 _NORMS = {"batch": BatchNorm, "layer": LayerNorm, "graph": GraphNorm, "pair": PairNorm}
 
@@ -113,6 +129,101 @@ def GCNStack(config: GCNConfig = GCNConfig()) -> Layer:
     GraphConvolution(n_out=3, norm='symmetric') of (x, graph)
     """
     return graph_stack(lambda features: GraphConvolution(features, norm=config.adjacency), config, name="GCNStack")
+
+
+def GATStack(config: GATConfig = GATConfig()) -> Layer:
+    """A network of attention layers (Velickovic et al., 2018), which returns logits.
+
+    Heads of hidden layers are concatenated, of those of the last layer the mean is taken.
+    Shape, inputs, params: as of `graph_stack`.
+
+    >>> GATStack(GATConfig(features=3)).layers["layer_1"]
+    GAT(n_out=3, concat=False, dropout=0.6) of (x, graph)
+    """
+    return _attention_stack("GATStack", GAT, config, {})
+
+
+def GATv2Stack(config: GATv2Config = GATv2Config()) -> Layer:
+    """A network of `GATv2` layers (Brody et al., 2022), as `GATStack`."""
+    return _attention_stack("GATv2Stack", GATv2, config, {"shared_weights": config.shared_weights})
+
+
+def _attention_stack(name: str, kind: Callable, config: GATConfig, options: Mapping[str, Any]) -> Layer:
+    options = {**options, "dropout": config.attention_dropout, "edge_features": config.edge_features}
+    return graph_stack(lambda features: kind(features, config.heads, **options), config, name=name,
+                       make_last=lambda features: kind(features, config.out_heads, concat=False, **options))
+
+
+def GraphSAGEStack(config: GraphSAGEConfig = GraphSAGEConfig()) -> Layer:
+    """A network of `GraphSAGE` layers (Hamilton et al., 2017), which returns logits.
+
+    The last layer is never normalised. Shape, inputs, params: as of `graph_stack`.
+    """
+    def make(features, normalize=config.normalize):
+        return GraphSAGE(features, config.aggregator, project=config.project, normalize=normalize)
+
+    return graph_stack(make, config, make_last=lambda features: make(features, False), name="GraphSAGEStack")
+
+
+def GINStack(config: GINConfig = GINConfig()) -> Layer:
+    """A network of `GIN` layers, or of `GINE` with features of edges (Xu et al., 2019; Hu et al., 2020).
+
+    Shape, inputs, params: as of `graph_stack`.
+    """
+    def make(features):
+        mlp = serial(Dense(features), Relu, Dense(features))
+        if config.edge_features is None:
+            return GIN(mlp, train_eps=config.train_eps)
+        return GINE(mlp, train_eps=config.train_eps, edge_features=config.edge_features)
+
+    return graph_stack(make, config, name="GINStack")
+
+
+def APPNPStack(config: APPNPConfig = APPNPConfig()) -> Layer:
+    """An MLP whose outputs are propagated by personalised PageRank (Gasteiger et al., 2019): logits.
+
+    Shape: x [n, f] -> [n, features].
+    Inputs: graph.
+    Params: ``{"dense_0", "dense_1", ...}``, each ``{"w", "b"}``, and ``()`` for the others.
+    """
+    layers: dict[str, Layer] = {}
+    for i, features in enumerate((*config.hidden, config.features)):
+        if i:
+            layers[f"activation_{i}"] = elementwise(_activation("APPNPStack", config.activation))
+        layers |= {f"dropout_{i}": Dropout(config.dropout), f"dense_{i}": Dense(features)}
+    propagate = APPNP(config.k, config.alpha, dropout=config.adjacency_dropout, norm=config.adjacency)
+    return named(**layers, propagate=propagate)
+
+
+def SGCStack(config: SGCConfig = SGCConfig()) -> Layer:
+    """One affine map of propagated features (Wu et al., 2019): logits.
+
+    Shape: x [n, f] -> [n, features].
+    Inputs: graph.
+    Params: ``{"dropout": (), "map": {"w", "b"}}``.
+    """
+    return named(dropout=Dropout(config.dropout), map=SGC(config.features, config.k, norm=config.adjacency))
+
+
+def GCNIIStack(config: GCNIIConfig = GCNIIConfig()) -> Layer:
+    """A deep network of convolutions with initial residual and identity mapping (Chen et al., 2020): logits.
+
+    Shape: x [n, f] -> [n, features].
+    Inputs: graph.
+    Params: ``{"first": {"w", "b"}, "layer_1", ..., "head": {"w", "b"}, "dropout": ()}``.
+    """
+    names = [f"layer_{i}" for i in range(1, config.layers + 1)]
+    convolutions = {name: GCNII(i, alpha=config.alpha, theta=config.theta, shared_weights=config.shared_weights,
+                                norm=config.adjacency) for i, name in enumerate(names, 1)}
+
+    def network(layers, x, graph):
+        x = initial = nn.relu(layers.first(layers.dropout(x)))
+        for name in names:
+            x = nn.relu(getattr(layers, name)(layers.dropout(x), graph=graph, initial=initial))
+        return layers.head(layers.dropout(x))
+
+    return composite(network, "GCNIIStack", first=Dense(config.hidden), **convolutions, head=Dense(config.features),
+                     dropout=Dropout(config.dropout))
 
 
 def _norm(name: str, norm: Any) -> Any:

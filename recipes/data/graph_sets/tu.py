@@ -26,12 +26,12 @@ from recipes.data.graph_sets.files import (
 )
 
 
-def read_tu(folder: Path, name: str | None = None) -> GraphSet:
+def read_tu(folder: Path, name: str | None = None, *, labels: bool = True) -> GraphSet:
     """Reads the set. Features are the attributes and, after them, the labels as one-hot vectors, of nodes and edges
     alike; a set without either has none. Loops and edges that come twice stay, as they are in the files (PyTorch
     Geometric leaves them out).
 
-    Args: name: of the set; that of the folder if None.
+    Args: name: of the set; that of the folder if None. labels: False reads the graphs alone.
     Raises: DataError.
     """
     folder = Path(folder)
@@ -45,12 +45,14 @@ def read_tu(folder: Path, name: str | None = None) -> GraphSet:
     one, other = pairs(edge_file)
     graphs = many_graphs(one - 1, other - 1, _features(folder, f"{name}_node", len(graph_of), "node"),
                          _features(folder, f"{name}_edge", len(one), "edge"), graph_of, n_graphs, edge_file)
+    if not labels:
+        return GraphSet(graphs, None, None, {})
     label_file = maybe(folder, f"{name}_graph_labels.txt")
     if label_file is not None:
         values = column(label_file)
         check_rows(len(values), n_graphs, label_file, "graph")
-        classes, labels = classes_of(values)
-        return GraphSet(graphs, labels, classes, {})
+        classes, numbers_of_classes = classes_of(values)
+        return GraphSet(graphs, numbers_of_classes, classes, {})
     target_file = existing(folder, f"{name}_graph_attributes.txt", f"{name}_graph_labels.txt")
     targets = numbers(target_file)
     check_rows(len(targets), n_graphs, target_file, "graph")

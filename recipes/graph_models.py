@@ -1,0 +1,95 @@
+"""Networks on graphs, as sections of a config: `Network`, one of eight models of xnn, chosen by its name.
+
+Of several devices each draws masks of its own nodes by their numbers in the whole graph, which do not depend on the
+devices. Masks of edges do (`attention_dropout`, `adjacency_dropout`): with these a run on another number of devices
+has other numbers, of the same distribution.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from recipes.config import fault, section_of
+from recipes.image_models import ACTIVATIONS, numbers_in
+from recipes.lazy import xnn
+from xnn.models.graph_configs import (
+    APPNPConfig,
+    GATConfig,
+    GATv2Config,
+    GCNConfig,
+    GCNIIConfig,
+    GINConfig,
+    GraphSAGEConfig,
+    SGCConfig,
+)
+
+_FILLED_IN = ("features", "pool", "adjacency", "edge_features")
+
+GCN = section_of("gcn", GCNConfig, without=_FILLED_IN)
+GAT = section_of("gat", GATConfig, without=_FILLED_IN)
+GATv2 = section_of("gatv2", GATv2Config, without=_FILLED_IN)
+GraphSAGE = section_of("graphsage", GraphSAGEConfig, without=_FILLED_IN)
+GIN = section_of("gin", GINConfig, without=_FILLED_IN)
+APPNP = section_of("appnp", APPNPConfig, without=_FILLED_IN)
+SGC = section_of("sgc", SGCConfig, without=_FILLED_IN)
+GCNII = section_of("gcnii", GCNIIConfig, without=_FILLED_IN)
+
+Network = Annotated[GCN | GAT | GATv2 | GraphSAGE | GIN | APPNP | SGC | GCNII, Field(discriminator="name")]
+Pooled = Annotated[GIN | GCN | GAT | GATv2 | GraphSAGE, Field(discriminator="name")]
+
+_RATES = ("dropout", "input_dropout", "attention_dropout", "adjacency_dropout")
+_SHARES = ("alpha",)
+_MAY_BE_ZERO = ("k",)
+_FUNCTIONS = {"gcn": "GCNStack", "gat": "GATStack", "gatv2": "GATv2Stack", "graphsage": "GraphSAGEStack",
+              "gin": "GINStack", "appnp": "APPNPStack", "sgc": "SGCStack", "gcnii": "GCNIIStack"}
+
+
+def make_network(section: Any, features: int, *, adjacency: str | None = None, pool: str | None = None,
+                 edge_features: int | None = None) -> Any:
+    """The layer, which returns logits.  Shape: x [n, f] -> [n, features], or [graphs, features] with `pool`.
+
+    Args:
+      adjacency: how models that `takes_normalized` normalise it; None: it is given normalised.
+      edge_features: number of features of an edge, for models that take them; None for none.
+    """
+    filled_in: dict[str, Any] = {"features": features}
+    if isinstance(section, GCN | APPNP | SGC | GCNII):
+        filled_in["adjacency"] = adjacency
+    if isinstance(section, GCN | GAT | GATv2 | GraphSAGE | GIN):
+        filled_in["pool"] = pool
+    if isinstance(section, GAT | GATv2 | GIN):
+        filled_in["edge_features"] = edge_features
+    return getattr(xnn.models, _FUNCTIONS[section.name])(section.make(**filled_in))
+
+
+def takes_normalized(section: Any) -> bool:
+    """Whether the adjacency is to be normalised, with self-loops; the others take the edges as they are."""
+    return isinstance(section, GCN | APPNP | SGC | GCNII)
+
+
+def check_network(section: Any, pooled: bool = False) -> None:
+    """Raises: a fault of the config if a size is out of range, or does not suit the task."""
+    for key in type(section).model_fields:
+        for number in numbers_in(getattr(section, key)):
+            if key in _RATES and not 0 <= number < 1:
+                raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
+            if key in _SHARES and not 0 <= number <= 1:
+                raise fault(f"task.model.{key}", f"must be a share, from 0 to 1, got {number}")
+            least = 0 if key in _MAY_BE_ZERO else 1
+            if isinstance(number, int) and key not in _RATES + _SHARES and number < least:
+                raise fault(f"task.model.{key}", f"must be at least {least}, got {number}")
+            if key == "theta" and number <= 0:
+                raise fault("task.model.theta", f"must be greater than 0, got {number}")
+    activation = getattr(section, "activation", "relu")
+    if activation not in ACTIVATIONS:
+        raise fault("task.model.activation", f"must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    norms = (None, "layer", "graph") if pooled else (None, "layer")
+    norm = getattr(section, "norm", None)
+    if norm not in norms:
+        raise fault("task.model.norm", f"must be one of {', '.join(map(str, norms[1:]))} or null in this task, got "
+                                       f"{norm!r}: its statistics would be those of one device, or of padding")
+    needs_layers = pooled or getattr(section, "jumping", None) is not None
+    if needs_layers and not getattr(section, "hidden", True):
+        raise fault("task.model.hidden", "needs one layer at least")

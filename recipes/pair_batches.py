@@ -1,0 +1,44 @@
+"""Batches of pairs of nodes, with the whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from recipes.data.pairs import Links
+from recipes.lazy import xnn
+from recipes.parallel import Placer
+
+
+class PairBatches:
+    """The whole graph, and pairs; those of the training split are drawn anew in each step, where they are no edges."""
+
+    same, at_once = False, 1
+
+    def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, dense: bool) -> None:
+        adjacency = links.adjacency if norm is None else xnn.normalized_adjacency(links.adjacency, norm).to_scipy()
+        features, n = links.features, links.adjacency.shape[0]
+        self._links, self._placer, self._seed = links, placer, seed
+        self._graph = xnn.graph.Graph.from_edges(*links.adjacency.nonzero(), n_nodes=n)
+        self._fixed = placer.put({
+            "adj": placer.row_block(adjacency), "is_node": placer.split(np.ones(n, np.float32)),
+            "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
+            "labels": placer.split((np.arange(len(links)) < links.edges).astype(np.float32)),
+            "weight": placer.split(np.ones(len(links), np.float32))})
+
+    def train(self, step: int) -> Any:
+        rng = np.random.default_rng([self._seed, step])
+        edges = self._links.pairs[:self._links.edges]
+        others = xnn.graph.negative_edges(self._graph, len(self._links) - len(edges), rng, undirected=True)
+        return self._with(np.concatenate([edges, others]))
+
+    def several(self, step: int, count: int) -> Any:
+        raise NotImplementedError("steps are launched one by one.")
+
+    def all(self) -> Iterator[Any]:
+        yield self._with(self._links.pairs)
+
+    def _with(self, pairs: np.ndarray) -> Any:
+        return {**self._fixed, "pairs": self._placer.put(self._placer.split(pairs))}

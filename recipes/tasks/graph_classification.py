@@ -1,0 +1,148 @@
+"""Classify graphs: a stack of layers on a padded batch of graphs, a pool of the nodes of each, and a linear map.
+
+Each device has a padded batch of its own; all have one of few static sizes, for each of which the step is compiled
+once. Padding changes no number. Dropout draws its masks by the places of nodes in a device's batch: with it, a run on
+another number of devices has other numbers, of the same distribution.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from recipes.classification import ClassesConfig, Classifier, class_artifacts
+from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
+from recipes.errors import DataError
+from recipes.graph_batches import Graphs, PaddedGraphs
+from recipes.graph_models import GIN, Pooled, check_network, make_network
+from recipes.lazy import nn, xnn
+from recipes.parallel import Placer, my_rows
+from recipes.task import Bound, Data, Inputs, Sums
+
+MOLECULES = ("apart", "together")                             # where oxygen and nitrogen are, by class
+
+
+class Config(ClassesConfig):
+    """A stack of layers on graphs with a pool."""
+
+    dataset: Literal["molecules", "folder"] = "molecules"
+    """molecules: generated ones, see `xnn.graph.molecules`."""
+    count: Count | None = None
+    """Of molecules; none: 1000."""
+    folder: AbsolutePath | None = None
+    """A set in the form of the TU collection: a folder NAME with NAME_A.txt and others; see recipes/data/graph_sets."""
+    split_seed: Index = 0
+    """Which graphs validate and test; of molecules also which there are."""
+    val_fraction: Fraction = 0.1
+    """Share of the graphs."""
+    test_fraction: Fraction = 0.2
+    """As val_fraction."""
+    batch_size: Count = 64
+    """Graphs of all devices together."""
+    model: Pooled = GIN(dropout=0.0)
+    """The layers."""
+    pool: Literal["sum", "mean", "max"] = "sum"
+    """Of the nodes of each graph."""
+    edge_features: bool = True
+    """Whether gin, gat and gatv2 take the features of edges, where the set has them."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        if self.dataset == "folder" and self.folder is None:
+            raise fault("task.folder", "a value is needed here: dataset is folder")
+        for key, owner in (("folder", "folder"), ("count", "molecules")):
+            if getattr(self, key) is not None and self.dataset != owner:
+                raise fault(f"task.{key}", f"is for the dataset {owner}, not for {self.dataset}")
+        if self.val_fraction + self.test_fraction >= 1:
+            raise fault("task.test_fraction", "leaves no graphs to train on, together with task.val_fraction")
+        check_network(self.model, pooled=True)
+        return self
+
+
+def load(config: Config) -> Data:
+    if config.folder is None:
+        found, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
+        classes = list(MOLECULES)
+    else:
+        graphs = read_tu(config.folder)
+        classes = _classes(graphs, config.folder)
+        found, labels = graphs.graphs, np.asarray(graphs.labels)
+    all_graphs, sizes = with_features(found), _sizes(found)
+    split = split_at_random(labels, config.split_seed, fractions=(config.val_fraction, config.test_fraction))
+    splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
+    artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
+    nodes = [graph.n_nodes for graph in all_graphs]
+    summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
+               "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",
+               "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items())}
+    return Data(splits, artifacts, summary)
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> GraphClassification:
+    return GraphClassification(config, artifacts)
+
+
+class GraphClassification(Classifier):
+    """See `recipes.task.Task`."""
+
+    divisible = False
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        edges = artifacts["edge_features"] if config.edge_features else 0
+        self.model = make_network(config.model, len(artifacts["classes"]), adjacency="symmetric", pool=config.pool,
+                                  edge_features=edges or None)
+        self.inputs = ((-1, artifacts["node_features"]),)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        graph = batch["graph"]
+        if model.rng is not None:                             # a row of the layers is a node, not a graph
+            model.rng = xnn.RowKey(model.rng.key, my_rows(graph.n_nodes))
+        return self.sums_of(model, model(graph.nodes, graph=graph), batch["labels"], batch["weight"])
+
+    def batches(self, split: Graphs, placer: Placer, seed: int) -> PaddedGraphs:
+        return PaddedGraphs(split, placer, self.config.batch_size, seed)
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        """Of all graphs but the last, which is always padding."""
+        return nn.softmax(model(batch["graph"].nodes, graph=batch["graph"]))[:-1]
+
+    def read(self, file: Path) -> Inputs:
+        """The graphs of a folder in the form of the TU collection; its labels, if it has some, are not read."""
+        graphs = read_tu(file, labels=False)
+        here = _sizes(graphs.graphs)
+        trained = {key: self.artifacts[key] for key in here}
+        if here != trained:
+            raise DataError("predict", "the features are not those that the model was trained on.",
+                            {"folder": file, "it has": here, "trained on": trained},
+                            fix="graphs with these features.")
+        n = len(graphs.graphs)
+        return Inputs(Graphs(with_features(graphs.graphs), np.zeros(n, np.int32)), {"graph": np.arange(1, n + 1)})
+
+
+def with_features(graphs: list[Any]) -> list[Any]:
+    """The graphs, with features of nodes where there are none: 1, and the logarithm of 1 + degree."""
+    if graphs[0].nodes is not None:
+        return graphs
+    degrees = [np.bincount(graph.receivers, minlength=graph.n_nodes) for graph in graphs]
+    return [graph.replace(nodes=np.stack([np.ones(len(degree)), np.log1p(degree)], 1).astype(np.float32))
+            for graph, degree in zip(graphs, degrees, strict=True)]
+
+
+def _sizes(graphs: list[Any]) -> dict[str, int]:
+    """Numbers of features; 0 edge features without."""
+    nodes, edges = graphs[0].nodes, graphs[0].edge_features
+    return {"node_features": 2 if nodes is None else int(nodes.shape[1]),
+            "edge_features": 0 if edges is None else int(edges.shape[1])}
+
+
+def _classes(graphs: GraphSet, folder: Path) -> list[str]:
+    if graphs.classes is None or len(graphs.classes) < 2:
+        raise DataError("graphs", "needs graphs of two classes at least.",
+                        {"folder": folder, "classes": 0 if graphs.classes is None else len(graphs.classes)},
+                        fix="a set with NAME_graph_labels.txt.")
+    return [str(name) for name in graphs.classes]

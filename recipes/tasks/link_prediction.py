@@ -1,0 +1,180 @@
+"""Predict the edges of a graph: a graph autoencoder, full batch (Kipf & Welling, "Variational Graph Auto-Encoders").
+
+An encoder gives each node a code, from the graph without the edges that are held out; the logit of a pair is the
+product of its codes. Each step has as many pairs without an edge as with one, drawn anew: a function of seed and step.
+Each device owns a block of nodes, as in `node_classification`, and a block of the pairs.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fault
+from recipes.data.graphs import row_normalized
+from recipes.data.karate import load_karate
+from recipes.data.own_graph import adjacency_of, read_graph
+from recipes.data.pairs import Links, read_pairs, split_links
+from recipes.data.planetoid import DATASETS as PLANETOID
+from recipes.data.planetoid import load_planetoid
+from recipes.errors import DataError
+from recipes.graph_models import GCN, Network, check_network, make_network, takes_normalized
+from recipes.lazy import jnp, lax, nn, sp, xnn
+from recipes.pair_batches import PairBatches
+from recipes.parallel import AXIS, Placer, my_rows, weighted
+from recipes.plots import scores_figure
+from recipes.task import Bound, Data, Inputs, Sums, Task
+
+
+class Config(TaskConfig):
+    """A graph autoencoder."""
+
+    dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
+    """The graph."""
+    root: AbsolutePath | None = None
+    """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
+    folder: AbsolutePath | None = None
+    """A graph of one's own, as in node_classification; its labels are not read."""
+    split_seed: Index = 0
+    """Which edges validate and test."""
+    val_fraction: Fraction = 0.05
+    """Share of the edges."""
+    test_fraction: Fraction = 0.1
+    """As val_fraction."""
+    norm: Literal["symmetric", "row"] = "symmetric"
+    """Of the adjacency with self-loops, for models that take it: gcn, appnp, sgc, gcnii."""
+    model: Network = GCN(hidden=(32,), dropout=0.0)
+    """The encoder."""
+    code: Count = 16
+    """Features of a node's code."""
+    variational: bool = False
+    """Codes are normal distributions: the variational autoencoder."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        for key, owners in {"root": PLANETOID, "folder": ("folder",)}.items():
+            if getattr(self, key) is not None and self.dataset not in owners:
+                raise fault(f"task.{key}", f"is for the dataset {' or '.join(owners)}, not for {self.dataset}")
+        if self.dataset == "folder" and self.folder is None:
+            raise fault("task.folder", "a value is needed here: dataset is folder")
+        if self.val_fraction + self.test_fraction >= 1:
+            raise fault("task.test_fraction", "leaves no edges to train on, together with task.val_fraction")
+        check_network(self.model)
+        return self
+
+
+def load(config: Config) -> Data:
+    adjacency, features, ids = _read(config)
+    links, (n, f) = _split(config, adjacency, features), features.shape
+    summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
+                                                   f"{f} features",
+               "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges"}
+    return Data({name: each for name, each in links.items() if len(each)}, {"features": int(f), "nodes": len(ids)},
+                summary)
+
+
+def make(config: Config, artifacts: dict[str, Any]) -> LinkPrediction:
+    return LinkPrediction(config, artifacts)
+
+
+class LinkPrediction(Task):
+    """See `recipes.task.Task`."""
+
+    score = "roc_auc"
+    higher_is_better = True
+
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        self.model = make_network(config.model, config.code * (2 if config.variational else 1))
+        self.inputs = ((-1, artifacts["features"]),)
+
+    def sums(self, model: Bound, batch: Any) -> Sums:
+        logits, divergence = self._logits(model, batch)
+        losses = jnp.asarray(xnn.losses.binary_cross_entropy(logits, batch["labels"], reduction=None))
+        total, weight = weighted(losses, batch["weight"])
+        # Half of the paper's loss per pair: there edges and other pairs have a mean each, and the mean divergence of a
+        # node is divided by the number of nodes.
+        share = lax.psum(weight, AXIS) / (2 * self.artifacts["nodes"]**2)
+        sums = {"loss": (total + share * divergence, weight)}
+        if not model.train:
+            block, rows = len(logits), [nn.sigmoid(logits), batch["labels"], batch["weight"]]
+            whole = jnp.zeros((3, block * lax.axis_size(AXIS)), jnp.float32)
+            sums["pairs"] = lax.dynamic_update_slice(whole, jnp.stack(rows), (0, my_rows(block))), weight
+        return sums
+
+    def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
+        found = super().metrics(totals)
+        if "pairs" in totals:
+            scores, labels, weights = np.asarray(totals["pairs"][0], np.float32)
+            found |= {name: float(getattr(xnn.metrics, name)(scores, labels, weights=weights))
+                      for name in ("roc_auc", "average_precision")}
+        return found
+
+    def batches(self, split: Links, placer: Placer, seed: int) -> PairBatches:
+        norm = self.config.norm if takes_normalized(self.config.model) else None
+        return PairBatches(split, norm, placer, seed, dense=not isinstance(self.config.model, GCN))
+
+    def outputs(self, model: Bound, batch: Any) -> Any:
+        return nn.sigmoid(self._logits(model, batch)[0])
+
+    def read(self, file: Path) -> Inputs:
+        """Pairs of nodes of the graph that was trained on, which is read again."""
+        adjacency, features, ids = _read(self.config)
+        if (len(ids), features.shape[1]) != (self.artifacts["nodes"], self.artifacts["features"]):
+            raise DataError("predict", "the graph is another one than the model was trained on.",
+                            {"nodes, features": f"{len(ids)}, {features.shape[1]}"}, fix="put the data back.")
+        pairs, names = read_pairs(file, ids)
+        train = _split(self.config, adjacency, features)["train"]
+        return Inputs(replace(train, pairs=pairs, edges=0), names)
+
+    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+        return {"probability": outputs}
+
+    def draw(self, trained: Any) -> dict[str, Any]:
+        totals = trained.totals("test")
+        if not totals:
+            return {}
+        scores, labels, weights = np.asarray(totals["pairs"][0])
+        parts = {name: scores[(weights > 0) & (labels == label)] for label, name in ((1, "edges"), (0, "other pairs"))}
+        return {"Probabilities of pairs, test": scores_figure(parts)}
+
+    def _logits(self, model: Bound, batch: Any) -> tuple[Any, Any]:
+        """(logits [pairs], divergence of this device's nodes together)."""
+        x, divergence = batch["x"], 0.0
+        if model.rng is not None:                             # a row of the layers is a node, not a pair
+            model.rng = xnn.RowKey(model.rng.key, my_rows(x.shape[0]))
+        code = model(x, graph=batch["adj"])
+        if self.config.variational:
+            code, log_variance = jnp.split(code, 2, axis=-1)
+            each = (code**2 + jnp.exp(log_variance) - 1 - log_variance).sum(-1) / 2
+            divergence = jnp.sum(each * batch["is_node"])
+            if model.train:
+                noise = xnn.rng.normal(xnn.rng.fold_in(model.rng, 1 << 20), code.shape, code.dtype)
+                code = code + jnp.exp(log_variance / 2) * noise
+        code = lax.all_gather(code, AXIS, tiled=True)
+        one, other = (code[batch["pairs"][:, end]] for end in (0, 1))
+        return jnp.sum(one * other, -1), divergence
+
+
+def _read(config: Config) -> tuple[Any, Any, np.ndarray]:
+    """(adjacency, features, what the nodes are called)."""
+    if config.folder is not None:
+        own = read_graph(config.folder)
+        return adjacency_of(own), sp.csr_matrix(own.features), own.ids
+    if config.dataset == "karate":
+        graph = load_karate((0, 33))
+        adjacency, features = graph.adjacency, graph.features
+    else:
+        root = config.root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
+        graph = load_planetoid(config.dataset, root)
+        adjacency, features = graph.adjacency, row_normalized(graph.features)
+    return adjacency, features, np.arange(graph.labels.size).astype(str)
+
+
+def _split(config: Config, adjacency: Any, features: Any) -> dict[str, Links]:
+    return split_links(adjacency, features, (config.val_fraction, config.test_fraction), config.split_seed)

@@ -1,0 +1,129 @@
+"""Node classification by every model, classification of graphs, and prediction of links."""
+
+import numpy as np
+import pytest
+
+import xnn
+from recipes.config_file import load_config
+from recipes.errors import ConfigError, DataError, RecipeError
+from recipes.graph_batches import Graphs, PaddedGraphs
+from recipes.parallel import Placer, choose_devices
+from recipes.run import run
+from recipes.trained import open_run
+from tests.recipes.conftest import train
+
+SMALL = ("task.count=60", "task.batch_size=10", "task.model.hidden=[8]")
+MODELS = ("gcn", "gat", "gatv2", "graphsage", "gin", "appnp", "sgc", "gcnii")
+MASKS_OF_EDGES = {"gat": ", attention_dropout: 0", "gatv2": ", attention_dropout: 0", "appnp": ", adjacency_dropout: 0",
+                  "gcnii": ", layers: 3"}
+
+
+def of_nodes(name, *overrides):
+    task = f"task={{name: node_classification, model: {{name: {name}{MASKS_OF_EDGES.get(name, '')}}}}}"
+    return load_config("gcn", [task, *overrides])
+
+
+@pytest.mark.parametrize("name", [name if name in ("gat", "appnp") else pytest.param(name, marks=pytest.mark.slow)
+                                  for name in MODELS])
+def test_every_model_classifies_nodes_alike_on_any_number_of_devices(name):
+    one, three = (train(of_nodes(name, "steps=4", f"devices={devices}")).losses for devices in (1, 3))
+    assert np.isfinite(one).all()
+    np.testing.assert_allclose(one, three, rtol=2e-4)
+
+
+@pytest.mark.parametrize(("overrides", "told"), [
+    (["task.model={name: gat, attention_dropout: 1.5}"], "task.model.attention_dropout"),
+    (["task.model={name: gcn, norm: batch}"], "task.model.norm"),
+    (["task.model={name: sgc, k: -1}"], "task.model.k"),
+    (["task.model={name: gcnii, theta: 0}"], "task.model.theta"),
+    (["task.model={name: gin, activation: rilu}"], "task.model.activation"),
+    (["task.model={name: gat}", "task.hidden=8"], "set task.model.hidden"),
+])
+def test_models_that_cannot_be(overrides, told):
+    with pytest.raises(ConfigError, match=told):
+        load_config("gcn", ["task={name: node_classification}", *overrides])
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+
+
+def test_losses_of_graphs_do_not_depend_on_devices_and_padding():
+    one, three = (train(load_config("gin_molecules", [*SMALL, "steps=6", f"devices={devices}"])) for devices in (1, 3))
+    np.testing.assert_allclose(one.losses, three.losses, rtol=1e-4)
+    assert one.test["accuracy"] == three.test["accuracy"]
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_batches_have_every_graph_once_and_few_sizes(devices):
+    graphs, labels = xnn.graph.molecules(47)
+    batches = PaddedGraphs(Graphs(graphs, labels), Placer(choose_devices(devices)), 10, 0)
+    placed = [batches.train(step) for step in range(5)]
+    assert sum(float(np.sum(np.asarray(batch["weight"]))) for batch in placed) == 47
+    assert len({batch["graph"].nodes.shape for batch in [*placed, *batches.all()]}) <= 5
+    inside = [np.asarray(batch["labels"])[:, :-1].reshape(-1)[:10] for batch in batches.all()]
+    np.testing.assert_array_equal(np.concatenate(inside)[:47], labels)
+
+
+@pytest.fixture
+def molecules(tmp_path):
+    """Thirty molecules in the form of the TU collection, without features of edges."""
+    graphs, labels = xnn.graph.molecules(30, 5)
+    whole, folder = xnn.graph.batch(graphs), tmp_path / "SET"
+    folder.mkdir()
+    for name, rows in (("A", [f"{r + 1}, {s + 1}" for s, r in zip(whole.senders, whole.receivers, strict=True)]),
+                       ("graph_indicator", np.repeat(np.arange(30) + 1, whole.n_node).astype(str)),
+                       ("node_labels", whole.nodes.argmax(1).astype(str)),
+                       ("graph_labels", (2 * labels - 1).astype(str))):
+        (folder / f"SET_{name}.txt").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
+    config = load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}", "task.model.hidden=[8]",
+                                           "steps=4", "devices=2", f"run_dir={tmp_path / 'run'}", "task.batch_size=7"])
+    run(config, "graphs")
+    trained = open_run(tmp_path / "run")
+    (molecules / "SET_graph_labels.txt").unlink()
+    found = trained.predict(molecules)
+    assert found["graph"].tolist() == list(range(1, 31))
+    assert set(found["label"]) <= {"-1", "1"}
+    np.testing.assert_allclose(found["probability of 1"] + found["probability of -1"], 1, rtol=1e-5)
+    (molecules / "SET_node_labels.txt").unlink()
+    with pytest.raises(DataError, match="the features are not those"):
+        trained.predict(molecules)
+
+
+def test_batches_of_graphs_have_no_parts():
+    with pytest.raises(RecipeError, match="have no parts"):
+        train(load_config("gin_molecules", [*SMALL, "accumulate=2", "devices=1"]))
+
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+def of_links(*overrides):
+    return load_config("gae_cora", ["task={name: link_prediction, test_fraction: 0.2}", *overrides])
+
+
+@pytest.mark.parametrize("overrides", [(), ("task.variational=true",)])
+def test_links_are_learned_alike_on_any_number_of_devices(overrides):
+    one, three = (train(of_links("steps=30", f"devices={devices}", *overrides)) for devices in (1, 3))
+    np.testing.assert_allclose(one.losses, three.losses, rtol=1e-4)
+    assert one.losses[-1] < one.losses[0]
+    assert one.test["roc_auc"] > 0.6
+    np.testing.assert_allclose(one.test["average_precision"], three.test["average_precision"], rtol=1e-4)
+
+
+def test_pairs_of_a_file_in_their_order(tmp_path):
+    run(of_links("steps=30", "devices=2", f"run_dir={tmp_path / 'run'}"), "links")
+    (tmp_path / "pairs.csv").write_text("source,target\n33,32\n0,16\n16,0\n33,32\n")
+    trained = open_run(tmp_path / "run")
+    found = trained.predict(tmp_path / "pairs.csv")
+    assert found["source"].tolist() == ["33", "0", "16", "33"]
+    np.testing.assert_allclose(found["probability"][[0, 1]], found["probability"][[3, 2]], rtol=1e-6)
+    (tmp_path / "pairs.csv").write_text("source,target\n33,34\n")
+    with pytest.raises(DataError, match="a pair names the node '34'"):
+        trained.predict(tmp_path / "pairs.csv")
+    (tmp_path / "pairs.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="there are no pairs"):
+        trained.predict(tmp_path / "pairs.csv")
