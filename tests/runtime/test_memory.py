@@ -119,7 +119,7 @@ def test_threads_share_the_bound(bound):
     f, wrong = xjax.jit(lambda x: x.sum() * 2), []
 
     def work(seed):
-        for n in np.random.default_rng(seed).integers(1, 30, 60):
+        for n in np.random.default_rng(seed).integers(1, 30, 15):
             if float(f(ones(n))) != 2 * n or float(jnp.exp2(ones(n))[0]) != 2:
                 wrong.append(n)
 

@@ -74,7 +74,7 @@ def test_extra_inputs_go_to_the_layers_that_declare_them():
     assert model.extra_inputs == ("a", "b")
     assert model.apply(((), (), (), ((),)), 1.0, 2.0, 3.0) == 12.0
     net = serial(GraphConvolution(4), Relu, GraphConvolution(2))
-    assert net.extra_inputs == ("adj",)
+    assert net.extra_inputs == ("graph",)
 
 
 def test_parallel_branches(key, npr):

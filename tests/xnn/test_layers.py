@@ -28,7 +28,7 @@ def test_a_layer_unpacks_as_exactly_the_pair():
     assert len(tuple(layer)) == 2
     init_funs, apply_funs = zip(*[Dense(3), xnn.Relu], strict=True)
     assert len(init_funs) == len(apply_funs) == 2
-    assert repr(xnn.GraphConvolution(2)) == "GraphConvolution(n_out=2) of (x, adj)"
+    assert repr(xnn.GraphConvolution(2)) == "GraphConvolution(n_out=2) of (x, graph)"
 
 
 def test_dense_takes_sparse_input(key, npr):
