@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +14,8 @@ from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from tests.xnn.wrong import assert_refused
 from xnn import CSR
 from xnn.graph import Graph, as_edges
+
+nx = pytest.importorskip("networkx")
 
 ADJ = np.array([[0, 2, 0], [0, 0.5, 0], [1, 0, 0]], np.float32)      # 1 -> 0, 1 -> 1, 0 -> 2
 TRIPLES = [(0, 2, 1), (1, 0, 2), (1, 1, 0.5)]

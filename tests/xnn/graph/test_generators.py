@@ -2,7 +2,6 @@
 
 import time
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -16,6 +15,8 @@ from xnn.graph import as_edges
 from xnn.graph.bucketing import GraphBatches
 from xnn.graph.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
 from xnn.graph.transforms import degree, is_undirected
+
+nx = pytest.importorskip("networkx")
 
 
 def simple(graph):

@@ -3,7 +3,6 @@
 import time
 
 import ml_dtypes
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,6 +26,8 @@ from xnn.graph.transforms import (
     subgraph,
     to_undirected,
 )
+
+nx = pytest.importorskip("networkx")
 
 quick = settings(deadline=None, max_examples=40)
 
