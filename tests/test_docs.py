@@ -18,13 +18,14 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 class Block(NamedTuple):
-    """One ```python block: its page, the line before the code, the code, and the text that is shown for it."""
+    """One ```python block: its page, the line before the code, the code, the text that is shown for it, and the library
+    that it needs, beside those that xnn itself does; None without."""
 
     page: str
     line: int
     code: str
     shown: str
-    needs_optax: bool
+    needs: str | None
 
 
 def _blocks(page):
@@ -32,8 +33,9 @@ def _blocks(page):
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
     for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
         # On graphs.md a block uses what earlier ones have trained.
-        needs_optax = "optim" in found[1] or (page == "graphs.md" and any(block.needs_optax for block in blocks))
-        blocks.append(Block(page, text[:found.start(1)].count("\n"), found[1], found[2] or "", needs_optax))
+        trained = page == "graphs.md" and any(block.needs == "optax" for block in blocks)
+        needs = "optax" if "optim" in found[1] or trained else "networkx" if "networkx" in found[1] else None
+        blocks.append(Block(page, text[:found.start(1)].count("\n"), found[1], found[2] or "", needs))
     return blocks
 
 
@@ -54,17 +56,17 @@ def run(block, namespace):
 
 @functools.cache
 def printed(page):
-    """Line of a block -> what it prints, all blocks of a page in order; without optax not those that need it."""
-    has_optax = importlib.util.find_spec("optax") is not None
+    """Line of a block -> what it prints, all blocks of a page in order, without those that need what is not here."""
     namespace = {"__name__": page.replace(".", "_")}
-    return {block.line: run(block, namespace) for block in BLOCKS[page] if has_optax or not block.needs_optax}
+    return {block.line: run(block, namespace) for block in BLOCKS[page]
+            if block.needs is None or importlib.util.find_spec(block.needs)}
 
 
 @pytest.mark.parametrize("block", ALL, ids=lambda block: f"{block.page}-line{block.line}")
 def test_page_prints_what_it_shows(block):
     results = printed(block.page)
     if block.line not in results:
-        pytest.skip(f"this block of docs/{block.page} uses optax, which is not installed")
+        pytest.skip(f"this block of docs/{block.page} uses {block.needs}, which is not installed")
     assert results[block.line] == block.shown.strip()
 
 
