@@ -177,6 +177,9 @@ def test_a_signal_at_the_launcher_stops_all(number, command, tmp_path, rings):
                       "run_dir=run", module=LAUNCH, wait=False)
     pids = ranks_of(process.pid)
     wait_for_steps(tmp_path / "run", 20, process)
+    assert f"process {pids[0]} on" in (tmp_path / "run" / ".lock").read_text()          # rank 0 owns the folder
+    code, _, refused = command("--resume", "run")
+    assert code == 1 and "another process is at work in this run folder" in refused, (code, refused)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number and f"stopped by {number.name} after step" in err, err
