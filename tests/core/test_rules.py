@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
 import xjax
 from xjax.core.primitive import RULES, ByProgram, Missing, Primitive, all_primitives
+from xjax.transforms.call_rules import CallRules
 
 
 def load_all() -> None:
@@ -73,3 +76,23 @@ def test_a_missing_rule_says_what_to_do():
             if isinstance(found := getattr(p, rule), Missing):
                 with pytest.raises(found.exc, match="fix: "):
                     found()
+
+
+@pytest.mark.parametrize("name", ["jit", "remat2", "custom_vmap_call", "shard_map", "cond"])
+def test_operations_that_hold_one_program_share_their_rules(name):
+    p = dict(PRIMITIVES)[name]
+    for rule in ("jvp", "linearize", "transpose", "batch"):
+        assert isinstance(getattr(p, rule).__self__, CallRules), f"{name} has a {rule} rule of its own"
+
+
+def test_no_name_of_a_primitive_is_compared():
+    """What an operation is, is a field of it. A policy of `checkpoint` asks which operations are matrix products."""
+    names, found = {name for name, _ in PRIMITIVES}, set()
+    for path in Path(xjax.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith(
+                    ("prim.name", "primitive.name", "p.name")):
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                if texts & names:
+                    found.add(path.name)
+    assert found <= {"checkpoint_policies.py"}

@@ -93,11 +93,19 @@ def no_mesh(jax, n):
 
 
 def more_rows_than_devices_in_pmap(jax, n):
-    return jax.pmap(lambda x: x)(_numbers(n + 1, 2))
+    return jax.pmap(lambda x: x)(_numbers(2 * n, 2))
 
 
 def rows_that_differ_in_pmap(jax, n):
     return jax.pmap(lambda x, y: x + y)(_numbers(n, 2), _numbers(n - 1, 2))
+
+
+def number_in_pmap(jax, n):
+    return jax.pmap(lambda x, c: x * c)(_numbers(n, 2), 2.0)
+
+
+def pmap_without_the_name_of_its_axis(jax, n):
+    return jax.pmap(lambda x: jax.lax.psum(x, "i"))(_numbers(n, 2))
 
 
 def name_out_of_scope(jax, n):
@@ -114,6 +122,10 @@ def all_to_all_that_does_not_divide(jax, n):
 
 def scatter_that_does_not_divide(jax, n):
     return jax.pmap(lambda x: jax.lax.psum_scatter(x, "i", tiled=True), axis_name="i")(_numbers(n, n + 1, 2))
+
+
+def gathered_along_an_axis_that_is_not_there(jax, n):
+    return jax.pmap(lambda x: jax.lax.all_gather(x, "i", axis=3), axis_name="i")(_numbers(n, 2))
 
 
 def uneven_device_put(jax, n):

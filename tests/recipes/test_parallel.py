@@ -9,6 +9,7 @@ import xnn
 from recipes import parallel
 from recipes.errors import RecipeError
 from recipes.parallel import Placer, choose_devices, my_rows
+from tests.jobs import assert_all_ended_well, run_job
 
 COUNTS = (1, 2, 3, 4)
 
@@ -90,6 +91,20 @@ def test_my_rows_are_global_ids(placer):
     starts = placer.pmap(lambda _: my_rows(5))
     got = np.asarray(xjax.device_get(starts(np.zeros(placer.count, np.float32))))
     assert got.tolist() == [5 * i for i in range(placer.count)]
+
+
+@pytest.mark.slow
+def test_a_process_reads_its_own_rows(tmp_path):
+    job = run_job("""
+from recipes.parallel import AXIS, Placer, choose_devices
+placer = Placer(choose_devices(4, 2))
+mine = placer.own(np.arange(10), 10)
+assert mine.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9]][rank]
+blocks = placer.put_own(placer.split_own(np.float32(10 * mine), 10))
+assert blocks.shape == (2, 3) and blocks.is_fully_addressable
+assert placer.pmap(lambda x: xjax.lax.psum(x.sum(), AXIS))(blocks).tolist() == [450, 450]
+""", tmp_path=tmp_path)
+    assert_all_ended_well(job)
 
 
 def test_too_many_devices_are_an_error():

@@ -132,6 +132,23 @@ def captured():
         refused(f"{made}, residual", lambda: pullback(y), "the array has been deleted")
 
 
+def joined():
+    """An array put together of parts, one of which is lost by itself afterwards."""
+    rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))
+    donating, plain, mapped = xjax.jit(double, donate_argnums=0), xjax.jit(double), xjax.pmap(double)
+    for use in (donating, plain, mapped, np.asarray, lambda x: x + 1, lambda x: x.addressable_data(2)):
+        for lost, lose in (("deleted", lambda x: x.delete()), ("donated", donating)):
+            for k in (0, 2):
+                parts = [xjax.device_put(X[i:i + 1], d) for i, d in enumerate(xjax.devices())]
+                x = xjax.make_array_from_single_device_arrays(X.shape, rows, parts)
+                use(x + 0)
+                lose(parts[k])
+                refused(f"part {k} {lost}", lambda: use(x), "the array has been deleted")
+    parts = [xjax.device_put(X[i:i + 1], d) for i, d in enumerate(xjax.devices())]
+    donating(xjax.make_array_from_single_device_arrays(X.shape, rows, parts))
+    refused("the whole donated", lambda: parts[3] + 1, "the array has been deleted")
+
+
 def threads():
     """Several threads donate, read and delete one array at once: one of them is first, the others are refused."""
     rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))

@@ -13,7 +13,6 @@ import xjax.numpy as jnp
 from tests.refusals import assert_refused
 from xjax.errors import JaxRuntimeError
 from xjax.runtime import xla
-from xjax.runtime.array import Array
 from xjax.sharding import Mesh, NamedSharding
 from xjax.sharding import PartitionSpec as P
 
@@ -25,22 +24,16 @@ DOUBLE = xjax.jit(lambda x: x * 2, donate_argnums=0)
 FIRST = xjax.jit(lambda x, y: (x * 2, y + 1), donate_argnums=0)
 
 
-@pytest.mark.parametrize("cases", ["gone", "twice", "captured", "threads"])
+@pytest.mark.parametrize("cases", ["gone", "twice", "captured", "joined", "threads"])
 def test_misuse_is_an_error_and_not_the_end_of_the_process(cases):
     done = subprocess.run([sys.executable, "-m", "tests.runtime.donation_program", cases], cwd=ROOT, env=os.environ,
                           capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-200:]
 
 
-def joined(parts, like):
-    """An array made of the buffers of parts, without a copy, as jaxlib can make one."""
-    buf = xla.Buffer(like.aval, ROWS.xla(like.ndim), [p._buf for p in parts], committed=True, _skip_checks=True)
-    return Array(xla.note_shared_parts(buf), like.aval, ROWS)
-
-
 def test_arrays_that_share_their_parts():
     x = xjax.device_put(X, ROWS)
-    y = joined([s.data for s in x.addressable_shards], x)
+    y = xjax.make_array_from_single_device_arrays(x.shape, ROWS, [s.data for s in x.addressable_shards])
     assert y.addressable_data(1).unsafe_buffer_pointer() == x.addressable_data(1).unsafe_buffer_pointer()
     for call in (lambda: FIRST(x, y), lambda: FIRST(y, x)):
         assert_refused(call, JaxRuntimeError, ["donation: an array is donated", "takes it a second time", "fix:"])

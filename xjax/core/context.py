@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from xjax.core.trace import Trace
 
 
+UNNAMED = "<axis>"           # name of an axis that its user has given none
+
+
 class Axis(NamedTuple):
     """A named axis in scope: of a `vmap(axis_name=...)` or of a device mesh."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.context import context, find_axis
+from xjax.core.context import UNNAMED, context, find_axis
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, i64_matrix, return_text, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
@@ -49,12 +49,13 @@ def axis_size(axis_name: AxisName) -> int:
 def _size(name: AxisName) -> int:
     axis = find_axis(name)
     if axis is None:
-        known = [a.name for a in context.axes]
+        known = [a.name for a in context.axes if a.name != UNNAMED]
         hint = did_you_mean(str(name), [str(k) for k in known]) if known else None
+        way = (f"call it inside a function mapped with vmap or pmap(..., axis_name={name!r}), or with shard_map over a "
+               "mesh that has the axis.")
         raise bad("axis name", f"unbound axis name: {name}",
                   given={"axes in scope": ", ".join(map(repr, known)) or "none"},
-                  fix=hint or f"call it inside a function mapped with vmap or pmap(..., axis_name={name!r}).",
-                  exc=NameError)
+                  fix=hint or f"{'use an axis in scope, or ' if known else ''}{way}", exc=NameError)
     return axis.size
 
 

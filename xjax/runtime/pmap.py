@@ -17,7 +17,7 @@ import numpy as np
 from xjax.core.cache import Cache
 from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
-from xjax.core.context import at_root, context
+from xjax.core.context import UNNAMED, at_root, context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Var
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
@@ -214,7 +214,7 @@ class Pmapped:
 
     @property
     def _name(self) -> Any:
-        return self._axis_name if self._axis_name is not None else "<axis>"
+        return self._axis_name if self._axis_name is not None else UNNAMED
 
     def _mesh(self, size: int) -> Mesh:
         devices = list(self._devices or backends.local_devices(backend=self._backend))

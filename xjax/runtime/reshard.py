@@ -140,8 +140,6 @@ def _rewrapped(x: Array, shape: tuple[int, ...], sharding: NamedSharding) -> Arr
     """The same parts on the same devices as those of an array of another shape."""
     aval = x.aval.update(shape=shape)
     stored = on_device_type(aval)
-    pieces = [x._buf] if len(x.sharding.devices) == 1 else xla.shards(x._buf)
-    if len(sharding.devices) == 1:
-        return Array(pieces[0], aval, sharding)
-    return Array(xla.device_put(stored, sharding.xla(stored.ndim), pieces, list(sharding.addressable_list)), aval,
-                 sharding)
+    pieces = x._pieces()
+    buf = pieces[0] if len(sharding.devices) == 1 else xla.join(stored, sharding.xla(stored.ndim), pieces)
+    return Array(buf, aval, sharding)

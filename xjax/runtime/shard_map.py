@@ -75,12 +75,18 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
                                    else in_specs))
         _check_axes(f"{name}: in_specs", specs, region, tree)
+        avals = [typeof(x) for x in leaves]
+        _check_ranks(f"{name}: in_specs", avals, specs, "argument", tree,
+                     "give at most one entry for each axis of the array.")
         flat = flatten_function(f, tree, where=name)
-        local = [local_type(typeof(x), s, region, name) for x, s in zip(leaves, specs, strict=True)]
+        local = [local_type(a, s, region, name) for a, s in zip(avals, specs, strict=True)]
         with region.scope():
             closed = trace_to_jaxpr(flat, local, name)
             outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
             _check_axes(f"{name}: out_specs", outs, region, flat.out_tree)
+            _check_ranks(f"{name}: out_specs", closed.out_avals, outs, "result", flat.out_tree,
+                         "return x[None], which the spec then concatenates; or combine the devices' values, as with "
+                         "lax.psum, for a shorter spec.")
             if check_vma:
                 _check_results(name, closed.out_avals, outs, region, flat.out_tree)
                 closed = cast_outputs(closed, tuple([_axes_of(s) | a.vma for s, a in zip(outs, closed.out_avals,
@@ -148,14 +154,27 @@ def _axes_of(spec: PartitionSpec) -> Vma:
 def _check_axes(where: str, specs: Specs, region: Region, tree: Any) -> None:
     """Raise if a spec has an axis that is not manual."""
     others = {a for s in specs for a in s.all_axes()} - region.manual
-    if others:
-        paths = [path for path, s in zip(leaf_paths("argument", tree), specs, strict=True) if others & _axes_of(s)]
-        axes = ", ".join(sorted(map(repr, others)))
-        raise bad(where, f"a spec has an axis that is not manual: {axes}",
-                  given={"for": ", ".join(paths), "manual": ", ".join(map(repr, region.in_order)),
-                         "mesh": repr(region.mesh)},
-                  fix=f"leave {axes} out of the specs, since the compiler shards along it; or add it to axis_names.",
-                  exc=ValueError)
+    if not others:
+        return
+    paths = [path for path, s in zip(leaf_paths("argument", tree), specs, strict=True) if others & _axes_of(s)]
+    given = {"for": ", ".join(paths), "manual": ", ".join(map(repr, region.in_order)), "mesh": repr(region.mesh)}
+    unknown = others.difference(region.mesh.axis_names)
+    axes = ", ".join(sorted(map(repr, unknown or others)))
+    if unknown:
+        raise bad(where, f"a spec has an axis that the mesh does not have: {axes}", given=given,
+                  fix="name axes of the mesh, or leave the axis out, where each device gets the whole.", exc=ValueError)
+    raise bad(where, f"a spec has an axis that is not manual: {axes}", given=given,
+              fix=f"leave {axes} out of the specs, since the compiler shards along it; or add it to axis_names.",
+              exc=ValueError)
+
+
+def _check_ranks(where: str, avals: Sequence[ShapedArray], specs: Specs, what: str, tree: Any, fix: str) -> None:
+    """Raise if a spec has more entries than its array has axes."""
+    if all(len(s) <= a.ndim for a, s in zip(avals, specs, strict=True)):
+        return
+    wrong = {path: f"{a.str_short()}, spec {s!r}"
+             for path, a, s in zip(leaf_paths(what, tree), avals, specs, strict=True) if len(s) > a.ndim}
+    raise bad(where, "a spec has more entries than its array has axes", given=wrong, fix=fix, exc=ValueError)
 
 
 def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:

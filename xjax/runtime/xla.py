@@ -305,9 +305,11 @@ def is_deleted(buf: Buffer) -> bool:
     if buf.is_deleted():
         return True
     return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
+
+
 def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
     """One array of the buffers that its devices hold already, in the order of the sharding; nothing is copied."""
-    return Buffer(aval, sharding, list(pieces), True, True)
+    return note_shared_parts(Buffer(aval, sharding, list(pieces), True, True))
 
 
 def copy_to_device(
