@@ -79,7 +79,8 @@ def train(config):
 
 @pytest.fixture
 def command(tmp_path):
-    """Starts ``python -m recipes.train`` in an empty folder; keyword ``wait=False``: a Popen."""
+    """Starts ``python -m recipes.train`` in an empty folder; ``wait=False``: a Popen, stopped after the test."""
+    started = []
 
     for number in (signal.SIGINT, signal.SIGHUP):             # ignored in the background of a shell, and so in children
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -96,9 +97,24 @@ def command(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )
+        started.append(process)
         if not wait:
             return process
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
-    return start
+    yield start
+    for process in started:
+        stop(process)
+
+
+def stop(process):
+    """Ends what a failed test has left at work: by a signal first, at which a launcher ends its ranks."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
