@@ -1,6 +1,7 @@
 """Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, what is refused."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -83,6 +84,19 @@ def test_info_nce_symmetric_is_the_mean_of_both_ways():
     np.testing.assert_allclose(losses.info_nce(x, y, symmetric=True), both, rtol=1e-6)
 
 
+@pytest.mark.parametrize("loss", [losses.info_nce, partial(losses.info_nce, symmetric=True), losses.nt_xent])
+def test_examples_of_weight_0_are_no_negatives(loss):
+    x, y = ARRAYS["logits"], ARRAYS["numbers"]
+    weights = jnp.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.0, 0.0])
+    padded = [jnp.concatenate([a, jnp.full((2, a.shape[1]), np.nan)]) for a in (x, y)]
+    value, gradients = xjax.value_and_grad(lambda x, y: loss(x, y, weights=weights), (0, 1))(*padded)
+    right = xjax.value_and_grad(lambda x, y: loss(x, y, weights=weights[:6]), (0, 1))(x, y)
+    np.testing.assert_allclose(value, right[0], rtol=1e-6)
+    for ours, theirs in zip(gradients, right[1], strict=True):
+        np.testing.assert_allclose(ours[:6], theirs, rtol=1e-5, atol=1e-7)
+        assert not np.any(ours[6:])
+
+
 def test_ctc_is_the_sum_over_all_outputs():
     logits, labels = random.normal(random.key(0), (1, 5, 3)), (1, 1, 2)
     log_p, total = np.float64(nn.log_softmax(logits))[0], 0
@@ -153,7 +167,8 @@ def test_all_losses_are_in_the_table():
 
 @pytest.mark.parametrize("name", ALL)
 def test_weights_and_reductions(name):
-    weights = np.array([1.0, 0.0, 2.0, 0.5], np.float32)
+    is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change with an example left out
+    weights = np.array([1.0, 0.25 if is_of_pairs else 0.0, 2.0, 0.5], np.float32)
 
     @xjax.jit
     def computed(x):

@@ -7,7 +7,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn.losses.classification import cross_entropy
-from xnn.losses.reduction import reduced, same_shape, wide
+from xnn.losses.reduction import reduced, same_shape, spread_weights, wide
 
 
 def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = None,
@@ -41,29 +41,49 @@ def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bo
       queries, keys: floats [n, features].
       temperature: divides the similarities.
       symmetric: whether to take the mean with the loss of the keys to all queries, as CLIP does.
-      weights, reduction: as in all losses; the losses are [n].
+      weights, reduction: as in all losses; the losses are [n]. An example of weight 0, such as padding, is not
+        among the wrong keys of the others either.
     """
     queries, dtype = _pairs("info_nce", queries, keys, temperature)
     keys = same_shape("info_nce", queries, keys, "keys")
-    similar = _unit(queries) @ _unit(keys).T / temperature
-    right = jnp.arange(len(similar))
-    losses = cross_entropy(similar, right, reduction=None)
+    is_used = _is_used("info_nce", queries, weights)
+    queries, keys = (_unit(jnp.where(is_used[:, None], x, 0)) for x in (queries, keys))
+    similar = queries @ keys.T / temperature
+    right = jnp.arange(len(queries))
+    losses = _of_used(similar, right, is_used)
     if symmetric:
-        losses = (losses + cross_entropy(similar.T, right, reduction=None)) / 2
+        losses = (losses + _of_used(similar.T, right, is_used)) / 2
     return reduced("info_nce", losses, weights, reduction, dtype)
 
 
 def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, reduction: str | None = "mean") -> Any:
     """SimCLR's loss of two views x, y of each example: to find, among 2n - 1 views, the other one (Chen et al., 2020).
 
-    Args: x, y: floats [n, features]; temperature: divides the cosine similarities; the losses are [n], a mean of two.
+    Args:
+      x, y: floats [n, features].
+      temperature: divides the cosine similarities.
+      weights, reduction: as in all losses; the losses are [n], a mean of two. The views of an example of weight 0, such
+        as padding, are not among the wrong ones of the others either.
     """
     x, dtype = _pairs("nt_xent", x, y, temperature)
-    views = _unit(jnp.concatenate([x, same_shape("nt_xent", x, y, "vectors y")]))
+    is_used = jnp.tile(_is_used("nt_xent", x, weights), 2)
+    views = jnp.concatenate([x, same_shape("nt_xent", x, y, "vectors y")])
+    views = _unit(jnp.where(is_used[:, None], views, 0))
     n = len(x)
     similar = jnp.where(jnp.eye(2 * n, dtype=bool), -np.inf, views @ views.T / temperature)
-    losses = cross_entropy(similar, (jnp.arange(2 * n) + n) % (2 * n), reduction=None)
+    losses = _of_used(similar, (jnp.arange(2 * n) + n) % (2 * n), is_used)
     return reduced("nt_xent", (losses[:n] + losses[n:]) / 2, weights, reduction, dtype)
+
+
+def _is_used(caller: str, x: Any, weights: Any) -> Any:
+    """bool [n]: which examples have a weight other than 0."""
+    return jnp.ones(len(x), bool) if weights is None else spread_weights(caller, x[:, 0], weights) != 0
+
+
+def _of_used(similar: Any, right: Any, is_used: Any) -> Any:
+    """Cross-entropy of each row, whose right column is given, over that column and the used ones."""
+    is_right = jnp.arange(similar.shape[1])[None] == right[:, None]
+    return cross_entropy(jnp.where(is_used[None] | is_right, similar, -np.inf), right, reduction=None)
 
 
 def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:

@@ -31,7 +31,7 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
     if weights is None:
         total = {"mean": jnp.mean, "sum": jnp.sum, None: lambda x: x}[reduction]
         return total(losses).astype(dtype)
-    weights = _weights(caller, losses, weights)
+    weights = spread_weights(caller, losses, weights)
     losses = jnp.where(weights == 0, 0, losses) * weights
     if reduction is None:
         return losses.astype(dtype)
@@ -42,7 +42,8 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
     return total.astype(dtype)
 
 
-def _weights(caller: str, losses: Any, weights: Any) -> Any:
+def spread_weights(caller: str, losses: Any, weights: Any) -> Any:
+    """A weight for each loss, in the dtype of the losses, of weights for each index of their leading axes."""
     weights = jnp.asarray(weights)
     if losses.shape[:weights.ndim] != weights.shape:
         raise bad(caller, "the weights do not have the shape of the losses",
