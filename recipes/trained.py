@@ -44,7 +44,7 @@ class Trained:
                  kind: str) -> None:
         self.folder, self.config, self.task, self.step, self.kind = folder, config, task, step, kind
         self.params, self.state = model
-        self.placer = Placer(choose_devices(config.devices))
+        self.placer = Placer(choose_devices(config.devices), steps=config.schedule_steps or config.steps)
 
     def predict(self, file: str | Path) -> dict[str, np.ndarray]:
         """Columns of predictions for the rows of a file.  Raises: DataError if its columns do not fit, by name."""

@@ -23,7 +23,7 @@ from recipes.data.pairs import Links, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import load_planetoid
 from recipes.errors import DataError
-from recipes.graph_models import GCN, Network, check_network, make_network, takes_normalized
+from recipes.graph_models import GCN, Network, check_network, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, lax, nn, sp, xnn
 from recipes.pair_batches import PairBatches
 from recipes.parallel import AXIS, Placer, my_rows, weighted
@@ -116,8 +116,10 @@ class LinkPrediction(Task):
         return found
 
     def batches(self, split: Links, placer: Placer, seed: int) -> PairBatches:
-        norm = self.config.norm if takes_normalized(self.config.model) else None
-        return PairBatches(split, norm, placer, seed, dense=not isinstance(self.config.model, GCN))
+        model = self.config.model
+        norm = self.config.norm if takes_normalized(model) else None
+        width = width_of(model, self.config.code)
+        return PairBatches(split, norm, placer, seed, width, dense=not isinstance(model, GCN))
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         return nn.sigmoid(self._logits(model, batch)[0])

@@ -1,11 +1,14 @@
 """Node classification by every model, classification of graphs, and prediction of links."""
 
+import json
+
 import numpy as np
 import pytest
 
 import xnn
 from recipes.config_file import load_config
 from recipes.errors import ConfigError, DataError, RecipeError
+from recipes.folder import PRODUCTS, saved_config
 from recipes.graph_batches import Graphs, PaddedGraphs
 from recipes.parallel import Placer, choose_devices
 from recipes.run import run
@@ -29,6 +32,39 @@ def test_every_model_classifies_nodes_alike_on_any_number_of_devices(name):
     one, three = (train(of_nodes(name, "steps=4", f"devices={devices}")).losses for devices in (1, 3))
     assert np.isfinite(one).all()
     np.testing.assert_allclose(one, three, rtol=2e-4)
+
+
+@pytest.fixture
+def ring(tmp_path):
+    """A folder of 140 nodes, too many for a dense adjacency."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    (folder / "edges.csv").write_text("source,target\n" + "".join(f"{i},{(i + k) % 140}\n" for i in range(140)
+                                                                  for k in (1, 5)))
+    (folder / "nodes.csv").write_text("id,label,height\n" + "".join(f"{i},{i // 70},{i % 7}\n" for i in range(140)))
+    return folder
+
+
+@pytest.mark.parametrize(("task", "form", "other"), [
+    ("node_classification", "segments", "unrolled"),
+    pytest.param("node_classification", "unrolled", "segments", marks=pytest.mark.slow),
+    pytest.param("link_prediction", "unrolled", "segments", marks=pytest.mark.slow)])
+def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, monkeypatch, task, form, other):
+    """The form suits the steps with which a run began: --extend changes no bits, and nor does another rule."""
+    def go(name, *, steps, resume=False):
+        folder = tmp_path / name
+        config = saved_config(folder, extend=steps) if resume else load_config("gcn", [
+            f"task={{name: {task}, dataset: folder, folder: {ring}}}", "devices=1", f"steps={steps}", "eval_every=2",
+            f"schedule_steps={1_000_000 if form == 'unrolled' else 200}", f"run_dir={folder}"])
+        run(config, "gcn", resume=resume)
+        manifest = json.loads((folder / f"checkpoints/{steps}/manifest.json").read_text())
+        return manifest, json.loads((folder / "environment.json").read_text())[PRODUCTS]
+
+    whole = go("whole", steps=4)
+    assert whole[1] == form and go("broken", steps=2)[1] == form
+    monkeypatch.setattr("xnn.sparse.csr.best_form", lambda *_: other)
+    assert go("broken", steps=4, resume=True) == whole
+    assert "not bit for bit" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("overrides", "told"), [
