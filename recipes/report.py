@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def write_report(trained: Trained) -> Path:
     """Writes ``report.html`` into the run folder; returns its path."""
     folder = trained.folder
-    parts = [_heading(trained), _results(folder, trained.task.score), _curves(trained), _drawings(trained),
+    parts = [_heading(trained), _results(trained), _curves(trained), _drawings(trained),
              _timing(folder), _pairs("Environment", read_json(folder / "environment.json")),
              f"<h2>Config</h2><pre>{html.escape(trained.config.to_yaml())}</pre>"]
     title = html.escape(f"{folder.name}: {trained.config.task.name}")
@@ -61,9 +61,9 @@ def _heading(trained: Trained) -> str:
             f"{trained.step}.</p>")
 
 
-def _results(folder: Path, score: str) -> str:
+def _results(trained: Trained) -> str:
     """The metrics of last and best parameters; the score that the run is judged by comes first."""
-    result = read_json(folder / "result.json")
+    result, score = read_json(trained.folder / "result.json"), trained.task.score
     rows = [(kind, found["step"], split, found[split])
             for kind, found in result.items() for split in ("val", "test") if found.get(split)]
     names = sorted({name for *_, metrics in rows for name in metrics}, key=lambda name: (name != score, name))
@@ -74,7 +74,8 @@ def _results(folder: Path, score: str) -> str:
         + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
         for kind, step, split, metrics in rows)
     table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-    return f"<h2>Results</h2>{table if rows else '<p>The run is not finished.</p>'}"
+    none = "They are in the folder of the run." if trained.exported else "The run is not finished."
+    return f"<h2>Results</h2>{table if rows else f'<p>{none}</p>'}"
 
 
 def _curves(trained: Trained) -> str:

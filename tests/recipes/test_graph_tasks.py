@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xnn
+from recipes import export, new_edges
 from recipes.config_file import load_config
 from recipes.errors import ConfigError, DataError, RecipeError
 from recipes.folder import PRODUCTS, saved_config
@@ -157,9 +158,44 @@ def test_pairs_of_a_file_in_their_order(tmp_path):
     found = trained.predict(tmp_path / "pairs.csv")
     assert found["source"].tolist() == ["33", "0", "16", "33"]
     np.testing.assert_allclose(found["probability"][[0, 1]], found["probability"][[3, 2]], rtol=1e-6)
-    (tmp_path / "pairs.csv").write_text("source,target\n33,34\n")
-    with pytest.raises(DataError, match="a pair names the node '34'"):
-        trained.predict(tmp_path / "pairs.csv")
-    (tmp_path / "pairs.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="there are no pairs"):
-        trained.predict(tmp_path / "pairs.csv")
+    given = trained.task.pairs([33, 0], [32, 16])             # the same from Python
+    np.testing.assert_allclose(trained.predict(given)["probability"], found["probability"][:2], rtol=1e-6)
+    for text, told in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
+                       ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
+        (tmp_path / "pairs.csv").write_text(text)
+        with pytest.raises(DataError, match=told):
+            trained.predict(tmp_path / "pairs.csv")
+
+
+def test_new_edges_of_a_node(tmp_path, capsys):
+    """All others but its neighbours, the likeliest first, from the run and from what was exported."""
+    run(of_links("steps=20", "devices=2", f"run_dir={tmp_path / 'run'}"), "links")
+    assert export.main([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+    trained = open_run(tmp_path / "exported")
+    found = new_edges.new_edges(trained, "33", 100)
+    assert len(found["target"]) == 34 - 1 - 17                # it has 17 neighbours
+    assert not {"33", "32"} & set(found["target"]) and (np.diff(found["probability"]) <= 0).all()
+    capsys.readouterr()
+    assert new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "source,target,probability" and [line.split(",")[1] for line in lines[1:]] == [
+        *found["target"][:2]]
+    assert new_edges.main([str(tmp_path / "run"), "--node", "34"]) == 1
+    assert "the graph has no node '34'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "0"])
+
+
+def test_a_changed_graph_has_no_predictions(ring, tmp_path):
+    run(load_config("gae_cora", [f"task={{name: link_prediction, dataset: folder, folder: {ring}}}", "steps=2",
+                                 f"run_dir={tmp_path / 'run'}"]), "links")
+    trained = open_run(tmp_path / "run")
+    assert len(trained.predict(trained.task.pairs(["0"], ["9"]))["probability"]) == 1
+    for change in (lambda text: text.replace("0,1\n", "0,2\n", 1), lambda text: text + "139,3\n"):
+        edges = (ring / "edges.csv").read_text()
+        (ring / "edges.csv").write_text(change(edges))
+        with pytest.raises(DataError, match="the graph is another one"):
+            trained.predict(trained.task.pairs(["0"], ["9"]))
+        with pytest.raises(RecipeError, match="(?s)it was trained on other data.*graph"):
+            open_run(tmp_path / "run").metrics("test")
+        (ring / "edges.csv").write_text(edges)
