@@ -28,7 +28,9 @@ table { border-collapse: collapse; }
 td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; white-space: nowrap; }
 th { border-bottom: 1px solid #ccc; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { td, th { padding-right: .8rem; } td { white-space: normal; } }
 """
+PIXELS = 100                                                  # of an inch of a picture, on a page that is wide enough
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -122,7 +124,8 @@ def _image(figure: Any, title: str) -> str:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()
-    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{data}">'
+    width = round(PIXELS * figure.get_size_inches()[0])       # texts of all pictures have one size
+    return f'<img alt="{html.escape(title)}" width="{width}" src="data:image/png;base64,{data}">'
 
 
 if __name__ == "__main__":

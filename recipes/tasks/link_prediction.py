@@ -19,7 +19,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fau
 from recipes.data.pairs import Links, digest_of, numbers_of, read_linked, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.errors import DataError
-from recipes.graph_models import GCN, Network, check_network, make_network, takes_normalized, width_of
+from recipes.graph_models import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, lax, nn, xnn
 from recipes.pair_batches import PairBatches
 from recipes.parallel import AXIS, Placer, my_rows, weighted
@@ -60,6 +60,7 @@ class Config(TaskConfig):
             raise fault("task.folder", "a value is needed here: dataset is folder")
         if self.val_fraction + self.test_fraction >= 1:
             raise fault("task.test_fraction", "leaves no edges to train on, together with task.val_fraction")
+        check_norm(self)
         check_network(self.model)
         return self
 

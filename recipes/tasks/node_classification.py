@@ -25,7 +25,7 @@ from recipes.data.own_graph import adjacency_of, class_names, labelled, read_gra
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid
 from recipes.errors import DataError
-from recipes.graph_models import Network, check_network, make_network, takes_normalized, width_of
+from recipes.graph_models import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, sp, xnn
 from recipes.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
@@ -70,6 +70,7 @@ class Config(ClassesConfig):
             for key in ("hidden", "dropout"):
                 if self.is_changed(key):
                     raise fault(f"task.{key}", f"is for the two-layer GCN, not for task.model: set task.model.{key}")
+            check_norm(self)
             check_network(self.model)
         return self
 

@@ -12,7 +12,7 @@ from recipes.errors import ConfigError, DataError, RecipeError
 from recipes.folder import PRODUCTS, saved_config
 from recipes.graph_batches import Graphs, PaddedGraphs
 from recipes.parallel import Placer, choose_devices
-from recipes.run import run
+from recipes.run import prepare, run
 from recipes.trained import open_run
 from tests.recipes.conftest import train
 
@@ -75,6 +75,11 @@ def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, 
     (["task.model={name: gcnii, theta: 0}"], "task.model.theta"),
     (["task.model={name: gin, activation: rilu}"], "task.model.activation"),
     (["task.model={name: gat}", "task.hidden=8"], "set task.model.hidden"),
+    (["task.model={name: gat}", "task.norm=row"], "task.norm  is for gcn, appnp, sgc and gcnii, not for gat"),
+    (["task.model={name: gta}"], "there is no model 'gta'; did you mean 'gat'"),
+    (["task.model={name: gcn, heads: 3}"], "task.model.heads  unknown key: it is for gat, gatv2 alone"),
+    (["task.model={name: gcnii, hidden: [8]}"], "task.model.hidden  must be a valid integer"),
+    (["task.model.heads=3"], "task.model  needs a name: one of appnp, gat"),
 ])
 def test_models_that_cannot_be(overrides, told):
     with pytest.raises(ConfigError, match=told):
@@ -130,6 +135,32 @@ def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
         trained.predict(molecules)
 
 
+@pytest.mark.parametrize(("overrides", "told"), [
+    (["task.model={name: appnp}"], "there is no model 'appnp'; one of gin, gcn"),
+    (["task.model={name: gcn}", "task.edge_features=false"], "task.edge_features  is for gin, gat and gatv2"),
+    (["task.folder=x"], "task.folder  is for the dataset folder, not for molecules"),
+    (["task.dataset=folder"], "task.folder  a value is needed here"),
+    (["task.dataset=folder", "task.folder=x", "task.count=3"], "task.count  is for the dataset molecules"),
+    (["task.pool=median"], "did you mean 'mean'"),
+    (["task.val_fraction=0.5", "task.test_fraction=0.5"], "leaves no graphs to train on"),
+])
+def test_graph_tasks_that_cannot_be(overrides, told):
+    with pytest.raises(ConfigError, match=told):
+        load_config("gin_molecules", overrides)
+
+
+@pytest.mark.parametrize(("name", "text", "told"), [
+    ("A", None, "(?s)the file is missing.*SET_A.txt"), ("graph_indicator", "1\n", "needs one line for each node"),
+    ("graph_labels", "1\n", "needs one line for each graph"), ("node_labels", "x\n", "cannot be read"),
+    ("graph_labels", "1\n" * 30, "needs graphs of two classes at least"),
+])
+def test_a_damaged_folder_of_graphs(molecules, name, text, told):
+    file = molecules / f"SET_{name}.txt"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(DataError, match=told):
+        prepare(load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}"]))
+
+
 def test_batches_of_graphs_have_no_parts():
     with pytest.raises(RecipeError, match="have no parts"):
         train(load_config("gin_molecules", [*SMALL, "accumulate=2", "devices=1"]))
@@ -140,6 +171,18 @@ def test_batches_of_graphs_have_no_parts():
 
 def of_links(*overrides):
     return load_config("gae_cora", ["task={name: link_prediction, test_fraction: 0.2}", *overrides])
+
+
+@pytest.mark.parametrize(("overrides", "told"), [
+    (["task.model.name=gcnn"], "there is no model 'gcnn'; did you mean 'gcn'"),
+    (["task.model={name: sage}"], "there is no model 'sage'"),
+    (["task.model={name: graphsage}", "task.norm=row"], "task.norm  is for gcn, appnp"),
+    (["task.val_fraction=0.9"], "leaves no edges to train on"),
+    (["task.labelled=[0]"], "task.labelled  unknown key"),
+])
+def test_links_that_cannot_be(overrides, told):
+    with pytest.raises(ConfigError, match=told):
+        of_links("task.model={name: gcn}", *overrides)
 
 
 @pytest.mark.parametrize("overrides", [(), ("task.variational=true",)])
