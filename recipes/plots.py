@@ -104,7 +104,8 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
                 axis.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8,
                           color="white" if share[i, j] > 0.5 else "black")
     ticks = range(n) if n <= 20 else range(0, n, n // 10)
-    axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if max(map(len, classes)) > 3 else 0)
+    crowded = max(map(len, classes)) * len(ticks) > 2.5 * max(n, 7)       # characters that have room below the columns
+    axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if crowded else 0)
     axis.set_yticks(ticks, [classes[i] for i in ticks])
     axis.set_xlabel("predicted")
     axis.set_ylabel("true class")
