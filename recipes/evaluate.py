@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(run: str, splits: list[str]) -> None:
     models = [open_run(run)]
-    if models[0].kind == "best":
+    if models[0].kind == "best" and not models[0].exported:
         models.append(open_run(run, last=True))
     Console(soft_wrap=True).print(_table(models, splits))
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recipes.errors import RecipeError, exit_code_of
-from recipes.exported import write_arrays
+from recipes.exported import ARRAYS, write_arrays
 from recipes.folder import write_config
+from recipes.task import Task
 from recipes.trained import open_run
 
 
@@ -37,11 +38,20 @@ def _work(run: str, folder: Path, last: bool) -> None:
     write_config(trained.config, folder)
     about = {"step": trained.step, "kind": trained.kind, "artifacts": trained.task.artifacts}
     (folder / "exported.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
-    write_arrays(folder / "model.safetensors", (trained.params, trained.state))
+    write_arrays(folder / ARRAYS, (trained.params, trained.state))
     print(f"the {trained.kind} parameters (step {trained.step}) in {folder}; to load them:\n"
           f"  from recipes.trained import open_run\n"
           f"  trained = open_run({str(folder)!r})\n"
-          f"  trained.predict(FILE)")
+          f"  {_use(trained.task)}")
+
+
+def _use(task: Task) -> str:
+    """What a task of this kind does with its model."""
+    if type(task).read is not Task.read:
+        return "trained.predict(FILE)"
+    if hasattr(task, "generate"):
+        return 'trained.task.generate(trained.params, "TEXT", 200)'
+    return 'trained.metrics("test")'
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import numpy as np
 from recipes.errors import DataError
 from recipes.lazy import safetensors_numpy, tree_util
 
+ARRAYS = "model.safetensors"                              # the file of an exported folder
+
 
 def write_arrays(file: Path, tree: Any) -> None:
     """Writes the NumPy leaves of a tree."""

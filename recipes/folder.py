@@ -1,7 +1,7 @@
 """The run folder: what a run leaves behind, made so that a person can read it.
 
     config.yaml         the resolved config; as --config it gives the same run
-    environment.json    devices, threads, jaxlib, CPU and code: what the last bits of a result depend on
+    environment.json    devices, threads, jaxlib, CPU, code, form of sparse products: what the last bits depend on
     metrics.jsonl       one line per step; timing.jsonl: speed, one line per report
     checkpoints/        see `recipes.checkpoint`
     result.json         test metrics of the last and of the best parameters
@@ -26,6 +26,7 @@ from recipes.errors import ConfigError, RecipeError
 
 # What may change when a run goes on: none of it touches a number.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
+PRODUCTS = "products with the adjacency"                  # key of environment.json: a resumed run keeps their form
 
 
 # ---- a new run ---------------------------------------------------------------------------------------------------
@@ -136,25 +137,38 @@ def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
 
     Raises: RecipeError if that is damaged.
     """
-    file = path / "environment.json"
-    try:
-        before = json.loads(file.read_text("utf-8")) if file.is_file() else dict(environment)
-        changes = [f"{key}: {before.get(key)} before, {environment.get(key)} now"
-                   for key in sorted(before.keys() | environment.keys()) if before.get(key) != environment.get(key)]
-    except (ValueError, AttributeError, TypeError, RecursionError) as err:
-        raise RecipeError("run", "environment.json is damaged.", {"file": file, "why": err},
-                          fix="delete this file: the run then cannot say what changed since.") from None
-    _write(file, json.dumps(dict(environment), indent=1) + "\n")
+    before = noted_environment(path) or environment
+    changes = [f"{key}: {before.get(key)} before, {environment.get(key)} now"
+               for key in sorted(before.keys() | environment.keys()) if before.get(key) != environment.get(key)]
+    _write(path / "environment.json", json.dumps(dict(environment), indent=1) + "\n")
     return changes
 
 
-def environment(config: RunConfig, devices: int, device_kind: str, processes: int = 1) -> dict[str, Any]:
-    """What a result's last bits depend on: XLA's sums change with each of these, and the code may."""
+def noted_environment(path: Path) -> dict[str, Any]:
+    """What ``environment.json`` says; {} without the file.  Raises: RecipeError if it is damaged."""
+    file = path / "environment.json"
+    try:
+        found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        if not isinstance(found, dict):
+            raise ValueError(f"{type(found).__name__} instead of keys and values")
+    except (ValueError, RecursionError) as err:
+        raise RecipeError("run", "environment.json is damaged.", {"file": file, "why": err},
+                          fix="delete this file: the run then cannot say what changed since.") from None
+    return found
+
+
+def environment(config: RunConfig, devices: int, device_kind: str, processes: int = 1,
+                form: str | None = None) -> dict[str, Any]:
+    """What a result's last bits depend on: XLA's sums change with each of these, and the code may.
+
+    Args: form: of products with the adjacency of a graph.
+    """
     task_file = Path(str(task_module(config.task.name).__file__))
     package = Path(str(resources.files("recipes")))
     return {
         "devices": devices,
         **({"processes": processes} if processes > 1 else {}),
+        **({PRODUCTS: form} if form else {}),
         "device_kind": device_kind,
         "threads": os.environ.get("XJAX_NUM_THREADS") or len(os.sched_getaffinity(0)),
         "cpu": _cpu_name(),

@@ -69,6 +69,20 @@ def takes_normalized(section: Any) -> bool:
     return isinstance(section, GCN | APPNP | SGC | GCNII)
 
 
+def check_norm(config: Any) -> None:
+    """Raises: a fault if the key norm of a task is given to a model that takes the adjacency as it is."""
+    if config.is_changed("norm") and not takes_normalized(config.model):
+        raise fault("task.norm", f"is for gcn, appnp, sgc and gcnii, not for {config.model.name}")
+
+
+def width_of(section: Any, outputs: int) -> int:
+    """Numbers of each node that most products with the adjacency have."""
+    if isinstance(section, APPNP | SGC):
+        return outputs
+    hidden = section.hidden if isinstance(section, GCNII) else max(section.hidden, default=outputs)
+    return hidden * getattr(section, "heads", 1)
+
+
 def check_network(section: Any, pooled: bool = False) -> None:
     """Raises: a fault of the config if a size is out of range, or does not suit the task."""
     for key in type(section).model_fields:

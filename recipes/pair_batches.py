@@ -17,13 +17,13 @@ class PairBatches:
 
     same, at_once = False, 1
 
-    def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, dense: bool) -> None:
+    def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, width: int, dense: bool) -> None:
         adjacency = links.adjacency if norm is None else xnn.normalized_adjacency(links.adjacency, norm).to_scipy()
         features, n = links.features, links.adjacency.shape[0]
         self._links, self._placer, self._seed = links, placer, seed
         self._graph = xnn.graph.Graph.from_edges(*links.adjacency.nonzero(), n_nodes=n)
         self._fixed = placer.put({
-            "adj": placer.row_block(adjacency), "is_node": placer.split(np.ones(n, np.float32)),
+            "adj": placer.row_block(adjacency, width), "is_node": placer.split(np.ones(n, np.float32)),
             "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
             "labels": placer.split((np.arange(len(links)) < links.edges).astype(np.float32)),
             "weight": placer.split(np.ones(len(links), np.float32))})

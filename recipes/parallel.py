@@ -51,9 +51,15 @@ class Placer:
     """Moves host trees to the devices and back: split along a leading axis of devices, or whole on each.
 
     Of several processes each has the slices of its own devices.
+
+    Attributes:
+      form: how the products with the last `row_block` are computed: "dense", "segments" or "unrolled", see
+        `xnn.CSR.tune`; None before. Another form adds in another order, which is other bits.
     """
 
-    def __init__(self, devices: list[Any]) -> None:
+    def __init__(self, devices: list[Any], *, steps: int = 200, noted: Any = None) -> None:
+        """Args: steps: how many the run has; noted: the `form` of its earlier part, which stays where it can be."""
+        self._steps, self._noted, self.form = steps, noted, None
         self.devices = devices
         self.count = len(devices)
         self.processes = len({device.process_index for device in devices})
@@ -88,15 +94,15 @@ class Placer:
         """`split` for the rows of this process's devices, of ``n`` in all."""
         return _cut(rows, self._own.stop - self._own.start, self.block(n), axis)
 
-    def split_matrix(self, matrix: sp.spmatrix, n_cols: int | None = None) -> xnn.CSR | np.ndarray:
-        """Sparse ``[n, m]`` as blocks ``[block, n_cols or m]`` with a leading axis ``devices``.
+    def split_matrix(self, matrix: sp.spmatrix) -> xnn.CSR | np.ndarray:
+        """Sparse ``[n, m]`` as blocks ``[block, m]`` with a leading axis ``devices``.
 
         A small matrix becomes dense: the several operations of a sparse product cost more than its zeros.
         All blocks of a CSR are padded to as many stored values as the fullest has: zeros in the last place.
         """
-        n_rows, n_cols = self.block(matrix.shape[0]), n_cols or matrix.shape[1]
-        if matrix.shape[0] * matrix.shape[1] <= DENSE:
-            return self.split(np.pad(matrix.toarray(), [(0, 0), (0, n_cols - matrix.shape[1])]))
+        n_rows, n_cols = self.block(matrix.shape[0]), matrix.shape[1]
+        if matrix.shape[0] * n_cols <= DENSE:
+            return self.split(matrix.toarray())
         values = matrix.tocoo()
         owner = values.row // n_rows
         size = np.bincount(owner, minlength=self.count).max(initial=1)
@@ -110,12 +116,24 @@ class Placer:
                 np.pad(values.data[mine], pad), shape=(n_rows, n_cols)).tune(form="segments"))
         return tree_util.tree_map(lambda *parts: np.stack(parts), *map(self.host, blocks))
 
-    def row_block(self, matrix: sp.spmatrix) -> xnn.graph.RowBlock:
-        """A square sparse matrix as blocks whose product reads the rows of other devices; a small one becomes dense."""
-        if matrix.shape[0] * matrix.shape[1] > DENSE:
+    def row_block(self, matrix: sp.spmatrix, width: int) -> xnn.graph.RowBlock:
+        """A square sparse matrix as blocks whose product, with `width` columns, reads the rows of other devices.
+
+        A small one becomes dense. That of one device has the form that suits the structure, the width and the steps.
+        """
+        n = matrix.shape[0]
+        if n * n <= DENSE:
+            self.form = "dense"
+            local = self.split(np.pad(matrix.toarray(), [(0, 0), (0, self.count * self.block(n) - n)]))
+            return xnn.graph.RowBlock(local, np.zeros(self.count, np.int32), None, AXIS)
+        if self.count > 1:
+            self.form = "segments"
             return tree_util.tree_map(self.host, xnn.graph.split_rows(matrix, self.count, axis=AXIS))
-        local = self.split_matrix(matrix, self.count * self.block(matrix.shape[0]))
-        return xnn.graph.RowBlock(local, np.zeros(self.count, np.int32), None, AXIS)
+        form = self._noted if self._noted in ("segments", "unrolled") else None
+        csr = xnn.CSR.from_scipy(matrix).tune(columns=width, steps=self._steps, form=form)
+        self.form = csr.form
+        local = tree_util.tree_map(lambda leaf: np.asarray(leaf)[None], csr)
+        return xnn.graph.RowBlock(local, np.array([csr.nnz], np.int32), None, AXIS)
 
     def put(self, tree: Any) -> Any:
         """A host tree with leading axis ``devices``, each slice on its device."""

@@ -80,13 +80,15 @@ def _dress(axis: Any, metric: str) -> None:
     axis.set_xlim(left=0)
     if not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0:
         axis.set_ylim(bottom=0)
-    if metric.endswith("accuracy"):
+    if metric.endswith(("accuracy", "roc_auc", "average_precision")):
         axis.set_ylim(0, 1.03)
+    if metric.endswith("accuracy"):
         axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
     axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=9)
+    if axis.lines:
+        axis.legend(frameon=False, fontsize=9)
 
 
 def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
@@ -102,7 +104,8 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
                 axis.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8,
                           color="white" if share[i, j] > 0.5 else "black")
     ticks = range(n) if n <= 20 else range(0, n, n // 10)
-    axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if max(map(len, classes)) > 3 else 0)
+    crowded = max(map(len, classes)) * len(ticks) > 2.5 * max(n, 7)       # characters that have room below the columns
+    axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if crowded else 0)
     axis.set_yticks(ticks, [classes[i] for i in ticks])
     axis.set_xlabel("predicted")
     axis.set_ylabel("true class")
@@ -128,13 +131,15 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
 
 
 def scores_figure(scores: dict[str, np.ndarray]) -> Any:
-    """How often each probability is given.  Args: scores: kind of example -> probabilities."""
+    """How often each probability is given.  Args: scores: kind of pair -> probabilities."""
     figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
     axis = figure.subplots()
     for (name, values), colour in zip(scores.items(), COLOURS.values(), strict=False):
         axis.hist(values, bins=np.linspace(0, 1, 31), alpha=0.5, label=f"{name} ({len(values)})", color=colour)
+    axis.set_xlim(0, 1)
     axis.set_xlabel("probability")
-    axis.set_ylabel("number")
+    axis.set_ylabel("number of pairs")
+    axis.yaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=9)

@@ -28,7 +28,9 @@ table { border-collapse: collapse; }
 td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; white-space: nowrap; }
 th { border-bottom: 1px solid #ccc; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { td, th { padding-right: .8rem; } td { white-space: normal; } }
 """
+PIXELS = 100                                                  # of an inch of a picture, on a page that is wide enough
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def write_report(trained: Trained) -> Path:
     """Writes ``report.html`` into the run folder; returns its path."""
     folder = trained.folder
-    parts = [_heading(trained), _results(folder, trained.task.score), _curves(trained), _drawings(trained),
+    parts = [_heading(trained), _results(trained), _curves(trained), _drawings(trained),
              _timing(folder), _pairs("Environment", read_json(folder / "environment.json")),
              f"<h2>Config</h2><pre>{html.escape(trained.config.to_yaml())}</pre>"]
     title = html.escape(f"{folder.name}: {trained.config.task.name}")
@@ -61,9 +63,9 @@ def _heading(trained: Trained) -> str:
             f"{trained.step}.</p>")
 
 
-def _results(folder: Path, score: str) -> str:
+def _results(trained: Trained) -> str:
     """The metrics of last and best parameters; the score that the run is judged by comes first."""
-    result = read_json(folder / "result.json")
+    result, score = read_json(trained.folder / "result.json"), trained.task.score
     rows = [(kind, found["step"], split, found[split])
             for kind, found in result.items() for split in ("val", "test") if found.get(split)]
     names = sorted({name for *_, metrics in rows for name in metrics}, key=lambda name: (name != score, name))
@@ -74,7 +76,8 @@ def _results(folder: Path, score: str) -> str:
         + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
         for kind, step, split, metrics in rows)
     table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-    return f"<h2>Results</h2>{table if rows else '<p>The run is not finished.</p>'}"
+    none = "They are in the folder of the run." if trained.exported else "The run is not finished."
+    return f"<h2>Results</h2>{table if rows else f'<p>{none}</p>'}"
 
 
 def _curves(trained: Trained) -> str:
@@ -121,7 +124,8 @@ def _image(figure: Any, title: str) -> str:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()
-    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{data}">'
+    width = round(PIXELS * figure.get_size_inches()[0])       # texts of all pictures have one size
+    return f'<img alt="{html.escape(title)}" width="{width}" src="data:image/png;base64,{data}">'
 
 
 if __name__ == "__main__":

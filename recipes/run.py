@@ -15,7 +15,15 @@ from recipes.checkpoint import Checkpoints, Saver
 from recipes.config import RunConfig
 from recipes.config_file import task_module
 from recipes.errors import CheckpointError, Interrupted
-from recipes.folder import environment, new_folder, note_environment, shown, write_config
+from recipes.folder import (
+    PRODUCTS,
+    environment,
+    new_folder,
+    note_environment,
+    noted_environment,
+    shown,
+    write_config,
+)
 from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN
 from recipes.interrupts import Interrupts
 from recipes.lazy import xjax, xnn
@@ -51,11 +59,14 @@ class Prepared(NamedTuple):
         return made
 
 
-def prepare(config: RunConfig, processes: int = 1) -> Prepared:
-    """Reads the data and builds the model.  Raises: RecipeError; nothing is left behind."""
+def prepare(config: RunConfig, processes: int = 1, form: Any = None) -> Prepared:
+    """Reads the data and builds the model.  Raises: RecipeError; nothing is left behind.
+
+    Args: form: of sparse products in the earlier part of the run.
+    """
     check_trackers(config)
     xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
-    placer = Placer(choose_devices(config.devices, processes))
+    placer = Placer(choose_devices(config.devices, processes), steps=config.schedule_steps or config.steps, noted=form)
     data = task_module(config.task.name).load(config.task)
     task = make_task(config, data.artifacts)
     check_batch(config, task, placer)
@@ -90,7 +101,8 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
     console = Console(soft_wrap=True, quiet=not ranks.is_first)
     if not resume and config.schedule_steps is None:
         config = config.model_copy(update={"schedule_steps": config.steps})
-    prepared = prepare(config, ranks.count)
+    form = noted_environment(config.run_dir).get(PRODUCTS) if resume and config.run_dir else None
+    prepared = prepare(config, ranks.count, form)
     if interrupts.received and ranks.count == 1:              # several ranks agree after their first step
         raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
                           "start it again: nothing was trained.")
@@ -111,9 +123,10 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
 def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, interrupts: Interrupts,
            title: str, ranks: Ranks) -> Result:
     config, data, task, placer = prepared
+    batches = prepared.batches()
     if ranks.is_first:
         write_config(config, folder)
-        now = environment(config, placer.count, placer.devices[0].device_kind, placer.processes)
+        now = environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
         for change in note_environment(folder, now):
             console.print(f"[yellow]not bit for bit the unbroken run:[/] {change}", highlight=False)
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
@@ -131,7 +144,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
 
-    loop = Loop(config, task, placer, prepared.batches())
+    loop = Loop(config, task, placer, batches)
     if not ranks.is_first:
         saver = NoSaver(checkpoints)
         return results(loop, loop.fit(progress, [StopOnNaN(saver)], saver, interrupts))

@@ -19,14 +19,14 @@ from recipes.checkpoint import Checkpoints
 from recipes.config import RunConfig
 from recipes.config_file import load_config, task_module
 from recipes.errors import DataError, RecipeError
-from recipes.exported import read_arrays
+from recipes.exported import ARRAYS, read_arrays
 from recipes.folder import find_run, saved_config
 from recipes.lazy import tree_util, xjax
 from recipes.loop import begin
 from recipes.parallel import Placer, choose_devices
 from recipes.run import check_artifacts, make_task
 from recipes.step import init_state, make_eval_step, totals_over
-from recipes.task import Bound, Task
+from recipes.task import Bound, Inputs, Task
 
 
 class Trained:
@@ -44,11 +44,20 @@ class Trained:
                  kind: str) -> None:
         self.folder, self.config, self.task, self.step, self.kind = folder, config, task, step, kind
         self.params, self.state = model
-        self.placer = Placer(choose_devices(config.devices))
+        self.placer = Placer(choose_devices(config.devices), steps=config.schedule_steps or config.steps)
 
-    def predict(self, file: str | Path) -> dict[str, np.ndarray]:
-        """Columns of predictions for the rows of a file.  Raises: DataError if its columns do not fit, by name."""
-        inputs = self.task.read(Path(file).expanduser())
+    @property
+    def exported(self) -> bool:
+        """Whether the folder is one that `recipes.export` wrote, which has one set of parameters alone."""
+        return (self.folder / ARRAYS).is_file()
+
+    def predict(self, inputs: str | Path | Inputs) -> dict[str, np.ndarray]:
+        """Columns of predictions for the rows of a file.  Raises: DataError if its columns do not fit, by name.
+
+        Args: inputs: a file, or what a method of the task made of other things.
+        """
+        if not isinstance(inputs, Inputs):
+            inputs = self.task.read(Path(inputs).expanduser())
         return {**inputs.names, **self.task.columns(self._outputs_of(self._batches(inputs.rows), len(inputs.rows)))}
 
     def metrics(self, split: str) -> dict[str, float]:
@@ -115,8 +124,8 @@ def open_run(run: str | Path, last: bool = False) -> Trained:
     """
     xjax.config.update("cache_compiled_functions", True)
     folder = Path(run).expanduser()
-    if (folder / "model.safetensors").is_file():
-        return _exported(folder.absolute())
+    if (folder / ARRAYS).is_file():
+        return _exported(folder.absolute(), last)
     return _of_run(find_run(str(run)), last)
 
 
@@ -136,7 +145,7 @@ def _of_run(folder: Path, last: bool) -> Trained:
     return Trained(folder, config, task, best.model, int(best.step), "best")
 
 
-def _exported(folder: Path) -> Trained:
+def _exported(folder: Path, last: bool) -> Trained:
     config = load_config(str(folder / "config.yaml"))
     try:
         about = json.loads((folder / "exported.json").read_text("utf-8"))
@@ -144,7 +153,10 @@ def _exported(folder: Path) -> Trained:
     except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise DataError("exported", "exported.json is damaged.", {"folder": folder, "why": err},
                         fix="export the run again.") from None
+    if last and kind != "last":
+        raise RecipeError("exported", "the last parameters are not here.", {"folder": folder, "here": kind},
+                          fix="leave out --last, or export the run with it.")
     task = make_task(config, artifacts)
     shapes = xjax.eval_shape(lambda: init_state(task, config).model)
-    return Trained(folder, config, task, read_arrays(folder / "model.safetensors", shapes), step, kind)
+    return Trained(folder, config, task, read_arrays(folder / ARRAYS, shapes), step, kind)
 

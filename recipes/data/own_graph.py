@@ -42,6 +42,10 @@ def read_graph(path: Path) -> OwnGraph:
     """Reads the folder or file.  Raises: DataError."""
     if path.suffix == ".npz":
         return _read_npz(path)
+    for file in (path / "nodes.csv", path / "edges.csv"):
+        if not file.is_file():
+            raise DataError("graph", "the file is missing." if path.is_dir() else "there is no such folder.",
+                            {"file": file}, fix="a folder with nodes.csv and edges.csv, or an .npz file.")
     nodes, edges = read_table(path / "nodes.csv"), read_table(path / "edges.csv")
     check_columns(nodes, ("id",), path / "nodes.csv", "the header")
     check_columns(edges, ("source", "target"), path / "edges.csv", "the header")

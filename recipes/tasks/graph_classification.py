@@ -18,7 +18,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, fault
 from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
 from recipes.errors import DataError
 from recipes.graph_batches import Graphs, PaddedGraphs
-from recipes.graph_models import GIN, Pooled, check_network, make_network
+from recipes.graph_models import GCN, GIN, GraphSAGE, Pooled, check_network, make_network
 from recipes.lazy import nn, xnn
 from recipes.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
@@ -59,6 +59,8 @@ class Config(ClassesConfig):
                 raise fault(f"task.{key}", f"is for the dataset {owner}, not for {self.dataset}")
         if self.val_fraction + self.test_fraction >= 1:
             raise fault("task.test_fraction", "leaves no graphs to train on, together with task.val_fraction")
+        if not self.edge_features and isinstance(self.model, GCN | GraphSAGE):
+            raise fault("task.edge_features", f"is for gin, gat and gatv2: {self.model.name} takes none anyway")
         check_network(self.model, pooled=True)
         return self
 

@@ -7,7 +7,7 @@ Each device owns a block of nodes, as in `node_classification`, and a block of t
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,15 +16,11 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fault
-from recipes.data.graphs import row_normalized
-from recipes.data.karate import load_karate
-from recipes.data.own_graph import adjacency_of, read_graph
-from recipes.data.pairs import Links, read_pairs, split_links
+from recipes.data.pairs import Links, digest_of, numbers_of, read_linked, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
-from recipes.data.planetoid import load_planetoid
 from recipes.errors import DataError
-from recipes.graph_models import GCN, Network, check_network, make_network, takes_normalized
-from recipes.lazy import jnp, lax, nn, sp, xnn
+from recipes.graph_models import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
+from recipes.lazy import jnp, lax, nn, xnn
 from recipes.pair_batches import PairBatches
 from recipes.parallel import AXIS, Placer, my_rows, weighted
 from recipes.plots import scores_figure
@@ -64,6 +60,7 @@ class Config(TaskConfig):
             raise fault("task.folder", "a value is needed here: dataset is folder")
         if self.val_fraction + self.test_fraction >= 1:
             raise fault("task.test_fraction", "leaves no edges to train on, together with task.val_fraction")
+        check_norm(self)
         check_network(self.model)
         return self
 
@@ -71,11 +68,11 @@ class Config(TaskConfig):
 def load(config: Config) -> Data:
     adjacency, features, ids = _read(config)
     links, (n, f) = _split(config, adjacency, features), features.shape
+    artifacts = {"features": int(f), "nodes": int(n), "graph": digest_of(adjacency, features, ids)}
     summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
                                                    f"{f} features",
                "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges"}
-    return Data({name: each for name, each in links.items() if len(each)}, {"features": int(f), "nodes": len(ids)},
-                summary)
+    return Data({name: each for name, each in links.items() if len(each)}, artifacts, summary)
 
 
 def make(config: Config, artifacts: dict[str, Any]) -> LinkPrediction:
@@ -116,21 +113,49 @@ class LinkPrediction(Task):
         return found
 
     def batches(self, split: Links, placer: Placer, seed: int) -> PairBatches:
-        norm = self.config.norm if takes_normalized(self.config.model) else None
-        return PairBatches(split, norm, placer, seed, dense=not isinstance(self.config.model, GCN))
+        model = self.config.model
+        norm = self.config.norm if takes_normalized(model) else None
+        width = width_of(model, self.config.code)
+        return PairBatches(split, norm, placer, seed, width, dense=not isinstance(model, GCN))
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         return nn.sigmoid(self._logits(model, batch)[0])
 
     def read(self, file: Path) -> Inputs:
         """Pairs of nodes of the graph that was trained on, which is read again."""
-        adjacency, features, ids = _read(self.config)
-        if (len(ids), features.shape[1]) != (self.artifacts["nodes"], self.artifacts["features"]):
-            raise DataError("predict", "the graph is another one than the model was trained on.",
-                            {"nodes, features": f"{len(ids)}, {features.shape[1]}"}, fix="put the data back.")
-        pairs, names = read_pairs(file, ids)
+        return self.pairs(**read_pairs(file))
+
+    def pairs(self, source: Sequence[str], target: Sequence[str]) -> Inputs:
+        """Pairs of nodes by their names, ``source[i]`` with ``target[i]``, for `Trained.predict`.
+
+        Raises: DataError for a name that no node has.
+        """
+        adjacency, features, ids = self._graph()
+        ends = {"source": [*map(str, source)], "target": [*map(str, target)]}
+        numbers = [numbers_of(names, ids) for names in ends.values()]
         train = _split(self.config, adjacency, features)["train"]
-        return Inputs(replace(train, pairs=pairs, edges=0), names)
+        return Inputs(replace(train, pairs=np.stack(numbers, 1), edges=0),
+                      {end: np.array(names) for end, names in ends.items()})
+
+    def possible(self, node: str) -> Inputs:
+        """All pairs of a node with others that are no edges of the graph, held-out edges included.
+
+        Raises: DataError if there is no such node, or no such pair.
+        """
+        adjacency, _, ids = self._graph()
+        (number,) = numbers_of([str(node)], ids)
+        others = np.setdiff1d(np.arange(len(ids)), [number, *adjacency[[number]].indices])
+        if not len(others):
+            raise DataError("pairs", f"the node {node!r} has an edge with every other node.", {"nodes": len(ids)},
+                            fix="another node.")
+        return self.pairs([str(node)] * len(others), ids[others].tolist())
+
+    def _graph(self) -> tuple[Any, Any, np.ndarray]:
+        found = _read(self.config)
+        if digest_of(*found) != self.artifacts["graph"]:
+            raise DataError("predict", "the graph is another one than the model was trained on.",
+                            {"graph": self.config.folder or self.config.dataset}, fix="put the data back.")
+        return found
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
         return {"probability": outputs}
@@ -162,18 +187,7 @@ class LinkPrediction(Task):
 
 
 def _read(config: Config) -> tuple[Any, Any, np.ndarray]:
-    """(adjacency, features, what the nodes are called)."""
-    if config.folder is not None:
-        own = read_graph(config.folder)
-        return adjacency_of(own), sp.csr_matrix(own.features), own.ids
-    if config.dataset == "karate":
-        graph = load_karate((0, 33))
-        adjacency, features = graph.adjacency, graph.features
-    else:
-        root = config.root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
-        graph = load_planetoid(config.dataset, root)
-        adjacency, features = graph.adjacency, row_normalized(graph.features)
-    return adjacency, features, np.arange(graph.labels.size).astype(str)
+    return read_linked(config.dataset, config.folder, config.root)
 
 
 def _split(config: Config, adjacency: Any, features: Any) -> dict[str, Links]:

@@ -25,7 +25,7 @@ from recipes.data.own_graph import adjacency_of, class_names, labelled, read_gra
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid
 from recipes.errors import DataError
-from recipes.graph_models import Network, check_network, make_network, takes_normalized
+from recipes.graph_models import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, sp, xnn
 from recipes.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
@@ -70,6 +70,7 @@ class Config(ClassesConfig):
             for key in ("hidden", "dropout"):
                 if self.is_changed(key):
                     raise fault(f"task.{key}", f"is for the two-layer GCN, not for task.model: set task.model.{key}")
+            check_norm(self)
             check_network(self.model)
         return self
 
@@ -134,7 +135,8 @@ class NodeClassification(Classifier):
     def batches(self, split: Nodes, placer: Placer, seed: int) -> Batches:
         model = self.config.model
         norm = self.config.norm if model is None or takes_normalized(model) else None
-        return WholeGraph(split, norm, placer, dense=model is not None)
+        width = self.config.hidden if model is None else width_of(model, len(self.artifacts["classes"]))
+        return WholeGraph(split, norm, placer, width, dense=model is not None)
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         return jnp.exp(model(batch["x"], batch["adj"]))
@@ -157,18 +159,19 @@ class WholeGraph:
     """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
 
     On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
-    Without `norm` the adjacency stays as it is; `dense` is for models that pass the features themselves to neighbours.
+    Without `norm` the adjacency stays as it is; products with it have `width` columns; `dense` is for models that pass
+    the features themselves to neighbours.
     """
 
     same, at_once = True, 64
 
-    def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, dense: bool = False) -> None:
+    def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, width: int, dense: bool = False) -> None:
         graph, features, ids = nodes.graph, nodes.features, nodes.ids
         adjacency = graph.adjacency if norm is None else xnn.normalized_adjacency(graph.adjacency, norm).to_scipy()
         weight = np.zeros(len(graph.labels), np.float32)
         weight[ids] = 1
         self._batch = placer.put({
-            "adj": placer.row_block(adjacency),
+            "adj": placer.row_block(adjacency, width),
             "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
             "labels": placer.split(graph.labels), "weight": placer.split(weight)})
 

@@ -98,7 +98,12 @@ def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, c
     one, other = open_run(folder).predict(inputs), open_run(out).predict(inputs)
     for name, values in one.items():
         np.testing.assert_array_equal(values, other[name])
-    assert f"open_run({str(out)!r})" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"open_run({str(out)!r})" in printed and "trained.predict(FILE)" in printed
+    assert evaluate.main([str(out), "--split", "test"]) == 0
+    assert capsys.readouterr().out.count("best") == 1         # there are no other parameters
+    with pytest.raises(RecipeError, match="the last parameters are not here"):
+        open_run(out, last=True)
     assert export.main([str(folder), str(out)]) == 1
     assert "the folder is not empty" in capsys.readouterr().err
 

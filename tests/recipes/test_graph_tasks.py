@@ -1,14 +1,18 @@
 """Node classification by every model, classification of graphs, and prediction of links."""
 
+import json
+
 import numpy as np
 import pytest
 
 import xnn
+from recipes import export, new_edges
 from recipes.config_file import load_config
 from recipes.errors import ConfigError, DataError, RecipeError
+from recipes.folder import PRODUCTS, saved_config
 from recipes.graph_batches import Graphs, PaddedGraphs
 from recipes.parallel import Placer, choose_devices
-from recipes.run import run
+from recipes.run import prepare, run
 from recipes.trained import open_run
 from tests.recipes.conftest import train
 
@@ -31,6 +35,39 @@ def test_every_model_classifies_nodes_alike_on_any_number_of_devices(name):
     np.testing.assert_allclose(one, three, rtol=2e-4)
 
 
+@pytest.fixture
+def ring(tmp_path):
+    """A folder of 140 nodes, too many for a dense adjacency."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    (folder / "edges.csv").write_text("source,target\n" + "".join(f"{i},{(i + k) % 140}\n" for i in range(140)
+                                                                  for k in (1, 5)))
+    (folder / "nodes.csv").write_text("id,label,height\n" + "".join(f"{i},{i // 70},{i % 7}\n" for i in range(140)))
+    return folder
+
+
+@pytest.mark.parametrize(("task", "form", "other"), [
+    ("node_classification", "segments", "unrolled"),
+    pytest.param("node_classification", "unrolled", "segments", marks=pytest.mark.slow),
+    pytest.param("link_prediction", "unrolled", "segments", marks=pytest.mark.slow)])
+def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, monkeypatch, task, form, other):
+    """The form suits the steps with which a run began: --extend changes no bits, and nor does another rule."""
+    def go(name, *, steps, resume=False):
+        folder = tmp_path / name
+        config = saved_config(folder, extend=steps) if resume else load_config("gcn", [
+            f"task={{name: {task}, dataset: folder, folder: {ring}}}", "devices=1", f"steps={steps}", "eval_every=2",
+            f"schedule_steps={1_000_000 if form == 'unrolled' else 200}", f"run_dir={folder}"])
+        run(config, "gcn", resume=resume)
+        manifest = json.loads((folder / f"checkpoints/{steps}/manifest.json").read_text())
+        return manifest, json.loads((folder / "environment.json").read_text())[PRODUCTS]
+
+    whole = go("whole", steps=4)
+    assert whole[1] == form and go("broken", steps=2)[1] == form
+    monkeypatch.setattr("xnn.sparse.csr.best_form", lambda *_: other)
+    assert go("broken", steps=4, resume=True) == whole
+    assert "not bit for bit" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("overrides", "told"), [
     (["task.model={name: gat, attention_dropout: 1.5}"], "task.model.attention_dropout"),
     (["task.model={name: gcn, norm: batch}"], "task.model.norm"),
@@ -38,6 +75,11 @@ def test_every_model_classifies_nodes_alike_on_any_number_of_devices(name):
     (["task.model={name: gcnii, theta: 0}"], "task.model.theta"),
     (["task.model={name: gin, activation: rilu}"], "task.model.activation"),
     (["task.model={name: gat}", "task.hidden=8"], "set task.model.hidden"),
+    (["task.model={name: gat}", "task.norm=row"], "task.norm  is for gcn, appnp, sgc and gcnii, not for gat"),
+    (["task.model={name: gta}"], "there is no model 'gta'; did you mean 'gat'"),
+    (["task.model={name: gcn, heads: 3}"], "task.model.heads  unknown key: it is for gat, gatv2 alone"),
+    (["task.model={name: gcnii, hidden: [8]}"], "task.model.hidden  must be a valid integer"),
+    (["task.model.heads=3"], "task.model  needs a name: one of appnp, gat"),
 ])
 def test_models_that_cannot_be(overrides, told):
     with pytest.raises(ConfigError, match=told):
@@ -93,6 +135,32 @@ def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
         trained.predict(molecules)
 
 
+@pytest.mark.parametrize(("overrides", "told"), [
+    (["task.model={name: appnp}"], "there is no model 'appnp'; one of gin, gcn"),
+    (["task.model={name: gcn}", "task.edge_features=false"], "task.edge_features  is for gin, gat and gatv2"),
+    (["task.folder=x"], "task.folder  is for the dataset folder, not for molecules"),
+    (["task.dataset=folder"], "task.folder  a value is needed here"),
+    (["task.dataset=folder", "task.folder=x", "task.count=3"], "task.count  is for the dataset molecules"),
+    (["task.pool=median"], "did you mean 'mean'"),
+    (["task.val_fraction=0.5", "task.test_fraction=0.5"], "leaves no graphs to train on"),
+])
+def test_graph_tasks_that_cannot_be(overrides, told):
+    with pytest.raises(ConfigError, match=told):
+        load_config("gin_molecules", overrides)
+
+
+@pytest.mark.parametrize(("name", "text", "told"), [
+    ("A", None, "(?s)the file is missing.*SET_A.txt"), ("graph_indicator", "1\n", "needs one line for each node"),
+    ("graph_labels", "1\n", "needs one line for each graph"), ("node_labels", "x\n", "cannot be read"),
+    ("graph_labels", "1\n" * 30, "needs graphs of two classes at least"),
+])
+def test_a_damaged_folder_of_graphs(molecules, name, text, told):
+    file = molecules / f"SET_{name}.txt"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(DataError, match=told):
+        prepare(load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}"]))
+
+
 def test_batches_of_graphs_have_no_parts():
     with pytest.raises(RecipeError, match="have no parts"):
         train(load_config("gin_molecules", [*SMALL, "accumulate=2", "devices=1"]))
@@ -103,6 +171,18 @@ def test_batches_of_graphs_have_no_parts():
 
 def of_links(*overrides):
     return load_config("gae_cora", ["task={name: link_prediction, test_fraction: 0.2}", *overrides])
+
+
+@pytest.mark.parametrize(("overrides", "told"), [
+    (["task.model.name=gcnn"], "there is no model 'gcnn'; did you mean 'gcn'"),
+    (["task.model={name: sage}"], "there is no model 'sage'"),
+    (["task.model={name: graphsage}", "task.norm=row"], "task.norm  is for gcn, appnp"),
+    (["task.val_fraction=0.9"], "leaves no edges to train on"),
+    (["task.labelled=[0]"], "task.labelled  unknown key"),
+])
+def test_links_that_cannot_be(overrides, told):
+    with pytest.raises(ConfigError, match=told):
+        of_links("task.model={name: gcn}", *overrides)
 
 
 @pytest.mark.parametrize("overrides", [(), ("task.variational=true",)])
@@ -121,9 +201,44 @@ def test_pairs_of_a_file_in_their_order(tmp_path):
     found = trained.predict(tmp_path / "pairs.csv")
     assert found["source"].tolist() == ["33", "0", "16", "33"]
     np.testing.assert_allclose(found["probability"][[0, 1]], found["probability"][[3, 2]], rtol=1e-6)
-    (tmp_path / "pairs.csv").write_text("source,target\n33,34\n")
-    with pytest.raises(DataError, match="a pair names the node '34'"):
-        trained.predict(tmp_path / "pairs.csv")
-    (tmp_path / "pairs.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="there are no pairs"):
-        trained.predict(tmp_path / "pairs.csv")
+    given = trained.task.pairs([33, 0], [32, 16])             # the same from Python
+    np.testing.assert_allclose(trained.predict(given)["probability"], found["probability"][:2], rtol=1e-6)
+    for text, told in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
+                       ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
+        (tmp_path / "pairs.csv").write_text(text)
+        with pytest.raises(DataError, match=told):
+            trained.predict(tmp_path / "pairs.csv")
+
+
+def test_new_edges_of_a_node(tmp_path, capsys):
+    """All others but its neighbours, the likeliest first, from the run and from what was exported."""
+    run(of_links("steps=20", "devices=2", f"run_dir={tmp_path / 'run'}"), "links")
+    assert export.main([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+    trained = open_run(tmp_path / "exported")
+    found = new_edges.new_edges(trained, "33", 100)
+    assert len(found["target"]) == 34 - 1 - 17                # it has 17 neighbours
+    assert not {"33", "32"} & set(found["target"]) and (np.diff(found["probability"]) <= 0).all()
+    capsys.readouterr()
+    assert new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "source,target,probability" and [line.split(",")[1] for line in lines[1:]] == [
+        *found["target"][:2]]
+    assert new_edges.main([str(tmp_path / "run"), "--node", "34"]) == 1
+    assert "the graph has no node '34'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "0"])
+
+
+def test_a_changed_graph_has_no_predictions(ring, tmp_path):
+    run(load_config("gae_cora", [f"task={{name: link_prediction, dataset: folder, folder: {ring}}}", "steps=2",
+                                 f"run_dir={tmp_path / 'run'}"]), "links")
+    trained = open_run(tmp_path / "run")
+    assert len(trained.predict(trained.task.pairs(["0"], ["9"]))["probability"]) == 1
+    for change in (lambda text: text.replace("0,1\n", "0,2\n", 1), lambda text: text + "139,3\n"):
+        edges = (ring / "edges.csv").read_text()
+        (ring / "edges.csv").write_text(change(edges))
+        with pytest.raises(DataError, match="the graph is another one"):
+            trained.predict(trained.task.pairs(["0"], ["9"]))
+        with pytest.raises(RecipeError, match="(?s)it was trained on other data.*graph"):
+            open_run(tmp_path / "run").metrics("test")
+        (ring / "edges.csv").write_text(edges)

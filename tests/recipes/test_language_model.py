@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import xnn
+from recipes import export
 from recipes.config_file import load_config
 from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import ConfigError, DataError
 from recipes.parallel import Placer, choose_devices
+from recipes.run import run
 from recipes.step import make_eval_step, totals_over
 from recipes.tasks.language_model import load, make
 from tests.recipes.conftest import train
@@ -236,6 +238,16 @@ def test_the_report_shows_samples(trained):
 def test_an_empty_prompt(trained):
     with pytest.raises(DataError, match="the prompt is empty"):
         trained[0].generate(trained[1], "", 5)
+
+
+def test_what_export_prints_writes_text(corpus, tmp_path, capsys):
+    run(config(corpus, "steps=1", f"run_dir={tmp_path / 'run'}"), "text")
+    capsys.readouterr()
+    assert export.main([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+    *opening, use = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    namespace = {}
+    exec("\n".join(opening), namespace)
+    assert len(opening) == 2 and len(eval(use, namespace)) > 50
 
 
 def test_the_command(trained, monkeypatch, capsys, tmp_path):

@@ -80,6 +80,14 @@ def test_wrong_files(graph, file, text, told):
         read_graph(graph)
 
 
+def test_a_missing_file_or_folder(graph, tmp_path):
+    with pytest.raises(DataError, match="(?s)graph: there is no such folder.*nowhere/nodes.csv.*fix: a folder with"):
+        read_graph(tmp_path / "nowhere")
+    (graph / "edges.csv").unlink()
+    with pytest.raises(DataError, match="(?s)graph: the file is missing.*edges.csv"):
+        read_graph(graph)
+
+
 @pytest.mark.parametrize("arrays", [
     {"edges": [[0, 9], [1, 1]], "features": np.ones((3, 2))}, {"edges": [[0], [1]], "features": np.ones(3)},
     {"edges": [[0.5], [1]], "features": np.ones((3, 2))}, {"edges": [[0], [1]], "features": np.full((3, 2), np.nan)},

@@ -59,9 +59,30 @@ def test_row_block_gathers_the_rows_of_all_devices(placer, form, n):
     square = sp.random(n, n, density=0.5, random_state=n, dtype=np.float32, format="csr")
     h = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
     product = placer.pmap(lambda adj, x: adj @ x)
-    out = product(placer.put(placer.row_block(square)), placer.put(placer.split(h)))
+    out = product(placer.put(placer.row_block(square, 3)), placer.put(placer.split(h)))
     rows = np.asarray(xjax.device_get(out)).reshape(-1, 3)
     np.testing.assert_allclose(rows[:n], square @ h, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("steps", "noted", "told"), [
+    (200, None, "segments"), (1_000_000, None, "unrolled"), (1_000_000, "segments", "segments"),
+    (200, "unrolled", "unrolled"), (200, ["?"], "segments")])
+def test_the_form_of_products_is_that_of_the_steps_or_the_noted_one(steps, noted, told):
+    square = sp.random(150, 150, density=0.02, random_state=0, dtype=np.float32, format="csr")
+    h = np.random.default_rng(0).normal(size=(150, 3)).astype(np.float32)
+    for devices in (1, 3):
+        placer = Placer(choose_devices(devices), steps=steps, noted=noted)
+        block, x = placer.row_block(square, 16), placer.split(h)
+        assert placer.form == (told if devices == 1 else "segments")
+        out = placer.pmap(lambda adj, x: adj @ x)(placer.put(block), placer.put(x))
+        np.testing.assert_allclose(np.asarray(xjax.device_get(out)).reshape(-1, 3), square @ h, rtol=1e-5, atol=1e-6)
+
+
+def test_a_wider_product_is_unrolled_sooner():
+    square = sp.random(150, 150, density=0.1, random_state=0, dtype=np.float32, format="csr")
+    placer = Placer(choose_devices(1), steps=2000)
+    forms = [placer.row_block(square, width) and placer.form for width in (8, 512)]
+    assert forms == ["segments", "unrolled"]
 
 
 def test_gradient_through_the_gathering_product(placer, form):
@@ -76,7 +97,7 @@ def test_gradient_through_the_gathering_product(placer, form):
 
     mapped = placer.pmap(gradient)
     parts = (placer.put(placer.split(rows)) for rows in (x, c))
-    out = np.asarray(xjax.device_get(mapped(placer.put(placer.row_block(square)), *parts)))
+    out = np.asarray(xjax.device_get(mapped(placer.put(placer.row_block(square, 2)), *parts)))
     np.testing.assert_allclose(out.reshape(-1, 2)[:n], square.T @ c, rtol=1e-5, atol=1e-6)
 
 

@@ -1,0 +1,52 @@
+"""Command line: ``python -m recipes.new_edges RUN --node ID``: which edges a node most likely has besides its own."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from recipes.errors import RecipeError, exit_code_of
+from recipes.trained import Trained, open_run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints pairs and their probabilities.  Returns: 0; 2 for wrong options; 1 if the run cannot do it."""
+    parser = argparse.ArgumentParser(prog="recipes.new_edges", description="The most likely new edges of a node.")
+    parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
+    parser.add_argument("--node", required=True, metavar="ID", help="as the graph's data call it")
+    parser.add_argument("--top", type=int, default=10, metavar="K", help="how many; 10 by default")
+    parser.add_argument("--last", action="store_true", help="with the last parameters, not the best on validation")
+    args = parser.parse_args(argv)
+    if args.top < 1:
+        parser.error("--top must be at least 1")
+    return exit_code_of(lambda: _work(args))
+
+
+def _work(args: argparse.Namespace) -> None:
+    found = new_edges(open_run(args.run, args.last), args.node, args.top)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found)
+    writer.writerows((source, target, f"{probability:.4f}")
+                     for source, target, probability in zip(*found.values(), strict=True))
+
+
+def new_edges(trained: Trained, node: str, top: int = 10) -> dict[str, np.ndarray]:
+    """Columns source, target and probability of the pairs of a node that are no edges, the likeliest first.
+
+    Raises: DataError for an unknown node; RecipeError if the run predicts no links.
+    """
+    if not hasattr(trained.task, "possible"):
+        raise RecipeError("new_edges", "the run predicts no links.",
+                          {"run": trained.folder, "task": trained.config.task.name},
+                          fix="a run of the task link_prediction.")
+    columns = trained.predict(trained.task.possible(node))
+    order = np.argsort(-columns["probability"], kind="stable")[:top]
+    return {name: values[order] for name, values in columns.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
