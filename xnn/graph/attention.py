@@ -3,6 +3,8 @@
 Edges count by their ends alone, unless the layer is made with `edge_features`: the number of features of an edge, which
 then take part in the scores. A layer with one more than the edges have takes their weights as the last feature. Scores
 and means are those of each node's incoming edges; a node without edges has a mean of 0.
+
+Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,12 +13,12 @@ from typing import Any, NamedTuple
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
-from xnn.checks import check_float, check_params, check_shape
+from xnn.checks import check_params, check_shape
 from xnn.graph.adjacency import as_edges
 from xnn.graph.edge_inputs import edge_inputs
 from xnn.graph.edges import Edges
 from xnn.graph.params import affine, drawn, plus
-from xnn.graph.propagate import check_count
+from xnn.graph.propagate import check_count, checked_features
 from xnn.layer import Layer, arguments
 from xnn.layers.dropout import Dropout
 from xnn.rng import split
@@ -206,7 +208,7 @@ def _init_of(how: _How, shapes: Callable, w_init: Callable | None) -> Callable:
 
 
 def _checked(how: _How, params: Any, shapes: Callable, x: Any, graph: Any) -> tuple[Any, Edges]:
-    x = check_float(how.name, x, 2)
+    x = checked_features(how.name, x)
     check_params(how.name, params, x, **shapes(x.shape[-1]))
     return x, as_edges(graph, x, how.name)
 

@@ -8,13 +8,15 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, nn, random
 from xjax.errors import TracerArrayConversionError, bad
-from xnn.checks import check_float, check_params, check_shape
+from xnn.checks import check_params, check_shape, type_text
 from xnn.graph.adjacency import as_edges
 from xnn.graph.edges import Edges
 from xnn.graph.params import affine, drawn, plus
+from xnn.graph.propagate import checked_features, is_narrower
 from xnn.layer import Layer, arguments
 from xnn.layers.cells import LSTMCell
 from xnn.layers.scan import scan_over_time
+from xnn.sparse import CSR
 
 _AGGREGATORS = ("mean", "sum", "max", "lstm")
 
@@ -39,11 +41,12 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
       normalize: whether to scale each y_i to length 1, as in the paper; PyTorch Geometric's default is False.
       bias: whether to add b.
       w_init: initializer of matrices; glorot uniform if None.
-    Inputs: graph: as of `as_edges`.
+    Inputs: graph: as of `as_edges`. x may be a dense array, a `CSR` or a SciPy sparse matrix; a sparse one is mapped
+      before its rows are aggregated, so that "max" and "lstm" take one with `project` only.
     Params: ``{"w", "w_own": [n_in, n_out], "b": [n_out]}``; with `project` also "w_project" and "b_project"; with the
       LSTM also "lstm", the params of the cell.
     Raises: ValueError for an unknown aggregator, or "lstm" without max_degree; apply raises ValueError for a larger
-      degree.
+      degree, TypeError for sparse features that would have to be aggregated.
     """
     settings = arguments(GraphSAGE, n_out=n_out, aggregator=aggregator, max_degree=max_degree, project=project, own=own,
                          normalize=normalize, bias=bias, w_init=w_init)
@@ -63,12 +66,14 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
         return (*lead, n_out), params
 
     def apply(params, x, graph, *, rng=None, train=False):
-        x = check_float("GraphSAGE", x, 2)
+        x = checked_features("GraphSAGE", x)
         check_params("GraphSAGE", _without_lstm(params), x, **shapes(x.shape[-1]))
         edges = as_edges(graph, x, "GraphSAGE")
         h = nn.relu(affine(params, x, "project")) if project else x
-        if aggregator in ("mean", "sum") and n_out < x.shape[-1]:         # linear: map first, to move fewer features
+        if aggregator in ("mean", "sum") and is_narrower(h, n_out):       # linear: map first, to move fewer features
             h = _aggregate(edges, h @ params["w"], aggregator)
+        elif isinstance(h, CSR):
+            raise _sparse_rows(aggregator, h)
         elif aggregator == "lstm":
             h = _read(params.get("lstm"), edges, h, max_degree) @ params["w"]
         else:
@@ -130,6 +135,11 @@ def _check_aggregator(aggregator: str, max_degree: int | None) -> None:
         raise bad("GraphSAGE", "the LSTM, and only that, needs a bound of the number of edges of a node, at least 1",
                   {"aggregator": repr(aggregator), "max_degree": max_degree},
                   'pass aggregator="lstm" and max_degree=int(graph.degree().max()), or neither.', ValueError)
+
+
+def _sparse_rows(aggregator: str, x: CSR) -> TypeError:
+    return bad("GraphSAGE", f"the aggregator {aggregator!r} needs rows of dense features", {"x": type_text(x)},
+               "pass project=True, which maps them first, or x.todense().")
 
 
 def _check_degrees(edges: Edges, max_degree: int) -> None:
