@@ -73,7 +73,7 @@ def load(config: Config) -> Data:
         graphs = read_tu(config.folder)
         classes = _classes(graphs, config.folder)
         found, labels = graphs.graphs, np.asarray(graphs.labels)
-    all_graphs, sizes = with_features(found), _sizes(found)
+    all_graphs, sizes = with_features(found), _sizes(found, config)
     split = split_at_random(labels, config.split_seed, fractions=(config.val_fraction, config.test_fraction))
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
     artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
@@ -95,9 +95,8 @@ class GraphClassification(Classifier):
 
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
-        edges = artifacts["edge_features"] if config.edge_features else 0
         self.model = make_network(config.model, len(artifacts["classes"]), adjacency="symmetric", pool=config.pool,
-                                  edge_features=edges or None)
+                                  edge_features=artifacts["edge_features"] or None)
         self.inputs = ((-1, artifacts["node_features"]),)
 
     def sums(self, model: Bound, batch: Any) -> Sums:
@@ -116,7 +115,7 @@ class GraphClassification(Classifier):
     def read(self, file: Path) -> Inputs:
         """The graphs of a folder in the form of the TU collection; its labels, if it has some, are not read."""
         graphs = read_tu(file, labels=False)
-        here = _sizes(graphs.graphs)
+        here = _sizes(graphs.graphs, self.config)
         trained = {key: self.artifacts[key] for key in here}
         if here != trained:
             raise DataError("predict", "the features are not those that the model was trained on.",
@@ -135,9 +134,11 @@ def with_features(graphs: list[Any]) -> list[Any]:
             for graph, degree in zip(graphs, degrees, strict=True)]
 
 
-def _sizes(graphs: list[Any]) -> dict[str, int]:
-    """Numbers of features; 0 edge features without."""
+def _sizes(graphs: list[Any], config: Config) -> dict[str, int]:
+    """Numbers of features; 0 edge features without, or of a model that takes none."""
     nodes, edges = graphs[0].nodes, graphs[0].edge_features
+    if not config.edge_features or isinstance(config.model, GCN | GraphSAGE):
+        edges = None
     return {"node_features": 2 if nodes is None else int(nodes.shape[1]),
             "edge_features": 0 if edges is None else int(edges.shape[1])}
 

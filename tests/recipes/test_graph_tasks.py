@@ -161,6 +161,15 @@ def test_a_damaged_folder_of_graphs(molecules, name, text, told):
         prepare(load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}"]))
 
 
+@pytest.mark.parametrize("model", ["{name: gin, hidden: [8]}", "{name: gcn, hidden: [8]}"])
+def test_a_model_without_edge_features_takes_graphs_without_them(molecules, model):
+    """Trained on molecules, whose edges have features, it predicts those of the folder, whose edges have none."""
+    prepared = prepare(load_config("gin_molecules", ["task.count=20", f"task.model={model}"] + [
+        "task.edge_features=false"] * ("gin" in model)))
+    assert prepared.data.splits["train"].whole.edge_features is not None
+    assert len(prepared.task.read(molecules).rows) == 30
+
+
 def test_batches_of_graphs_have_no_parts():
     with pytest.raises(RecipeError, match="have no parts"):
         train(load_config("gin_molecules", [*SMALL, "accumulate=2", "devices=1"]))
