@@ -49,11 +49,11 @@ class Trained(NamedTuple):
     """What training without a run folder gives.
 
     Attributes:
-      test, best: test metrics of the last parameters, and of the best on the validation split; None if there are none.
+      test, best: test metrics of the last parameters, and of those best on validation, empty if none were evaluated.
     """
 
     test: dict
-    best: dict | None
+    best: dict
     losses: np.ndarray
     progress: object
     task: object
@@ -80,7 +80,7 @@ def train(config):
     loop = Loop(config, task, placer, prepared.batches())
     progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
     found = results(loop, progress)
-    best = found["best"]["test"] if "best" in found else None
+    best = found.get("best", {}).get("test", {})
     return Trained(found["last"]["test"], best, np.array(losses), progress, task)
 
 
