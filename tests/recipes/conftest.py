@@ -46,9 +46,14 @@ def rings(tmp_path_factory):
 
 
 class Trained(NamedTuple):
-    """What training without a run folder gives: test metrics of the last parameters, loss of each step, progress."""
+    """What training without a run folder gives.
+
+    Attributes:
+      test, best: test metrics of the last parameters, and of those best on validation, empty if none were evaluated.
+    """
 
     test: dict
+    best: dict
     losses: np.ndarray
     progress: object
     task: object
@@ -74,7 +79,9 @@ def train(config):
 
     loop = Loop(config, task, placer, prepared.batches())
     progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
-    return Trained(results(loop, progress)["last"]["test"], np.array(losses), progress, task)
+    found = results(loop, progress)
+    best = found.get("best", {}).get("test", {})
+    return Trained(found["last"]["test"], best, np.array(losses), progress, task)
 
 
 @pytest.fixture
