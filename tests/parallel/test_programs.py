@@ -36,6 +36,7 @@ OTHERWISE = {
             "", ", gradient outside", ", gradient inside", ", tangent inside", ", vmap outside")),
         "meshes.over_a_mesh_axis_and_one_of_vmap"],
 }
+ALIKE_ON_2 = {"meshes.axes_joined_the_other_way"}        # one of its two axes then has one device
 # Real JAX ends the process: XLA refuses the launch on some devices only. Here they are errors; see test_messages.
 ENDS_JAX = {"mistakes.donated_twice"}
 DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
@@ -58,7 +59,8 @@ def test_programs_give_what_they_give_in_jax(devices, names, tmp_path):
     faults = {name: difference(ours[name], theirs[name]) for name in names}
     unexpected = [f"{name}: {text}" for name, text in faults.items() if text and name not in DIFFERENT]
     assert not unexpected, "\n".join(unexpected)
-    same = [name for name in names if name in DIFFERENT and not faults[name]]
+    alike = ALIKE_ON_2 if devices == 2 else set()
+    same = [name for name in names if name in DIFFERENT - alike and not faults[name]]
     assert not same, f"no longer different: {same}"
 
 
