@@ -119,8 +119,6 @@ class Layer:
             object.__setattr__(self, "inputs", inputs_of(apply))
         elif not all(isinstance(one, Input) for one in self.inputs):
             object.__setattr__(self, "inputs", named_inputs(apply, self.inputs))
-        if self.inputs and self.parts is None and self.apply is apply:       # a composite checks its calls itself
-            object.__setattr__(self, "apply", _with_checked_call(self.name, apply, self.inputs))
         if self.sized_by is None:
             object.__setattr__(self, "sized_by", tuple(one.name for one in inputs_of(self.init)))
         object.__setattr__(self, "init", _init_of_shapes(self.init, self.name, self.inputs, self.sized_by))
@@ -220,21 +218,6 @@ def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
         return state_fns.apply_with_state(params, state, x, *extra, rng=rng, train=False, **named)[0]
 
     return apply
-
-
-def _with_checked_call(name: str, apply: ApplyFn, inputs: Sequence[Input]) -> ApplyFn:
-    """`apply`, which names the inputs that it takes where a call does not fit them."""
-
-    @functools.wraps(apply)
-    def checked(params, x, *extra, **named):
-        try:
-            return apply(params, x, *extra, **named)
-        except TypeError as err:
-            if err.__traceback__ is not None and err.__traceback__.tb_next is None:     # `apply` was not entered
-                bind(name, inputs, extra, {key: value for key, value in named.items() if key not in ("rng", "train")})
-            raise
-
-    return checked
 
 
 def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: Sequence[str]) -> InitFn:

@@ -210,16 +210,6 @@ WRONG = {
         TypeError,
         ["serial: takes 1 extra input, 0 given", "adj", "apply(params, x, adj, rng=None"],
     ),
-    "missing extra of a single layer": (
-        lambda key: scaled("adj").apply((), X),
-        TypeError,
-        ["takes 1 extra input, 0 given", "adj", "apply(params, x, adj, rng=None"],
-    ),
-    "unknown extra of a single layer": (
-        lambda key: scaled("adj").apply((), X, adk=X, train=True),
-        TypeError,
-        ["has no input `adk`", "adj"],
-    ),
     "too many extras": (
         lambda key: serial(Relu).apply(((),), X, X),
         TypeError,

@@ -58,8 +58,6 @@ def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
         return adj
     if isinstance(adj, Graph):
         return _of_graph(adj, adj.n_nodes)
-    if adj is None:
-        raise bad(where, "no graph is given", {"graph": "None"}, fix="pass it after x: apply(params, x, graph).")
     if is_scipy_sparse(adj):
         return CSR.from_scipy(adj)
     edges = edge_form(adj)

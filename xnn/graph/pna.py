@@ -87,14 +87,14 @@ def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("me
     return Layer(init, apply, "PNA", settings=settings)
 
 
-def degree_histogram(graphs: Graph | Iterable[Graph]) -> tuple[int, ...]:
+def degree_histogram(graphs: Iterable[Graph]) -> tuple[int, ...]:
     """How many nodes receive 0, 1, 2, ... edges in all graphs together: the `degrees` of `PNA`. Padding is left out.
 
-    >>> degree_histogram(Graph.from_edges([0, 1, 1], [2, 2, 0]))
+    >>> degree_histogram([Graph.from_edges([0, 1, 1], [2, 2, 0])])
     (1, 1, 1)
     """
     counts = np.zeros(1, np.int64)
-    for graph in [graphs] if isinstance(graphs, Graph) else graphs:
+    for graph in graphs:
         graph = host("degree_histogram", graph)
         degree = np.bincount(graph.receivers, minlength=graph.n_nodes)
         found = np.bincount(degree if graph.mask is None else degree[np.asarray(graph.node_mask)], minlength=1)

@@ -233,23 +233,6 @@ def test_a_graph_of_another_size_is_refused(name):
     assert "fix:" in str(caught.value)
 
 
-def needs_graph(row):
-    return any(one.name == "graph" and one.is_required for one in row.layer.inputs)
-
-
-@rows(ROWS, among=needs_graph)
-def test_a_missing_graph_is_named(name):
-    with pytest.raises(TypeError, match="(?s)extra inputs  .*graph.*fix: call apply"):
-        ROWS[name].layer.apply(None, draw_graph(ROWS[name]).nodes)
-
-
-@rows(LAYERS[::8], among=needs_graph)
-def test_none_for_a_graph_is_refused(name):
-    row = ROWS[name]
-    with pytest.raises(TypeError, match="(?s)graph.*fix:"):
-        run(row, make_params(row), draw_graph(row).nodes, None, draw_extra(row, draw_graph(row)))
-
-
 def _total(tree):
     return sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(tree))
 
