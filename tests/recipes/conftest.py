@@ -53,10 +53,10 @@ class Trained(NamedTuple):
     """
 
     test: dict
-    best: dict
     losses: np.ndarray
     progress: object
     task: object
+    best: dict
 
 
 class _NothingSaved:
@@ -81,7 +81,7 @@ def train(config):
     progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
     found = results(loop, progress)
     best = found.get("best", {}).get("test", {})
-    return Trained(found["last"]["test"], best, np.array(losses), progress, task)
+    return Trained(found["last"]["test"], np.array(losses), progress, task, best)
 
 
 @pytest.fixture
