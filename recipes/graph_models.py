@@ -59,7 +59,7 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
         filled_in["adjacency"] = adjacency
     if isinstance(section, GCN | GAT | GATv2 | GraphSAGE | GIN):
         filled_in["pool"] = pool
-    if isinstance(section, GAT | GATv2 | GIN):
+    if takes_edge_features(section):
         filled_in["edge_features"] = edge_features
     return getattr(xnn.models, _FUNCTIONS[section.name])(section.make(**filled_in))
 
@@ -67,6 +67,11 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
 def takes_normalized(section: Any) -> bool:
     """Whether the adjacency is to be normalised, with self-loops; the others take the edges as they are."""
     return isinstance(section, GCN | APPNP | SGC | GCNII)
+
+
+def takes_edge_features(section: Any) -> bool:
+    """Whether the model reads the features of edges, where a graph has some."""
+    return isinstance(section, GAT | GATv2 | GIN)
 
 
 def check_norm(config: Any) -> None:

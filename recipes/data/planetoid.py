@@ -57,6 +57,11 @@ def changed_files(name: str, root: str | os.PathLike[str]) -> list[str]:
             if file.name in PUBLISHED and hashlib.sha256(file.read_bytes()).hexdigest() != PUBLISHED[file.name]]
 
 
+def planetoid_folder(root: Path | None) -> Path:
+    """The folder of the files: `root`, or else $PLANETOID_DIR, or else data/planetoid."""
+    return root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
+
+
 def load_planetoid(name: str, root: str | os.PathLike[str]) -> LabelledGraph:
     """Reads dataset ``name`` from the folder ``root``, with the published split.
 

@@ -18,7 +18,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, fault
 from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
 from recipes.errors import DataError
 from recipes.graph_batches import Graphs, PaddedGraphs
-from recipes.graph_models import GCN, GIN, GraphSAGE, Pooled, check_network, make_network
+from recipes.graph_models import GIN, Pooled, check_network, make_network, takes_edge_features
 from recipes.lazy import nn, xnn
 from recipes.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
@@ -59,7 +59,7 @@ class Config(ClassesConfig):
                 raise fault(f"task.{key}", f"is for the dataset {owner}, not for {self.dataset}")
         if self.val_fraction + self.test_fraction >= 1:
             raise fault("task.test_fraction", "leaves no graphs to train on, together with task.val_fraction")
-        if not self.edge_features and isinstance(self.model, GCN | GraphSAGE):
+        if not self.edge_features and not takes_edge_features(self.model):
             raise fault("task.edge_features", f"is for gin, gat and gatv2: {self.model.name} takes none anyway")
         check_network(self.model, pooled=True)
         return self
@@ -137,7 +137,7 @@ def with_features(graphs: list[Any]) -> list[Any]:
 def _sizes(graphs: list[Any], config: Config) -> dict[str, int]:
     """Numbers of features; 0 edge features without, or of a model that takes none."""
     nodes, edges = graphs[0].nodes, graphs[0].edge_features
-    if not config.edge_features or isinstance(config.model, GCN | GraphSAGE):
+    if not (config.edge_features and takes_edge_features(config.model)):
         edges = None
     return {"node_features": 2 if nodes is None else int(nodes.shape[1]),
             "edge_features": 0 if edges is None else int(edges.shape[1])}

@@ -16,7 +16,8 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fault
-from recipes.data.pairs import Links, digest_of, numbers_of, read_linked, read_pairs, split_links
+from recipes.data.linked_graph import LinkedGraph, read_linked
+from recipes.data.pairs import Links, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.errors import DataError
 from recipes.graph_models import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
@@ -66,9 +67,9 @@ class Config(TaskConfig):
 
 
 def load(config: Config) -> Data:
-    adjacency, features, ids = _read(config)
-    links, (n, f) = _split(config, adjacency, features), features.shape
-    artifacts = {"features": int(f), "nodes": int(n), "graph": digest_of(adjacency, features, ids)}
+    graph = _read(config)
+    links, (n, f) = _split(config, graph), graph.features.shape
+    artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest()}
     summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
                                                    f"{f} features",
                "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges"}
@@ -130,32 +131,33 @@ class LinkPrediction(Task):
 
         Raises: DataError for a name that no node has.
         """
-        adjacency, features, ids = self._graph()
-        ends = {"source": [*map(str, source)], "target": [*map(str, target)]}
-        numbers = [numbers_of(names, ids) for names in ends.values()]
-        train = _split(self.config, adjacency, features)["train"]
-        return Inputs(replace(train, pairs=np.stack(numbers, 1), edges=0),
-                      {end: np.array(names) for end, names in ends.items()})
+        return self._inputs(self._graph(), [*map(str, source)], [*map(str, target)])
 
     def possible(self, node: str) -> Inputs:
         """All pairs of a node with others that are no edges of the graph, held-out edges included.
 
         Raises: DataError if there is no such node, or no such pair.
         """
-        adjacency, _, ids = self._graph()
-        (number,) = numbers_of([str(node)], ids)
-        others = np.setdiff1d(np.arange(len(ids)), [number, *adjacency[[number]].indices])
+        graph = self._graph()
+        (number,) = graph.numbers_of([str(node)])
+        others = np.setdiff1d(np.arange(len(graph.ids)), [number, *graph.adjacency[[number]].indices])
         if not len(others):
-            raise DataError("pairs", f"the node {node!r} has an edge with every other node.", {"nodes": len(ids)},
-                            fix="another node.")
-        return self.pairs([str(node)] * len(others), ids[others].tolist())
+            raise DataError("pairs", f"the node {node!r} has an edge with every other node.",
+                            {"nodes": len(graph.ids)}, fix="another node.")
+        return self._inputs(graph, [str(node)] * len(others), graph.ids[others].tolist())
 
-    def _graph(self) -> tuple[Any, Any, np.ndarray]:
-        found = _read(self.config)
-        if digest_of(*found) != self.artifacts["graph"]:
+    def _graph(self) -> LinkedGraph:
+        """The graph that was trained on, read again.  Raises: DataError if it is another one."""
+        graph = _read(self.config)
+        if graph.digest() != self.artifacts["graph"]:
             raise DataError("predict", "the graph is another one than the model was trained on.",
                             {"graph": self.config.folder or self.config.dataset}, fix="put the data back.")
-        return found
+        return graph
+
+    def _inputs(self, graph: LinkedGraph, source: list[str], target: list[str]) -> Inputs:
+        pairs = np.stack([graph.numbers_of(source), graph.numbers_of(target)], 1)
+        train = _split(self.config, graph)["train"]
+        return Inputs(replace(train, pairs=pairs, edges=0), {"source": np.array(source), "target": np.array(target)})
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
         return {"probability": outputs}
@@ -186,9 +188,9 @@ class LinkPrediction(Task):
         return jnp.sum(one * other, -1), divergence
 
 
-def _read(config: Config) -> tuple[Any, Any, np.ndarray]:
+def _read(config: Config) -> LinkedGraph:
     return read_linked(config.dataset, config.folder, config.root)
 
 
-def _split(config: Config, adjacency: Any, features: Any) -> dict[str, Links]:
-    return split_links(adjacency, features, (config.val_fraction, config.test_fraction), config.split_seed)
+def _split(config: Config, graph: LinkedGraph) -> dict[str, Links]:
+    return split_links(graph, (config.val_fraction, config.test_fraction), config.split_seed)

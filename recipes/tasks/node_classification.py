@@ -7,7 +7,6 @@ by global node id (`xnn.RowKey`), that of attention by the edges of a device.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
 from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
-from recipes.data.planetoid import changed_files, load_planetoid
+from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
 from recipes.errors import DataError
 from recipes.graph_models import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, sp, xnn
@@ -86,7 +85,7 @@ def load(config: Config) -> Data:
         classes = class_names(own, config.folder)
         graph = labelled(own, classes, config.split_seed or 0, fractions, config.folder)
         return _data(config, graph, graph.features, classes, {"names": own.names})
-    root = config.root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
+    root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)
     data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
     if changed := changed_files(config.dataset, root):

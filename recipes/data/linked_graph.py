@@ -1,0 +1,62 @@
+"""A graph whose edges are to be learned, without labels of its nodes; by the names that `node_classification` has."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recipes.data.graphs import row_normalized
+from recipes.data.karate import load_karate
+from recipes.data.own_graph import adjacency_of, read_graph
+from recipes.data.planetoid import load_planetoid, planetoid_folder
+from recipes.errors import DataError
+from recipes.lazy import sp
+
+
+class LinkedGraph(NamedTuple):
+    """Adjacency csr[n, n], symmetric; features csr[n, f]; ids, what the n nodes are called."""
+
+    adjacency: Any
+    features: Any
+    ids: np.ndarray
+
+    def numbers_of(self, names: Sequence[str]) -> np.ndarray:
+        """int32[len(names)], the nodes that are called so.  Raises: DataError for a name that no node has."""
+        places = {name: i for i, name in enumerate(self.ids.tolist())}
+        unknown = sorted(set(names) - places.keys())
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], list(places), 3)
+            raise DataError("pairs", f"the graph has no node {unknown[0]!r}.",
+                            {"unknown": f"{len(unknown)} of {len(set(names))} names",
+                             "similar": ", ".join(near) or "none"},
+                            fix="ids of nodes of the graph that was trained on.")
+        return np.array([places[name] for name in names], np.int32)
+
+    def digest(self) -> str:
+        """Another one for another graph: edges, features or names of nodes."""
+        digest = hashlib.sha256("\0".join(self.ids.tolist()).encode())
+        for matrix in (sp.csr_matrix(self.adjacency), sp.csr_matrix(self.features)):
+            matrix.sort_indices()
+            for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64),
+                         matrix.data.astype(np.float32)):
+                digest.update(part.tobytes())
+        return digest.hexdigest()[:12]
+
+
+def read_linked(dataset: str, folder: Path | None, root: Path | None) -> LinkedGraph:
+    """Reads a graph.  Args: folder: of a graph of one's own; root: of the files of Planetoid.  Raises: DataError."""
+    if folder is not None:
+        own = read_graph(folder)
+        return LinkedGraph(adjacency_of(own), sp.csr_matrix(own.features), own.ids)
+    if dataset == "karate":
+        graph = load_karate((0, 33))
+        features = graph.features
+    else:
+        graph = load_planetoid(dataset, planetoid_folder(root))
+        features = row_normalized(graph.features)
+    return LinkedGraph(graph.adjacency, features, np.arange(graph.labels.size).astype(str))
