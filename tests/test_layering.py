@@ -28,7 +28,7 @@ PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.i
           "xjax.experimental.jet", "xjax.image", "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft",
           "xjax.scipy.interpolate", "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform"}
 
-ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla.py", "xjax/jaxlib_versions.py"}, "jax": {"xjax/interop"}}
+ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla", "xjax/jaxlib_versions.py"}, "jax": {"xjax/interop"}}
 
 # Functions that import, and why.
 IMPORT_INSIDE = {

@@ -15,7 +15,7 @@ from xjax.jaxlib_versions import REQUIREMENT, is_tested
 ROOT = Path(__file__).resolve().parents[2]
 # A jaxlib of the future whose extension module has nothing of what the adapter asks for.
 FUTURE = {"__init__.py": "", "version.py": "__version__ = '0.14.1'", "_jax.py": "", "utils.py": "",
-          "xla_client.py": "", "weakref_lru_cache.py": ""}
+          "xla_client.py": ""}
 
 
 def imported(before: str = "", path: Path | None = None) -> subprocess.CompletedProcess:

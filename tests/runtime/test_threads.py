@@ -144,7 +144,7 @@ texts, client, devices = [text(i) for i in range(8)], backend.client(), backend.
 def host(x):
     return (np.asarray(x),)
 for _ in range(12):
-    xla._mlir.cache_clear()
+    xla.programs._mlir.cache_clear()
     together(*[lambda t=t: xla.compile(client, t, devices, host_callbacks=[host]) for t in texts])
 """)
 

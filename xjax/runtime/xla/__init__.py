@@ -1,0 +1,89 @@
+"""The adapter to jaxlib: with `core/tree.py` the only module of xjax that imports it.
+
+Everything under ``jaxlib._jax`` is private and changes without notice, so each name is used here
+once, behind a thin function, and differences between versions are found by looking, never by
+version number.
+
+Words used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
+*aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA compares
+neither shapes nor dtypes of buffers with a program, only byte sizes, and jaxlib 0.10 crashes on a
+piece of the wrong size: the callers check both before they launch.
+"""
+
+from xjax.runtime.xla.arrays import (
+    block_until_ready,
+    copy_to_device,
+    copy_to_host_async,
+    device_put,
+    dlpack_device,
+    from_dlpack,
+    is_deleted,
+    join,
+    note_shared_parts,
+    shards,
+    to_dlpack,
+    to_numpy,
+    wait_for,
+    with_shared_parts,
+)
+from xjax.runtime.xla.clients import (
+    join_processes,
+    make_cpu_client,
+    make_gloo_collectives,
+    make_gpu_client,
+    memory_profile,
+    profile_data,
+    profiler,
+    register_lapack,
+    serve_processes,
+)
+from xjax.runtime.xla.launching import execute, execute_with_token, host_call, result_handler
+from xjax.runtime.xla.names import (
+    Buffer,
+    Client,
+    CompileError,
+    Device,
+    Executable,
+    HloSharding,
+    ResultHandler,
+    XlaRuntimeError,
+    interface_version,
+    jaxlib_version,
+)
+from xjax.runtime.xla.programs import (
+    MemoryStats,
+    compile,
+    compile_options,
+    cost_analysis,
+    deserialize,
+    has_collectives,
+    hlo_text,
+    memory_stats,
+    output_hlo_shardings,
+    parse_module,
+    serialize,
+    size_of_code,
+    unoptimised_cost,
+    unoptimised_hlo,
+)
+from xjax.runtime.xla.shardings import (
+    GSPMDSharding,
+    SingleDeviceSharding,
+    forget_devices,
+    hlo_sharding_replicated,
+    hlo_sharding_tiled,
+    on_device,
+    on_devices,
+    shard_indices,
+)
+
+__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
+           "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready", "compile",
+           "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis", "deserialize", "device_put",
+           "dlpack_device", "execute", "execute_with_token", "forget_devices", "from_dlpack", "has_collectives",
+           "hlo_sharding_replicated", "hlo_sharding_tiled", "hlo_text", "host_call", "interface_version",
+           "is_deleted", "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives",
+           "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
+           "output_hlo_shardings", "parse_module", "profile_data", "profiler", "register_lapack", "result_handler",
+           "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
+           "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts"]

@@ -1,0 +1,149 @@
+"""Clients of a processor or of GPUs, alone and among several processes; the native functions that programs call."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Iterable, Mapping
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from jaxlib import _jax
+from jaxlib import xla_client as xc
+
+from xjax.core.errors import bad
+from xjax.core.once import once
+from xjax.runtime import cuda_wheels, fork
+from xjax.runtime.xla.names import Client, XlaRuntimeError, jaxlib_version
+
+
+def make_cpu_client(
+    num_devices: int | None = None, asynchronous: bool = True, **distributed: Any
+) -> Client:
+    """A client of the host's processor.
+
+    Args:
+      num_devices: virtual devices; None: as ``--xla_force_host_platform_device_count`` in
+        XLA_FLAGS says, else 1.
+      asynchronous: a call may return before its program has run.
+      distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
+        many processes.
+    """
+    fork.starting_client()
+    return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
+
+
+def make_gpu_client(**distributed: Any) -> Client:
+    """A client of the NVIDIA GPUs, through the plugin that JAX's CUDA wheels install.
+
+    Raises: RuntimeError if no plugin is installed, or no GPU is visible.
+    """
+    if (found := cuda_wheels.find_plugin()) is None:
+        raise bad(
+            "devices('gpu')",
+            "no CUDA plugin is installed.",
+            {"jaxlib": jaxlib_version},
+            f"pip install 'jax-cuda12-plugin[with-cuda]=={jaxlib_version}', "
+            "or set jax_platforms to 'cpu'.",
+            exc=RuntimeError,
+        )
+    fork.starting_client()
+    version, library = found
+    _load_cuda_plugin(version, library)
+    options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
+    client = distributed.pop("distributed_client", None)
+    options |= distributed
+    try:
+        return xc.make_c_api_client("cuda", options, client)
+    except XlaRuntimeError as error:
+        raise bad(
+            "devices('gpu')",
+            "CUDA does not start.",
+            {"XLA": str(error).splitlines()[0]},
+            "check the driver with nvidia-smi and CUDA_VISIBLE_DEVICES, or set jax_platforms to "
+            "'cpu'.",
+            exc=RuntimeError,
+        ) from error
+
+
+@once
+def _load_cuda_plugin(version: str, library: str) -> None:
+    """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
+    if xc.pjrt_plugin_loaded("cuda"):
+        return  # real JAX was first: the plugin and its custom calls are there
+    for path in cuda_wheels.libraries(version):
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    c_api = xc.load_pjrt_plugin_dynamically("cuda", library)
+    importlib.import_module("jaxlib._profiler").register_plugin_profiler(c_api)
+    extension = importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension")
+    xc.register_custom_type_handler("CUDA", partial(extension.register_custom_type, c_api))
+    xc.register_custom_call_handler("CUDA", partial(extension.register_custom_call_target, c_api))
+    for name, kind in extension.ffi_types().items():
+        xc.register_custom_type(name, kind, platform="CUDA")
+    for name, target in extension.ffi_handlers().items():
+        xc.register_custom_call_target(name, target, platform="CUDA", api_version=1)
+    for name in ("gpu_solver", "gpu_linalg", "gpu_sparse", "gpu_prng"):
+        _register_all(importlib.import_module(f"jaxlib.{name}").registrations())
+    if not xc.pjrt_plugin_initialized("cuda"):
+        xc.initialize_pjrt_plugin("cuda")
+
+
+# --- Profiling and several processes ---------------------------------------------------------------
+
+
+def profiler() -> ModuleType:
+    """jaxlib's profiler: ``ProfilerSession(options)`` starts one, ``stop_and_export(folder)`` writes it."""
+    return importlib.import_module("jaxlib._profiler")
+
+
+def profile_data() -> ModuleType:
+    """jaxlib's reader of what the profiler wrote."""
+    return importlib.import_module("jaxlib._profile_data")
+
+
+def memory_profile(client: Client) -> bytes:
+    """The memory that arrays and programs hold, as a pprof profile."""
+    return client.heap_profile()
+
+
+def serve_processes(address: str, count: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
+    """The service that lets `count` processes find each other; it runs in one of them."""
+    return _jax.get_distributed_runtime_service(address, count, heartbeat_timeout=heartbeat_timeout,
+                                                shutdown_timeout=shutdown_timeout)
+
+
+def join_processes(address: str, rank: int, init_timeout: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
+    """Connect this process to the service; returns when all processes have. XLA aborts the process if they do not."""
+    client = _jax.get_distributed_runtime_client(
+        address, rank, init_timeout=init_timeout, heartbeat_timeout=heartbeat_timeout,
+        shutdown_timeout=shutdown_timeout, use_compression=True)
+    client.connect()
+    return client
+
+
+def make_gloo_collectives(distributed_client: Any) -> Any:
+    """What CPU devices of several processes sum and gather with."""
+    return _jax.make_gloo_tcp_collectives(distributed_client)
+
+
+# --- Native functions that programs call ---------------------------------------------------------
+
+
+def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]) -> None:
+    for platform, targets in registrations.items():
+        for name, target, api_version in targets:
+            xc.register_custom_call_target(name, target, platform=platform, api_version=api_version)
+
+
+@once
+def register_lapack() -> None:
+    """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
+
+    Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
+    """
+    lapack = importlib.import_module("jaxlib.lapack")
+    _register_all(lapack.registrations())
+    for name in lapack.batch_partitionable_targets():
+        xc.register_custom_call_as_batch_partitionable(name)
+    importlib.import_module("jaxlib.cpu._lapack").initialize()

@@ -1,0 +1,126 @@
+"""Launches of programs, of buffers alone or with values of the host among them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib import xla_client as xc
+
+from xjax.core.once import once
+from xjax.runtime.xla.arrays import device_put
+from xjax.runtime.xla.names import Buffer, Device, Executable, ResultHandler
+from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device
+
+# Probe: what this jaxlib can do.
+_HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
+
+
+def result_handler(aval: Any, sharding: SingleDeviceSharding | GSPMDSharding) -> ResultHandler:
+    """Makes the buffer of one output; one handler serves all of the same type and sharding.
+
+    ``handler.wrap(f)`` gives a handler that returns ``f(buffer)``.
+    """
+    if _HANDLER_SKIPS_CHECKS:  # jaxlib 0.10 has a fourth argument; its checks need jax
+        return xc.array_result_handler(aval, sharding, True, True)
+    return xc.array_result_handler(aval, sharding, True)
+
+
+def execute(
+    exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+) -> list[Any]:
+    """Launch a program; hot paths bind ``exe.execute_sharded`` once and write this line."""
+    return exe.execute_sharded(buffers).consume_with_handlers(handlers)
+
+
+def execute_with_token(
+    execute_sharded: Callable[..., Any], buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
+) -> tuple[list[Any], Any]:
+    """`execute` by the method of a program, and a token whose ``block_until_ready()`` waits for the side effects."""
+    results = execute_sharded(buffers, with_tokens=True)
+    return results.consume_with_handlers(handlers), results.consume_token()
+
+
+# --- Calls with values of the host ---------------------------------------------------------------
+
+
+class _Call(NamedTuple):
+    """What jaxlib asks of a program that it calls by itself; the names are its own."""
+
+    xla_executable: Executable
+    out_pytree_def: Any
+    in_shardings: Sequence[Any]
+    out_shardings: Sequence[Any]
+    out_avals: Sequence[Any]
+    out_committed: Sequence[bool]
+    kept_var_bitvec: Sequence[bool]
+    in_device_local_layouts: Sequence[None]
+    const_args: Sequence[Any]
+
+
+class _HostType(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool = False
+
+
+def host_call(
+    exe: Executable, device: Device, out_avals: Sequence[Any], registry: Any
+) -> Callable[..., list[Buffer]]:
+    """A call of a one-device program that takes NumPy values of up to 32 bits and Python's numbers
+    among buffers; numbers are of 32 bits too.
+
+    jaxlib puts them on the device within the call, in 1 us where `device_put` takes 3. It may read
+    the memory of arrays as long as the program runs, so the caller hands over arrays that nobody
+    writes to.
+
+    Args:
+      registry: jaxlib's registry of pytrees.
+    """
+    _set_switches()
+    place = on_device(device)
+    handlers = [result_handler(aval, place) for aval in out_avals]
+    _, tree = registry.flatten([0] * len(out_avals))
+
+    def put(x: Any) -> Buffer:
+        x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
+        return device_put(_HostType(x.shape, x.dtype), place, [x], [device])
+
+    def call(*args: Any) -> list[Buffer]:
+        return execute(exe, [x if type(x) is Buffer else put(x) for x in args], handlers)
+
+    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call | None, bool]:
+        if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
+            return call(*args), None, True
+        n, m = len(args), len(out_avals)
+        how = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
+        return call(*args), how, False
+
+    return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
+                     _jax.PjitFunctionCache(8))
+
+
+_OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
+
+
+def _makes_64_bits() -> bool:
+    """Whether jaxlib's calls make 64-bit values of numbers, as the real JAX has set it in this thread."""
+    return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
+
+
+def _not_on_device(*args: Any) -> Any:
+    raise RuntimeError("xjax: a call with values of the host met a buffer of another device")
+
+
+@once
+def _set_switches() -> list[Any]:
+    """jaxlib's calls read three switches that JAX sets at its import; where JAX is not, these are off."""
+    switches: list[Any] = []  # which live as long as the process
+    if "jax" not in sys.modules:
+        for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
+            switches.append(_jax.config.Config(f"xjax_{name}", value))
+            getattr(_jax.jax_jit, f"set_{name}_state")(switches[-1])
+    return switches

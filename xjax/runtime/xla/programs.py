@@ -1,0 +1,202 @@
+"""Programs: compiled, loaded from disk, and what XLA tells about them."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib import xla_client as xc
+
+from xjax.core.interrupts import deferred, shielded
+from xjax.core.once import once
+from xjax.runtime import compile_error, cuda_wheels, fork
+from xjax.runtime.xla.names import Client, CompileOptions, Device, DeviceList, Executable, HloSharding
+
+
+class MemoryStats(NamedTuple):
+    """Bytes of a compiled program's arguments, results, temporaries, results that take over arguments, and code."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+    generated_code_size_in_bytes: int
+
+
+def compile_options(
+    devices: Sequence[Device],
+    *,
+    num_partitions: int = 1,
+    optimization_level: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    propagate_outputs: Sequence[bool] = (),
+) -> CompileOptions:
+    """Options of one program; see `compile`."""
+    out = CompileOptions()
+    out.num_replicas, out.num_partitions = 1, num_partitions
+    # Without an assignment the program runs on device 0, whatever the list of devices says.
+    ids = np.array([d.id for d in devices], np.int32).reshape(1, num_partitions)
+    out.device_assignment = xc.DeviceAssignment.create(ids)
+    build = out.executable_build_options
+    if num_partitions > 1:
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    if propagate_outputs:
+        build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
+    flags = dict(options or {})
+    if optimization_level is not None:
+        flags.setdefault("xla_backend_optimization_level", optimization_level)
+    if devices[0].platform == "gpu" and (toolkit := cuda_wheels.toolkit()):
+        flags.setdefault("xla_gpu_cuda_data_dir", toolkit)
+    out.env_option_overrides = list(flags.items())
+    return out
+
+
+def compile(
+    client: Client,
+    text: str,
+    devices: Sequence[Device],
+    *,
+    num_partitions: int = 1,
+    optimization_level: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    propagate_outputs: Sequence[bool] = (),
+    host_callbacks: Sequence[Callable] = (),
+) -> Executable:
+    """Compile StableHLO text whose entry is ``@main`` and load it.
+
+    Args:
+      devices: the `num_partitions` devices to run on, in the order of the program's mesh.
+      num_partitions: above 1 the text is the global program; Shardy cuts it along its
+        ``sdy.sharding`` attributes.
+      optimization_level: 0 to 3; None is XLA's default, 3. Level 1 saves a third of the time that
+        small programs take to compile.
+      options: XLA flags of this program alone, without the leading dashes.
+      propagate_outputs: for each output, whether XLA may choose its sharding.
+      host_callbacks: Python functions that the program calls by index.
+    Raises: CompileError where the text is not valid StableHLO; ValueError for an unknown flag;
+      XlaRuntimeError for programs that XLA cannot compile.
+    """
+    if fork.in_child:
+        raise fork.error()
+    chosen = compile_options(
+        devices,
+        num_partitions=num_partitions,
+        propagate_outputs=propagate_outputs,
+        optimization_level=optimization_level,
+        options=options,
+    )
+    where = DeviceList(tuple(devices))
+    try:
+        if host_callbacks:  # jaxlib takes callbacks with a parsed module only
+            _collect_with_python()
+            return shielded(lambda: client.compile_and_load(
+                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)))
+        return shielded(lambda: client.compile_and_load(text, where, chosen))
+    except (RuntimeError, ValueError) as error:
+        readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
+        if readable is None:
+            raise
+        raise readable from None
+
+
+@once
+def _collect_with_python() -> None:
+    """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
+    gc.callbacks.append(
+        lambda phase, info: _jax.collect_garbage() if phase == "stop" and not fork.in_child else None)
+
+
+@once
+def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
+    """MLIR bindings and dialects; loaded on demand: they take 50 ms and few programs need them."""
+    ir = importlib.import_module("jaxlib.mlir.ir")
+    registry = ir.DialectRegistry()
+    importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
+    more = [importlib.import_module(f"jaxlib.mlir.dialects.{name}") for name in ("stablehlo", "chlo", "sdy")]
+    return ir, registry, [dialect.register_dialect for dialect in more]
+
+
+def parse_module(text: str) -> object:
+    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed.
+
+    Each module has a context of its own, which takes 2 ms: XLA's compiler loads dialects into the context of the module
+    that it compiles, without the interpreter's lock, and a context is not made for two threads that do so at once.
+    """
+    ir, registry, register_dialects = _mlir()
+    context = ir.Context()
+    context.enable_multithreading(False)  # no pool of threads for each module
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for register_dialect in register_dialects:
+        register_dialect(context)
+    try:
+        return ir.Module.parse(text, context)
+    except ir.MLIRError as error:
+        raise ValueError(str(error)) from None
+
+
+def unoptimised_hlo(text: str) -> object:
+    """The XlaComputation of StableHLO text, before any optimisation."""
+    return _jax.mlir.mlir_module_to_xla_computation(text)
+
+
+def unoptimised_cost(client: Client, text: str) -> dict[str, float]:
+    """`cost_analysis` of a program that is not compiled."""
+    return dict(_jax.hlo_module_cost_analysis(client, unoptimised_hlo(text).get_hlo_module()))
+
+
+def serialize(exe: Executable) -> bytes:
+    """The compiled program as bytes, for this jaxlib and this type of processor."""
+    return exe.serialize()
+
+
+def deserialize(
+    client: Client, blob: bytes, devices: Sequence[Device], chosen: CompileOptions
+) -> Executable:
+    """Load what `serialize` gave; never from a source you do not trust: it is native code."""
+    if fork.in_child:
+        raise fork.error()
+    with deferred("a program was loaded from disk"):
+        return client.deserialize_executable(blob, DeviceList(tuple(devices)), chosen)
+
+
+def cost_analysis(exe: Executable) -> dict[str, float]:
+    """XLA's estimate: ``flops``, ``bytes accessed``, ``transcendentals`` ..."""
+    return dict(exe.cost_analysis())
+
+
+def memory_stats(exe: Executable) -> MemoryStats:
+    """How many bytes a program needs, by the names that JAX gives them."""
+    stats = exe.get_compiled_memory_stats()
+    return MemoryStats(*[getattr(stats, name) for name in MemoryStats._fields])
+
+
+def size_of_code(exe: Executable) -> int:
+    """Bytes of a loaded program in memory; 0 where XLA does not tell."""
+    return exe.size_of_generated_code_in_bytes()
+
+
+def hlo_text(exe: Executable) -> str:
+    """The optimised program in HLO text."""
+    return exe.get_hlo_text()
+
+
+_COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-")
+
+
+def has_collectives(exe: Executable) -> bool:
+    """Whether the devices that run a program wait for one another."""
+    text = hlo_text(exe)
+    return any(name in text for name in _COLLECTIVES)
+
+
+def output_hlo_shardings(exe: Executable) -> list[HloSharding] | None:
+    """How each output is cut, as the compiler decided; None for a program of one device."""
+    protos = exe.get_output_shardings()
+    return None if protos is None else [HloSharding.from_proto(p) for p in protos]
