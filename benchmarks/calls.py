@@ -7,6 +7,7 @@ from pairs import best, clock, load, main
 def work(library: str) -> dict[str, float]:
     jax, jnp = load(library)
     a, b = np.ones(8, np.float32), np.ones((4, 8), np.float32)
+    wide, counts, scalar = np.ones(8), np.arange(8), np.float32(1.5)
     x = jnp.ones(8)
     two = jax.jit(lambda x, y: x + y)
     tree = jax.jit(lambda p: p["w"] @ p["x"] + p["b"])
@@ -20,6 +21,9 @@ def work(library: str) -> dict[str, float]:
         "jit, 2 NumPy arrays": (lambda: two(a, a), 2000),
         "jit, dict of 3 NumPy arrays": (lambda: tree({"w": b, "x": a, "b": b[:, 0]}), 1000),
         "jit, array and NumPy array": (lambda: two(x, a), 2000),
+        "jit, array and NumPy float64 array": (lambda: two(x, wide), 2000),
+        "jit, array and NumPy int64 array": (lambda: two(x, counts), 2000),
+        "jit, array and NumPy scalar": (lambda: two(x, scalar), 2000),
         "jit, array and number": (lambda: two(x, 2.0), 2000),
         "jit, array and new number": (lambda: two(x, next(fresh) + 0.5), 2000),
         "jit, 2 numbers": (lambda: two(1.0, 2.0), 2000),
@@ -66,9 +70,10 @@ def _customs(jax, x) -> float:
 
 
 if __name__ == "__main__":
-    jit = ["jit, 2 NumPy arrays", "jit, dict of 3 NumPy arrays", "jit, array and NumPy array", "jit, array and number",
-           "jit, array and new number", "jit, 2 numbers", "jit, static by name", "jit, static by position",
-           "jit, static and traced by name"]
+    jit = ["jit, 2 NumPy arrays", "jit, dict of 3 NumPy arrays", "jit, array and NumPy array",
+           "jit, array and NumPy float64 array", "jit, array and NumPy int64 array", "jit, array and NumPy scalar",
+           "jit, array and number", "jit, array and new number", "jit, 2 numbers", "jit, static by name",
+           "jit, static by position", "jit, static and traced by name"]
     main(work, limit={**dict.fromkeys(jit, 1.2), "jit, list of 100 arrays": 1.1, "array of 500 arrays": 1.0,
                       "array of 500 0-d arrays": 1.0, "first pass, 2,000 operations": 1.5,
                       "compile 300 custom_jvp calls": 1.05})

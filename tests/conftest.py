@@ -1,5 +1,6 @@
 """Shared by all tests: four CPU devices (also in real JAX, the oracle), a compile cache of their own, quiet XLA."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -14,3 +15,7 @@ _CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "xjax-compil
 _CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
 os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
+# The oracle, where it is installed, comes before xjax: jaxlib looks for JAX's types once, when a program first asks for
+# the parts of an array, and xjax hides JAX from it then.
+with contextlib.suppress(ImportError):
+    import jax  # noqa: F401

@@ -136,8 +136,19 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
     f = xjax.jit(lambda n: n + 1)
     assert [int(f(n)) for n in (1, 2, -2 ** 31)] == [2, 3, 1 - 2 ** 31]
     for _ in range(2):
-        with pytest.raises(OverflowError):
-            f(2 ** 31)
+        for n in (2 ** 31, np.int64(2 ** 31), np.array([1, -2 ** 40])):
+            with pytest.raises(OverflowError):
+                f(n)
+
+
+@pytest.mark.parametrize("value", [0.25, np.float64(2), np.int8(3), np.ones(3, np.float32), np.ones(3), np.arange(3),
+                                   {"a": np.ones(3, np.uint64)[::2], "b": [1.5, np.complex128(1j)]}], ids=repr)
+def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
+    f = xjax.jit(lambda x: xjax.tree_util.tree_map(lambda y: y * 2, x))
+    monkeypatch.setattr(array, "_guard", None)  # of another test; a guard looks at each value by itself
+    want = f(value)
+    monkeypatch.setattr(Jitted, "_call", None)
+    assert_trees_equal(f(value), want)
 
 
 @pytest.mark.parametrize("offset", [0, 16])

@@ -32,13 +32,14 @@ class Cache(Generic[Value]):
     weighs calls `count_compiled`, whichever caches it enters.
     """
 
-    __slots__ = ("what", "young", "_old", "_forgotten", "__weakref__")
+    __slots__ = ("what", "young", "_old", "_last", "_forgotten", "__weakref__")
 
     def __init__(self, what: str = "") -> None:
         """Args: what: whose programs these are, for the warning about one that was forgotten too early; '': none."""
         self.what = what
         self.young: dict[Hashable, Value] = {}
         self._old: dict[Hashable, Value] = {}
+        self._last: tuple[list, Value | None] = _NONE
         self._forgotten: set[int] = set()
         _generations.caches.add(self)
 
@@ -48,6 +49,19 @@ class Cache(Generic[Value]):
         if found is None and (found := self._old.pop(key, None)) is not None:
             self[key] = found
             _generations.enter(_weight(found))
+        return found
+
+    def of_parts(self, parts: list[Hashable]) -> Value | None:
+        """``young.get(tuple(parts))``, for long keys: comparing parts with the last ones is faster than hashing them.
+
+        The list is not to be changed afterwards.
+        """
+        last, found = self._last
+        if parts == last:
+            return found
+        found = self.young.get(tuple(parts))
+        if found is not None:
+            self._last = parts, found
         return found
 
     def __setitem__(self, key: Hashable, value: Value) -> None:
@@ -67,12 +81,14 @@ class Cache(Generic[Value]):
         """Forget everything, and that it was there."""
         self.young.clear()
         self._old.clear()
+        self._last = _NONE
         self._forgotten.clear()
 
     def drop_old(self) -> None:
         """Forget the old generation; the young one becomes old."""
         gone, self._old = self._old, dict(self.young)
         self.young.clear()
+        self._last = _NONE
         if self.what and len(self._forgotten) < _FORGOTTEN_KEYS:
             self._forgotten.update(map(hash, gone))
 
@@ -104,6 +120,7 @@ class _Generations:
                 continue
 
 
+_NONE: tuple[list, None] = ([], None)
 _generations = _Generations()
 _warned: set[str] = set()
 

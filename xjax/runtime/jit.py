@@ -32,17 +32,16 @@ from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, launch_error
+from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, host_operand, launch_error
 from xjax.runtime.placement import on
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
 from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
-from xjax.runtime.xla import Device
+from xjax.runtime.xla import Buffer, Device
 
 _type_and_place = operator.attrgetter("aval", "_place")
 _buffer = operator.attrgetter("_buf")
-_CONTAINERS = frozenset((tuple, list, dict))
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
 
 
@@ -74,7 +73,7 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not at_root():
             return self._call(args, kwargs)
-        key, bufs = [config.common_key or config.trace_key(), *kwargs], []
+        key, bufs, of_host = [config.common_key or config.trace_key(), *kwargs], [], False
         for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is Array:
                 key += x.aval, x._place
@@ -82,13 +81,19 @@ class Jitted:
             elif self._has_static and type(x) not in _NEVER_STATIC:
                 key += type(x), x
             else:
-                return self._call_with_others(args, kwargs, key, bufs)
+                operand = None if kwargs or self._has_static else host_operand(x, key)
+                if operand is None:
+                    return self._call_with_others(args, kwargs, key)
+                bufs.append(operand)
+                of_host = of_host or type(operand) is not Buffer
         try:
             launcher = self._ready.get(tuple(key))
         except TypeError:                   # a value that is not hashable
-            return self._call_with_others(args, kwargs, key, bufs)
+            return self._call_with_others(args, kwargs, key)
         if launcher is None:
-            return self._first_call(args, kwargs, key, bufs)
+            return self._first_call(args, kwargs, key)
+        if of_host:
+            return launcher.launch_with_host_values(bufs, args)
         try:                                # the shortest way, for arrays where the program wants them
             bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
         except LaunchErrors as error:
@@ -97,44 +102,43 @@ class Jitted:
             return Array(bufs[0], launcher.aval, launcher.place)
         return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
-    def _first_call(self, args: Sequence[Any], kwargs: dict, key: list[Any], bufs: list[Any]) -> Any:
-        """A call whose key `__call__` does not know; as far as it came."""
+    def _first_call(self, args: Sequence[Any], kwargs: dict, key: list[Any]) -> Any:
+        """A call whose key `__call__` does not know."""
         values, plan = args, None
         if kwargs or self._has_static:
             values, more = self._static.split(args, kwargs)
             if more is None or not all([type(x) is Array for x in values]):
-                return self._call_with_others(args, kwargs, key, bufs)
+                return self._call_with_others(args, kwargs, key)
             plan = more[0]
         return self._call(args, kwargs, functools.partial(self._remember, key, values, plan))
 
-    def _call_with_others(self, args: Sequence[Any], kwargs: dict, key: list[Any], bufs: list[Any]) -> Any:
-        """A call with containers, NumPy arrays, numbers, or what is no argument at all among its values.
+    def _call_with_others(self, args: Sequence[Any], kwargs: dict, key: list[Any]) -> Any:
+        """A call with containers, with values of the host beside static ones, or with what is no argument at all.
 
         Args:
-          key, bufs: what `__call__` has collected before it met such a value.
+          key: what `__call__` has collected before it met such a value.
         """
-        values, before, of_host = args, 1, None
+        values, start, operands, of_host = args, key[:1], [], None
         if kwargs or self._has_static:
             values, more = self._static.split(args, kwargs)
             if more is None:
                 return self._call(args, kwargs)
-            key[1:], bufs, before = more, [], 1 + len(more)
-            of_host = add_operands(values, key, bufs)
-        elif type(values[len(bufs)]) not in _CONTAINERS:
-            of_host = add_operands(values[len(bufs):], key, bufs)
+            start += more
+            key = [*start]
+            of_host = add_operands(values, key, operands)
         if of_host is None:
             try:
                 values, tree = registry.flatten(values)
             except Exception:               # which `_call` raises again, with the path of the argument
                 return self._call(args, kwargs)
-            key[before:], bufs = (tree,), []
-            of_host = add_operands(values, key, bufs)
+            key, operands = [*start, tree], []
+            of_host = add_operands(values, key, operands)
             if of_host is None:
                 return self._call(args, kwargs)
-        launcher = self._ready.get(tuple(key))
+        launcher = self._launches.of_parts(key)
         if launcher is None:
             return self._call(args, kwargs, functools.partial(self._remember, key, values, None))
-        return launcher.launch_with_host_values(bufs, values) if of_host else launcher.launch(bufs, values)
+        return launcher.launch_with_host_values(operands, values) if of_host else launcher.launch(operands, values)
 
     def _remember(self, key: Sequence[Any], values: Sequence[Any], plan: Plan | None, leaves: Sequence[Any],
                   launcher: Launcher) -> None:

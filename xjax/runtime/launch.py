@@ -30,8 +30,9 @@ from xjax.runtime.array import (
     number_operand,
     on_device_type,
     put,
+    to_array,
 )
-from xjax.runtime.placement import Place, default_place, sharding_of
+from xjax.runtime.placement import Place, default_place_of, sharding_of
 from xjax.runtime.sharding import Sharding, same_placement
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
@@ -46,18 +47,22 @@ def types_and_places(args: Iterable[Array]) -> list[Any]:
     return key
 
 
-# NumPy values that a launch takes along: jaxlib changes no value of these dtypes, whatever JAX has set.
+# NumPy arrays and scalars that a launch takes along: jaxlib changes no value of these dtypes, whatever JAX has set.
 _HOST_DTYPES = frozenset(map(np.dtype, (
     np.bool_, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.complex64,
     ml_dtypes.bfloat16)))
+# Those that become one of these without x64.
+_NARROWER = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
+    (np.int64, np.int32), (np.uint64, np.uint32), (np.float64, np.float32), (np.complex128, np.complex64))}
+_NUMPY = frozenset((np.ndarray, *[dtype.type for dtype in (*_HOST_DTYPES, *_NARROWER)]))
 _HOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
 
 
 def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
-    """Add what a launch takes for arrays, small NumPy arrays and numbers; whether values of the host are among it.
+    """Add what a launch takes for arrays and what `host_operand` knows; whether values of the host are among it.
 
-    `key` gets the types and places of the values. None if there is any other value, or one that loses something on its
-    way to the device; key and operands are of no use then.
+    `key` gets the types and places of the values. None if there is any other value; key and operands are of no use
+    then.
     """
     if len(values) > _MANY and type(values[0]) is Array:
         before = len(key)
@@ -68,38 +73,53 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
             return False
         except AttributeError:
             del key[before:]
-    of_host, home = False, None
+    of_host = False
     for x in values:
-        kind = type(x)
-        if kind is Array:
+        if type(x) is Array:
             key += x.aval, x._place
             operands.append(x._buf)
-        elif kind is _ndarray:
-            if x.dtype not in _HOST_DTYPES or x.nbytes > _HOST_BYTES:
-                return None
-            key += x.dtype, x.shape
-            operands.append(x.copy())                   # which nobody writes to while the program runs
-            of_host = True
-        elif kind in NUMBERS:
-            home = home or default_place()
-            found = number_operand(x, home)
-            if type(found) is Array:
-                key += found.aval, home
-                operands.append(found._buf)
-            else:
-                key += found, home
-                operands.append(x)
-                of_host = True
         else:
-            return None
-    if of_host:
-        if is_guarded():
-            return None
-        key.append(home or config.default_device)       # where they go
+            operand = host_operand(x, key)
+            if operand is None:
+                return None
+            operands.append(operand)
+            of_host = of_host or type(operand) is not xla.Buffer
     return of_host
 
 
-_ndarray = np.ndarray
+def host_operand(x: Any, key: list[Any]) -> Any:
+    """What a launch takes for a number or a small NumPy array: a buffer, or a value of the host that nobody writes to.
+
+    `key` begins with the trace key, which says where such values go; it gets what selects a program. None for any other
+    value, or one that loses something on its way to the device.
+    """
+    kind = type(x)
+    if kind in _NUMPY:
+        dtype = x.dtype
+        key += dtype, x.shape
+        if x.nbytes > _HOST_BYTES or dtype not in _HOST_DTYPES:
+            return _narrowed(x)
+        return x.copy() if kind is np.ndarray else x
+    if kind in NUMBERS:
+        home = default_place_of(key[0])
+        found = number_operand(x, home)
+        if type(found) is Array:
+            key += found.aval, home
+            return found._buf
+        key += found, home
+        return x
+    return None
+
+
+def _narrowed(x: Any) -> Any:
+    """A NumPy value of 64-bit numbers as those of 32 bits that it becomes; None if a launch does not take it so."""
+    dtype = _NARROWER.get(x.dtype)
+    if dtype is None or config.enable_x64 or x.nbytes > _HOST_BYTES:
+        return None
+    found = x.astype(dtype)
+    return found if dtype.kind in "fc" or found.astype(x.dtype).tobytes() == x.tobytes() else None
+
+
 _MANY = 8
 _aval, _place, _buffer = map(operator.attrgetter, ("aval", "_place", "_buf"))
 
@@ -181,7 +201,7 @@ class Executable:
             raise launch_error(error, args) from None
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
-        """The buffers of the results, from buffers, NumPy arrays that nobody writes to, and Python's numbers.
+        """The buffers of the results, from buffers, NumPy values that nobody writes to, and Python's numbers.
 
         For programs of one device without listeners; `args` are what the operands come from, for errors.
         """
@@ -274,7 +294,9 @@ class Launcher:
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
-        """`launch` on what `add_operands` made of `args`, on one device."""
+        """`launch` on what `host_operand` made of the values `args`, on one device."""
+        if is_guarded():                # each value is looked at as it becomes an array
+            return self([*map(to_array, args)])
         if self._consts:
             operands = [*[c._buf for c in self._consts], *operands]
         bufs = self.executable.launch_with_host_values(operands, args)

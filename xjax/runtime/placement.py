@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from xjax.core.config import TraceKey
 from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, dce
@@ -68,6 +69,15 @@ def uncommitted_on(device: Any) -> Uncommitted:
 def default_place() -> Uncommitted:
     """Where values of the host go to be computed with."""
     return uncommitted_on(backend.default_device())
+
+
+@lru_cache(maxsize=4096)
+def default_place_of(key: TraceKey) -> Uncommitted:
+    """`default_place`, for who has the thread's trace key at hand: default devices are part of it."""
+    return default_place()
+
+
+backend.on_clear(default_place_of.cache_clear)
 
 
 def default_home() -> Place | Mesh:
