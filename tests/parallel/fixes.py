@@ -73,6 +73,11 @@ def unknown_axis_in_a_spec(jax, n):
     return _over(jax, n, lambda x: x, jax.P(), jax.P(), x), x
 
 
+def unknown_axis_of_a_result(jax, n):
+    x = _numbers(n)
+    return _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x), x
+
+
 def scalar_result_with_an_axis(jax, n):
     x = _numbers(n)
     kept = _over(jax, n, lambda x: x.sum()[None], jax.P("i"), jax.P("i"), x)

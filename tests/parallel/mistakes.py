@@ -68,6 +68,10 @@ def unknown_axis_in_a_spec(jax, n):
     return _over(jax, n, lambda x: x, jax.P("z"), jax.P("i"), _numbers(n))
 
 
+def unknown_axis_of_a_result(jax, n):
+    return _over(jax, n, lambda x: x, jax.P("i"), jax.P("z"), _numbers(n))
+
+
 def scalar_result_with_an_axis(jax, n):
     return _over(jax, n, lambda x: x.sum(), jax.P("i"), jax.P("i"), _numbers(n))
 

@@ -74,7 +74,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         leaves, tree = flatten(args)
         specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
                                    else in_specs))
-        _check_axes(f"{name}: in_specs", specs, region, tree)
+        _check_axes(f"{name}: in_specs", specs, region, "argument", tree)
         avals = [typeof(x) for x in leaves]
         _check_ranks(f"{name}: in_specs", avals, specs, "argument", tree,
                      "give at most one entry for each axis of the array.")
@@ -83,7 +83,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         with region.scope():
             closed = trace_to_jaxpr(flat, local, name)
             outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
-            _check_axes(f"{name}: out_specs", outs, region, flat.out_tree)
+            _check_axes(f"{name}: out_specs", outs, region, "result", flat.out_tree)
             _check_ranks(f"{name}: out_specs", closed.out_avals, outs, "result", flat.out_tree,
                          "return x[None], which the spec then concatenates; or combine the devices' values, as with "
                          "lax.psum, for a shorter spec.")
@@ -151,12 +151,12 @@ def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _check_axes(where: str, specs: Specs, region: Region, tree: Any) -> None:
+def _check_axes(where: str, specs: Specs, region: Region, what: str, tree: Any) -> None:
     """Raise if a spec has an axis that is not manual."""
     others = {a for s in specs for a in s.all_axes()} - region.manual
     if not others:
         return
-    paths = [path for path, s in zip(leaf_paths("argument", tree), specs, strict=True) if others & _axes_of(s)]
+    paths = [path for path, s in zip(leaf_paths(what, tree), specs, strict=True) if others & _axes_of(s)]
     given = {"for": ", ".join(paths), "manual": ", ".join(map(repr, region.in_order)), "mesh": repr(region.mesh)}
     unknown = others.difference(region.mesh.axis_names)
     axes = ", ".join(sorted(map(repr, unknown or others)))
