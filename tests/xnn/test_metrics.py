@@ -80,8 +80,12 @@ def test_a_matrix_with_weights_and_of_several_batches():
 def test_examples_of_weight_0_do_not_count():
     half = (jnp.arange(40) < 20).astype("float32")
     for metric, x, y in ((metrics.roc_auc, "scores", "bits"), (metrics.average_precision, "scores", "bits"),
-                         (metrics.r2, "guesses", "targets"), (metrics.accuracy, "logits", "labels")):
-        got, want = xjax.jit(lambda x, y, f=metric: (f(x, y, weights=half), f(x[:20], y[:20])))(A[x], A[y])
+                         (metrics.r2, "guesses", "targets"), (metrics.accuracy, "logits", "labels"),
+                         (metrics.calibration_error, "shares", "labels")):
+        x = xjax.nn.softmax(A["logits"]) if x == "shares" else A[x]
+        padded = x.at[20:].set(np.nan)
+        got, want = xjax.jit(lambda x, y, padded, f=metric: (f(padded, y, weights=half), f(x[:20], y[:20])))(
+            x, A[y], padded)
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 

@@ -59,6 +59,7 @@ def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15, weight
     confidence = jnp.max(probabilities, -1)
     right = jnp.argmax(probabilities, -1).astype(labels.dtype) == labels
     weights = reduced("calibration_error", jnp.ones_like(confidence), weights, None, confidence.dtype)
+    confidence = jnp.where(weights == 0, 0, confidence)                     # padding may be NaN
     bin_of = jnp.clip(jnp.ceil(confidence * bins).astype(np.int32) - 1, 0, bins - 1)
     gaps = jnp.zeros(bins, confidence.dtype).at[bin_of].add(weights * (right.astype(confidence.dtype) - confidence))
     return jnp.sum(jnp.abs(gaps)) / jnp.sum(weights)
