@@ -52,6 +52,53 @@ def test_batch_norm_does_not_cancel(key, npr):
     np.testing.assert_allclose(y, (x - x.mean(0, dtype=float)) / x.std(0, dtype=float), atol=2e-3)
 
 
+@pytest.mark.parametrize("shape, mask_shape", [((7, 3), (7,)), ((7, 4, 3), (7, 4)), ((7, 4, 3), (7,))])
+def test_batch_norm_counts_the_rows_of_the_mask(shape, mask_shape, npr):
+    layer, mask = BatchNorm(), npr.random(mask_shape) < 0.6
+    params = {"scale": jnp.array([1.0, 2.0, 3.0]), "bias": jnp.ones(3)}
+    state = {"mean": jnp.array([1.0, 0.0, -1.0]), "var": jnp.array([1.0, 2.0, 3.0])}
+    x = npr.normal(size=shape).astype(np.float32)
+    padded = np.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), x, np.nan)
+    kept = x[mask].reshape(-1, 3)
+
+    def loss(params, x, mask, train):
+        y, moved = layer.apply_with_state(params, state, x, mask, train=train)
+        return jnp.sum(jnp.where(jnp.isnan(padded if mask is not None else x), 0, jnp.sin(y))), moved
+
+    for train in (True, False):
+        run = xjax.jit(xjax.value_and_grad(loss, (0, 1), has_aux=True), static_argnums=3)
+        (value, moved), (of_params, of_x) = run(params, padded, mask, train)
+        (want, want_moved), (want_of_params, want_of_x) = run(params, kept, None, train)
+        got = (value, moved, of_params, of_x[mask].reshape(-1, 3))
+        for one, other in zip(*map(tree_util.tree_leaves, (got, (want, want_moved, want_of_params, want_of_x))),
+                              strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        assert not np.any(of_x[~mask])
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_batch_norm_without_enough_rows_keeps_its_statistics(n, npr):
+    layer, x = BatchNorm(scale=False, bias=False), jnp.asarray(npr.normal(size=(4, 3)), jnp.float32)
+    state = {"mean": jnp.ones(3), "var": jnp.full(3, 2.0)}
+    y, moved = layer.apply_with_state({}, state, x, np.arange(4) < n, train=True)
+    assert np.all(np.isfinite(y))
+    for key in state:
+        np.testing.assert_array_equal(moved[key], state[key])
+
+
+def test_batch_norm_of_all_devices_with_a_mask(npr):
+    x, mask = jnp.asarray(npr.normal(size=(8, 3)), jnp.float32), np.array([1, 1, 1, 1, 1, 0, 0, 0], bool)
+    layer, one = BatchNorm(axis_name="batch", scale=False, bias=False), BatchNorm(scale=False, bias=False)
+    state = one.init_state(x.shape)
+    want = one.apply_with_state({}, state, x[:5], train=True)
+    step = xjax.pmap(lambda x, mask: layer.apply_with_state({}, state, x, mask, train=True), axis_name="batch",
+                     devices=xjax.devices()[:2])
+    y, moved = step(x.reshape(2, 4, 3), mask.reshape(2, 4))
+    np.testing.assert_allclose(y.reshape(8, 3)[:5], want[0], rtol=1e-5, atol=1e-6)
+    for key in state:
+        np.testing.assert_allclose(moved[key], np.broadcast_to(want[1][key], (2, 3)), rtol=1e-5)
+
+
 def test_batch_norm_of_all_devices(key, npr):
     x = jnp.asarray(npr.normal(size=(8, 5, 3)), jnp.float32)
     _, params = BatchNorm().init(key, x.shape)

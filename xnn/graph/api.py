@@ -21,7 +21,7 @@ from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruc
 from xnn.graph.hetero import HeteroGraph
 from xnn.graph.inference import infer_by_layers
 from xnn.graph.jumping import JumpingKnowledge, virtual_node
-from xnn.graph.masked import MaskedGraph, kept_part, mask_graph
+from xnn.graph.masked import MaskedGraph, kept_part, mask_graph, with_node_mask
 from xnn.graph.mpnn import MPNN
 from xnn.graph.network import DeepSets, GraphMapFeatures, GraphNetGAT, GraphNetwork, InteractionNetwork, RelationNetwork
 from xnn.graph.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
@@ -193,4 +193,5 @@ __all__ = [
     "virtual_node",
     "walk_windows",
     "with_drop_edge",
+    "with_node_mask",
 ]

@@ -12,6 +12,7 @@ from xnn.graph.adjacency import as_edges
 from xnn.graph.composed import REDUCTIONS, check_choice, graph_composite, reduced
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
+from xnn.graph.masked import call_on_rows, node_mask
 from xnn.inputs import Input
 from xnn.layer import Layer, arguments
 
@@ -50,7 +51,8 @@ def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") ->
             graph = knn_edges(x, k, ids, mask=mask, self_loops=True)
         edges = as_edges(graph, x, "EdgeConv")
         own = edges.at_receivers(x)
-        return reduced(edges, call("network", jnp.concatenate([own, edges.at_senders(x) - own], -1)), aggregate)
+        pairs = jnp.concatenate([own, edges.at_senders(x) - own], -1)
+        return reduced(edges, call_on_rows(call, "network", pairs, edges.mask), aggregate)
 
     graph = Input("graph") if k is None else Input("graph", None)
     return graph_composite("EdgeConv", {"network": network}, walk, forward, settings, (graph,))
@@ -91,12 +93,13 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
             raise bad("PointNet", "every node has one position", {"x": type_text(x), "positions": type_text(p)},
                       "pass x [n, f] and positions [n, d].", ValueError)
         apart = edges.at_senders(p) - edges.at_receivers(p)
-        y = edges.max(call("local", jnp.concatenate([edges.at_senders(x), apart], -1)))
+        y = edges.max(call_on_rows(call, "local", jnp.concatenate([edges.at_senders(x), apart], -1), edges.mask))
+        mask = node_mask(values["graph"], x)
         if self_loops:
-            own = call("local", jnp.concatenate([x, jnp.zeros_like(p)], -1))
+            own = call_on_rows(call, "local", jnp.concatenate([x, jnp.zeros_like(p)], -1), mask)
             some = edges.sum(jnp.ones((len(edges), 1), x.dtype)) > 0
             y = jnp.maximum(jnp.where(some, y, own), own)
-        return y if whole is None else call("whole", y)
+        return y if whole is None else call_on_rows(call, "whole", y, mask)
 
     inputs = Input("graph"), Input("positions", meaning="[n, d]")
     return graph_composite("PointNet", {"local": local, "whole": whole}, walk, forward, settings, inputs,

@@ -9,6 +9,7 @@ from xnn.checks import check_float, check_shape, type_text
 from xnn.graph.adjacency import as_edges
 from xnn.graph.composed import REDUCTIONS, check_choice, features_of, graph_composite, reduced
 from xnn.graph.edges import Edges
+from xnn.graph.masked import call_on_rows, node_mask
 from xnn.layer import Layer, arguments
 from xnn.layers import Bias, Dense, GRUCell
 
@@ -74,8 +75,8 @@ def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, ep
 
     Args:
       n_out: number of output features of nodes and of edges.
-      norm: layer before each ReLU, with parameters for nodes and others for edges; None has none. The benchmark has
-        `BatchNorm()`, whose statistics count padding: prefer `LayerNorm()` for padded graphs.
+      norm: layer before each ReLU, with parameters for nodes and others for edges, such as the benchmark's
+        `BatchNorm()`; None has none.
       residual: whether the inputs are added, where they have n_out features.
       epsilon: added to the sum of the gates.
     Inputs:
@@ -102,7 +103,10 @@ def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, ep
         gates = nn.sigmoid(c)
         mean = edges.sum(gates * edges.at_senders(call("value", x))) / (edges.sum(gates) + epsilon)
         h = call("own", x) + mean
-        h, c = nn.relu(call("node_norm", h) if norm else h), nn.relu(call("edge_norm", c) if norm else c)
+        if norm:
+            h = call_on_rows(call, "node_norm", h, node_mask(values["graph"], x))
+            c = call_on_rows(call, "edge_norm", c, edges.mask)
+        h, c = nn.relu(h), nn.relu(c)
         return (_added(x, h), _added(e, c)) if residual else (h, c)
 
     return graph_composite("GatedGCN", children, walk, forward, settings)

@@ -10,6 +10,7 @@ from xnn.composites import combine, dict_of
 from xnn.graph.adjacency import as_edges
 from xnn.graph.edge_inputs import edge_inputs
 from xnn.graph.edges import Edges
+from xnn.graph.masked import call_on_rows, node_mask
 from xnn.graph.params import affine, drawn
 from xnn.graph.propagate import check_count
 from xnn.layer import Layer, arguments, as_layer
@@ -22,8 +23,8 @@ def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
 
     Shape: [n, n_in] -> that of mlp for [n, n_in].
     Args:
-      mlp: any layer, such as ``serial(Dense(64), Relu, Dense(64))``. The paper's has a BatchNorm after each Dense,
-        whose statistics would include nodes of padding.
+      mlp: any layer, such as ``serial(Dense(64), Relu, Dense(64))``. The paper's has a BatchNorm after each Dense;
+        its statistics leave out nodes of padding.
       eps: weight of the node's own features, minus 1.
       train_eps: whether eps is a parameter, which starts from the value given.
     Inputs: graph: as of `as_edges`; those of mlp.
@@ -105,7 +106,7 @@ def _then(name: str, children: Mapping[str, Layer], settings: Mapping[str, Any])
         return visit("mlp", visit("aggregate", shape))
 
     def forward(call, x, values):
-        return call("mlp", call("aggregate", x))
+        return call_on_rows(call, "mlp", call("aggregate", x), node_mask(values["graph"], x), values)
 
     return combine(name, children, walk, forward, dict_of(children), settings=settings,
                    rebuild=lambda some: _then(name, some, settings))

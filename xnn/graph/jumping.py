@@ -9,7 +9,9 @@ from xjax.errors import bad
 from xnn.checks import check_float, check_shape, type_text
 from xnn.combinators import serial
 from xnn.composites import check_kept, combine, dict_of
+from xnn.graph.graph import Graph
 from xnn.graph.groups import as_groups, graphs_shape
+from xnn.graph.masked import call_on_rows
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, arguments, as_layer
 from xnn.layers import LSTM, Dense, Relu
@@ -121,11 +123,13 @@ def _virtual_node(children: Mapping[str, Layer], settings: Mapping[str, Any]) ->
 
     def forward(call, x, values):
         groups = as_groups(values["graph"], x, "virtual_node")
+        graph_mask = values["graph"].mask if isinstance(values["graph"], Graph) else None
         row = call("start", groups.sum(x))
         for i in range(last + 1):
             x = x + groups.at_nodes(row)
-            row = call(f"update_{i}", row + groups.sum(x)) if i < last else row
-            x = call(f"layer_{i}", x)
+            if i < last:
+                row = call_on_rows(call, f"update_{i}", row + groups.sum(x), graph_mask)
+            x = call_on_rows(call, f"layer_{i}", x, groups.mask, values)
         return x
 
     inputs = joined("virtual_node", [[Input("graph")], *(child.inputs for child in children.values())])

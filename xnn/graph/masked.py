@@ -5,6 +5,7 @@ they are, and the layers treat them as padding: no message passes along an edge 
 do not count a node that is.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,7 +15,11 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
+from xnn.combinators import only
+from xnn.composites import combine
 from xnn.graph.graph import Graph, host
+from xnn.inputs import Input, joined
+from xnn.layer import Layer, as_layer
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -72,6 +77,56 @@ def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedG
     same = {name: getattr(graph, name) for name in Graph.__dataclass_fields__}
     return MaskedGraph(**same, keep_nodes=_both(getattr(graph, "keep_nodes", None), nodes),
                        keep_edges=_both(getattr(graph, "keep_edges", None), edges))
+
+
+def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}) -> Any:
+    """``call(key, x)`` of a composite, of rows of which some do not count.
+
+    A child with the input `mask`, such as `BatchNorm`, gets this one, unless the caller of the composite gave another.
+
+    Args:
+      call: as in `xnn.composites.combine`.
+      mask: bool of the rows of x, such as `Graph.node_mask`; None: all count.
+      values: the further inputs of the composite by name.
+    """
+    if mask is None or values.get("mask") is not None or "mask" not in call.children[key].extra_inputs:
+        return call(key, x)
+    return call(key, x, mask=mask)
+
+
+def node_mask(graph: Any, x: Any) -> Any:
+    """`Graph.node_mask` of a graph in any form with node features x; None for forms that know no padding."""
+    if not isinstance(graph, Graph) or tree_util.tree_leaves(graph.nodes):
+        return graph.node_mask if isinstance(graph, Graph) else None
+    return graph.replace(nodes=x).node_mask                # the rows of x say how many nodes a traced graph has
+
+
+def with_node_mask(layer: Layer) -> Layer:
+    """A layer with the input `mask`, such as `BatchNorm`, which gets it from the graph: padding is left out.
+
+    The layers and stacks of this package pass it themselves; this is for chains of one's own:
+    ``serial(GraphConvolution(64), with_node_mask(BatchNorm()), Relu, GraphConvolution(7))``.
+
+    Shape, params, state: those of the layer, for x [n, ...] of the nodes.
+    Inputs: graph: a `Graph`, or another form, whose nodes all count; then those of the layer but `mask`.
+    Raises: TypeError for a layer without the input `mask`.
+
+    >>> from xnn import BatchNorm
+    >>> with_node_mask(BatchNorm())
+    with_node_mask of (x, graph)
+      BatchNorm of (x, mask)
+    """
+    child = as_layer(layer, "with_node_mask")
+    if "mask" not in child.extra_inputs:
+        raise bad("with_node_mask", f"{child.name} has no input `mask`",
+                  {"inputs": ", ".join(child.extra_inputs) or "none"}, fix="wrap BatchNorm, or leave the wrapper out.")
+
+    def forward(call, x, values):
+        return call(None, x, mask=node_mask(values["graph"], x))
+
+    inputs = joined("with_node_mask", [[Input("graph")], [one for one in child.inputs if one.name != "mask"]])
+    return combine("with_node_mask", {None: child}, lambda visit, in_shape, shapes: visit(None, in_shape), forward,
+                   only, inputs=inputs, rebuild=lambda some: with_node_mask(some[None]))
 
 
 def kept_part(graph: Graph) -> Graph:

@@ -19,6 +19,7 @@ from xnn.graph.batching import at_edges, at_nodes
 from xnn.graph.composed import REDUCTIONS, check_choice, graph_composite, reduced
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
+from xnn.graph.masked import call_on_rows
 from xnn.layer import Layer, arguments
 from xnn.sparse import segment
 
@@ -162,7 +163,8 @@ def _network(name: str, settings: Mapping[str, Any], updates: Updates, how: tupl
             read = [_read(x, edges, field, one, how) for one in updates[field][1]
                     if getattr(x, _SOURCE[one]) is not None]
             _check_read(name, field, read, x.edges is not None)
-            y = call(field, jnp.concatenate(read, -1))
+            masks = {"nodes": x.node_mask, "globals": x.mask}
+            y = call_on_rows(call, field, jnp.concatenate(read, -1), masks.get(field, edges.mask))
             x = x.replace(edges=x.edges * edges.softmax(y)) if field == "attention" else x.replace(**{field: y})
         return x
 
@@ -179,9 +181,9 @@ def _read(graph: Graph, edges: Edges, field: str, what: str, how: tuple[str, str
     if field == "globals":
         if what == "globals":
             return graph.globals
-        rows, ids, reduction = ((graph.nodes, graph.node_graph, how[1]) if what == "nodes" else
-                                (graph.edges, graph.edge_graph, how[2]))
-        return getattr(segment, f"segment_{reduction}")(rows, ids, graph.n_graphs, is_sorted=True)
+        rows, ids, reduction, mask = ((graph.nodes, graph.node_graph, how[1], graph.node_mask) if what == "nodes" else
+                                      (graph.edges, graph.edge_graph, how[2], graph.edge_mask))
+        return getattr(segment, f"segment_{reduction}")(rows, ids, graph.n_graphs, mask=mask, is_sorted=True)
     if what == "globals":
         return (at_nodes if field == "nodes" else at_edges)(graph, graph.globals)
     if what in ("senders", "receivers"):

@@ -14,7 +14,7 @@ from xnn.combinators import only
 from xnn.composites import combine, dict_of
 from xnn.graph.graph import Graph
 from xnn.graph.groups import Groups, as_groups, graphs_shape
-from xnn.graph.masked import MaskedGraph, mask_graph
+from xnn.graph.masked import MaskedGraph, call_on_rows, mask_graph, node_mask
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, arguments, as_layer
 from xnn.layers.cells import LSTMCell
@@ -90,8 +90,9 @@ def _attention_pool(children: Any, weights: str, settings: Any) -> Layer:
         return graphs_shape(in_shape, values)
 
     def forward(call, x, values):
-        scores, value = call("gate", x), call("value", x) if "value" in children else x
-        groups = as_groups(values["graph"], value, "AttentionPool")
+        groups = as_groups(values["graph"], x, "AttentionPool")
+        scores, value = (call_on_rows(call, key, x, groups.mask, values) if key in children else x
+                         for key in ("gate", "value"))
         share = groups.softmax(scores) if weights == "softmax" else nn.sigmoid(scores)
         return groups.sum(share * value)
 
@@ -218,7 +219,7 @@ def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
 
     def forward(call, x, values):
         graph = _check_graph("SAGPool", values["graph"])
-        return _kept("SAGPool", x, call(None, x)[:, 0], graph, ratio, k)
+        return _kept("SAGPool", x, call_on_rows(call, None, x, node_mask(graph, x), values)[:, 0], graph, ratio, k)
 
     inputs = joined("SAGPool", [[Input("graph")], score.inputs])
     return combine("SAGPool", {None: score}, walk, forward, only, inputs=inputs,

@@ -7,8 +7,9 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
-from xnn.checks import as_axes, check_float, check_params, check_shape, check_state
+from xnn.checks import as_axes, check_float, check_params, check_shape, check_state, type_text
 from xnn.layer import Layer, StateFns, arguments
+from xnn.precision import at_least_float32
 
 
 def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
@@ -108,8 +109,12 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         normalised without. Flax has none: ``unbiased=False``.
       axis_name: of a `pmap`, whose devices have one batch together.
       scale_init: initializer ``(key, shape) -> array`` of the scale; ones if None.
+    Inputs: mask: bool of the leading axes of x, False for padding, which the statistics do not count: ``[n]`` for x
+      [n, features], such as `xnn.graph.Graph.node_mask`; None: all counts. Layers and stacks on graphs pass it
+      themselves; see also `xnn.graph.with_node_mask`.
     Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
-    Raises: ValueError in training for one value of each feature, whose variance is unknown.
+    Raises: ValueError in training for one value of each feature, whose variance is unknown; with a mask that leaves
+      fewer than two the running statistics stay as they are. TypeError for a mask of another shape or dtype.
     """
     if scale_init and not scale:
         raise bad("BatchNorm", "there is no scale to initialize", {"scale": "False", "scale_init": repr(scale_init)},
@@ -123,14 +128,18 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
     def init_state(in_shape, rng=None):
         return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
 
-    def apply_with_state(params, state, x, *, rng=None, train=False):
+    def apply_with_state(params, state, x, mask=None, *, rng=None, train=False):
         x = check_float("BatchNorm", x, 2)
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
-        mean, var = state["mean"], state["var"]
+        mask = None if mask is None else _mask_of(x, mask)
+        x = x if mask is None else jnp.where(mask, x, 0)                     # padding may be NaN
+        mean, var, before = state["mean"], state["var"], state
         if train:
-            mean, var, n = _batch_moments(x, axis_name)
-            running = var * (n / (n - 1)) if unbiased else var
-            state = {"mean": _moved(state["mean"], mean, momentum), "var": _moved(state["var"], running, momentum)}
+            mean, var, n = _batch_moments(x, axis_name) if mask is None else _masked_moments(x, mask, axis_name)
+            ratio = n / (n - 1) if mask is None else (n / jnp.maximum(n - 1, 1)).astype(var.dtype)
+            running = var * ratio if unbiased else var
+            state = {"mean": _moved(before["mean"], mean, momentum), "var": _moved(before["var"], running, momentum)}
+            state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
         y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
         return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
 
@@ -149,6 +158,29 @@ def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
                   fix="train on a larger batch, or use LayerNorm or GroupNorm.", exc=ValueError)
     mean = over_devices(jnp.mean(x, axes))
     return mean, over_devices(jnp.mean(jnp.square(x - _along_features(mean, x)), axes)), n
+
+
+def _mask_of(x: Any, mask: Any) -> Any:
+    """The mask as bool of the shape of x."""
+    mask = jnp.asarray(mask)
+    if mask.dtype != bool or not mask.ndim or mask.shape != x.shape[:-1][:mask.ndim]:
+        raise bad("BatchNorm", "the mask says for each row of x whether it counts",
+                  {"mask": type_text(mask), "x": type_text(x)},
+                  f"pass bool[{','.join(map(str, x.shape[:-1]))}], or rename an input that means another mask: "
+                  'renamed(BatchNorm(), mask="row_mask").')
+    spread = jnp.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
+    return jnp.broadcast_to(spread, x.shape)
+
+
+def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any, Any]:
+    """As `_batch_moments`, of the rows in the mask, x being 0 in the others."""
+    axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.psum(v, axis_name)
+    wide = x.astype(at_least_float32(x.dtype))
+    n = over_devices(jnp.sum(mask[..., 0], dtype=wide.dtype))
+    mean = over_devices(jnp.sum(wide, axes)) / jnp.maximum(n, 1)
+    apart = jnp.where(mask, wide - _along_features(mean, wide), 0)
+    var = over_devices(jnp.sum(jnp.square(apart), axes)) / jnp.maximum(n, 1)
+    return mean.astype(x.dtype), var.astype(x.dtype), n
 
 
 def _moved(running: Any, new: Any, momentum: float) -> Any:

@@ -13,6 +13,7 @@ from xnn.graph.attention import GAT, GATv2
 from xnn.graph.gcn import GraphConvolution
 from xnn.graph.gin import GIN, GINE
 from xnn.graph.jumping import JumpingKnowledge
+from xnn.graph.masked import call_on_rows, node_mask
 from xnn.graph.norm import GraphNorm, PairNorm
 from xnn.graph.pooling import GraphPool
 from xnn.graph.sage import GraphSAGE
@@ -87,14 +88,14 @@ def graph_stack(make_layer: Callable[[int], Layer], config: GraphStackConfig = G
 def _stack(name: str, children: Mapping[str, Layer], hidden: int, residual: bool) -> Layer:
     """The composite of the children that `graph_stack` makes."""
 
-    def through(visit, x, add):
-        """The order of the children, for shapes and for values alike."""
+    def through(visit, x, add, visit_nodes):
+        """The order of the children, for shapes and for values alike; `visit_nodes` knows which nodes count."""
         outs = []
         for i in range(hidden + (f"layer_{hidden}" in children)):
-            y = visit(f"layer_{i}", visit("dropout" if i else "input_dropout", x))
+            y = visit_nodes(f"layer_{i}", visit("dropout" if i else "input_dropout", x))
             if i == hidden:
                 return y
-            y = visit(f"norm_{i}", y) if f"norm_{i}" in children else y
+            y = visit_nodes(f"norm_{i}", y) if f"norm_{i}" in children else y
             x = add(visit("activation", y), x)
             outs.append(x)
         x = visit("jump", tuple(outs)) if "jump" in children else x
@@ -110,10 +111,12 @@ def _stack(name: str, children: Mapping[str, Layer], hidden: int, residual: bool
             seen.add(key)
             return visit(key, shape)
 
-        return through(once, check_shape(name, in_shape, min_rank=2), lambda y, x: y)
+        return through(once, check_shape(name, in_shape, min_rank=2), lambda y, x: y, once)
 
     def forward(call, x, values):
-        return through(call, x, lambda y, x: y + x if residual and y.shape == x.shape else y)
+        mask = node_mask(values["graph"], x)
+        return through(call, x, lambda y, x: y + x if residual and y.shape == x.shape else y,
+                       lambda key, x: call_on_rows(call, key, x, mask, values))
 
     inputs = joined(name, [[Input("graph")], *(child.inputs for child in children.values())])
     return combine(name, children, walk, forward, dict_of(children), inputs=inputs,
