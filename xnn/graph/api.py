@@ -2,6 +2,7 @@
 
 from xnn.graph.adjacency import as_adjacency, as_edges
 from xnn.graph.attention import GAT, GATv2, GraphTransformer
+from xnn.graph.attention_layer import AttentionLayer, AttentionWeights
 from xnn.graph.batching import at_edges, at_nodes, batch, pad, take_graphs, unbatch
 from xnn.graph.blocks import Block
 from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
@@ -66,7 +67,9 @@ from xnn.sparse.segment import (
 
 __all__ = [
     "APPNP",
+    "AttentionLayer",
     "AttentionPool",
+    "AttentionWeights",
     "Block",
     "Bucket",
     "ChebConv",

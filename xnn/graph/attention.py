@@ -2,7 +2,8 @@
 
 Edges count by their ends alone, unless the layer is made with `edge_features`: the number of features of an edge, which
 then take part in the scores. A layer with one more than the edges have takes their weights as the last feature. Scores
-and means are those of each node's incoming edges; a node without edges has a mean of 0.
+and means are those of each node's incoming edges; a node without edges has a mean of 0. All three return an
+`AttentionLayer`, whose `attention_weights` shows the weights of the means.
 
 Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 """
@@ -15,18 +16,19 @@ from xjax import nn
 from xjax.errors import bad
 from xnn.checks import check_params, check_shape
 from xnn.graph.adjacency import as_edges
+from xnn.graph.attention_layer import AttentionLayer, weights_of
 from xnn.graph.edge_inputs import edge_inputs
 from xnn.graph.edges import Edges
 from xnn.graph.params import affine, drawn, plus
 from xnn.graph.propagate import check_count, checked_features
-from xnn.layer import Layer, arguments
+from xnn.layer import arguments
 from xnn.layers.dropout import Dropout
 from xnn.rng import split
 
 
 def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None, self_loops: bool = True,
         negative_slope: float = 0.2, dropout: float = 0.0, residual: bool = False, bias: bool = True,
-        w_init: Callable | None = None) -> Layer:
+        w_init: Callable | None = None) -> AttentionLayer:
     """Each node gets a mean of its neighbours' features, weighted by attention (Velickovic et al., 2018).
 
     The score of an edge from j to i is ``leaky_relu(a_sender . W x_j + a_receiver . W x_i + a_edge . W_edge e)``, in
@@ -74,7 +76,7 @@ def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int |
 
 def GATv2(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None,
           self_loops: bool = True, shared_weights: bool = False, negative_slope: float = 0.2, dropout: float = 0.0,
-          residual: bool = False, bias: bool = True, w_init: Callable | None = None) -> Layer:
+          residual: bool = False, bias: bool = True, w_init: Callable | None = None) -> AttentionLayer:
     """`GAT` with scores in which the order of the neighbours may depend on the receiver (Brody et al., 2022).
 
     The score of an edge from j to i is ``a . leaky_relu(W_sender x_j + W_receiver x_i + W_edge e)`` in each head.
@@ -116,7 +118,7 @@ def GATv2(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int
 
 def GraphTransformer(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None,
                      residual: bool = True, beta: bool = False, dropout: float = 0.0, bias: bool = True,
-                     w_init: Callable | None = None) -> Layer:
+                     w_init: Callable | None = None) -> AttentionLayer:
     """Attention by products of queries and keys, over the neighbours of a node (Shi et al., 2021).
 
     The score of an edge from j to i is ``query_i . (key_j + W_edge e) / sqrt(n_out)``, its message is
@@ -149,19 +151,27 @@ def GraphTransformer(n_out: int, heads: int = 1, *, concat: bool = True, edge_fe
                 **(skip if residual else {}), "w_gate": (3 * how.features, 1) if beta else None,
                 "w_edge": None if edge_features is None else (edge_features, heads * n_out)}
 
-    def apply(params, x, graph, *, rng=None, train=False):
+    def scored(params, x, graph):
         x, edges = _checked(how, params, shapes, x, graph)
         query, key, value = (how.by_head(affine(params, x, name)) for name in ("query", "key", "value"))
         key, value = edges.at_senders(key), edges.at_senders(value)
         if edge_features is not None:
             edge = how.by_head(edge_inputs(how.name, edges, edge_features, x.dtype) @ params["w_edge"])
             key, value = key + edge, value + edge
-        attention = edges.softmax(jnp.sum(edges.at_receivers(query) * key, -1) * n_out ** -0.5)
-        attention = Dropout(dropout).apply((), attention, rng=rng, train=train)
+        return x, edges, jnp.sum(edges.at_receivers(query) * key, -1) * n_out ** -0.5, value
+
+    def attention_weights(params, x, graph):
+        _, edges, scores, _ = scored(params, x, graph)
+        return weights_of(edges, scores, None)
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x, edges, scores, value = scored(params, x, graph)
+        attention = Dropout(dropout).apply((), edges.softmax(scores), rng=rng, train=train)
         y = how.joined(edges.sum(attention[..., None] * value))
         return _gated(params, y, affine(params, x, "residual")) if residual else y
 
-    return Layer(_init_of(how, shapes, w_init), apply, how.name, settings=settings)
+    return AttentionLayer(_init_of(how, shapes, w_init), apply, how.name, settings=settings,
+                          attention_weights=attention_weights)
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------
@@ -214,7 +224,7 @@ def _checked(how: _How, params: Any, shapes: Callable, x: Any, graph: Any) -> tu
 
 
 def _of_scores(how: _How, shapes: Callable, score: Callable, w_init: Callable | None,
-               settings: Mapping[str, Any]) -> Layer:
+               settings: Mapping[str, Any]) -> AttentionLayer:
     """A layer of attention from its scores.
 
     Args: score: ``(params, x, edges, features, own features) -> (values [n, heads, n_out], scores of the edges [e,
@@ -224,16 +234,24 @@ def _of_scores(how: _How, shapes: Callable, score: Callable, w_init: Callable | 
         return {**shapes(n_in), "w_residual": (n_in, how.features) if how.residual else None,
                 "b": (how.features,) if how.bias else None}
 
-    def apply(params, x, graph, *, rng=None, train=False):
+    def scored(params, x, graph):
         x, edges = _checked(how, params, all_shapes, x, graph)
         edges = _without_loops(edges) if how.self_loops else edges
         features = edge_inputs(how.name, edges, how.edge_features, x.dtype)
         own_features = None if features is None else edges.mean(features)
-        values, scores, own_scores = score(params, x, edges, features, own_features)
+        return x, edges, *score(params, x, edges, features, own_features)
+
+    def attention_weights(params, x, graph):
+        _, edges, _, scores, own_scores = scored(params, x, graph)
+        return weights_of(edges, scores, own_scores if how.self_loops else None)
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x, edges, values, scores, own_scores = scored(params, x, graph)
         y = how.joined(_mean(how, edges, values, scores, own_scores, rng, train))
         return plus(y + x @ params["w_residual"] if how.residual else y, params)
 
-    return Layer(_init_of(how, all_shapes, w_init), apply, how.name, settings=settings)
+    return AttentionLayer(_init_of(how, all_shapes, w_init), apply, how.name, settings=settings,
+                          attention_weights=attention_weights)
 
 
 def _mean(how: _How, edges: Edges, values: Any, scores: Any, own_scores: Any, rng: Any, train: bool) -> Any:
