@@ -102,6 +102,25 @@ class HeteroGraph:
         return cls(nodes, relations, n_node, None if all(graph.mask is None for graph in graphs)
                    else np.concatenate(masks))
 
+    def unbatch(self) -> list["HeteroGraph"]:
+        """The graphs of a batch, without those of padding: the inverse of `batch`. Raises: TypeError if it is traced.
+
+        >>> one = HeteroGraph.from_edges({"user": np.ones((2, 3))}, {("user", "knows", "user"): ([0], [1])})
+        >>> HeteroGraph.batch([one, one]).unbatch()[1].relations["user", "knows", "user"].senders
+        array([0], dtype=int32)
+        """
+        graph = host("HeteroGraph.unbatch", self)
+        starts = {kind: np.cumsum([0, *counts]) for kind, counts in graph.n_node.items()}
+        relations = {key: _parted(edges, starts[key[0]], starts[key[2]]) for key, edges in graph.relations.items()}
+        real = range(graph.n_graphs) if graph.mask is None else np.flatnonzero(graph.mask)
+
+        def rows(kind: str, i: int) -> Any:
+            return tree_util.tree_map(lambda x: x[starts[kind][i]:starts[kind][i + 1]], graph.nodes[kind])
+
+        return [HeteroGraph({kind: rows(kind, i) for kind in graph.nodes},
+                            {key: parts[i] for key, parts in relations.items()},
+                            {kind: counts[i:i + 1] for kind, counts in graph.n_node.items()}) for i in real]
+
     def pad(self, n_nodes: Mapping[str, int], n_edges: Mapping[RelationKey, int]) -> "HeteroGraph":
         """The same graphs and one of padding, `n_nodes` of each type and `n_edges` of each relation in all.
 
@@ -259,6 +278,23 @@ def _joined(parts: Sequence[Edges], senders_before: np.ndarray, receivers_before
     return Edges(field("senders", senders_before), field("receivers", receivers_before), field("weight"),
                  field("features"), None if all(part.mask is None for part in parts) else np.concatenate(masks),
                  field("by_sender", edges_before), int(receivers_before[-1]))
+
+
+def _parted(edges: Edges, sources: np.ndarray, targets: np.ndarray) -> list[Edges]:
+    """The edges of each graph of a batch, whose nodes start at `sources` and `targets`; the last are the ends."""
+    owner = np.searchsorted(targets, edges.receivers, "right") - 1
+    order = np.argsort(owner, kind="stable")
+    places = np.split(order, np.searchsorted(owner[order], np.arange(1, len(targets) - 1)))
+
+    def part(i: int, rows: np.ndarray) -> Edges:
+        weight, features, mask = (None if value is None else value[rows]
+                                  for value in (edges.weight, edges.features, edges.mask))
+        senders = (edges.senders[rows] - sources[i]).astype(np.int32)
+        by_sender = None if edges.by_sender is None else np.argsort(senders, kind="stable").astype(np.int32)
+        return Edges(senders, (edges.receivers[rows] - targets[i]).astype(np.int32), weight, features,
+                     None if mask is None or mask.all() else mask, by_sender, int(targets[i + 1] - targets[i]))
+
+    return [part(i, rows) for i, rows in enumerate(places)]
 
 
 def _padded(edges: Edges, count: int, n_sources: int, more_targets: int) -> Edges:

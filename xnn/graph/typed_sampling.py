@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import xjax.numpy as jnp
 from xjax.errors import bad, did_you_mean
 from xnn.graph.blocks import (
     Numbering,
@@ -22,6 +23,8 @@ from xnn.graph.blocks import (
     take_rows,
     whole_edges,
 )
+from xnn.graph.edges import Edges
+from xnn.graph.hetero import HeteroGraph
 from xnn.graph.sampling import checked_fan_out, drawn_places, rounded
 
 Relation = tuple[str, str, str]
@@ -52,6 +55,24 @@ class TypedBlock(NamedTuple):
     edge_ids: Any
     seeds: Any
     seed_mask: Any
+
+    @property
+    def graph(self) -> HeteroGraph:
+        """The block as two graphs, its rows and its padding, for `HeteroConvolution`; the arrays may be traced.
+
+        A type without features has [n, 0]; give it embeddings of its `ids` by ``graph.replace(nodes={...})``. Weights
+        or features of the edges of one relation are those of its `edge_ids`.
+
+        >>> writes = {("author", "writes", "paper"): ([0, 1, 1], [0, 0, 2])}
+        >>> sampler = TypedSampler(writes, {"author": 2, "paper": 3}, (5,), features={"paper": np.ones((3, 4))})
+        >>> sampler.sample("paper", [2, 0]).graph
+        <HeteroGraph of author f32[3,0], paper f64[3,4]; author-writes-paper with 3 edges>
+        """
+        nodes = {kind: self.nodes.get(kind, np.zeros((len(ids), 0), np.float32)) for kind, ids in self.ids.items()}
+        relations = {key: Edges(*ends, None, None, self.edge_mask[key], self.by_sender[key], len(self.ids[key[2]]))
+                     for key, ends in self.edges.items()}
+        return HeteroGraph(nodes, relations, {kind: _counts(mask) for kind, mask in self.node_mask.items()},
+                           np.array([True, False]))
 
 
 class TypedSampler:
@@ -236,6 +257,13 @@ class OfType:
 
     def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> TypedBlock:
         return self.sampler.sample(self.seed_type, seeds, epoch=epoch, index=index)
+
+
+def _counts(mask: Any) -> Any:
+    """int32[2]: how many rows are real, how many are padding."""
+    stack = np.stack if isinstance(mask, np.ndarray) else jnp.stack
+    real = mask.sum()
+    return stack([real, len(mask) - real]).astype(np.int32)
 
 
 def _fan_outs(caller: str, fan_out: Any, relations: Mapping[Relation, Any]) -> dict[Relation, tuple[int | None, ...]]:

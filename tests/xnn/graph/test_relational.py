@@ -140,6 +140,23 @@ def test_batches_and_padding_change_nothing():
         assert np.all(np.diff(edges.receivers) >= 0) and np.all(np.diff(edges.senders[edges.by_sender]) >= 0)
 
 
+def test_unbatch_is_the_inverse_of_batch():
+    bare = {key: ([], [], np.zeros((0, 2), np.float32)) for key in (BUYS, LIKES, KNOWS)}
+    nobody = {kind: np.zeros((0, x.shape[1]), np.float32) for kind, x in hetero().nodes.items()}
+    graphs = [hetero(features=True), HeteroGraph.from_edges(nobody, bare), hetero(1, features=True)]
+    joined = HeteroGraph.batch(graphs)
+    for batched in (joined, joined.pad({"user": 20, "item": 12}, {BUYS: 30, LIKES: 21, KNOWS: 17})):
+        parts = batched.unbatch()
+        assert len(parts) == 3
+        for part, graph in zip(parts, graphs, strict=True):
+            assert tree_util.tree_structure(part) == tree_util.tree_structure(graph)
+            for one, other in zip(*map(tree_util.tree_leaves, (part, graph)), strict=True):
+                np.testing.assert_array_equal(one, other)
+                assert one.dtype == other.dtype
+    with pytest.raises(TypeError, match="(?s)HeteroGraph.unbatch.*fix:"):
+        xjax.jit(lambda graph: graph.unbatch())(joined)
+
+
 def test_hetero_data_of_pytorch_geometric_by_its_attributes():
     class Part(dict):
         __getattr__ = dict.get

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+from xnn.graph import GraphSAGE, HeteroConvolution
 from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import SeedBatches
 from xnn.graph.typed_sampling import TypedSampler
@@ -108,6 +109,27 @@ def test_learnt_sizes_and_batches():
     small = few.fitted("paper", [5, 6])
     assert len(small.sample("paper", [5]).edge_ids[CITES]) == 0
     assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49                   # more than was seen
+
+
+def test_a_block_is_a_graph_of_several_types():
+    features = {"author": np.ones((30, 4), np.float32), "paper": np.arange(200, dtype=np.float32).reshape(50, 4)}
+    block = TypedSampler(relations(), SIZES, (3, 2), features=features, batch_size=4).sample("paper", [4, 9])
+    graph = block.graph
+    assert graph.mask.tolist() == [True, False] and graph.nodes["venue"].shape[1] == 0
+    alone = graph.unbatch()
+    assert len(alone) == 1
+    for kind, mask in block.node_mask.items():
+        assert alone[0].n_nodes(kind) == mask.sum()
+    for relation, edges in alone[0].relations.items():
+        senders, receivers = real(block, relation)
+        np.testing.assert_array_equal(block.ids[relation[0]][edges.senders], senders)
+        np.testing.assert_array_equal(block.ids[relation[2]][edges.receivers], receivers)
+    layer = HeteroConvolution({WRITES: GraphSAGE(3), CITES: GraphSAGE(3)})
+    _, params = layer.init(xjax.random.key(0), {kind: (-1, 4) for kind in features})
+    apply = xjax.jit(lambda params, nodes, block: layer.apply(params, nodes, block.graph.replace(nodes=nodes)))
+    y = apply(params, {kind: block.nodes[kind] for kind in features}, block)["paper"]
+    want = layer.apply(params, {kind: alone[0].nodes[kind] for kind in features}, alone[0])["paper"]
+    np.testing.assert_allclose(y[:len(want)], want, rtol=1e-5)
 
 
 def test_nothing_to_sample():
