@@ -23,11 +23,19 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class Input(NamedTuple):
-    """An input after x: `default` is its value where a call leaves it out, `meaning` text for messages."""
+    """An input after x.
+
+    Attributes:
+      default: its value where a call leaves it out.
+      meaning: text for messages; two layers that share the name within a composite must agree on it.
+      comes_last: a composite lists it after the inputs of all other layers: for one that most calls leave out, so that
+        it takes no place in a call by position.
+    """
 
     name: str
     default: Any = REQUIRED
     meaning: str = ""
+    comes_last: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -57,12 +65,12 @@ def named_inputs(apply: Callable, names: Sequence[str]) -> tuple[Input, ...]:
 
 
 def joined(caller: str, groups: Iterable[Sequence[Input]]) -> tuple[Input, ...]:
-    """The inputs of a composite: each name of its children once, in order of first appearance.
+    """The inputs of a composite: each name of its children once, in order of first appearance, then those to come last.
 
     Raises: ValueError if two children mean different things by one name.
     """
     union: dict[str, Input] = {}
-    for one in (one for group in groups for one in group):
+    for one in sorted((one for group in groups for one in group), key=lambda one: one.comes_last):
         union[one.name] = _agreed(caller, union[one.name], one) if one.name in union else one
     return tuple(union.values())
 
@@ -73,7 +81,7 @@ def _agreed(caller: str, one: Input, other: Input) -> Input:
         raise bad(caller, f"two layers mean different things by the input `{one.name}`",
                   {"one": f"{one} {one.meaning}".strip(), "other": f"{other} {other.meaning}".strip()},
                   f'give one of them another name: renamed(layer, {one.name}="other_{one.name}").', ValueError)
-    return one if one.is_required else other
+    return (one if one.is_required else other)._replace(comes_last=one.comes_last)
 
 
 def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

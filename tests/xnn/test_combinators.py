@@ -8,7 +8,22 @@ import xjax.numpy as jnp
 import xnn
 from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
-from xnn import Dense, Dropout, GraphConvolution, Layer, Relu, Tanh, named, parallel, repeat, serial
+from xnn import (
+    BatchNorm,
+    Dense,
+    Dropout,
+    GraphConvolution,
+    Layer,
+    MultiHeadAttention,
+    Relu,
+    Tanh,
+    named,
+    parallel,
+    renamed,
+    repeat,
+    serial,
+)
+from xnn.graph import EdgeConv
 
 
 def scaled(name="scale"):
@@ -75,6 +90,31 @@ def test_extra_inputs_go_to_the_layers_that_declare_them():
     assert model.apply(((), (), (), ((),)), 1.0, 2.0, 3.0) == 12.0
     net = serial(GraphConvolution(4), Relu, GraphConvolution(2))
     assert net.extra_inputs == ("graph",)
+
+
+def test_the_mask_of_batch_norm_takes_no_place_of_another_input(npr):
+    x, graph = jnp.asarray(npr.normal(size=(5, 3)), jnp.float32), np.eye(5, k=1, dtype=np.float32)
+    for model, n_extra in ((serial(BatchNorm(), GraphConvolution(2)), 1), (serial(BatchNorm(), EdgeConv(Relu, k=2)), 1),
+                           (serial(serial(BatchNorm(), GraphConvolution(2)), scaled("a")), 2),
+                           (parallel(BatchNorm(), scaled("a")), 1)):
+        assert len(model.extra_inputs) == n_extra + 1 and model.extra_inputs[-1] == "row_mask"
+    model = serial(BatchNorm(), scaled("a"), serial(BatchNorm(), GraphConvolution(2)))
+    _, params = model.init(random.key(0), x.shape)
+    state, mask = model.init_state(x.shape), np.arange(5) < 3
+    np.testing.assert_array_equal(model.apply(params, x, 2.0, graph, state=state),
+                                  model.apply(params, x, a=2.0, graph=graph, row_mask=None, state=state))
+    _, by_place = model.apply_with_state(params, state, x, 2.0, graph, mask, train=True)
+    np.testing.assert_allclose(by_place[0]["mean"], 0.1 * np.mean(x[:3], 0), rtol=1e-5)
+    taken = serial(renamed(BatchNorm(), row_mask="a"), scaled("b"), scaled("a"))
+    assert taken.extra_inputs == ("b", "a") and [one.comes_last for one in taken.inputs] == [False, False]
+
+
+def test_a_mask_of_attention_is_none_of_batch_norm(npr):
+    model, x = serial(BatchNorm(), MultiHeadAttention(4, 2)), jnp.asarray(npr.normal(size=(2, 2, 4)), jnp.float32)
+    _, params = model.init(random.key(0), x.shape)
+    state, causal = model.init_state(x.shape), np.tril(np.ones((2, 2), bool))
+    _, moved = model.apply_with_state(params, state, x, causal, train=True)
+    np.testing.assert_allclose(moved[0]["mean"], 0.1 * np.mean(x, (0, 1)), rtol=1e-5)
 
 
 def test_parallel_branches(key, npr):

@@ -14,6 +14,7 @@ from xnn.combinators import named, only
 from xnn.compose import composite
 from xnn.composites import combine, dict_of
 from xnn.graph.adjacency import as_edges
+from xnn.graph.masked import call_on_rows, node_mask
 from xnn.graph.pooling import GraphPool, Reduction
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, arguments, as_layer
@@ -184,10 +185,11 @@ def _autoencoder(name: str, children: Mapping[str, Layer]) -> Layer:
         return visit("decoder", code), code, other
 
     def forward(call, x, values):
-        code = call("encoder", x)
+        mask = node_mask(values["graph"], x)
+        code = call_on_rows(call, "encoder", x, mask, values)
         if not is_variational:
             return call("decoder", code)
-        mean, log_variance = call("mean", code), call("log_variance", code)
+        mean, log_variance = (call_on_rows(call, key, code, mask, values) for key in ("mean", "log_variance"))
         code = mean
         if call.train:
             rng_lib.check_rng(name, call.rng)

@@ -12,6 +12,7 @@ from xjax.errors import bad, did_you_mean
 from xnn.checks import type_text
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph, as_arrays, host
+from xnn.graph.masked import mask_graph
 
 RelationKey = tuple[str, str, str]
 
@@ -165,7 +166,7 @@ class HeteroGraph:
     def relation_graph(self, key: RelationKey) -> Graph:
         """One relation as a `Graph`, whose nodes are those of the target and, where it is another type, of the source.
 
-        It counts as one graph without padding: edges of padding join nodes of padding, so others do not see them.
+        It counts as one graph; padding of this one does not count in it: `MaskedGraph`.
         Raises: ValueError for an unknown relation, or if the edges are not for as many nodes as there are.
         """
         where = "HeteroGraph.relation_graph"
@@ -184,8 +185,12 @@ class HeteroGraph:
             senders, n_all = senders + np.int32(n_targets), n_all + self.n_nodes(source)
         parts = {"weight": edges.weight, "features": edges.features}
         parts = {name: value for name, value in parts.items() if value is not None} or None
-        return Graph(nodes, parts, senders, edges.receivers, None, np.array([n_all], np.int32),
-                     np.array([len(edges)], np.int32), None, edges.by_sender)
+        graph = Graph(nodes, parts, senders, edges.receivers, None, np.array([n_all], np.int32),
+                      np.array([len(edges)], np.int32), None, edges.by_sender)
+        if self.mask is None:
+            return graph
+        real = [jnp.asarray(self.mask)[self.node_graph(kind)] for kind in dict.fromkeys((target, source))]
+        return mask_graph(graph, nodes=jnp.concatenate(real), edges=edges.mask)
 
     def joined(self) -> tuple[Graph, Any]:
         """All types and relations as one `Graph`, and the type of each node, int32[n]; for a graph that is not traced.

@@ -79,19 +79,19 @@ def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedG
                        keep_edges=_both(getattr(graph, "keep_edges", None), edges))
 
 
-def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}) -> Any:
-    """``call(key, x)`` of a composite, of rows of which some do not count.
+def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}, **named: Any) -> Any:
+    """``call(key, x, **named)`` of a composite, of rows of which some do not count.
 
-    A child with the input `mask`, such as `BatchNorm`, gets this one, unless the caller of the composite gave another.
+    A child with the input `row_mask`, such as `BatchNorm`, gets this one, unless the composite was called with another.
 
     Args:
       call: as in `xnn.composites.combine`.
       mask: bool of the rows of x, such as `Graph.node_mask`; None: all count.
       values: the further inputs of the composite by name.
     """
-    if mask is None or values.get("mask") is not None or "mask" not in call.children[key].extra_inputs:
-        return call(key, x)
-    return call(key, x, mask=mask)
+    if mask is None or values.get("row_mask") is not None or "row_mask" not in call.children[key].extra_inputs:
+        return call(key, x, **named)
+    return call(key, x, row_mask=mask, **named)
 
 
 def node_mask(graph: Any, x: Any) -> Any:
@@ -102,29 +102,29 @@ def node_mask(graph: Any, x: Any) -> Any:
 
 
 def with_node_mask(layer: Layer) -> Layer:
-    """A layer with the input `mask`, such as `BatchNorm`, which gets it from the graph: padding is left out.
+    """A layer with the input `row_mask`, such as `BatchNorm`, which gets it from the graph: padding is left out.
 
     The layers and stacks of this package pass it themselves; this is for chains of one's own:
     ``serial(GraphConvolution(64), with_node_mask(BatchNorm()), Relu, GraphConvolution(7))``.
 
     Shape, params, state: those of the layer, for x [n, ...] of the nodes.
-    Inputs: graph: a `Graph`, or another form, whose nodes all count; then those of the layer but `mask`.
-    Raises: TypeError for a layer without the input `mask`.
+    Inputs: graph: a `Graph`, or another form, whose nodes all count; then those of the layer but `row_mask`.
+    Raises: TypeError for a layer without the input `row_mask`.
 
     >>> from xnn import BatchNorm
     >>> with_node_mask(BatchNorm())
     with_node_mask of (x, graph)
-      BatchNorm of (x, mask)
+      BatchNorm of (x, row_mask)
     """
     child = as_layer(layer, "with_node_mask")
-    if "mask" not in child.extra_inputs:
-        raise bad("with_node_mask", f"{child.name} has no input `mask`",
+    if "row_mask" not in child.extra_inputs:
+        raise bad("with_node_mask", f"{child.name} has no input `row_mask`",
                   {"inputs": ", ".join(child.extra_inputs) or "none"}, fix="wrap BatchNorm, or leave the wrapper out.")
 
     def forward(call, x, values):
-        return call(None, x, mask=node_mask(values["graph"], x))
+        return call(None, x, row_mask=node_mask(values["graph"], x))
 
-    inputs = joined("with_node_mask", [[Input("graph")], [one for one in child.inputs if one.name != "mask"]])
+    inputs = joined("with_node_mask", [[Input("graph")], [one for one in child.inputs if one.name != "row_mask"]])
     return combine("with_node_mask", {None: child}, lambda visit, in_shape, shapes: visit(None, in_shape), forward,
                    only, inputs=inputs, rebuild=lambda some: with_node_mask(some[None]))
 

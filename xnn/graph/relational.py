@@ -15,6 +15,7 @@ from xnn.graph.composed import check_choice, graph_composite
 from xnn.graph.edges import Edges
 from xnn.graph.graph import Graph
 from xnn.graph.hetero import HeteroGraph, RelationKey
+from xnn.graph.masked import call_on_rows
 from xnn.inputs import Input
 from xnn.layer import Layer, arguments
 
@@ -124,7 +125,8 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
 
     Any layer on a `Graph` will do. Between two types it runs on the graph of both (`HeteroGraph.relation_graph`): the
     nodes of the targets, then those of the sources, which receive no edges and whose outputs are dropped. So both types
-    need the same number of features: put ``parallel(user=Dense(16), item=Dense(16))`` before the first layer.
+    need the same number of features: put ``parallel(user=Dense(16), item=Dense(16))`` before the first layer. A
+    `BatchNorm` within has one statistic for the nodes of both types, without those of padding.
 
     Shape: {type: [n, n_in]} -> {type: [n, n_out]} for the types that some relation ends at.
 
@@ -163,7 +165,7 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
         for place, (source, relation, target) in keys.items():
             _check_types(name, {key: value.shape for key, value in x.items()}, source, target)
             one = graph.replace(nodes=x).relation_graph((source, relation, target))
-            y = call(place, one.nodes, graph=one)
+            y = call_on_rows(call, place, one.nodes, one.node_mask, graph=one)
             outs.setdefault(target, []).append(y[:x[target].shape[0]])
         return {target: reduce(jnp.stack(found), axis=0) for target, found in outs.items()}
 

@@ -8,6 +8,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xnn.checks import as_axes, check_float, check_params, check_shape, check_state, type_text
+from xnn.inputs import Input
 from xnn.layer import Layer, StateFns, arguments
 from xnn.precision import at_least_float32
 
@@ -109,9 +110,10 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         normalised without. Flax has none: ``unbiased=False``.
       axis_name: of a `pmap`, whose devices have one batch together.
       scale_init: initializer ``(key, shape) -> array`` of the scale; ones if None.
-    Inputs: mask: bool of the leading axes of x, False for padding, which the statistics do not count: ``[n]`` for x
+    Inputs: row_mask: bool of the leading axes of x, False for padding, which the statistics do not count: ``[n]`` for x
       [n, features], such as `xnn.graph.Graph.node_mask`; None: all counts. Layers and stacks on graphs pass it
-      themselves; see also `xnn.graph.with_node_mask`.
+      themselves; see also `xnn.graph.with_node_mask`. In a composite it is the last input. For layers whose `mask` is
+      that of the rows too: ``renamed(BatchNorm(), row_mask="mask")``.
     Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
     Raises: ValueError in training for one value of each feature, whose variance is unknown; with a mask that leaves
       fewer than two the running statistics stay as they are. TypeError for a mask of another shape or dtype.
@@ -128,10 +130,10 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
     def init_state(in_shape, rng=None):
         return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
 
-    def apply_with_state(params, state, x, mask=None, *, rng=None, train=False):
+    def apply_with_state(params, state, x, row_mask=None, *, rng=None, train=False):
         x = check_float("BatchNorm", x, 2)
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
-        mask = None if mask is None else _mask_of(x, mask)
+        mask = None if row_mask is None else _mask_of(x, row_mask)
         x = x if mask is None else jnp.where(mask, x, 0)                     # padding may be NaN
         mean, var, before = state["mean"], state["var"], state
         if train:
@@ -145,8 +147,8 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
                          scale=scale, bias=bias, scale_init=scale_init)
-    return Layer(init, None, "BatchNorm", settings=settings, state=StateFns(init_state, apply_with_state),
-                 computes_in="float32", positionwise=True)
+    return Layer(init, None, "BatchNorm", (Input("row_mask", None, comes_last=True),), settings,
+                 StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
 
 
 def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
@@ -165,9 +167,7 @@ def _mask_of(x: Any, mask: Any) -> Any:
     mask = jnp.asarray(mask)
     if mask.dtype != bool or not mask.ndim or mask.shape != x.shape[:-1][:mask.ndim]:
         raise bad("BatchNorm", "the mask says for each row of x whether it counts",
-                  {"mask": type_text(mask), "x": type_text(x)},
-                  f"pass bool[{','.join(map(str, x.shape[:-1]))}], or rename an input that means another mask: "
-                  'renamed(BatchNorm(), mask="row_mask").')
+                  {"row_mask": type_text(mask), "x": type_text(x)}, f"pass bool[{','.join(map(str, x.shape[:-1]))}].")
     spread = jnp.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     return jnp.broadcast_to(spread, x.shape)
 

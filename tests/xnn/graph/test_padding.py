@@ -36,6 +36,8 @@ LAYERS = {
     "GraphNetwork": xg.GraphNetwork(MLP, MLP, MLP),
     "virtual_node": xg.virtual_node(4, serial(CONV, BatchNorm()), CONV, update=MLP),
     "AttentionPool": xg.AttentionPool(value=MLP),
+    "GAE": xg.GAE(serial(CONV, BatchNorm())),
+    "VGAE": xg.VGAE(serial(CONV, BatchNorm()), serial(BatchNorm(), CONV), CONV),
     "SAGPool": xg.SAGPool(serial(CONV, BatchNorm(), Dense(1))),
     "GCNStack": graph_networks.GCNStack(graph_configs.GCNConfig(hidden=(5, 5), norm="batch", features=2, dropout=0.0)),
     "GINStack": graph_networks.GINStack(graph_configs.GINConfig(hidden=(5, 5), norm="batch", features=2, dropout=0.0)),
@@ -45,6 +47,8 @@ FAST = ["with_node_mask", "GIN"]
 
 def inputs_of(name, graph):
     """x, and the inputs after it."""
+    if name in ("GAE", "VGAE"):
+        return graph.nodes, (graph, np.array([[0, 1], [2, 7]]))
     if name == "GraphNetwork":
         return graph, ()
     return ((graph.nodes, graph.edges) if name == "GatedGCN" else graph.nodes), (graph,)
@@ -59,9 +63,10 @@ def test_statistics_are_those_of_what_counts(name):
 
     def run(params, graph):
         x, extra = inputs_of(name, graph)
-        y, moved = layer.apply_with_state(params, state, x, *extra, train=True)
+        y, moved = layer.apply_with_state(params, state, x, *extra, rng=random.key(1), train=True)
         rows = {PADDED.n_nodes: PLAIN.n_nodes, PADDED.n_edges: PLAIN.n_edges, PADDED.n_graphs: PLAIN.n_graphs}
-        y = (y.nodes, y.edges, y.globals) if isinstance(y, Graph) else y[0] if name == "SAGPool" else y
+        y = (y.nodes, y.edges, y.globals) if isinstance(y, Graph) else y
+        y = {"SAGPool": lambda: y[0], "VGAE": lambda: y[1:]}.get(name, lambda: y)()      # of VGAE: what is not drawn
         y = tree_util.tree_map(lambda leaf: leaf[:rows.get(leaf.shape[0], leaf.shape[0])], y)
         return sum(jnp.sum(jnp.sin(leaf)) for leaf in tree_util.tree_leaves(y)), (y, moved)
 
@@ -87,9 +92,10 @@ def test_a_mask_of_ones_own_is_taken():
     _, params = model.init(random.key(0), (-1, 4))
     state = model.init_state((-1, 4))
     moved = [model.apply_with_state(params, state, PLAIN.nodes, PLAIN, train=True, **how)[1]["mlp"][1]["mean"]
-             for how in ({}, {"mask": mask})]
+             for how in ({}, {"row_mask": mask})]
     assert not np.allclose(*moved)
 
 
 def test_with_node_mask_needs_a_layer_with_a_mask():
-    assert_refused((lambda key: xg.with_node_mask(Dense(3)), TypeError, ["with_node_mask", "Dense", "`mask`"]), None)
+    wrong = lambda key: xg.with_node_mask(Dense(3)), TypeError, ["with_node_mask", "Dense", "`row_mask`"]
+    assert_refused(wrong, None)

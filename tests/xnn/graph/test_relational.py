@@ -13,8 +13,8 @@ from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.mpnn import dense, received
 from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
-from xnn import Dense, GraphConvolution, parallel, serial
-from xnn.graph import Graph
+from xnn import BatchNorm, Dense, GraphConvolution, parallel, serial
+from xnn.graph import GIN, Graph
 from xnn.graph.gated import GatedGraphConvolution
 from xnn.graph.hetero import HeteroGraph
 from xnn.graph.mpnn import MPNN
@@ -138,6 +138,23 @@ def test_batches_and_padding_change_nothing():
     assert_near(apply(params, HeteroGraph.batch([joined, padded])), want)
     for edges in padded.relations.values():
         assert np.all(np.diff(edges.receivers) >= 0) and np.all(np.diff(edges.senders[edges.by_sender]) >= 0)
+
+
+def test_statistics_within_leave_out_padding():
+    layer = HeteroConvolution({BUYS: serial(GraphConvolution(4), BatchNorm()), LIKES: GraphConvolution(3),
+                               KNOWS: GIN(serial(Dense(3), BatchNorm()))})
+    shapes = {"user": (-1, 4), "item": (-1, 4)}
+    _, params = layer.init(random.key(0), shapes)
+    graph, state = HeteroGraph.batch([hetero(), hetero(1)]), layer.init_state(shapes)
+    padded = graph.pad({"user": 13, "item": 8}, {BUYS: 20, LIKES: 13, KNOWS: 16})
+    padded = padded.replace(nodes={kind: np.where(np.arange(len(x))[:, None] < graph.n_nodes(kind), x, np.nan)
+                                   for kind, x in padded.nodes.items()})
+    run = xjax.jit(lambda graph: layer.apply_with_state(params, state, graph.nodes, graph, train=True))
+    (y, moved), (want, want_moved) = run(padded), run(graph)
+    assert_near({kind: rows[:graph.n_nodes(kind)] for kind, rows in y.items()}, want)
+    assert_near(moved, want_moved)
+    means = [np.asarray(leaf) for leaf in tree_util.tree_leaves(want_moved)]
+    assert len(means) == 4 and all(np.any(leaf != 0) for leaf in means)
 
 
 def test_unbatch_is_the_inverse_of_batch():

@@ -56,10 +56,10 @@ WRONG = {
         ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
     "BatchNorm, a mask of numbers": (
         lambda key: BatchNorm().apply({}, X, np.ones(2, np.float32), state=BatchNorm().init_state((1, 3))), TypeError,
-        ["BatchNorm: the mask", "f32[2]", "bool[2]"]),
+        ["BatchNorm: the mask", "row_mask", "f32[2]", "bool[2]"]),
     "BatchNorm, a mask of other rows": (
         lambda key: BatchNorm().apply({}, X, np.ones(3, bool), state=BatchNorm().init_state((1, 3))), TypeError,
-        ["BatchNorm: the mask", "bool[3]", "renamed"]),
+        ["BatchNorm: the mask", "bool[3]", "pass bool[2]"]),
     "BatchNorm, state": (
         lambda key: BatchNorm().apply({}, X, state=BatchNorm().init_state((1, 4))), TypeError,
         ["BatchNorm: state['mean'] has another shape", "f32[2,3]", "f32[4]", "mean [3]", "init_state"]),
