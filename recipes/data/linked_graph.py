@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from recipes.data.karate import load_karate
 from recipes.data.own_graph import adjacency_of, read_graph
 from recipes.data.planetoid import load_planetoid, planetoid_folder
 from recipes.errors import DataError
-from recipes.lazy import sp
+from recipes.lazy import sp, xnn
 
 
 class LinkedGraph(NamedTuple):
@@ -23,23 +22,21 @@ class LinkedGraph(NamedTuple):
 
     adjacency: Any
     features: Any
-    ids: np.ndarray
+    ids: xnn.graph.NodeNames
 
     def numbers_of(self, names: Sequence[str]) -> np.ndarray:
         """int32[len(names)], the nodes that are called so.  Raises: DataError for a name that no node has."""
-        places = {name: i for i, name in enumerate(self.ids.tolist())}
-        unknown = sorted(set(names) - places.keys())
+        unknown = sorted(self.ids.unknown(names))
         if unknown:
-            near = difflib.get_close_matches(unknown[0], list(places), 3)
             raise DataError("pairs", f"the graph has no node {unknown[0]!r}.",
                             {"unknown": f"{len(unknown)} of {len(set(names))} names",
-                             "similar": ", ".join(near) or "none"},
+                             "similar": ", ".join(self.ids.similar(unknown[0])) or "none"},
                             fix="ids of nodes of the graph that was trained on.")
-        return np.array([places[name] for name in names], np.int32)
+        return self.ids.rows(names)
 
     def digest(self) -> str:
         """Another one for another graph: edges, features or names of nodes."""
-        digest = hashlib.sha256("\0".join(self.ids.tolist()).encode())
+        digest = hashlib.sha256("\0".join(self.ids).encode())
         for matrix in (sp.csr_matrix(self.adjacency), sp.csr_matrix(self.features)):
             matrix.sort_indices()
             for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64),
@@ -59,4 +56,4 @@ def read_linked(dataset: str, folder: Path | None, root: Path | None) -> LinkedG
     else:
         graph = load_planetoid(dataset, planetoid_folder(root))
         features = row_normalized(graph.features)
-    return LinkedGraph(graph.adjacency, features, np.arange(graph.labels.size).astype(str))
+    return LinkedGraph(graph.adjacency, features, xnn.graph.NodeNames(map(str, range(graph.labels.size))))

@@ -16,21 +16,21 @@ import numpy as np
 from recipes.data.graphs import SPLITS, LabelledGraph
 from recipes.data.tables import check_columns, check_no_stray_words, gaps_in, read_table, refuse_gaps
 from recipes.errors import DataError
-from recipes.lazy import pa, sp
+from recipes.lazy import pa, sp, xnn
 
 
 class OwnGraph(NamedTuple):
     """What the files hold.
 
     Attributes:
-      ids: [n], what a node is called.
+      ids: what the n nodes are called.
       edges: i64[2, m], numbers of nodes.
       features: f32[n, f]; names: of the features.
       labels: [n] of texts, "" where not known; None if there is no such column.
       split: [n] of texts, or None.
     """
 
-    ids: np.ndarray
+    ids: xnn.graph.NodeNames
     edges: np.ndarray
     features: np.ndarray
     names: list[str]
@@ -52,7 +52,7 @@ def read_graph(path: Path) -> OwnGraph:
     names = [name for name in nodes.column_names if name not in ("id", "label", "split")]
     check_no_stray_words(nodes, names, path / "nodes.csv")
     refuse_gaps(gaps_in(nodes, ["id", *names]), path / "nodes.csv", "fill them or drop the column.")
-    ids = np.array([str(value) for value in nodes.column("id").to_pylist()])
+    ids = _ids(nodes, path / "nodes.csv")
     features = [_column(nodes, name, path / "nodes.csv") for name in names]
     ends = [_numbers_of(edges.column(end).to_pylist(), ids, path / "edges.csv") for end in ("source", "target")]
     return OwnGraph(ids, np.array(ends), np.stack(features, 1) if features else np.eye(len(ids), dtype=np.float32),
@@ -120,16 +120,21 @@ def _texts(table: Any, name: str) -> np.ndarray | None:
     return np.array(["" if value is None else str(value) for value in table.column(name).to_pylist()])
 
 
-def _numbers_of(names: list[Any], ids: np.ndarray, file: Path) -> np.ndarray:
-    places = {name: i for i, name in enumerate(ids)}
-    if len(places) < len(ids):
-        raise DataError("graph", "an id stands twice in nodes.csv.", {"file": file.with_name("nodes.csv")},
-                        fix="one line for each node.")
-    unknown = sorted({str(name) for name in names} - places.keys())
+def _ids(nodes: Any, file: Path) -> xnn.graph.NodeNames:
+    try:
+        return xnn.graph.NodeNames(map(str, nodes.column("id").to_pylist()))
+    except ValueError:
+        raise DataError("graph", "an id stands twice in nodes.csv.", {"file": file},
+                        fix="one line for each node.") from None
+
+
+def _numbers_of(names: list[Any], ids: xnn.graph.NodeNames, file: Path) -> np.ndarray:
+    names = list(map(str, names))
+    unknown = sorted(ids.unknown(names))
     if unknown:
         raise DataError("graph", f"an edge names the node {unknown[0]!r}, which nodes.csv has not.", {"file": file},
                         fix="add the node, or drop the edge.")
-    return np.array([places[str(name)] for name in names], np.int64)
+    return ids.rows(names).astype(np.int64)
 
 
 def _read_npz(file: Path) -> OwnGraph:
@@ -154,5 +159,6 @@ def _read_npz(file: Path) -> OwnGraph:
                         fix="edges [2, m] of node numbers, features [n, f] of finite numbers, labels and split [n].")
     texts = None if labels is None else np.array(["" if str(label) == "-1" else str(label) for label in labels])
     names = [f"feature {i}" for i in range(features.shape[1])]
-    return OwnGraph(np.arange(n).astype(str), edges.astype(np.int64), features.astype(np.float32), names, texts,
+    ids = xnn.graph.NodeNames(map(str, range(n)))
+    return OwnGraph(ids, edges.astype(np.int64), features.astype(np.float32), names, texts,
                     None if split is None else split.astype(str))

@@ -144,7 +144,7 @@ class LinkPrediction(Task):
         if not len(others):
             raise DataError("pairs", f"the node {node!r} has an edge with every other node.",
                             {"nodes": len(graph.ids)}, fix="another node.")
-        return self._inputs(graph, [str(node)] * len(others), graph.ids[others].tolist())
+        return self._inputs(graph, [str(node)] * len(others), graph.ids[others])
 
     def _graph(self) -> LinkedGraph:
         """The graph that was trained on, read again.  Raises: DataError if it is another one."""

@@ -151,7 +151,7 @@ class NodeClassification(Classifier):
                             fix="a graph whose nodes have these features.")
         whole = LabelledGraph(adjacency_of(graph), sp.csr_matrix(graph.features), np.zeros(len(graph.ids), np.int32),
                               len(self.artifacts["classes"]), {})
-        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": graph.ids})
+        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))})
 
 
 class WholeGraph:

@@ -10,9 +10,8 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
-from xnn import Dense, pretrained
+from xnn import Dense, pretrained, safetensors
 from xnn.models import GPT2Config, ResNet, ResNetConfig
-from xnn.pretrained import safetensors
 
 FOLDERS = Path(__file__).parent / "peers" / "pretrained"
 NAMES = ["gpt2", "llama", "llama_tied", "bert", "t5", "t5_tied", "vit", "resnet", "resnet_basic"]
@@ -54,8 +53,8 @@ def test_what_is_saved_is_what_was_loaded(name, tmp_path):
     assert again.config == config and repr(again.model) == repr(model)
     tree_util.tree_map(np.testing.assert_array_equal, (again.params, again.state), (params, state))
     files = [*(FOLDERS / name).glob("*.safetensors")]
-    theirs = {key: tensor for file in files for key, tensor in safetensors.read(file).items()}
-    ours = safetensors.read(tmp_path / "model.safetensors")
+    theirs = {key: tensor for file in files for key, tensor in safetensors.read(file).tensors.items()}
+    ours = safetensors.read(tmp_path / "model.safetensors").tensors
     assert sorted(ours) == sorted(theirs)
     for key in theirs:
         np.testing.assert_array_equal(ours[key], theirs[key])
@@ -75,7 +74,8 @@ def changed(tmp_path, tensors=None, **settings):
     file = tmp_path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
     if tensors:
-        weights = {key: np.array(tensor) for key, tensor in safetensors.read(tmp_path / "model.safetensors").items()}
+        stored = safetensors.read(tmp_path / "model.safetensors").tensors
+        weights = {key: np.array(tensor) for key, tensor in stored.items()}
         tensors(weights)
         (tmp_path / "model.safetensors").unlink()
         safetensors.write(tmp_path / "model.safetensors", weights)
@@ -108,7 +108,7 @@ def test_the_first_files_of_bert_are_read(tmp_path):
     """They have heads of pretraining, and other names for the parameters of norms."""
     _, params, *_ = pretrained.load(FOLDERS / "bert")
     tensors = {"bert." + key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"):
-               tensor for key, tensor in safetensors.read(FOLDERS / "bert" / "model.safetensors").items()}
+               tensor for key, tensor in safetensors.read(FOLDERS / "bert" / "model.safetensors").tensors.items()}
     tensors["cls.predictions.bias"] = np.zeros(11, np.float32)
     shutil.copy(FOLDERS / "bert" / "config.json", tmp_path)
     safetensors.write(tmp_path / "model.safetensors", tensors)

@@ -12,6 +12,7 @@ from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
 from xnn.graph.edges import Edges
 from xnn.graph.egnn import EGNN
 from xnn.graph.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
+from xnn.graph.files import SavedGraph, load_graph, save_graph
 from xnn.graph.gated import GatedGCN, GatedGraph, GatedGraphConvolution
 from xnn.graph.gcn import GCN, GraphConvolution
 from xnn.graph.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
@@ -24,6 +25,7 @@ from xnn.graph.inference import infer_by_layers
 from xnn.graph.jumping import JumpingKnowledge, virtual_node
 from xnn.graph.masked import MaskedGraph, kept_part, mask_graph, with_node_mask
 from xnn.graph.mpnn import MPNN
+from xnn.graph.names import NodeNames
 from xnn.graph.network import DeepSets, GraphMapFeatures, GraphNetGAT, GraphNetwork, InteractionNetwork, RelationNetwork
 from xnn.graph.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
 from xnn.graph.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
@@ -113,6 +115,7 @@ __all__ = [
     "NeighbourSampler",
     "Node2Vec",
     "NodeHead",
+    "NodeNames",
     "PNA",
     "PairNorm",
     "Pairs",
@@ -123,6 +126,7 @@ __all__ = [
     "RowBlock",
     "SAGPool",
     "SGC",
+    "SavedGraph",
     "SeedBatches",
     "Set2Set",
     "SortPool",
@@ -157,6 +161,7 @@ __all__ = [
     "laplacian_encoding",
     "largest_component",
     "largest_nodes",
+    "load_graph",
     "mask_graph",
     "molecules",
     "negative_edges",
@@ -175,6 +180,7 @@ __all__ = [
     "remove_self_loops",
     "reverse",
     "rows_moved",
+    "save_graph",
     "segment_count",
     "segment_max",
     "segment_mean",

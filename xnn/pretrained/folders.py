@@ -9,10 +9,10 @@ import numpy as np
 
 import xjax
 from xjax.errors import bad
+from xnn import safetensors
 from xnn.checks import counted, type_text
 from xnn.layer import Layer, Params, init_types
 from xnn.params.patterns import paths, with_leaves
-from xnn.pretrained import safetensors
 from xnn.pretrained.names import FAMILIES, STATE, Family, Tensor
 
 
@@ -114,7 +114,9 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
         if Path(name).name != name or not (folder / name).is_file():
             raise bad("pretrained.load", f"there is no file {name}", {"folder": str(folder)},
                       "download all files of the model; weights in other formats are not read.", FileNotFoundError)
-    return {key: tensor for name in names for key, tensor in safetensors.read(folder / name).items()}
+    parts = [safetensors.read(folder / name, "pretrained.load", "download it again; other formats are not read.")
+             for name in names]
+    return {key: tensor for part in parts for key, tensor in part.tensors.items()}
 
 
 def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> tuple[Params, Any]:

@@ -1,0 +1,80 @@
+"""Files of tensors in the format safetensors: the size of a header, the header in JSON, and the bytes of the arrays."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax.errors import bad
+
+_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+           "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+           "BOOL": "bool"}
+_NAMES = {name: key for key, name in _DTYPES.items()}
+
+DTYPES = frozenset(_NAMES)                              # names of the types that a file holds
+
+
+class Contents(NamedTuple):
+    """What a file holds: tensors by name, and texts by name."""
+
+    tensors: dict[str, np.ndarray]
+    metadata: dict[str, str]
+
+
+def read(file: Path, caller: str = "safetensors.read", fix: str = "pass a whole file of this format.") -> Contents:
+    """The contents; the tensors are mapped, and read from the disk when they are used.
+
+    Args: caller, fix: of the message.
+    Raises: ValueError for a file whose header is not that of the format, or does not fit the size of the file.
+    """
+    data = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
+    try:
+        start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+        header = json.loads(data[8:start].tobytes())
+        metadata = header.pop("__metadata__", {})
+        return Contents({name: _tensor(data[start:], **entry) for name, entry in header.items()}, dict(metadata))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as err:
+        raise bad(caller, "the file is not in the format safetensors", {"file": str(file), "cause": err}, fix,
+                  ValueError) from err
+
+
+def _tensor(data: np.ndarray, dtype: str, shape: list[int], data_offsets: list[int]) -> np.ndarray:
+    begin, end = data_offsets
+    kind = jnp.dtype(_DTYPES[dtype])
+    if not 0 <= begin <= end <= len(data) or end - begin != math.prod(shape) * kind.itemsize:
+        raise ValueError(f"bytes {begin} to {end} of {len(data)} for {dtype}{shape}")
+    return data[begin:end].view(kind).reshape(shape)
+
+
+def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
+    """Writes tensors in the order of their names, and texts; the whole file or, where that fails, none of it.
+
+    Args: metadata: ``{"format": "pt"}`` if None, which other readers look for.
+    """
+    header, end = {"__metadata__": {"format": "pt"} if metadata is None else dict(metadata)}, 0
+    for name, tensor in sorted(tensors.items()):
+        begin, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _NAMES[tensor.dtype.name], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)                     # the arrays start at a multiple of 8 bytes
+    scratch = file.with_name(f".{file.name}.tmp")
+    try:
+        with scratch.open("wb") as out:
+            out.write(len(text).to_bytes(8, "little") + text)
+            for _, tensor in sorted(tensors.items()):
+                out.write(as_bytes(tensor))
+        os.replace(scratch, file)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def as_bytes(tensor: np.ndarray) -> np.ndarray:
+    """The bytes of an array as a file has them: uint8[n]."""
+    tensor = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False) if tensor.dtype.byteorder == ">" else tensor
+    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
