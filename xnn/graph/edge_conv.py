@@ -1,11 +1,12 @@
 """Layers on clouds of points: `EdgeConv`, `PointNet`, and the graph of nearest neighbours that they run on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax import lax
+from xjax import lax, tree_util
 from xjax.errors import bad
 from xnn.checks import check_float, check_shape, type_text
 from xnn.graph.adjacency import as_edges
@@ -16,6 +17,8 @@ from xnn.graph.masked import call_on_rows, node_mask
 from xnn.inputs import Input
 from xnn.layer import Layer, arguments
 
+_EXACT = 16                     # features up to which distances are sums of squared differences
+_AT_ONCE = 1 << 22              # distances
 
 def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") -> Layer:
     """``y_i = max_j network(x_i, x_j - x_i)`` (Wang et al., 2019); a node without edges gets 0.
@@ -110,7 +113,9 @@ def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_l
     """Edges to each node from its k nearest ones: exactly n * k, so that a program may move the nodes.
 
     Positions of nodes have no gradient through the choice. Where a graph has fewer nodes, edges that do not exist are
-    masked. It computes all n * n distances.
+    masked. It computes all n * n distances, of more than 2000 nodes in blocks of rows that take 16 MiB each. Of nodes
+    at equal distances the first are taken; with more than 16 features distances are computed from products, and
+    rounding decides.
 
     Args:
       x: [n, d] positions, or features.
@@ -132,23 +137,43 @@ def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_l
         if value is not None and value.shape != (n,):
             raise bad("knn_edges", f"{name} needs one entry for each of the nodes",
                       {"x": type_text(x), name: type_text(value)}, "pass [n].", ValueError)
-    x = x - jnp.mean(x, 0, keepdims=True)                     # |a|^2 - 2 a b + |b|^2 cancels less about the mean
-    square = jnp.sum(jnp.square(x), -1)
-    near = 2 * (x @ x.T) - square[None, :] - square[:, None]
-    allowed = jnp.ones((n, n), bool)
-    if graph_ids is not None:
-        graph_ids = jnp.asarray(graph_ids)
-        allowed = graph_ids[:, None] == graph_ids[None, :]
-    if mask is not None:
-        allowed = allowed & jnp.asarray(mask)[:, None] & jnp.asarray(mask)[None, :]
-    itself = jnp.eye(n, dtype=bool)
-    near = jnp.where(allowed, jnp.where(itself, np.inf if self_loops else -np.inf, near), -np.inf)
-    found, senders = lax.top_k(near, min(k, n))
+    ids = None if graph_ids is None else jnp.asarray(graph_ids)
+    found, senders = _by_blocks(lambda rows: _nearest(x, rows, min(k, n), ids, mask, self_loops), n)
     missing = ((0, 0), (0, k - min(k, n)))
     exists, senders = (jnp.pad(part, missing).reshape(n * k) for part in (found > -np.inf, senders))
     all_exist = graph_ids is None and mask is None and k <= n - (not self_loops)
     return Edges(senders.astype(np.int32), np.repeat(np.arange(n, dtype=np.int32), k), None, None,
                  None if all_exist else exists, jnp.argsort(senders, stable=True).astype(np.int32), n)
+
+
+def _by_blocks(of_rows: Callable[[Any], Any], n: int) -> Any:
+    """``of_rows(arange(n))``, computed by blocks of rows of which each needs n numbers."""
+    size = max(_AT_ONCE // max(n, 1), 1)
+    if n <= size:
+        return of_rows(jnp.arange(n, dtype=np.int32))
+    rows = np.minimum(np.arange(-(-n // size) * size, dtype=np.int32), n - 1).reshape(-1, size)
+    return tree_util.tree_map(lambda y: y.reshape(-1, *y.shape[2:])[:n], lax.map(of_rows, jnp.asarray(rows)))
+
+
+def _nearest(x: Any, rows: Any, k: int, ids: Any, mask: Any, self_loops: bool) -> tuple[Any, Any]:
+    """([r, k], [r, k]): how near the k nearest nodes are, the larger the nearer, -inf for none; and which they are."""
+    near, columns = -_square_distances(x, rows), jnp.arange(x.shape[0], dtype=np.int32)
+    near = jnp.where(rows[:, None] == columns[None], np.inf if self_loops else -np.inf, near)
+    if ids is not None:
+        near = jnp.where(ids[rows][:, None] == ids[None], near, -np.inf)
+    if mask is not None:
+        near = jnp.where(jnp.asarray(mask)[rows][:, None] & jnp.asarray(mask)[None], near, -np.inf)
+    return tuple(lax.top_k(near, k))
+
+
+def _square_distances(x: Any, rows: Any) -> Any:
+    """[r, n], of rows of x and all of its rows."""
+    if x.shape[1] <= _EXACT:
+        parts = [jnp.square(x[rows, i][:, None] - x[None, :, i]) for i in range(x.shape[1])]
+        return sum(parts, jnp.zeros((rows.shape[0], x.shape[0]), x.dtype))
+    x = x - jnp.mean(x, 0, keepdims=True)                     # |a|^2 - 2 a b + |b|^2 cancels less about the mean
+    square = jnp.sum(jnp.square(x), -1)
+    return square[rows][:, None] - 2 * (x[rows] @ x.T) + square[None]
 
 
 def _check_k(where: str, k: int) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 import xjax
 import xjax.numpy as jnp
@@ -14,7 +15,7 @@ from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
 from xjax import random
 from xnn import Dense
-from xnn.graph import Graph
+from xnn.graph import Graph, edge_conv, knn_graph
 from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
 
 IDS = np.repeat(np.arange(3), (5, 2, 6))
@@ -42,6 +43,50 @@ def test_neighbours_are_the_nearest(self_loops, several):
         for i in range(13):
             at = np.flatnonzero((np.asarray(edges.receivers) == i) & mask)
             assert set(np.asarray(edges.senders)[at].tolist()) == nearest(x, i, 3, ids, self_loops)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_blocks_of_rows_change_nothing(several, monkeypatch):
+    x, ids = points(), jnp.asarray(IDS) if several else None
+    whole = [knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=loops) for loops in (False, True)]
+    monkeypatch.setattr(edge_conv, "_AT_ONCE", 60)                                  # 4 rows
+    for loops, want in enumerate(whole):
+        parts = knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=bool(loops))
+        for name in ("senders", "receivers", "mask", "by_sender"):
+            np.testing.assert_array_equal(getattr(parts, name), getattr(want, name))
+
+
+def test_of_equally_near_nodes_the_first_are_taken():
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), -1).reshape(-1, 3)[np.random.default_rng(0).permutation(64)]
+    far = np.square(grid[:, None] - grid[None]).sum(-1) + np.where(np.eye(64), np.inf, 0)
+    edges, graph = knn_edges(grid, 4), knn_graph(grid, 4)
+    assert edges.senders.reshape(64, 4).tolist() == np.argsort(far, kind="stable")[:, :4].tolist()
+    np.testing.assert_array_equal(np.sort(edges.senders.reshape(64, 4)), graph.senders.reshape(64, 4))
+
+
+def sizes(program):
+    """Of all arrays in a program."""
+    for eqn in program.eqns:
+        yield from (v.aval.size for v in eqn.outvars)
+        for inner in eqn.params.values():
+            if hasattr(inner, "eqns"):
+                yield from sizes(inner)
+
+
+def test_many_nodes_take_memory_for_some_rows_only():
+    for features in (3, 40):
+        spec = xjax.ShapeDtypeStruct((20_000, features), "float32")
+        program = xjax.make_jaxpr(lambda x: knn_edges(x, 8, jnp.zeros(x.shape[0], np.int32)))(spec)
+        assert 2**21 < max(sizes(program)) <= 2**22
+
+
+@pytest.mark.parametrize("features", [3, 40])
+def test_neighbours_among_20_000_nodes(features):
+    x = np.random.default_rng(0).normal(size=(20_000, features)).astype(np.float32)
+    some = slice(0, 20_000, 97)
+    _, want = cKDTree(x).query(x[some], k=9)
+    got = np.asarray(knn_edges(x, 8).senders).reshape(-1, 8)[some]
+    assert np.mean(got == want[:, 1:]) > 0.999                        # rounding of float32 may exchange two
 
 
 def test_more_neighbours_than_nodes_are_masked():

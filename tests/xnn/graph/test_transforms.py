@@ -1,6 +1,7 @@
 """Graphs made of graphs: against networkx and NumPy, on graphs and batches, with what goes along; errors."""
 
 import time
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ import xnn.graph as xg
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from tests.xnn.wrong import assert_refused
 from xnn.graph import Graph, transforms
+from xnn.graph import points as points_lib
 from xnn.graph.points import knn_graph, radius_graph
 from xnn.graph.transforms import (
     add_self_loops,
@@ -194,6 +196,32 @@ def test_knn_graph_of_equal_points():
     assert graph.n_edges == 12 and (graph.senders != graph.receivers).all() and (degree(graph) == 2).all()
     assert knn_graph(np.zeros((1, 2)), 3).n_edges == 0
     assert knn_graph(np.zeros((0, 2)), 3).n_nodes == 0
+
+
+@pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
+def test_knn_graph_takes_the_first_of_equally_near_points(at_once, npr, monkeypatch):
+    monkeypatch.setattr(points_lib, "_AT_ONCE", at_once)
+    for points in (np.stack(np.meshgrid(*[np.arange(5)] * 2), -1).reshape(-1, 2), np.zeros((7, 3)),
+                   npr.integers(0, 3, (30, 2)), 0.1 * npr.integers(0, 3, (30, 5))):
+        far = np.square(points.astype(np.float32)[:, None].astype(float) - points.astype(np.float32)[None]).sum(-1)
+        far = far + np.where(np.eye(len(points)), np.inf, 0)
+        for k in (1, 3, len(points) - 1, len(points) + 5):
+            kept = min(k, len(points) - 1)
+            want = np.sort(np.argsort(far, kind="stable")[:, :kept])
+            np.testing.assert_array_equal(knn_graph(points, k).senders.reshape(-1, kept), want)
+
+
+@pytest.mark.parametrize("what", ["anywhere", "grid"])
+def test_knn_graph_of_many_points_takes_little_memory(what, npr):
+    grid = np.stack(np.meshgrid(np.arange(200), np.arange(100)), -1).reshape(-1, 2)
+    points = grid.astype(np.float32) if what == "grid" else npr.normal(size=(20_000, 3)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        graph = knn_graph(points, 8)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20          # all distances: 3 GiB
+    finally:
+        tracemalloc.stop()
+    assert graph.n_edges == 160_000
 
 
 def test_radius_graph(npr):
