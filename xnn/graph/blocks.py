@@ -13,7 +13,7 @@ import numpy as np
 import xjax
 from xjax import tree_util
 from xjax.errors import bad
-from xnn.checks import type_text
+from xnn.checks import counted, type_text
 from xnn.graph.graph import Graph, as_arrays, host
 
 Sizes = Sequence[tuple[int, int]]
@@ -208,6 +208,11 @@ def random_of(*numbers: int, of: int) -> np.random.Generator:
         raise bad("sampling", "random numbers need seed, epoch and index from 0 on", {"numbers": numbers}, "seed=0.",
                   ValueError)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(of, *place)))
+
+
+def counts_text(graph: Any) -> str:
+    """``"4 nodes, 1 edge"``, for the `repr` of samplers. Args: graph: has `n_nodes` and `n_edges`."""
+    return f"{counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}"
 
 
 class Numbering:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.errors import bad
-from xnn.checks import type_text
+from xnn.checks import counted, type_text
 from xnn.graph.arrays import without_padding
 from xnn.graph.batching import batch, pad, take_graphs
 from xnn.graph.graph import Graph
@@ -86,6 +86,9 @@ class GraphBatches:
       seed: of the order.
       count: largest number of static sizes.
       buckets: the sizes, found from `graphs`; no batch of any epoch is larger than the last.
+
+    >>> GraphBatches([Graph.from_edges([0, 1], [1, 2]), Graph.from_edges([0], [1])], batch_size=1)
+    <GraphBatches of 2 graphs, at most 1 a batch, 2 batches an epoch; 2 sizes up to 4 nodes, 2 edges, 2 graphs>
     """
 
     graphs: Any
@@ -111,6 +114,12 @@ class GraphBatches:
     def __len__(self) -> int:
         """Number of batches of an epoch."""
         return -(-self.graphs.n_graphs // self.batch_size)
+
+    def __repr__(self) -> str:
+        largest = ", ".join(f"{count} {name.removeprefix('n_')}" for name, count in self.buckets[-1]._asdict().items())
+        sizes = f"{counted(len(self.buckets), 'size')} up to {largest}"
+        return (f"<GraphBatches of {counted(self.graphs.n_graphs, 'graph')}, at most {self.batch_size} a batch, "
+                f"{counted(len(self), 'batch', 'batches')} an epoch; {sizes}>")
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """The numbers of the graphs of each batch."""

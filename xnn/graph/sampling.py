@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xjax.errors import bad
+from xnn.checks import counted
 from xnn.graph.blocks import (
     Block,
     Numbering,
@@ -25,6 +26,7 @@ from xnn.graph.blocks import (
     Whole,
     assemble,
     checked_ids,
+    counts_text,
     fitting,
     padded_ids,
     random_of,
@@ -66,7 +68,10 @@ class NeighbourSampler:
     Raises: TypeError, ValueError for a graph, features or fan-outs that are none.
 
     >>> graph = Graph.from_edges([1, 2, 3, 0], [0, 0, 1, 3], nodes=np.arange(4.0))
-    >>> block = NeighbourSampler(graph, fan_out=(None, 1)).sample([0])
+    >>> sampler = NeighbourSampler(graph, fan_out=(None, 1))
+    >>> sampler
+    <NeighbourSampler of 4 nodes, 4 edges; fan-out all, 1; any number of seeds>
+    >>> block = sampler.sample([0])
     >>> block.graph
     <Graph of 2 graphs, 5 nodes, 4 edges; nodes f64[5]>
     >>> block.graph.nodes, block.graph.senders[:3], block.graph.receivers[:3]
@@ -166,6 +171,11 @@ class NeighbourSampler:
         self._free.append(numbers)                                # not after an error: then it is not empty
         return (ids, *map(np.concatenate, zip(*edges, strict=True)), rows)
 
+    def __repr__(self) -> str:
+        seeds = "any number of seeds" if self.batch_size is None else f"{counted(self.batch_size, 'seed')} a batch"
+        return (f"<NeighbourSampler of {counts_text(self._whole)}; fan-out {fan_out_text(self._of.fan_out)}"
+                f"{' with replacement' * self._of.replace}; {seeds}>")
+
     def _with(self, **settings: Any) -> "NeighbourSampler":
         other = object.__new__(type(self))
         other._whole, other._of, other._free = self._whole, replace(self._of, **settings), []
@@ -181,6 +191,10 @@ class SeedBatches:
       shuffle: another order in each epoch.
       drop_last: leave out the last batch of an epoch where it is not full.
       threads, ahead: as of `prefetch`.
+
+    >>> sampler = NeighbourSampler(Graph.from_edges([1, 2], [0, 0]), fan_out=(1,), batch_size=2)
+    >>> SeedBatches(sampler, [0, 1, 2])
+    <SeedBatches of 3 seeds, 2 batches an epoch; <NeighbourSampler of 3 nodes, 2 edges; fan-out 1; 2 seeds a batch>>
     """
 
     def __init__(self, sampler: Any, seeds: Any, *, shuffle: bool = True, drop_last: bool = False,
@@ -195,6 +209,10 @@ class SeedBatches:
         """Number of batches of an epoch."""
         whole_batches, rest = divmod(len(self._seeds), self._sampler.batch_size)
         return whole_batches + (rest > 0 and not self._drop_last)
+
+    def __repr__(self) -> str:
+        return (f"<SeedBatches of {counted(len(self._seeds), 'seed')}{'' if self._shuffle else ' in order'}, "
+                f"{counted(len(self), 'batch', 'batches')} an epoch; {self._sampler!r}>")
 
     def at(self, epoch: int, index: int) -> Any:
         """Batch `index` of an epoch."""
@@ -261,6 +279,11 @@ def checked_fan_out(caller: str, fan_out: Any) -> tuple[int | None, ...]:
         raise bad(caller, "fan_out needs a positive number for each hop", {"fan_out": repr(fan_out)},
                   "fan_out=(15, 10); None for all neighbours.", ValueError)
     return tuple(count if count is None else int(count) for count in hops)
+
+
+def fan_out_text(fan_out: Sequence[int | None]) -> str:
+    """``"15, all"`` for ``(15, None)``."""
+    return ", ".join("all" if count is None else str(count) for count in fan_out)
 
 
 def rounded(x: float) -> int:

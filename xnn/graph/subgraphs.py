@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.errors import bad
-from xnn.checks import type_text
+from xnn.checks import counted, type_text
 from xnn.graph.blocks import (
     Block,
     Numbering,
@@ -18,6 +18,7 @@ from xnn.graph.blocks import (
     Whole,
     assemble,
     checked_ids,
+    counts_text,
     fitting,
     padded_ids,
     random_of,
@@ -53,6 +54,9 @@ class ClusterBatches:
       clusters: number of clusters of a batch, drawn again for each epoch.
       threads, ahead: as of `prefetch`.
     Raises: ValueError if `part` does not fit the graph.
+
+    >>> ClusterBatches(Graph.from_edges([0, 1, 2], [1, 2, 3]), [0, 0, 1, 1])
+    <ClusterBatches of 4 nodes, 3 edges; 2 clusters, 1 a batch, 2 batches an epoch>
     """
 
     def __init__(self, graph: Graph, part: Any, *, clusters: int = 1, features: Any = None, sizes: Sizes | None = None,
@@ -71,6 +75,11 @@ class ClusterBatches:
     def __len__(self) -> int:
         """Number of batches of an epoch."""
         return -(-len(self._ends) // self._clusters)
+
+    def __repr__(self) -> str:
+        clusters = f"{counted(len(self._ends), 'cluster')}, {self._clusters} a batch"
+        batches = counted(len(self), "batch", "batches")
+        return f"<ClusterBatches of {counts_text(self._whole)}; {clusters}, {batches} an epoch>"
 
     def at(self, epoch: int, index: int) -> Block:
         """Batch `index` of an epoch: a function of (seed, epoch, index)."""
@@ -113,6 +122,9 @@ class RandomWalkSampler:
       coverage: the estimates use as many subgraphs as have, in all, `coverage` times the nodes of the graph. 0: no
         weights.
       batches: number of subgraphs of an epoch; n / roots if None.
+
+    >>> RandomWalkSampler(Graph.from_edges([0, 1, 2], [1, 2, 0]), roots=2, length=1)
+    <RandomWalkSampler of 3 nodes, 3 edges; 2 walks of 1 step a batch, 2 batches an epoch>
     """
 
     def __init__(self, graph: Graph, roots: int, length: int, *, coverage: float = 50.0, batches: int | None = None,
@@ -133,6 +145,10 @@ class RandomWalkSampler:
     def __len__(self) -> int:
         """Number of batches of an epoch."""
         return self._batches
+
+    def __repr__(self) -> str:
+        return (f"<RandomWalkSampler of {counts_text(self._whole)}; {counted(self._roots, 'walk')} of "
+                f"{counted(self._length, 'step')} a batch, {counted(len(self), 'batch', 'batches')} an epoch>")
 
     def at(self, epoch: int, index: int) -> Block:
         """Subgraph `index` of an epoch: a function of (seed, epoch, index)."""

@@ -13,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, did_you_mean
+from xnn.checks import counted
 from xnn.graph.blocks import (
     Numbering,
     Whole,
@@ -25,7 +26,7 @@ from xnn.graph.blocks import (
 )
 from xnn.graph.edges import Edges
 from xnn.graph.hetero import HeteroGraph
-from xnn.graph.sampling import checked_fan_out, drawn_places, rounded
+from xnn.graph.sampling import checked_fan_out, drawn_places, fan_out_text, rounded
 
 Relation = tuple[str, str, str]
 _OF_TYPED = 2
@@ -89,7 +90,10 @@ class TypedSampler:
     Raises: ValueError for a type without a number of nodes, an edge that ends at no node.
 
     >>> writes = {("author", "writes", "paper"): ([0, 1, 1], [0, 0, 2])}
-    >>> block = TypedSampler(writes, {"author": 2, "paper": 3}, fan_out=(5,)).sample("paper", [2, 0])
+    >>> sampler = TypedSampler(writes, {"author": 2, "paper": 3}, fan_out=(5,))
+    >>> sampler
+    <TypedSampler of author 2 nodes, paper 3 nodes; author-writes-paper 3 edges, fan-out 5; any number of seeds>
+    >>> block = sampler.sample("paper", [2, 0])
     >>> block.ids["author"], block.node_mask["author"]
     (array([1, 0, 0], dtype=int32), array([ True,  True, False]))
     >>> block.edges["author", "writes", "paper"]
@@ -128,6 +132,13 @@ class TypedSampler:
         return ({kind: min(total[kind], n) + 1 for kind, n in self._n_nodes.items()},
                 {relation: most if self._replace else min(most, self._whole[relation].n_edges)
                  for relation, most in edges.items()})
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{kind} {counted(n, 'node')}" for kind, n in self._n_nodes.items())
+        relations = "".join(f"; {'-'.join(relation)} {counted(graph.n_edges, 'edge')}, fan-out "
+                            f"{fan_out_text(self._fan_out[relation])}" for relation, graph in self._whole.items())
+        seeds = "any number of seeds" if self._batch_size is None else f"{counted(self._batch_size, 'seed')} a batch"
+        return f"<TypedSampler of {kinds}{relations}{' with replacement' * self._replace}; {seeds}>"
 
     def of(self, seed_type: str) -> "OfType":
         """The sampler for seeds of one type, as `SeedBatches` takes it."""
@@ -242,6 +253,9 @@ class OfType:
 
     sampler: TypedSampler
     seed_type: str
+
+    def __repr__(self) -> str:
+        return f"{self.sampler!r}.of({self.seed_type!r})"
 
     @property
     def batch_size(self) -> int | None:

@@ -16,6 +16,7 @@ from xnn.graph import Graph, batch
 from xnn.graph.blocks import ascending
 from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import NeighbourSampler, SeedBatches, subsets
+from xnn.graph.typed_sampling import TypedSampler
 
 # A chi-square test of a right sampler fails with this probability; seeds are fixed, so a failure is a change.
 CHANCE = 1e-4
@@ -425,3 +426,13 @@ def test_values_and_gradients_do_not_depend_on_the_size():
     for other in found[1:]:
         xjax.tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found[0], other)
     assert np.isfinite(found[0][0]) and found[0][0] > 0
+
+
+def test_samplers_say_what_they_sample():
+    graph = Graph.from_edges([1, 2], [0, 0])
+    sampler = NeighbourSampler(graph, (2, 1), replace=True, batch_size=1)
+    assert repr(sampler) == "<NeighbourSampler of 3 nodes, 2 edges; fan-out 2, 1 with replacement; 1 seed a batch>"
+    batches = SeedBatches(sampler, [0], shuffle=False)
+    assert repr(batches) == f"<SeedBatches of 1 seed in order, 1 batch an epoch; {sampler!r}>"
+    typed = TypedSampler({("a", "to", "b"): ([0], [0])}, {"a": 1, "b": 2}, (None,), batch_size=4).of("b")
+    assert repr(typed) == "<TypedSampler of a 1 node, b 2 nodes; a-to-b 1 edge, fan-out all; 4 seeds a batch>.of('b')"
