@@ -1,4 +1,4 @@
-"""What a layer costs: floating-point operations of its products and convolutions, and bytes of its output."""
+"""What a layer costs: floating-point operations of its products, convolutions and sums, and bytes of its output."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ class Cost(NamedTuple):
     """Cost of one call of a layer in evaluation.
 
     Attributes:
-      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers.
+      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers;
+        those of products with sparse matrices, such as a sum over the edges of a graph, two for each number summed.
         The body of a `scan` counts once for each step, that of a `while_loop` once; a `cond` counts as its most
         expensive branch.
       out_bytes: size of the output.
@@ -48,7 +49,8 @@ def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) ->
     taken = taken_by(layer, shapes)
     uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
     params = init_types(layer, in_shape, **taken, **uses)[1]
-    extra = {name: _zeros(shape, np.float32) for name, shape in shapes.items() if name in layer.extra_inputs}
+    extra = {name: _in_segments(_zeros(shape, np.float32)) for name, shape in shapes.items()
+             if name in layer.extra_inputs}
 
     def call():
         values = _values(params)
@@ -72,8 +74,13 @@ def _zeros(shape: Any, dtype: Any) -> Any:
     return map_shapes(lambda one: jnp.zeros(one, dtype), closed(shape))
 
 
+def _in_segments(graph: Any) -> Any:
+    """A graph or a matrix whose sums are not written out term by term: then they are seen as sums."""
+    return graph.tune(form="segments") if hasattr(graph, "tune") else graph
+
+
 def flops(program: Any) -> int:
-    """Operations of the matrix products and convolutions in a program of `xjax.make_jaxpr`: see `Cost`.
+    """Operations of the matrix products, convolutions and sums in a program of `xjax.make_jaxpr`: see `Cost`.
 
     >>> flops(xjax.make_jaxpr(jnp.matmul)(jnp.ones((2, 3)), jnp.ones((3, 4))))
     48
@@ -89,6 +96,8 @@ def _flops_of(eqn: Any) -> int:
     if name == "conv_general_dilated":
         weights, out_features = eqn.invars[1].aval, params["dimension_numbers"].rhs_spec[0]
         return 2 * eqn.outvars[0].aval.size * (weights.size // max(weights.shape[out_features], 1))
+    if name == "scatter-add":
+        return 2 * eqn.invars[2].aval.size
     if name == "cond":
         return max(flops(branch) for branch in params["branches"])
     times = params.get("length", 1) if name == "scan" else 1

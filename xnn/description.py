@@ -33,11 +33,12 @@ def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
     Args:
       layer: a Layer.
       in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`). Open sizes cost as much as 1.
-      shapes: those of further inputs by name, where parameters or costs depend on them.
+      shapes: those of further inputs by name, where parameters or costs depend on them; of a layer on graphs the graph
+        itself: ``graph=graph``.
     Returns: text; print it. Columns: shapes; parameters with their types; how many numbers they have; the same of the
-      state, if there is one; FLOPs of products and convolutions (`xnn.cost.Cost`); bytes of the output, of a composite
-      the sum over its children. "?" is the cost of a layer that requires an input whose shape is not given. No
-      parameters are made, only their types.
+      state, if there is one; FLOPs of products, convolutions and sums over edges (`xnn.cost.Cost`); bytes of the
+      output, of a composite the sum over its children. "?" is the cost of a layer that requires an input whose shape is
+      not given. No parameters are made, only their types.
 
     >>> from xnn import Dense, Relu, serial
     >>> print(describe(serial(Dense(32), Relu), (-1, 8)))

@@ -3,14 +3,30 @@
 import subprocess
 import sys
 
+import numpy as np
+
 import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.xnn.protocol_layers import Centered
 from xjax import lax
-from xnn import GCN, Dense, Relu, describe, parallel, repeat, residual, serial, shared, with_shared
+from xnn import (
+    CSR,
+    GCN,
+    Dense,
+    GraphConvolution,
+    Relu,
+    describe,
+    parallel,
+    repeat,
+    residual,
+    serial,
+    shared,
+    with_shared,
+)
 from xnn.cost import Cost, flops
 from xnn.description import table
+from xnn.graph import Graph
 
 
 def cells(text):
@@ -92,6 +108,15 @@ def test_costs_need_the_shapes_of_required_inputs():
     assert text.splitlines()[-1].split()[-2:] == ["?", "?"]
     rows = table(GCN(16, 7), (10, 30), adj=(10, 10))
     assert rows[0].cost.flops == 2 * 10 * (30 * 16 + 10 * 16 + 16 * 7 + 10 * 7)
+
+
+def test_sums_over_edges_are_products_with_a_sparse_matrix():
+    graph = Graph.from_edges([0, 1, 1, 3], [1, 2, 0, 1], np.zeros((5, 3), np.float32))
+    csr = CSR.from_edges(graph.receivers, graph.senders, np.ones(4, np.float32), shape=(5, 5))
+    for form in (graph, graph.tune(form="unrolled"), csr, csr.tune(form="unrolled"), graph.to_scipy()):
+        assert table(GraphConvolution(7), (5, 3), graph=form)[0].cost.flops == 2 * 5 * 3 * 7 + 2 * 4 * 7
+        rows = table(GCN(6, 2), (5, 3), adj=form)
+        assert [row.cost.flops for row in rows] == [364, 2 * 5 * 3 * 6 + 2 * 4 * 6, 2 * 5 * 6 * 2 + 2 * 4 * 2]
 
 
 def test_shared_weights_count_once():

@@ -112,8 +112,9 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settin
     """Convolutions one after another, with dropout before each, ReLU between them and log-softmax at the end."""
 
     def walk(visit, shape, shapes):
+        graph = {"graph": shapes["adj"]} if "adj" in shapes else {}
         for i in range(len(convolve)):
-            shape = visit(i, shape)
+            shape = visit(i, shape, **graph)
         return shape
 
     def init(rng, in_shape):

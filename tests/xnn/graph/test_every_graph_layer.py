@@ -13,6 +13,7 @@ from tests.xnn.graph.rows import ROWS, WRONG
 from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 from xnn import CSR
+from xnn.cost import cost_of
 from xnn.graph import Graph
 
 LAYERS = [name for name in ROWS if "," not in name]
@@ -51,6 +52,12 @@ def test_shapes_and_values(name):
     assert_near(y, want, grows=row.grows)
     jitted = xjax.jit(lambda params, x, graph, extra: run(row, params, x, graph, extra))
     assert_near(jitted(params, graph.nodes, graph, extra), y, grows=row.grows)
+
+
+@rows(ROWS)
+def test_the_cost_is_known(name):
+    graph = draw_graph(ROWS[name])
+    assert cost_of(ROWS[name].layer, graph.nodes.shape, graph=graph, **draw_extra(ROWS[name], graph)) is not None
 
 
 @rows(LAYERS[::3])
