@@ -20,6 +20,7 @@ from xnn.layer import Layer, arguments
 _EXACT = 16                     # features up to which distances are sums of squared differences
 _AT_ONCE = 1 << 22              # distances
 
+
 def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") -> Layer:
     """``y_i = max_j network(x_i, x_j - x_i)`` (Wang et al., 2019); a node without edges gets 0.
 
