@@ -9,6 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xnn import CSR
+from xnn.sparse.product import sampled
 
 sp = pytest.importorskip("scipy.sparse")
 
@@ -177,6 +178,14 @@ def test_the_product_of_two_sparse_matrices_is_one():
         product = CSR.from_scipy(left) @ other
         assert isinstance(product, CSR) and product.shape == (5, 3)
         np.testing.assert_allclose(product.todense(), (left @ right).todense(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2, 0), (2, 5), (3, 16), (2, 17)])
+def test_sampled_products_of_several_heads(npr, shape):
+    left, right = (npr.normal(size=(n, *shape)).astype(np.float32) for n in (4, 5))
+    rows, cols = npr.integers(0, 4, 9), npr.integers(0, 5, 9)
+    want = np.einsum("ehf,ehf->eh", left[rows].astype(np.float64), right[cols])
+    np.testing.assert_allclose(sampled(jnp.asarray(left), jnp.asarray(right), rows, cols), want, rtol=1e-5, atol=1e-5)
 
 
 def test_sampled_products_and_their_gradients(matrix, npr):

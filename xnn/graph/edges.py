@@ -110,6 +110,10 @@ class Edges:
         """
         return self._reduced(segment.segment_softmax, scores, own)
 
+    def exp(self, scores: Any, own: Any = None) -> tuple[Any, Any, Any]:
+        """The softmax before its division, as `segment_exp`: of the edges, of `own`, and the sum [n, ...] of both."""
+        return self._reduced(segment.segment_exp, scores, own)
+
     def _reduced(self, reduce: Callable, x: Any, *more: Any) -> Any:
         return reduce(x, self.receivers, self.n_nodes, *more, mask=self.mask, is_sorted=self.is_sorted,
                       rows=self.received)

@@ -145,19 +145,31 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask:
     if not jnp.issubdtype(x.dtype, np.inexact):
         raise bad("segment_softmax", "takes floating-point numbers", {"x": type_text(x)},
                   "convert: x.astype('float32').")
+    grown, own, total = segment_exp(x, ids, n_segments, own, mask=mask, is_sorted=is_sorted, rows=rows)
+    divisor = rows_of(total, ids, is_sorted=is_sorted, rows=rows)
+    weights = grown / jnp.where(divisor == 0, 1, divisor)
+    return weights if own is None else (weights, own / total)
+
+
+def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
+                rows: Any = None) -> tuple[Any, Any, Any]:
+    """What `segment_softmax` divides: ``exp(x - the largest of the segment)``, the same of `own`, and their sums.
+
+    Derivatives are those of quotients of the results, in which the largest cancels.
+    Returns: (the shape of x, 0 for rows that do not count; the shape of own, or None; [n_segments, ...], 0 of none).
+    """
     how = {"is_sorted": is_sorted, "rows": rows}
-    x = kept(x, _counted(ids, n_segments, mask), -np.inf)
+    # With barriers XLA does not compute scores, exponentials and their cotangents again for every term that reads them.
+    x = lax.optimization_barrier(kept(x, _counted(ids, n_segments, mask), -np.inf))
     shift = _finite(_largest(lax.stop_gradient(x), ids, n_segments, **how))
     if own is not None:
         shift = jnp.maximum(shift, lax.stop_gradient(own))
-    grown = jnp.exp(x - rows_of(shift, ids, **how))               # 0 for rows that do not count: exp(-inf)
+    grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **how)))      # exp(-inf) of rows that do not count
     total = segment_sum(grown, ids, n_segments, **how)
-    if own is not None:
-        own = jnp.exp(own - shift)
-        total = total + own
-    divisor = rows_of(total, ids, **how)
-    weights = grown / jnp.where(divisor == 0, 1, divisor)
-    return weights if own is None else (weights, own / total)
+    if own is None:
+        return grown, None, total
+    own = jnp.exp(own - shift)
+    return grown, own, total + own
 
 
 def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:

@@ -26,6 +26,7 @@ class Row(NamedTuple):
       peer: ``(params) -> torch module`` with the same weights, and how to call it: see `tests/xnn/graph/peers.py`. None
         where PyTorch Geometric has no such layer.
       ordered: whether y depends on the order of the edges that a node receives.
+      sparse: whether the features of the nodes may be a `CSR`.
       grows: multiplies the tolerances, for long sums and recurrences.
     """
 
@@ -39,6 +40,7 @@ class Row(NamedTuple):
     extra: Mapping[str, Callable] = {}
     peer: Callable[..., Any] | None = None
     ordered: bool = False
+    sparse: bool = False
     grows: float = 1.0
 
 

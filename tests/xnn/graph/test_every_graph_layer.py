@@ -122,6 +122,26 @@ def test_padding_and_batching_change_nothing(name):
         assert_near(want, together, grows=row.grows)
 
 
+@rows(["GAT", "GraphSAGE"], among=lambda row: row.sparse)
+def test_sparse_features_give_the_same_values_and_gradients(name):
+    row = ROWS[name]
+    with xjax.enable_x64(True):
+        graph, params = draw_graph(row, dtype=np.float64), make_params(row, np.float64)
+        x = np.where(graph.nodes > 0, graph.nodes, 0)
+        csr = CSR.from_dense(x)
+
+        def pulled(of_values, values):
+            y, pull = xjax.vjp(lambda params, values: run(row, params, of_values(values), graph), params, values)
+            return y, *pull(jnp.asarray(np.random.default_rng(4).normal(size=y.shape)))
+
+        y, by_params, by_x = pulled(lambda x: x, jnp.asarray(x))
+        want = (y, by_params, by_x[csr.rows, csr.indices])
+        for form in ("segments", "unrolled"):
+            got = xjax.jit(lambda csr: pulled(csr.with_data, csr.data))(csr.tune(form=form))
+            assert_near(got, want, np.float64)
+        assert_near(run(row, params, csr.to_scipy(), graph), y, np.float64)
+
+
 @rows(LAYERS[2::4], among=lambda row: row.per == "node" and not row.extra and not row.ordered)
 def test_permuted_nodes_give_permuted_outputs(name):
     row = ROWS[name]

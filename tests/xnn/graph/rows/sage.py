@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.xnn.graph.row import Row
 from tests.xnn.graph.rows.spectral import tensor
+from xnn import CSR
 from xnn.graph import Graph
 from xnn.graph.sage import GraphSAGE
 
@@ -90,11 +91,12 @@ def read(params, rows):
 
 
 ROWS = {
-    "GraphSAGE": Row(GraphSAGE(3), sage(mean), peer=sage_peer()),
-    "GraphSAGE, more features than before": Row(GraphSAGE(6, bias=False), sage(mean), weights=True, peer=sage_peer()),
+    "GraphSAGE": Row(GraphSAGE(3), sage(mean), sparse=True, peer=sage_peer()),
+    "GraphSAGE, more features than before": Row(GraphSAGE(6, bias=False), sage(mean), weights=True, sparse=True,
+                                               peer=sage_peer()),
     "GraphSAGE, of length one": Row(GraphSAGE(3, normalize=True), sage(mean, True), peer=sage_peer(normalize=True)),
     "GraphSAGE, max": Row(GraphSAGE(3, "max"), sage(largest), peer=sage_peer("max")),
-    "GraphSAGE, pooling": Row(GraphSAGE(3, "max", project=True), sage(largest), peer=sage_peer("max")),
+    "GraphSAGE, pooling": Row(GraphSAGE(3, "max", project=True), sage(largest), sparse=True, peer=sage_peer("max")),
     "GraphSAGE, sum": Row(GraphSAGE(3, "sum", own=False), sage(total), peer=sage_peer("sum")),
     "GraphSAGE, lstm": Row(GraphSAGE(3, "lstm", max_degree=6, project=True), sage(read), ordered=True,
                            peer=sage_peer("lstm"), grows=3),
@@ -106,7 +108,17 @@ def three_edges_to_one_node(layer, key):
     return layer.apply(layer.init(key, (-1, 2))[1], graph.nodes, graph)
 
 
+def of_sparse_features(layer, key):
+    x = CSR.from_dense(np.eye(2, dtype=np.float32))
+    return layer.apply(layer.init(key, x.shape)[1], x, np.eye(2, dtype=np.float32))
+
+
 WRONG = {
+    "GraphSAGE, largest of sparse features": (
+        lambda key: of_sparse_features(GraphSAGE(3, "max"), key), TypeError,
+        ["GraphSAGE", "'max'", "sparse f32[2,2]", "project=True"]),
+    "GraphSAGE, an LSTM on sparse features": (
+        lambda key: of_sparse_features(GraphSAGE(3, "lstm", max_degree=2), key), TypeError, ["GraphSAGE", "'lstm'"]),
     "GraphSAGE, an unknown aggregator": (lambda key: GraphSAGE(3, "median"), ValueError, ["GraphSAGE", "'median'"]),
     "GraphSAGE, an LSTM without bound": (lambda key: GraphSAGE(3, "lstm"), ValueError, ["GraphSAGE", "max_degree"]),
     "GraphSAGE, a bound without LSTM": (lambda key: GraphSAGE(3, max_degree=5), ValueError,
