@@ -1,5 +1,7 @@
-"""Sparse products and training steps of graph networks, against PyTorch's CSR and PyTorch Geometric; with --jax against
-JAX's BCSR.
+"""Sparse products and training steps of graph networks, against PyTorch's CSR and PyTorch Geometric.
+
+Products alone also with --jax against the fastest of JAX's BCSR, BCOO and sorted `segment_sum`, with --scipy against
+SciPy's CSR (one thread), with --bfloat16 in bfloat16 against the same in float32.
 
 Products are of normalised symmetric adjacencies: 50k nodes with 500k edges, 100k with 1M, evenly spread or by a power
 law. PyTorch's gradient is a product with the stored transpose, as one writes it by hand; its own autograd takes 3 to 30
@@ -13,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -73,7 +76,7 @@ def operand(nodes: int, columns: int) -> np.ndarray:
 
 def work(library: str) -> dict[str, Callable[[], Callable]]:
     product, step = {"xjax": (xnn_product, xnn_step), "torch": (torch_product, torch_step),
-                     "jax": (jax_product, None)}[library]
+                     "jax": (jax_product, None), "numpy": (scipy_product, None)}[library]
     cases = {f"{what}, {name}, {columns} columns": functools.partial(product, name, columns, what == "with gradient")
              for what in ("product", "with gradient") for name in GRAPHS for columns in COLUMNS}
     if step:
@@ -143,9 +146,32 @@ def jax_product(name: str, columns: int, with_gradient: bool) -> Callable[[], ob
     jax, jnp = load("jax")
     from jax.experimental import sparse
 
-    matrix = sparse.BCSR.from_scipy_sparse(adjacency(name))
-    return _compiled(jax, lambda matrix, x: matrix @ x, matrix, jnp.asarray(operand(matrix.shape[0], columns)),
-                     with_gradient)
+    a = adjacency(name)
+    x, places, rows = jnp.asarray(operand(a.shape[0], columns)), a.tocoo(), a.shape[0]
+
+    def of_segments(parts, x):
+        values, of_row, of_column = parts
+        return jax.ops.segment_sum(values[:, None] * x[of_column], of_row, rows, indices_are_sorted=True)
+
+    by_segments = (of_segments, tuple(map(jnp.asarray, (places.data, places.row, places.col))))
+    forms = [(lambda matrix, x: matrix @ x, kind.from_scipy_sparse(a)) for kind in (sparse.BCSR, sparse.BCOO)]
+    calls = [_compiled(jax, *form, x, with_gradient) for form in (*forms, by_segments)]
+    return min(calls, key=lambda call: shortest(call, 0.5, 5))
+
+
+# -- SciPy -----------------------------------------------------------------------------------------------------------
+
+
+def scipy_product(name: str, columns: int, with_gradient: bool) -> Callable[[], object]:
+    a = adjacency(name)
+    transposed, x = a.T.tocsr(), operand(a.shape[0], columns)
+    if not with_gradient:
+        return lambda: a @ x
+
+    def call():
+        y = a @ x
+        return np.sum(y ** 2), transposed @ (2 * y)
+    return call
 
 
 # -- PyTorch ---------------------------------------------------------------------------------------------------------
@@ -242,10 +268,30 @@ def first_products() -> None:
         print(f"{name}: tables {made - start:.2f} s, first product {time.perf_counter() - made:.2f} s, {csr.form}")
 
 
+def half_precision(pairs: int = 7) -> None:
+    """The time of products in bfloat16 by that of the same in float32, in turn."""
+    xjax, jnp = load("xjax")
+    import xnn
+
+    for name, columns, with_gradient in itertools.product(GRAPHS, COLUMNS, (False, True)):
+        csr, calls = xnn.CSR.from_scipy(adjacency(name)), {}
+        for dtype in (jnp.bfloat16, jnp.float32):
+            x = jnp.asarray(operand(csr.shape[0], columns), dtype)
+            calls[dtype] = _compiled(xjax, lambda csr, x: csr @ x, csr.astype(dtype), x, with_gradient)
+        times = [[shortest(call, 0.1, 10) for call in calls.values()] for _ in range(pairs)]
+        ratios = sorted(half / single for half, single in times)
+        print(f"{'with gradient' if with_gradient else 'product'}, {name}, {columns} columns: bfloat16 / float32 "
+              f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})", flush=True)
+
+
+PEERS = {"--jax": "jax", "--scipy": "numpy"}
+
 if __name__ == "__main__":
     if "--first" in sys.argv:
         first_products()
+    elif "--bfloat16" in sys.argv:
+        half_precision()
     else:
-        peer = "jax" if "--jax" in sys.argv else "torch"
-        sys.argv = [argument for argument in sys.argv if argument != "--jax"]
+        peer = next((PEERS[argument] for argument in sys.argv if argument in PEERS), "torch")
+        sys.argv = [argument for argument in sys.argv if argument not in PEERS]
         main(work, peer=peer, together=True, pairs=5)
