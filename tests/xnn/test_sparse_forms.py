@@ -7,6 +7,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xnn import CSR
+from xnn.graph.adjacency import as_edges
 from xnn.precision import cast_floats
 from xnn.sparse.product import best_form
 
@@ -114,6 +115,53 @@ def test_other_reductions(form, reduce):
         np.testing.assert_allclose(xjax.grad(by(csr))(x), xjax.grad(by(other))(x), rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="unknown reduction"):
         csr.product(x, "median")
+
+
+def rounded(seed, dtype=np.float64):
+    """[300, 3] with many equal numbers."""
+    return np.random.default_rng(seed).normal(size=(300, 3)).round(1).astype(dtype)
+
+
+def edges_by_form(dtype=np.float64):
+    """The edges of a graph whose first node has no neighbour and whose second has all: unrolled, in segments."""
+    csr = CSR.from_scipy(power_law(300, 300)).astype(dtype)
+    return [as_edges(csr.tune(form=form), np.empty(300), "test") for form in FORMS]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_the_largest_neighbour(dtype):
+    with xjax.enable_x64(True):
+        unrolled, segments = edges_by_form()
+        x = jnp.asarray(rounded(0) * 10, dtype)
+        got = unrolled.neighbour_max(x)
+        assert got.dtype == x.dtype and not np.any(got[0])
+        np.testing.assert_array_equal(got[1], np.max(x, 0))
+        np.testing.assert_array_equal(got, segments.neighbour_max(x))
+        np.testing.assert_array_equal(unrolled.neighbour_max(x[:, 0]), got[:, 0])
+        np.testing.assert_array_equal(xjax.vmap(unrolled.neighbour_max, 1, 1)(x), got)
+        masked = [edges.replace(mask=np.arange(len(edges)) % 3 > 0) for edges in (unrolled, segments)]
+        np.testing.assert_array_equal(*(edges.neighbour_max(x) for edges in masked))
+
+
+def test_equal_neighbours_share_the_gradient():
+    """Those that are infinite or NaN have none."""
+    with xjax.enable_x64(True):
+        x, dx = rounded(0), rounded(1)
+        x[[3, 60, 140]] = np.array([[np.inf], [-np.inf], [np.nan]])
+
+        def outcomes(edges):
+            f = lambda x: jnp.nan_to_num(edges.neighbour_max(x), nan=2.0, posinf=3.0, neginf=4.0)
+            slope = lambda x: jnp.sum(xjax.grad(lambda x: jnp.sum(jnp.sin(f(x) * x[:, :1])))(x) * dx)
+            finite = np.where(np.isfinite(x), x, 1)
+            return {"forward": xjax.jvp(f, (x,), (dx,)), "gradient": xjax.vjp(f, x)[1](dx),
+                    "mapped": xjax.vmap(lambda ct: xjax.vjp(f, x)[1](ct))(jnp.stack([dx, 2 * dx])),
+                    "again": xjax.grad(slope)(finite), "forward over reverse": xjax.jvp(slope, (finite,), (dx,))}
+
+        got, want = (xjax.jit(lambda edges: outcomes(edges))(edges) for edges in edges_by_form())
+        for what in want:
+            for one, other in zip(*map(tree_util.tree_leaves, (got[what], want[what])), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=what)
+        assert np.isfinite(got["gradient"]).all() and np.any(got["gradient"])
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -19,6 +19,7 @@ import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
 from xnn.sparse import segment
+from xnn.sparse.neighbours import neighbour_max
 from xnn.sparse.product import Side, other_values, product
 from xnn.sparse.rows import at, over_columns, spread, widened
 
@@ -137,6 +138,14 @@ class Edges:
         total = self._weighted(widened(x), None)
         counts = jnp.maximum(self.degree(), 1).astype(total.dtype)
         return (total / over_columns(counts, x)).astype(x.dtype)
+
+    def neighbour_max(self, x: Any) -> Any:
+        """Largest row of the senders, column by column: [n, ...] -> [n, ...]; memory as for `product`."""
+        x = jnp.asarray(x)
+        if self.received is None or self.mask is not None or not jnp.issubdtype(x.dtype, np.floating):
+            return self.max(self.at_senders(x))
+        flat = x.reshape(x.shape[0], -1)
+        return neighbour_max(flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
     def _weighted(self, x: Any, weight: Any) -> Any:
         x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)

@@ -86,7 +86,7 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
 
 def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:
     if aggregator == "max":
-        return edges.max(edges.at_senders(h))
+        return edges.neighbour_max(h)
     return edges.neighbour_mean(h) if aggregator == "mean" else edges.neighbour_sum(h)
 
 

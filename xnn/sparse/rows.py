@@ -149,6 +149,41 @@ def _message_max(rows: Rows, messages: Any) -> Any:
     return _placed(rows, messages, terms, _message_max)
 
 
+def _row_max(rows: Rows, x: Any) -> Any:
+    """Largest of the rows of x that each row names, column by column: x [m, f] -> [n_rows, f]; 0 of none."""
+    x = lax.optimization_barrier(x)
+
+    def terms(block: Block) -> Any:
+        return functools.reduce(jnp.maximum, [at(x, block.columns[:, k]) for k in range(block.columns.shape[1])])
+
+    return _placed(rows, x, terms, _message_max)
+
+
+def _matching_sum(rows: Rows, row_of: Any, own: Any, others: Any, x: Any) -> Any:
+    """Sum of x[j] over the j named by row i where ``others[j] == own[i]``, column by column: -> [n_rows, f].
+
+    Args:
+      row_of: int32[nnz], the row of each stored value.
+      own: [n_rows, f];  others: [m, f].
+      x: [m, f]; None: all are 1, which counts them.
+    """
+    own, others, x = lax.optimization_barrier((own, others, x))
+
+    def terms(block: Block) -> Any:
+        mine = at(own, lax.optimization_barrier(at(row_of, block.starts)))
+        columns = [block.columns[:, k] for k in range(block.columns.shape[1])]
+        equal = [mine == at(others, column) for column in columns]
+        if x is not None:
+            return _sum_of_there(block, [jnp.where(e, widened(at(x, column)), 0)
+                                         for e, column in zip(equal, columns, strict=True)]).astype(x.dtype)
+        # What a short row reads beyond its end is subtracted: exact, and twice as fast as a choice in each term.
+        ones = [jnp.where(e, np.float32(1), 0) for e in equal]
+        beyond = over_columns(len(columns) - block.counts, mine).astype(np.float32) * ones[-1]
+        return (functools.reduce(jnp.add, ones) - beyond).astype(own.dtype)
+
+    return _placed(rows, own, terms, _message_sum)
+
+
 def _sum_of_there(block: Block, each: list[Any]) -> Any:
     """The sum of the terms of each row, without those beyond its end."""
     kept = [jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each)]
@@ -227,3 +262,5 @@ def _map_blocks(rows: Rows, f: Any) -> Rows:
 weighted_sum = xjax.jit(_weighted_sum)
 message_sum = xjax.jit(_message_sum)
 message_max = xjax.jit(_message_max)
+row_max = xjax.jit(_row_max)
+matching_sum = xjax.jit(_matching_sum)

@@ -12,11 +12,13 @@ Args that all of them share:
   rows: `xnn.sparse.rows.Rows` of the segments, where ids are known, valid and ascend: faster still, see `CSR.tune`.
 """
 
+import functools
 import operator
 from typing import Any
 
 import numpy as np
 
+import xjax
 import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import linear_call
@@ -255,23 +257,34 @@ def _finite(x: Any) -> Any:
 
 
 def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
-    """The extreme is found without a derivative; the derivative is that of the mean of the rows equal to it."""
     x, ids = _rows(where, x, ids, mask)
-    how = {"is_sorted": is_sorted, "rows": rows}
-    is_float = jnp.issubdtype(x.dtype, np.inexact)
-    still = lax.stop_gradient(kept(x, mask, -sign * np.inf if is_float else (
-        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max)))
-    some = segment_count(ids, n_segments, mask=mask, **how) > 0
+    find = _float_extreme if jnp.issubdtype(x.dtype, np.inexact) else _find_extreme
+    return find(sign, n_segments, is_sorted, x, ids, mask, rows)
+
+
+def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Any, ids: Any, mask: Any, rows: Any) -> Any:
+    how, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
+    x = kept(x, mask, -sign * np.inf if is_float else (
+        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
-    found = flip(_largest(flip(still), ids, n_segments, **how))
-    found = jnp.where(over_columns(some, found), found, jnp.zeros((), found.dtype))
-    if not is_float:
-        return found
-    # x - still is 0, so the value is not rounded; inf - inf would be NaN, hence the inner where.
-    equal = (still == rows_of(found, ids, **how)) & jnp.isfinite(still)
-    share = kept(jnp.where(equal, x - jnp.where(equal, still, 0), 0), mask, 0)
+    found = flip(_largest(flip(x), ids, n_segments, **how))
+    some = segment_count(ids, n_segments, mask=mask, **how) > 0
+    return jnp.where(over_columns(some, found), found, jnp.zeros((), found.dtype))
+
+
+_float_extreme = functools.partial(xjax.custom_jvp, nondiff_argnums=(0, 1, 2))(_find_extreme)
+
+
+@_float_extreme.defjvp
+def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
+    """The derivative is that of the mean of the rows equal to the extreme, where it is finite."""
+    (x, ids, mask, rows), (dx, *_) = primals, tangents
+    how = {"mask": mask, "is_sorted": is_sorted, "rows": rows}
+    found = _float_extreme(sign, n_segments, is_sorted, x, ids, mask, rows)
+    finite = jnp.where(jnp.isfinite(found), found, np.nan)
+    equal = lax.stop_gradient(x) == lax.stop_gradient(rows_of(finite, ids, is_sorted=is_sorted, rows=rows))
     ties = segment_sum(equal.astype(x.dtype), ids, n_segments, **how)
-    return found + segment_sum(share, ids, n_segments, **how) / jnp.maximum(ties, 1)
+    return found, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **how) / jnp.maximum(ties, 1)
 
 
 def _rows(where: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
