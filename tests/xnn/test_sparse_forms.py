@@ -97,7 +97,19 @@ def test_dtypes(form, dtype):
     # One rounding of each factor and of the result, sums being in float32 at least.
     scale = np.abs(matrix) @ np.abs(operand(matrix, 4)) + 1e-30
     assert np.max(np.abs(np.asarray(y, np.float64) - exact) / scale) < 2 * float(jnp.finfo(dtype).eps)
+    np.testing.assert_allclose(csr @ x[:, :3], y[:, :3], rtol=4 * float(jnp.finfo(dtype).eps), atol=1e-6)
     assert (csr.T @ jnp.ones((matrix.shape[0], 2), dtype)).dtype == jnp.dtype(dtype)
+
+
+@pytest.mark.parametrize("columns", [0, 3, 4])
+def test_bfloat16_holds_nan_infinity_and_the_nearest_number(columns):
+    csr = CSR.from_dense(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0]], np.float32)).tune(form="unrolled")
+    x = np.array([[np.inf, np.nan, 3e38, -1], [1, 2, 3e38, 2.0**-8], [-np.inf, 0, 1, 257]])[:, :columns]
+    x = jnp.asarray(x, jnp.bfloat16)
+    want = (csr @ x.astype(np.float32)).astype(x.dtype).astype(np.float32)
+    for got in (csr.astype(x.dtype) @ x, as_edges(csr, x, "test").neighbour_sum(x)):
+        assert got.dtype == x.dtype
+        np.testing.assert_array_equal(got.astype(np.float32), want)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -119,17 +119,28 @@ def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
     Args: values: [nnz, ...], the stored values in row order, whose further axes are those of x but the last; None: all
       are 1. Where the blocks have their weights, these are read instead.
     """
-    x = lax.optimization_barrier(x)                               # its rows are read many times, and computed once
+    in_pairs = x.dtype == jnp.bfloat16 and x.shape[-1] % 2 == 0
+    read = _as_pairs(x) if in_pairs else x
+    read = lax.optimization_barrier(read)                         # its rows are read many times, and computed once
 
     def terms(block: Block) -> Any:
-        neighbours = [widened(at(x, block.columns[:, k])) for k in range(block.columns.shape[1])]
-        if values is None:
-            return _sum_of_there(block, neighbours).astype(x.dtype)
-        weights = widened(_packed(block, values))
-        each = [y * weights[:, k][..., None] for k, y in enumerate(neighbours)]
-        return functools.reduce(jnp.add, each).astype(x.dtype)
+        neighbours = [at(read, block.columns[:, k]) for k in range(block.columns.shape[1])]
+        weights = None if values is None else widened(_packed(block, values))
+        if in_pairs:
+            return _paired(*(_block_sum(block, list(map(half, neighbours)), weights) for half in _HALVES))
+        return _block_sum(block, list(map(widened, neighbours)), weights).astype(x.dtype)
 
-    return _placed(rows, x, terms, _message_sum)
+    if not in_pairs:
+        return _placed(rows, read, terms, _message_sum)
+    sums = lax.optimization_barrier(_placed(rows, read, terms, _paired_message_sum))
+    return lax.bitcast_convert_type(sums, x.dtype).reshape(sums.shape[0], *x.shape[1:])
+
+
+def _block_sum(block: Block, neighbours: list[Any], weights: Any) -> Any:
+    """Sums of the rows of a block. Args: neighbours: for each k [r, ..., f]; weights: [r, width, ...], None for 1."""
+    if weights is None:
+        return _sum_of_there(block, neighbours)
+    return functools.reduce(jnp.add, [y * weights[:, k][..., None] for k, y in enumerate(neighbours)])
 
 
 def _message_sum(rows: Rows, messages: Any) -> Any:
@@ -193,6 +204,30 @@ def _sum_of_there(block: Block, each: list[Any]) -> Any:
 def _message(block: Block, messages: Any, k: int) -> Any:
     """[r, f]: message k of each row, or its last one."""
     return at(messages, block.starts + jnp.minimum(k, block.counts - 1))
+
+
+# Neighbouring columns of bfloat16 are read as one number of 32 bits: of bfloat16 itself XLA makes float32 before the
+# loop, which then reads twice as many bytes.
+
+
+def _as_pairs(x: Any) -> Any:
+    """bfloat16[..., f] -> uint32[..., f / 2]."""
+    return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2), np.uint32)
+
+
+def _paired(*halves: Any) -> Any:
+    """The pairs of two float32, each rounded to bfloat16."""
+    first, second = (lax.bitcast_convert_type(lax.reduce_precision(x, 8, 7), np.uint32) for x in halves)
+    return first >> np.uint32(16) | second
+
+
+# From a pair its first number and its second, as float32.
+_HALVES = (lambda pair: lax.bitcast_convert_type(pair << np.uint32(16), np.float32),
+           lambda pair: lax.bitcast_convert_type(pair & np.uint32(0xffff0000), np.float32))
+
+
+def _paired_message_sum(rows: Rows, messages: Any) -> Any:
+    return _paired(*(_message_sum(rows, half(messages)) for half in _HALVES))
 
 
 def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
