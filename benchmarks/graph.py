@@ -32,8 +32,9 @@ GRAPHS = {"50k": (50_000, 500_000, False), "100k": (100_000, 1_000_000, False), 
 CORA = os.environ.get("PLANETOID_DIR")
 OF_STEPS = {name: GRAPHS[name] for name in ("100k", "power law")} | dict.fromkeys(
     ["Cora's size, dense features", "Cora's size, sparse features"], (2_708, 10_556, False))
+SPARSE = ("Cora's size, sparse features", "Cora")                     # whose rows have no largest one
 COLUMNS = (16, 64, 128)
-LAYERS = ("GCN", "GAT", "GraphSAGE")
+LAYERS = ("GCN", "GAT", "GraphSAGE", "GraphSAGE, max")
 HIDDEN, CLASSES = 64, 10
 
 
@@ -81,7 +82,8 @@ def work(library: str) -> dict[str, Callable[[], Callable]]:
              for what in ("product", "with gradient") for name in GRAPHS for columns in COLUMNS}
     if step:
         cases |= {f"step of {layer}, {name}": functools.partial(step, layer, name)
-                  for layer in LAYERS for name in (*OF_STEPS, *["Cora"] * bool(CORA))}
+                  for layer in LAYERS for name in (*OF_STEPS, *["Cora"] * bool(CORA))
+                  if layer != "GraphSAGE, max" or name not in SPARSE}
     return {case: prepare for case, prepare in cases.items() if wanted(case)}
 
 
@@ -116,7 +118,7 @@ def xnn_step(layer: str, name: str) -> Callable[[], object]:
     x = xnn.CSR.from_scipy(x).tune(columns=HIDDEN, steps=1000) if sp.issparse(x) else jnp.asarray(x)
     labels = jnp.asarray(labels)
     make = {"GCN": xnn.GraphConvolution, "GAT": lambda n: xg.GAT(n // 8, 8) if n == HIDDEN else xg.GAT(n),
-            "GraphSAGE": xg.GraphSAGE}[layer]
+            "GraphSAGE": xg.GraphSAGE, "GraphSAGE, max": lambda n: xg.GraphSAGE(n, "max")}[layer]
     model = xnn.serial(make(HIDDEN), xnn.Relu, make(CLASSES))
     params = model.init(xjax.random.key(0), x)[1]
     adam = optim.adam(0.01)
@@ -232,6 +234,8 @@ def torch_step(layer: str, name: str) -> Callable[[], object] | None:
                         geometric.GCNConv(HIDDEN, CLASSES, normalize=False)),
         "GAT": lambda: (geometric.GATConv(x.shape[1], HIDDEN // 8, 8), geometric.GATConv(HIDDEN, CLASSES)),
         "GraphSAGE": lambda: (geometric.SAGEConv(x.shape[1], HIDDEN), geometric.SAGEConv(HIDDEN, CLASSES)),
+        "GraphSAGE, max": lambda: (geometric.SAGEConv(x.shape[1], HIDDEN, "max"),
+                                   geometric.SAGEConv(HIDDEN, CLASSES, "max")),
     }[layer]()
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], 0.01)
 

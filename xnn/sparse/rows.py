@@ -130,9 +130,10 @@ def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
             return _paired(*(_block_sum(block, list(map(half, neighbours)), weights) for half in _HALVES))
         return _block_sum(block, list(map(widened, neighbours)), weights).astype(x.dtype)
 
+    sums = _placed(rows, read, terms, _paired_message_sum if in_pairs else _message_sum)
+    sums = lax.optimization_barrier(sums)       # within the loop that reads them, short rows of many heads take longer
     if not in_pairs:
-        return _placed(rows, read, terms, _message_sum)
-    sums = lax.optimization_barrier(_placed(rows, read, terms, _paired_message_sum))
+        return sums
     return lax.bitcast_convert_type(sums, x.dtype).reshape(sums.shape[0], *x.shape[1:])
 
 
