@@ -117,6 +117,19 @@ def as_axes(axis: int | Sequence[int]) -> tuple[int, ...]:
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 
 
+def as_row_mask(caller: str, x: Any, mask: Any) -> Any:
+    """bool of all axes of x but the last, which are those of rows: whether each row counts.
+
+    Args: mask: bool of all or the first of these axes.
+    Raises: TypeError for a mask of another shape or dtype.
+    """
+    mask, rows = jnp.asarray(mask), x.shape[:-1]
+    if mask.dtype != bool or not mask.ndim or mask.shape != rows[:mask.ndim]:
+        raise bad(caller, "the mask says for each row of x whether it counts",
+                  {"row_mask": type_text(mask), "x": type_text(x)}, f"pass bool[{','.join(map(str, rows))}].")
+    return jnp.broadcast_to(jnp.reshape(mask, mask.shape + (1,) * (len(rows) - mask.ndim)), rows)
+
+
 def type_text(x: Any) -> str:
     """Type of a value as messages show it: ``f32[8,16]``; a sequence is shown by its parts.
 

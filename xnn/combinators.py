@@ -23,9 +23,9 @@ def serial(*layers: Layer) -> Layer:
     """One layer after another: ``y = layer_n(... layer_1(x))``.
 
     Params: tuple, one entry for each layer, ``()`` for those without.
-    Extra inputs: the names that the children declare, in order of first appearance, the `row_mask` of a
-    `BatchNorm` after all others; a child gets those that it declares: ``serial(GraphConvolution(16),
-    Relu, GraphConvolution(7))`` is called as ``apply(params, x, adj)``.
+    Extra inputs: the names that the children declare, in order of first appearance, the `row_mask` of
+    `BatchNorm` and `MixtureOfExperts` after all others; a child gets those that it declares:
+    ``serial(GraphConvolution(16), Relu, GraphConvolution(7))`` is called as ``apply(params, x, adj)``.
     Raises: TypeError if an argument is no layer; ValueError if two layers mean different things by
     the name of an input (see `renamed`).
     """

@@ -58,6 +58,10 @@ def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
                  for p in parameters if p.kind in _NAMED and p.name not in _SETTINGS)
 
 
+# For layers whose statistics leave rows of padding out.
+ROW_MASK = Input("row_mask", None, comes_last=True)
+
+
 def named_inputs(apply: Callable, names: Sequence[str]) -> tuple[Input, ...]:
     """Inputs under other names than those of the parameters of `apply`, whose defaults they have."""
     declared = inputs_of(apply)

@@ -43,6 +43,36 @@ def test_dropped_tokens_are_zero_and_a_residual_passes_them():
     assert np.all(np.any(np.asarray(layer.apply(params, x, state=state)) != 0, 1)), "evaluation has room for all"
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_padding_changes_nothing(k):
+    """Values, state and gradients are those without the padding, which may be NaN."""
+    x, real = tokens(7), np.array([[True, True, False, True], [True, True, True, True]])
+    padded = jnp.full((2, 4, 5), np.nan).at[real].set(x)
+    layer = MixtureOfExperts(EXPERT, 3, k=k, capacity=None)
+    params, state = made(layer, x)
+
+    def loss(params, x, mask):
+        y, new = layer.apply_with_state(params, state, x, mask, train=True)
+        return jnp.sum(jnp.sin(y)) + auxiliary_loss(new, balance=1.0, z=1.0), (y, new)
+
+    (_, (y, new)), grads = xjax.value_and_grad(loss, has_aux=True)(params, padded, real)
+    (_, want), want_grads = xjax.value_and_grad(loss, has_aux=True)(params, x, None)
+    assert not np.any(y[~real])
+    for got, wanted in zip(tree_util.tree_leaves(((y[real], new), grads)),
+                           tree_util.tree_leaves((want, want_grads)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    nothing, kept = layer.apply_with_state(params, state, padded, np.zeros(2, bool), train=True)
+    assert not np.any(nothing) and kept["balance_loss"] == kept["z_loss"] == 0
+
+
+def test_padding_takes_no_room():
+    layer = MixtureOfExperts(Dense(5), 3, k=1, capacity=1.0)
+    x = jnp.ones((6, 5))                                    # equal tokens all choose the same expert, which takes two
+    params, state = made(layer, x)
+    y, _ = layer.apply_with_state(params, state, x, np.arange(6) > 2, train=True)
+    assert np.all(np.any(np.asarray(y) != 0, 1) == [False, False, False, True, True, False])
+
+
 def test_losses_are_those_of_the_papers():
     x = tokens(16)
     layer = MixtureOfExperts(EXPERT, 4, k=2, capacity=None)

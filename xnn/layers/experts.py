@@ -11,8 +11,9 @@ from xjax import lax, nn, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn import rng as rng_lib
-from xnn.checks import check_entries, check_float, check_shape, check_state
+from xnn.checks import as_row_mask, check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
+from xnn.inputs import ROW_MASK
 from xnn.layer import Layer, Parts, StateFns, arguments, as_layer, call_text
 from xnn.layers.dense import Dense
 from xnn.precision import at_least_float32
@@ -31,6 +32,9 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
     which there is no room gets zero from this expert, so a `residual` around the layer passes it on unchanged.
 
     Shape: [..., features] -> [..., n_out], where an expert maps [tokens, features] to [tokens, n_out].
+    Inputs: row_mask: bool of the leading axes of x, False for padding, such as [n, length] for x [n, length, features]:
+      its output is zero, it takes no room, and is in none of the losses. The room is still a share of all tokens. None:
+      all count. In a composite it is the last input.
 
     Args:
       expert: the layer that each expert is; each token by itself (`positionwise`), without state.
@@ -49,7 +53,8 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
               y, new_state = model.apply_with_state(params, state, x, rng=rng, train=True)
               return cross_entropy(y, labels) + auxiliary_loss(new_state), new_state
 
-    Raises: ValueError for a k above n, or an expert with state, further inputs, or that combines positions.
+    Raises: ValueError for a k above n, or an expert with state, further inputs, or that combines positions; TypeError
+      for a mask of another shape or dtype.
     Of Fedus et al. (2021), the z-loss of Zoph et al. (2022). An `xnn.RowKey` makes the noise independent of the blocks
     of rows, but the room is that of a block, and dropout in experts draws for slots, not rows.
     """
@@ -110,12 +115,13 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing, settings: Mapping
         return {"balance_loss": jnp.zeros(()), "z_loss": jnp.zeros(()),
                 "load": jnp.full((routing.n,), 1 / routing.n)}
 
-    def apply_with_state(params, state, x, *, rng=None, train=False):
+    def apply_with_state(params, state, x, row_mask=None, *, rng=None, train=False):
         x = check_float("MixtureOfExperts", x)
+        mask = None if row_mask is None else as_row_mask("MixtureOfExperts", x, row_mask)
         check_entries("MixtureOfExperts", "params", params, keys)
         check_state("MixtureOfExperts", state, x, balance_loss=(), z_loss=(), load=(routing.n,))
         call = Calls("MixtureOfExperts", children, dict(params), {}, None, rng, train)
-        return _routed(call, state, x, routing)
+        return _routed(call, state, x, mask, routing)
 
     def rebuild(some):
         if tuple(some) != keys:
@@ -123,19 +129,21 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing, settings: Mapping
                       fix="take single layers: model.layers['experts'].", exc=IndexError)
         return _mixture(some, routing, settings)
 
-    return Layer(init, None, "MixtureOfExperts", settings=settings, state=StateFns(init_state, apply_with_state),
+    return Layer(init, None, "MixtureOfExperts", (ROW_MASK,), settings, StateFns(init_state, apply_with_state),
                  parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
 
 
-def _routed(call: Calls, state: Any, x: Any, routing: _Routing) -> tuple[Any, Any]:
-    """(Output, new state); `call` applies the router, the experts and the noise layer."""
+def _routed(call: Calls, state: Any, x: Any, mask: Any, routing: _Routing) -> tuple[Any, Any]:
+    """(Output, new state). Args: call: of the router, the experts and the noise layer; mask: bool[...] or None."""
+    x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
     logits = call("router", x)
     if "noise" in call.children and call.train:
         check_rng("MixtureOfExperts", call.rng, noisy=True)
         noise = rng_lib.normal(fold_in(call.rng, len(call.children)), logits.shape, logits.dtype)
         logits = logits + noise * nn.softplus(call("noise", x))
     tokens, logits = jnp.reshape(x, (-1, x.shape[-1])), jnp.reshape(logits, (-1, routing.n))
-    plan = _plan(logits, routing, routing.slots(len(tokens), call.train))
+    counts = jnp.ones(len(tokens), bool) if mask is None else jnp.reshape(mask, (-1,))
+    plan = _plan(logits, counts, routing, routing.slots(len(tokens), call.train))
     y = plan.combined(call("experts", plan.dispatched(tokens, routing)))
     return jnp.reshape(y, (*x.shape[:-1], y.shape[-1])), _new_state(state, logits, plan) if call.train else state
 
@@ -167,11 +175,13 @@ def _stacked(expert: Layer, n: int) -> Layer:
 
 
 class _Plan(NamedTuple):
-    """Where the tokens go. `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
+    """Where the tokens go: `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
 
-    A slot is an index into the tokens of one expert; those of n_slots and above are dropped.
+    `counts` says which tokens are no padding, bool[tokens]. A slot is an index into the tokens of one expert; those of
+    n_slots and above are dropped.
     """
 
+    counts: Any
     probs: Any
     experts: Any
     gates: Any
@@ -190,22 +200,24 @@ class _Plan(NamedTuple):
         return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
 
 
-def _plan(logits: Any, routing: _Routing, n_slots: int) -> _Plan:
+def _plan(logits: Any, counts: Any, routing: _Routing, n_slots: int) -> _Plan:
     probs = nn.softmax(logits.astype(at_least_float32(logits.dtype)))
     gates, experts = lax.top_k(probs, routing.k)
     if routing.k > 1:
         gates = gates / jnp.broadcast_to(jnp.sum(gates, -1, keepdims=True), gates.shape)
     in_order = jnp.reshape(experts.T, (-1,))                             # first choices of all tokens, then second
-    chosen = nn.one_hot(in_order, routing.n, dtype="int32")
+    chosen = jnp.where(jnp.tile(counts, routing.k)[:, None], nn.one_hot(in_order, routing.n, dtype="int32"), 0)
     before = jnp.sum(chosen * (jnp.cumsum(chosen, 0) - chosen), 1)       # tokens that the same expert has already
-    return _Plan(probs, experts, gates, jnp.reshape(before, (routing.k, -1)).T, n_slots)
+    slots = jnp.where(counts[:, None], jnp.reshape(before, (routing.k, -1)).T, n_slots)
+    return _Plan(counts, probs, experts, gates, slots, n_slots)
 
 
 def _new_state(state: Any, logits: Any, plan: _Plan) -> dict[str, Any]:
-    n = plan.probs.shape[-1]
-    share = jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), (0, 1))
-    balance = n * jnp.sum(share * jnp.mean(plan.probs, 0))               # 1 for equal shares; n if one expert has all
-    z = jnp.mean(jnp.square(nn.logsumexp(logits.astype(plan.probs.dtype), -1)))
+    n, weights = plan.probs.shape[-1], plan.counts.astype(plan.probs.dtype)
+    weights = weights / jnp.maximum(jnp.sum(weights), 1)
+    share = weights @ jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), 1)
+    balance = n * jnp.sum(share * (weights @ plan.probs))                # 1 for equal shares; n if one expert has all
+    z = weights @ jnp.square(nn.logsumexp(logits.astype(plan.probs.dtype), -1))
     load = (1 - _MOMENTUM) * state["load"] + _MOMENTUM * share.astype(state["load"].dtype)
     return {"balance_loss": balance.astype(state["balance_loss"].dtype), "z_loss": z.astype(state["z_loss"].dtype),
             "load": load}

@@ -7,8 +7,8 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
-from xnn.checks import as_axes, check_float, check_params, check_shape, check_state, type_text
-from xnn.inputs import Input
+from xnn.checks import as_axes, as_row_mask, check_float, check_params, check_shape, check_state
+from xnn.inputs import ROW_MASK
 from xnn.layer import Layer, StateFns, arguments
 from xnn.precision import at_least_float32
 
@@ -133,8 +133,8 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
     def apply_with_state(params, state, x, row_mask=None, *, rng=None, train=False):
         x = check_float("BatchNorm", x, 2)
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
-        mask = None if row_mask is None else _mask_of(x, row_mask)
-        x = x if mask is None else jnp.where(mask, x, 0)                     # padding may be NaN
+        mask = None if row_mask is None else as_row_mask("BatchNorm", x, row_mask)
+        x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
         mean, var, before = state["mean"], state["var"], state
         if train:
             mean, var, n = _batch_moments(x, axis_name) if mask is None else _masked_moments(x, mask, axis_name)
@@ -147,7 +147,7 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
                          scale=scale, bias=bias, scale_init=scale_init)
-    return Layer(init, None, "BatchNorm", (Input("row_mask", None, comes_last=True),), settings,
+    return Layer(init, None, "BatchNorm", (ROW_MASK,), settings,
                  StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
 
 
@@ -162,23 +162,13 @@ def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
     return mean, over_devices(jnp.mean(jnp.square(x - _along_features(mean, x)), axes)), n
 
 
-def _mask_of(x: Any, mask: Any) -> Any:
-    """The mask as bool of the shape of x."""
-    mask = jnp.asarray(mask)
-    if mask.dtype != bool or not mask.ndim or mask.shape != x.shape[:-1][:mask.ndim]:
-        raise bad("BatchNorm", "the mask says for each row of x whether it counts",
-                  {"row_mask": type_text(mask), "x": type_text(x)}, f"pass bool[{','.join(map(str, x.shape[:-1]))}].")
-    spread = jnp.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
-    return jnp.broadcast_to(spread, x.shape)
-
-
 def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any, Any]:
     """As `_batch_moments`, of the rows in the mask, x being 0 in the others."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.psum(v, axis_name)
     wide = x.astype(at_least_float32(x.dtype))
-    n = over_devices(jnp.sum(mask[..., 0], dtype=wide.dtype))
+    n = over_devices(jnp.sum(mask, dtype=wide.dtype))
     mean = over_devices(jnp.sum(wide, axes)) / jnp.maximum(n, 1)
-    apart = jnp.where(mask, wide - _along_features(mean, wide), 0)
+    apart = jnp.where(mask[..., None], wide - _along_features(mean, wide), 0)
     var = over_devices(jnp.sum(jnp.square(apart), axes)) / jnp.maximum(n, 1)
     return mean.astype(x.dtype), var.astype(x.dtype), n
 

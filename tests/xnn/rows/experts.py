@@ -86,6 +86,9 @@ WRONG = {
                                     ["the expert is not positionwise", "GroupNorm"]),
     "MixtureOfExperts, inputs": (lambda key: MixtureOfExperts(switch(Dense(2)), 2), ValueError,
                                  ["the expert takes further inputs: index"]),
+    "MixtureOfExperts, a mask of numbers": (
+        lambda key: _moe().apply({}, X, np.ones(2, np.float32), state=_moe().init_state(X.shape)), TypeError,
+        ["MixtureOfExperts: the mask", "row_mask", "f32[2]", "bool[2]"]),
     "MixtureOfExperts, no state": (lambda key: _moe().apply({}, X), TypeError, ["evaluation needs"]),
     "MixtureOfExperts, no rng": (_trained_without_rng, TypeError, ["MixtureOfExperts: training needs random bits"]),
 }
