@@ -25,7 +25,10 @@ def bound(request):
     xjax.clear_caches()
     xjax.config.update("jax_compiled_memory_limit", request.param)
     cache.forget_warnings()
+    gc.collect()
+    gc.freeze()                     # what other tests keep takes most of the time of each collection
     yield request.param
+    gc.unfreeze()
     xjax.config.update("jax_compiled_memory_limit", saved)
     xjax.clear_caches()
 
