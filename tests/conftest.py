@@ -1,8 +1,11 @@
 """Shared by all tests: four CPU devices (also in real JAX, the oracle), a compile cache of their own, quiet XLA."""
 
 import contextlib
+import gc
 import os
 from pathlib import Path
+
+import pytest
 
 # Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
@@ -19,3 +22,11 @@ os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
 # the parts of an array, and xjax hides JAX from it then.
 with contextlib.suppress(ImportError):
     import jax  # noqa: F401
+
+
+@pytest.fixture
+def quick_collections():
+    """For tests of what is freed: collections leave out what other tests keep, which takes most of their time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -155,7 +155,7 @@ def programs_alive() -> int:
 
 
 @pytest.mark.parametrize("case", MIXED)
-def test_new_functions_beside_lasting_ones_leave_nothing_behind(case):
+def test_new_functions_beside_lasting_ones_leave_nothing_behind(case, quick_collections):
     call = MIXED[case]
     call()
     before = programs_alive()

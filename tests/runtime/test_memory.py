@@ -19,16 +19,13 @@ MB = 1 << 20
 
 
 @pytest.fixture
-def bound(request):
+def bound(request, quick_collections):
     """A bound of `request.param` bytes, with empty caches."""
     saved = xjax.config.read("compiled_memory_limit")
     xjax.clear_caches()
     xjax.config.update("jax_compiled_memory_limit", request.param)
     cache.forget_warnings()
-    gc.collect()
-    gc.freeze()                     # what other tests keep takes most of the time of each collection
     yield request.param
-    gc.unfreeze()
     xjax.config.update("jax_compiled_memory_limit", saved)
     xjax.clear_caches()
 
