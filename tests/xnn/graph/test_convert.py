@@ -117,6 +117,8 @@ def test_labels_for_networkx():
     made = Graph.from_edges([0], [1], {"x": X, "y": np.arange(3)}, np.float32([2])).to_networkx(["c", "a", "b"])
     assert list(made) == ["c", "a", "b"] and made.edges["c", "a"] == {"weight": 2.0}
     assert made.nodes["b"]["y"] == 2 and made.nodes["a"]["x"].tolist() == [2, 3]
+    names = xg.NodeNames(["bert", "gat", "gcn"])
+    assert list(Graph.from_edges([0], [2], n_nodes=3).to_networkx(names).edges) == [("bert", "gcn")]
 
 
 # -- PyTorch Geometric, by its attributes ----------------------------------------------------------------------------

@@ -177,5 +177,3 @@ def test_from_names_to_rows_and_back():
     assert repr(names) == "<NodeNames of 3 nodes: 'bert', 'gat', 'gcn'>"
     with pytest.raises(IndexError):
         names[3]
-    labelled = Graph.from_edges([0], [2], n_nodes=3).to_networkx(names)
-    assert list(labelled.edges) == [("bert", "gcn")]
