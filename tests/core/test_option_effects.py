@@ -368,6 +368,14 @@ def test_transfer_guard(name, logged):
     assert [m for m in logged() if direction.replace("_", "-") in m]
 
 
+def test_each_argument_that_moves_is_logged_once(logged):
+    f = xjax.jit(lambda x, y: x + y)
+    f(2.0, np.ones(3))
+    with xjax.transfer_guard("log"):
+        f(2.0, np.ones(3))
+    assert ["2.0" in message for message in logged()] == [True, False]
+
+
 def test_transfer_guard_is_of_its_thread():
     x, out = jnp.ones(2), []
     with xjax.transfer_guard("disallow"):

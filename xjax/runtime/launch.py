@@ -30,7 +30,6 @@ from xjax.runtime.array import (
     number_operand,
     on_device_type,
     put,
-    to_array,
 )
 from xjax.runtime.placement import Place, default_place_of, sharding_of
 from xjax.runtime.sharding import Sharding, same_placement
@@ -91,16 +90,18 @@ def host_operand(x: Any, key: list[Any]) -> Any:
     """What a launch takes for a number or a small NumPy array: a buffer, or a value of the host that nobody writes to.
 
     `key` begins with the trace key, which says where such values go; it gets what selects a program. None for any other
-    value, or one that loses something on its way to the device.
+    value, for one that loses something on its way to the device, and where moves are looked at.
     """
     kind = type(x)
     if kind in _NUMPY:
+        if is_guarded() or x.nbytes > _HOST_BYTES:
+            return None
         dtype = x.dtype
         key += dtype, x.shape
-        if x.nbytes > _HOST_BYTES or dtype not in _HOST_DTYPES:
+        if dtype not in _HOST_DTYPES:
             return _narrowed(x)
         return x.copy() if kind is np.ndarray else x
-    if kind in NUMBERS:
+    if kind in NUMBERS and not is_guarded():
         home = default_place_of(key[0])
         found = number_operand(x, home)
         if type(found) is Array:
@@ -114,7 +115,7 @@ def host_operand(x: Any, key: list[Any]) -> Any:
 def _narrowed(x: Any) -> Any:
     """A NumPy value of 64-bit numbers as those of 32 bits that it becomes; None if a launch does not take it so."""
     dtype = _NARROWER.get(x.dtype)
-    if dtype is None or config.enable_x64 or x.nbytes > _HOST_BYTES:
+    if dtype is None or config.enable_x64:
         return None
     found = x.astype(dtype)
     return found if dtype.kind in "fc" or found.astype(x.dtype).tobytes() == x.tobytes() else None
@@ -295,8 +296,6 @@ class Launcher:
 
     def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
         """`launch` on what `host_operand` made of the values `args`, on one device."""
-        if is_guarded():                # each value is looked at as it becomes an array
-            return self([*map(to_array, args)])
         if self._consts:
             operands = [*[c._buf for c in self._consts], *operands]
         bufs = self.executable.launch_with_host_values(operands, args)

@@ -215,6 +215,11 @@ def counts_text(graph: Any) -> str:
     return f"{counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}"
 
 
+def seeds_text(batch_size: int | None) -> str:
+    """``"2 seeds a batch"``, for the `repr` of samplers."""
+    return "any number of seeds" if batch_size is None else f"{counted(batch_size, 'seed')} a batch"
+
+
 class Numbering:
     """Numbers nodes of the whole graph in order of their first use: rows of a block. Not for several threads at once.
 

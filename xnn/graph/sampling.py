@@ -31,6 +31,7 @@ from xnn.graph.blocks import (
     padded_ids,
     random_of,
     ranges,
+    seeds_text,
     whole,
 )
 from xnn.graph.graph import Graph
@@ -172,9 +173,8 @@ class NeighbourSampler:
         return (ids, *map(np.concatenate, zip(*edges, strict=True)), rows)
 
     def __repr__(self) -> str:
-        seeds = "any number of seeds" if self.batch_size is None else f"{counted(self.batch_size, 'seed')} a batch"
         return (f"<NeighbourSampler of {counts_text(self._whole)}; fan-out {fan_out_text(self._of.fan_out)}"
-                f"{' with replacement' * self._of.replace}; {seeds}>")
+                f"{' with replacement' * self._of.replace}; {seeds_text(self.batch_size)}>")
 
     def _with(self, **settings: Any) -> "NeighbourSampler":
         other = object.__new__(type(self))

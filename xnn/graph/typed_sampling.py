@@ -21,6 +21,7 @@ from xnn.graph.blocks import (
     checked_ids,
     padded_ids,
     random_of,
+    seeds_text,
     take_rows,
     whole_edges,
 )
@@ -137,8 +138,8 @@ class TypedSampler:
         kinds = ", ".join(f"{kind} {counted(n, 'node')}" for kind, n in self._n_nodes.items())
         relations = "".join(f"; {'-'.join(relation)} {counted(graph.n_edges, 'edge')}, fan-out "
                             f"{fan_out_text(self._fan_out[relation])}" for relation, graph in self._whole.items())
-        seeds = "any number of seeds" if self._batch_size is None else f"{counted(self._batch_size, 'seed')} a batch"
-        return f"<TypedSampler of {kinds}{relations}{' with replacement' * self._replace}; {seeds}>"
+        drawn = " with replacement" * self._replace
+        return f"<TypedSampler of {kinds}{relations}{drawn}; {seeds_text(self._batch_size)}>"
 
     def of(self, seed_type: str) -> "OfType":
         """The sampler for seeds of one type, as `SeedBatches` takes it."""
