@@ -42,6 +42,7 @@ def cases(jax, jnp):
         "x + c": (lambda x: x + 1.5, long), "exp": (jnp.exp, long),
         "chain": (lambda x: jnp.tanh(x * 2 + 1) * x, long), "where": (lambda x: jnp.where(x > 0, x, 0.1 * x), long),
         "sum": (jnp.sum, long), "sum axis 0": (lambda x: x.sum(0), wide), "sum axis 1": (lambda x: x.sum(1), wide),
+        "sum of rows of 8": (lambda x: x.sum(1), normal(MILLION, 8)),
         "max": (jnp.max, short), "max axis 0": (lambda x: x.max(0), wide), "max axis 1": (lambda x: x.max(1), wide),
         "mean": (jnp.mean, long), "var": (jnp.var, long), "median": (jnp.median, short),
         "sort": (jnp.sort, short), "argsort": (jnp.argsort, short), "sort rows": (jnp.sort, rows),
@@ -58,6 +59,7 @@ def cases(jax, jnp):
         "bernoulli": (lambda k: jax.random.bernoulli(k, 0.5, (10 * MILLION,)), key),
         "permutation": (lambda k: jax.random.permutation(k, MILLION), key),
         "matmul": (jnp.matmul, normal(1000, 1000), normal(1000, 1000)),
+        "gradient of a narrow layer": (jax.grad(lambda w, x: ((x @ w) ** 2).sum()), normal(512, 10), normal(4000, 512)),
         "transpose": (lambda x: x.T + 0, wide), "fft": (jnp.fft.rfft, short),
         "conv": (convolve, images, taps), "conv, 3 features": (convolve, pictures, first),
         "max pool gradient": (jax.grad(pool), maps),
@@ -83,7 +85,8 @@ def work(library: str) -> dict[str, float]:
 
 if __name__ == "__main__":
     goals = {"x + c": 0.6, "exp": 0.6, "uniform": 0.25, "normal": 0.25, "sort": 0.3, "argsort": 0.25, "argmax": 0.08,
-             "cumsum": 0.5, "cumsum axis 0": 0.25, "depthwise conv": 0.1, "conv weight gradient": 0.6}
+             "cumsum": 0.5, "cumsum axis 0": 0.25, "depthwise conv": 0.1, "conv weight gradient": 0.6,
+             "sum of rows of 8": 0.5, "gradient of a narrow layer": 0.5}
     names = ("chain", "where", "sum", "mean", "var", "median", "max", "take", "top_k", "fft", "conv", "matmul",
              "transpose", "softmax", "permutation", "bernoulli", "searchsorted")
     main(work, limit=dict.fromkeys(names, 1.0) | goals)

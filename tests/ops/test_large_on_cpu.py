@@ -1,5 +1,5 @@
-"""Arrays so large that the CPU takes another way than the plain operation: extrema and argmax by
-slices, top_k by blocks, cumsum by loops."""
+"""Arrays so large that the CPU takes another way than the plain operation: extrema and argmax by slices, sums of short
+rows term by term, narrow products in the faster order, top_k by blocks, cumsum by loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.argmax_on_cpu import has_pairs
 from xjax.ops.cumsum_on_cpu import has_loop
 from xjax.ops.extrema_on_cpu import drops_nan
+from xjax.ops.sums_on_cpu import has_short_rows
 from xjax.ops.top_k_on_cpu import has_blocks
 
 RNG = np.random.default_rng(0)
@@ -71,6 +72,76 @@ def test_argmax_under_transforms():
     np.testing.assert_array_equal(xjax.vmap(jnp.argmax, 1)(x), x.argmax(0))
     np.testing.assert_array_equal(lax.map(jnp.argmax, x), x.argmax(1))
     assert float(xjax.grad(lambda x: x[0, 0] * jnp.argmax(x).astype(np.float32))(x)[0, 0]) == x.argmax()
+
+
+# -- sums of short rows -------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("shape, axes", [((3000, 2), (1,)), ((700, 8, 8), (2,)), ((600, 7, 1), (1,)),
+                                         ((300, 4, 4), (1, 2)), ((500, 1, 9, 1), (-2, -1)), ((5, 100, 16), (2,))],
+                         ids=str)
+def test_sums_of_short_rows_equal_numpy(shape, axes):
+    assert has_short_rows(ShapedArray(shape, np.dtype(np.float32)), tuple(a % len(shape) for a in axes))
+    x = RNG.standard_normal(shape)
+    with xjax.enable_x64():
+        for dtype, eps in ((np.float32, 6e-8), (np.float64, 2e-16)):
+            y = x.astype(dtype)
+            f = xjax.jit(lambda x: jnp.sum(x, axes))
+            assert f(y).dtype == dtype and "stablehlo.reduce" not in f.lower(y).as_text()
+            atol = 15 * eps * np.abs(y).sum(axes).max()         # 15 additions, each rounded by eps of a partial sum
+            np.testing.assert_allclose(f(y), y.astype(np.float64).sum(axes), rtol=0, atol=atol)
+
+
+def test_short_rows_with_nan_and_infinities():
+    x = np.ones((3000, 3), np.float32)
+    x[5, 1], x[6, 2], x[7, :2] = np.nan, np.inf, [np.inf, -np.inf]
+    found = np.asarray(jnp.sum(x, 1))
+    np.testing.assert_array_equal(found[4:9], [3, np.nan, np.inf, np.nan, 3])
+
+
+def test_sums_of_short_rows_under_transforms():
+    x, weights = (RNG.standard_normal((1000, 5)).astype(np.float32) for _ in range(2))
+    slope = xjax.jit(xjax.grad(lambda x: jnp.sum(jnp.sum(x * weights, 1) ** 2)))(x)
+    np.testing.assert_allclose(slope, 2 * (x * weights).sum(1, keepdims=True) * weights, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(xjax.jit(xjax.vmap(jnp.sum))(x), x.sum(1), rtol=0, atol=5e-6)
+    np.testing.assert_allclose(xjax.jit(xjax.vmap(jnp.sum, 1))(x), x.sum(0), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape, axes", [((100, 8), (1,)), ((3000, 17), (1,)), ((3000, 8), (0,)), ((300, 4, 4), (0, 2)),
+                                         ((5000, 1), (1,)), ((2, 8, 4096), (1,))], ids=str)
+def test_other_sums_are_those_of_the_library(shape, axes):
+    assert not has_short_rows(ShapedArray(shape, np.dtype(np.float32)), axes)
+
+
+# -- narrow products ----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("n, m, k, is_turned", [(100, 40, 3, True), (100, 3, 40, True), (32, 128, 64, True),
+                                                (31, 40, 3, False), (100, 40, 1, False), (100, 20, 11, False),
+                                                (100, 140, 65, False)], ids=str)
+@pytest.mark.parametrize("precision", [None, "highest"])
+def test_products_of_columns_equal_numpy(n, m, k, is_turned, precision):
+    """Small integers: exact in every order."""
+    x, y = (RNG.integers(-9, 9, (n, columns)).astype(np.float32) for columns in (m, k))
+    f = xjax.jit(lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ())), precision))
+    np.testing.assert_array_equal(f(x, y), x.T @ y)
+    assert ("optimization_barrier" in f.lower(x, y).as_text()) == is_turned
+    with xjax.enable_x64():
+        wide = x.astype(np.float64), y.astype(np.float64)
+        np.testing.assert_array_equal(f(*wide), x.T @ y)
+        assert "optimization_barrier" not in f.lower(*wide).as_text()
+
+
+def test_gradients_of_narrow_layers_equal_numpy():
+    x, w = RNG.integers(-9, 9, (200, 30)).astype(np.float32), RNG.integers(-9, 9, (30, 4)).astype(np.float32)
+    slopes = xjax.jit(xjax.grad(lambda x, w: jnp.sum((x @ w) ** 2) / 2, (0, 1)))(x, w)
+    np.testing.assert_array_equal(slopes[0], x @ w @ w.T)
+    np.testing.assert_array_equal(slopes[1], x.T @ (x @ w))
+    many = xjax.jit(xjax.vmap(lambda x, w: x.T @ w))(np.stack([x, 2 * x]), np.stack([x[:, :4]] * 2))
+    np.testing.assert_array_equal(many, [x.T @ x[:, :4], 2 * x.T @ x[:, :4]])
+    cube = x.reshape(40, 5, 30)
+    batched = lax.dot_general(cube, cube[..., :4], (((0,), (0,)), ((1,), (1,))))
+    np.testing.assert_array_equal(batched, np.einsum("nbi,nbj->bij", cube, cube[..., :4]))
+    together = lax.dot_general(cube, cube[..., :4], (((0, 1), (0, 1)), ((), ())))
+    np.testing.assert_array_equal(together, x.T @ x[:, :4])
 
 
 # -- top_k --------------------------------------------------------------------------------------------------------

@@ -18,15 +18,9 @@ from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import cut_program, dependent_outputs, fixpoint, instantiated, program_of, with_all_residuals
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
-from xjax.ops.arrange import (
-    concatenate_text,
-    dynamic_slice_text,
-    dynamic_update_slice_text,
-    reshape_text,
-    slice_text,
-)
 from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate
+from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program

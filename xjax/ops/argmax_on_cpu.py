@@ -14,8 +14,8 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import equal_slices, reduce_text
 from xjax.ops.compare import comes_before
+from xjax.ops.text import equal_slices, reduce_text
 
 _FROM = 1024                    # shorter rows gain little
 _SLICES = 16

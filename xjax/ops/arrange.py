@@ -14,6 +14,7 @@ from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.checks import NUMBER, canonical_axes, canonical_axis, check_kinds, check_same_dtype, static_int
 from xjax.ops.shape import after_batch, broadcast_in_dim, move_axis_to_front, reduce_sum, reshape
+from xjax.ops.text import concatenate_text, reshape_text, slice_text
 from xjax.ops.zeros import instantiate, zeros_of
 
 
@@ -50,73 +51,6 @@ def _repeat(x: Any, size: int) -> Any:
 
 def all_weak(avals: Sequence[ShapedArray]) -> bool:
     return all(a.weak_type for a in avals)
-
-
-def slice_text(b: Builder, x: Value, starts: Sequence[int], limits: Sequence[int],
-               strides: Sequence[int] | None = None) -> Value:
-    """The block of `x` from `starts` to `limits`, as an operation in text."""
-    strides = strides or [1] * len(starts)
-    shape = tuple(max(0, -(-(hi - lo) // step)) for lo, hi, step in zip(starts, limits, strides, strict=True))
-    out = ShapedArray(shape, x.aval.dtype)
-    ranges = ", ".join(f"{lo}:{hi}:{step}" for lo, hi, step in zip(starts, limits, strides, strict=True))
-    return b.op(f"stablehlo.slice {x} [{ranges}] : ({x.type}) -> {tensor_type(out)}", out)
-
-
-def dynamic_slice_text(b: Builder, x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """The block of `x` of these sizes from computed positions, as an operation in text."""
-    out = ShapedArray(tuple(sizes), x.aval.dtype)
-    types = ", ".join([x.type, *(s.type for s in starts)])
-    return b.op(f"stablehlo.dynamic_slice {x}, {', '.join(s.name for s in starts)}, sizes = {list(sizes)} : "
-                f"({types}) -> {tensor_type(out)}", out)
-
-
-def dynamic_update_slice_text(b: Builder, x: Value, update: Value, starts: Sequence[Value]) -> Value:
-    """`x` with the block `update` at computed positions, as an operation in text."""
-    types = ", ".join(v.type for v in (x, update, *starts))
-    return b.op(f"stablehlo.dynamic_update_slice {x}, {update}, {', '.join(s.name for s in starts)} : ({types}) -> "
-                f"{x.type}", x.aval)
-
-
-def equal_slices(b: Builder, x: Value, axis: int, most: int) -> list[tuple[int, Value]]:
-    """At most `most` slices of one length along an axis, with their starts; the last may overlap the one before."""
-    n = x.aval.shape[axis]
-    length = -(-n // most)
-    starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
-    found = []
-    for start in range(0, n, length):
-        starts[axis] = min(start, n - length)
-        limits[axis] = starts[axis] + length
-        found.append((starts[axis], slice_text(b, x, starts, limits)))
-    return found
-
-
-def reshape_text(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """`x` in another shape, as an operation in text."""
-    out = ShapedArray(tuple(shape), x.aval.dtype)
-    return x if out.shape == x.aval.shape else b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
-
-
-def transpose_text(b: Builder, x: Value, order: Sequence[int]) -> Value:
-    """`x` with its axes in another order, as an operation in text."""
-    if list(order) == sorted(order):
-        return x
-    out = ShapedArray(tuple(x.aval.shape[a] for a in order), x.aval.dtype)
-    return b.op(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
-
-
-def reduce_text(b: Builder, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
-    """`x` reduced over `axes` by one operation of the accumulator and the element, as an operation in text."""
-    out = ShapedArray(tuple(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.dtype)
-    start = b.constant(init, ShapedArray((), x.aval.dtype))
-    return b.op(f"stablehlo.reduce({x} init: {start}) applies {operation} across dimensions = {list(axes)} : "
-                f"({x.type}, {start.type}) -> {tensor_type(out)}", out)
-
-
-def concatenate_text(b: Builder, xs: Sequence[Value], out: ShapedArray, dimension: int) -> Value:
-    """The operands one after another along an axis, as an operation in text."""
-    types = ", ".join(x.type for x in xs)
-    return b.op(f"stablehlo.concatenate {', '.join(x.name for x in xs)}, dim = {dimension} : ({types}) -> "
-                f"{tensor_type(out)}", out)
 
 
 # -- concatenate and split ----------------------------------------------------------------------------------------

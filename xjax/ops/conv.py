@@ -18,7 +18,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
-from xjax.ops.arrange import rev, transpose_text
+from xjax.ops.arrange import rev
 from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
 from xjax.ops.conv_numbers import (
     ConvDimensionNumbers,
@@ -40,6 +40,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.dot import PrecisionLike, canonical_precision, operand_types
 from xjax.ops.makers import bilinear_jvp
 from xjax.ops.shape import move_axis, reshape
+from xjax.ops.text import transpose_text
 from xjax.ops.zeros import zeros_of
 
 

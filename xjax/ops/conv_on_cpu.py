@@ -21,8 +21,8 @@ import numpy as np
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import concatenate_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
+from xjax.ops.text import concatenate_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.window import Window, emit_elements, emit_pad
 
 _I32 = ShapedArray((), np.dtype(np.int32))

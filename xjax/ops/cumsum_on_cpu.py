@@ -12,13 +12,7 @@ import numpy as np
 
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import (
-    concatenate_text,
-    dynamic_slice_text,
-    dynamic_update_slice_text,
-    reshape_text,
-    slice_text,
-)
+from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.window import emit_pad
 
 _FROM = 1 << 14             # elements: a loop costs 10 us before it begins

@@ -16,11 +16,12 @@ from xjax.core.hlo import Builder, Value, element_type, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.promotion import promote_types
 from xjax.core.types import ShapedArray, is_linear, typeof
-from xjax.ops.arrange import reshape_text
+from xjax.ops import dot_on_cpu
 from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
 from xjax.ops.convert import convert_element_type
 from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
+from xjax.ops.text import reshape_text
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -245,11 +246,15 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
     batch, lhs_sizes, rhs_sizes = ([x.aval.shape[a] for a in axes] for x, axes in (
         (lhs, lhs_batch), (lhs, lhs_free), (rhs, rhs_free)))
     result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
-    types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
-    batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
-    how = _precision_text(precision, b.module.platform, types)
-    found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
-                 f"{list(rhs_contract)}{how} : ({lhs.type}, {rhs.type}) -> {tensor_type(result)}", result)
+    of_columns = (lhs_contract, rhs_contract, lhs_batch) == ((0,), (0,), ())
+    if b.module.platform == "cpu" and of_columns and not isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
+        found = dot_on_cpu.of_columns(b, result, lhs, rhs)
+    else:
+        types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
+        how = _precision_text(precision, b.module.platform, types)
+        batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
+        found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
+                     f"{list(rhs_contract)}{how} : ({lhs.type}, {rhs.type}) -> {tensor_type(result)}", result)
     return b.convert(reshape_text(b, found, out.shape), out.dtype)
 
 

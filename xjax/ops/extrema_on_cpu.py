@@ -19,7 +19,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import equal_slices, reduce_text, reshape_text
+from xjax.ops.text import equal_slices, reduce_text, reshape_text
 
 _FROM = 4096                    # elements: the library takes no smaller arrays
 _SLICES = 16

@@ -17,7 +17,6 @@ from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops import argmax_on_cpu, extrema_on_cpu
-from xjax.ops.arrange import reduce_text
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
@@ -25,6 +24,7 @@ from xjax.ops.elementwise import div, mul
 from xjax.ops.makers import accumulate
 from xjax.ops.shape import after_batch, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import pad, slice_in_dim
+from xjax.ops.text import reduce_text
 from xjax.ops.zeros import full_of
 
 _BOOL = np.dtype(bool)

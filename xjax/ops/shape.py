@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, check_sequence, static_int
+from xjax.ops.sums_on_cpu import has_short_rows, sum_of_short_rows
+from xjax.ops.text import reduce_text, reshape_text, transpose_text
 
 
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
@@ -116,9 +118,9 @@ def _reduce_sum_type(x, *, axes):
 
 
 def _reduce_sum_lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
-    zero = b.constant(0, ShapedArray((), x.aval.dtype))
-    return b.op(f"stablehlo.reduce({x} init: {zero}) applies stablehlo.add across dimensions = {list(axes)} : "
-                f"({x.type}, {zero.type}) -> {tensor_type(out)}", out)
+    if b.module.platform == "cpu" and has_short_rows(x.aval, axes):
+        return sum_of_short_rows(b, out, x, axes)
+    return reduce_text(b, x, "stablehlo.add", 0, axes)
 
 
 def _reduce_sum_transpose(ct, x, *, axes):
@@ -156,7 +158,7 @@ def _reshape_type(x, *, new_sizes, dimensions):
 
 
 def _reshape_lower(b: Builder, out: ShapedArray, x: Value, *, new_sizes, dimensions) -> Value:
-    return b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
+    return reshape_text(b, x, out.shape)
 
 
 def _reshape_transpose(ct, x, *, new_sizes, dimensions):
@@ -189,7 +191,7 @@ def _squeeze_type(x, *, dimensions):
 
 
 def _squeeze_lower(b: Builder, out: ShapedArray, x: Value, *, dimensions) -> Value:
-    return b.op(f"stablehlo.reshape {x} : ({x.type}) -> {tensor_type(out)}", out)
+    return reshape_text(b, x, out.shape)
 
 
 def _squeeze_transpose(ct, x, *, dimensions):
@@ -225,7 +227,7 @@ def _transpose_type(x, *, permutation):
 
 
 def _transpose_lower(b: Builder, out: ShapedArray, x: Value, *, permutation) -> Value:
-    return b.op(f"stablehlo.transpose {x}, dims = {list(permutation)} : ({x.type}) -> {tensor_type(out)}", out)
+    return transpose_text(b, x, permutation)
 
 
 def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:

@@ -12,14 +12,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
-from xjax.ops.arrange import (
-    batched_in_front,
-    concatenate,
-    dynamic_slice_text,
-    dynamic_update_slice_text,
-    jointly_linear,
-    slice_text,
-)
+from xjax.ops.arrange import batched_in_front, concatenate, jointly_linear
 from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, check_sequence, static_int
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
@@ -30,6 +23,7 @@ from xjax.ops.makers import match_scalars
 from xjax.ops.piecewise import rem
 from xjax.ops.scatter import scatter_p
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, squeeze
+from xjax.ops.text import dynamic_slice_text, dynamic_update_slice_text, slice_text
 from xjax.ops.zeros import full_of, instantiate, zeros_of
 
 

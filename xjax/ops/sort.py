@@ -15,10 +15,11 @@ from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops import sort_on_cpu, top_k_on_cpu
-from xjax.ops.arrange import batched_in_front, broadcasted_iota, transpose_text
+from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
 from xjax.ops.gather import take_along
 from xjax.ops.shape import after_batch, broadcast_in_dim, reshape
+from xjax.ops.text import transpose_text
 
 _BOOL = np.dtype(bool)
 

@@ -15,10 +15,11 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops.arrange import batched_in_front, slice_text, stack
+from xjax.ops.arrange import batched_in_front, stack
 from xjax.ops.checks import static_int
 from xjax.ops.conv_numbers import dilated_shape, explicit_pads, padtype_to_pads, positions
 from xjax.ops.slice import pad, slice_in_dim
+from xjax.ops.text import slice_text
 
 Axes = tuple[int, ...]
 

@@ -14,11 +14,11 @@ from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
-from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
 from xjax.ops.compare import comes_before, ge_p
 from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad, slice
+from xjax.ops.text import reshape_text, slice_text
 from xjax.ops.window import Window, check_window, emit_elements, emit_pad, emit_window, window_batch, window_of
 
 _BOOL = np.dtype(bool)

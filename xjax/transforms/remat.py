@@ -36,8 +36,8 @@ from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.ops.arrange import reshape_text, slice_text
 from xjax.ops.identity import optimization_barrier_p
+from xjax.ops.text import reshape_text, slice_text
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.checkpoint_policies import Policy
 from xjax.transforms.linearize import LinearizedProgram, linearize_program

@@ -11,6 +11,8 @@ Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
@@ -64,7 +66,7 @@ def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int |
 
     def score(params, x, edges, features, own_features):
         values = how.by_head(x @ params["w"])
-        sent, received = _dot(values, params["a_sender"]), _dot(values, params["a_receiver"])
+        sent, received = (_node_dot(values, params[name]) for name in ("a_sender", "a_receiver"))
         pair, own = edges.at_senders(sent) + edges.at_receivers(received), sent + received
         if features is not None:
             of_edge = _dot(how.by_head(params["w_edge"]), params["a_edge"])           # [edge_features, heads]
@@ -284,3 +286,11 @@ def _gated(params: Any, y: Any, skip: Any) -> Any:
 def _dot(x: Any, a: Any) -> Any:
     """[..., heads, n_out] . [heads, n_out] -> [..., heads]."""
     return jnp.sum(x * jnp.broadcast_to(a, x.shape), -1)
+
+
+def _node_dot(x: Any, a: Any) -> Any:
+    """`_dot` of nodes [n, heads, n_out], as a product of matrices: its gradients are products too, not long sums."""
+    heads, n_out = a.shape
+    own_head = np.eye(heads, dtype=bool)[:, None]
+    columns = jnp.where(own_head, a[..., None], 0).reshape(heads * n_out, heads)
+    return x.reshape(x.shape[0], heads * n_out) @ columns

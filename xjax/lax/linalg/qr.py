@@ -27,11 +27,11 @@ from xjax.lax.linalg.matrices import (
     upper_triangle,
 )
 from xjax.lax.linalg.triangular import triangular_solve
-from xjax.ops.arrange import slice_text
 from xjax.ops.complex_numbers import real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul, sub
 from xjax.ops.shape import expand_dims
+from xjax.ops.text import slice_text
 
 _NO_DERIVATIVE = Missing("reflections have no derivative rule", fix="differentiate through lax.linalg.qr.")
 

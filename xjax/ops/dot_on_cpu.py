@@ -1,0 +1,43 @@
+"""Products ``x.T @ y`` of two tall matrices on a CPU, one much narrower than the other: a layer's gradient by weights.
+
+XLA joins a product with the transpose of its result: ``(y.T @ x).T`` becomes ``x.T @ y``. But with the narrow operand
+first it is up to ten times as fast: for x [n, 512] and y [n, 10] that order takes 0.1 to 0.2 of the time of the other,
+for x [n, 64] 0.4 to 0.6. A barrier keeps it. Where the narrow operand is wider than 64, or more than half as wide as
+the other, both orders take the same time; so they do in float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.types import ShapedArray
+from xjax.ops.text import transpose_text
+
+_NARROW = range(2, 65)
+_FROM = 32                      # rows: of fewer, the transpose takes longer than what the order saves
+
+
+def of_columns(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
+    """``sum_n x[n, ...] y[n, ...]``, the product over the first axes, which are no batch axes."""
+    if not _has_fast_order(out, x.aval, y.aval):
+        return _product(b, x, y, out)
+    if x.aval.shape[1] < y.aval.shape[1]:
+        return _kept(b, _product(b, x, y, out))
+    return transpose_text(b, _kept(b, _product(b, y, x, ShapedArray(out.shape[::-1], out.dtype))), (1, 0))
+
+
+def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
+    if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32 or x.shape[0] < _FROM:
+        return False
+    narrow, wide = sorted(out.shape)
+    return narrow in _NARROW and wide >= 2 * narrow
+
+
+def _product(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:
+    return b.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [0] x [0] : ({x.type}, {y.type}) -> "
+                f"{tensor_type(out)}", out)
+
+
+def _kept(b: Builder, product: Value) -> Value:
+    return b.op(f"stablehlo.optimization_barrier {product} : {product.type}", product.aval)
