@@ -6,14 +6,15 @@ SciPy's CSR (one thread), with --bfloat16 in bfloat16 against the same in float3
 Products are of normalised symmetric adjacencies: 50k nodes with 500k edges, 100k with 1M, evenly spread or by a power
 law. PyTorch's gradient is a product with the stored transpose, as one writes it by hand; its own autograd takes 3 to 30
 times as long. A step of training is forward, gradient and Adam on the whole graph, of 64 dense features, or of Cora's
-size with 1,433. PyTorch Geometric gets the fastest of three forms, found by trial: `edge_index`, a sorted `EdgeIndex`,
-a sparse `adj_t`.
+size with 1,433. PyTorch Geometric gets the fastest form, found by trial: `edge_index`, a sorted `EdgeIndex` or a sparse
+`adj_t`, each as it is and by `torch.compile` (which needs a C++ compiler).
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import os
 import statistics
 import sys
@@ -239,15 +240,19 @@ def torch_step(layer: str, name: str) -> Callable[[], object] | None:
     }[layer]()
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], 0.01)
 
-    def call(graph, x):
-        optimizer.zero_grad()
+    def loss(x, graph):
         logits = second(torch.relu(first(x, graph)), graph)
-        value = torch.nn.functional.cross_entropy(logits, labels)
+        return torch.nn.functional.cross_entropy(logits, labels)
+
+    def call(loss, graph, x):
+        optimizer.zero_grad()
+        value = loss(x, graph)
         value.backward()
         optimizer.step()
         return value.item()
 
-    forms = itertools.product(graphs[:2] if layer == "GAT" else graphs, features)
+    logging.getLogger("torch._inductor").setLevel(logging.ERROR)             # not what it cannot keep in its cache
+    forms = itertools.product([loss, torch.compile(loss)], graphs[:2] if layer == "GAT" else graphs, features)
     return min((functools.partial(call, *form) for form in forms), key=_seconds_if_taken)
 
 
