@@ -41,8 +41,8 @@ class Side(NamedTuple):
 # Measured on two cores: what the unrolled form saves for each stored value and column, and what the two directions of a
 # product cost to compile. benchmarks/graph.py prints both.
 _SAVED, _COMPILING = 1.2e-9, 0.5
-# Features of a head up to which `sampled` reads the rows of all heads as one.
-_SHORT = 16
+# Numbers of features up to which `sampled` reads the rows of all heads as one, and up to which it takes all at once.
+_SHORT, _AT_ONCE = 16, 128
 
 
 def best_form(nnz: int, columns: int, steps: int) -> Form:
@@ -129,17 +129,22 @@ def _row_sums(values: Any, x: Any, side: Side) -> Any:
 def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
     f = left.shape[-1]
+    if f > _AT_ONCE:                                        # no array of size [nnz, f] is made
+        parts = [slice(start, start + _AT_ONCE) for start in range(0, f, _AT_ONCE)]
+        each = [sampled(left[..., part], right[..., part], rows, cols) for part in parts]
+        return functools.reduce(jnp.add, map(lax.optimization_barrier, each))
     if math.prod(left.shape[1:-1]) > 1 and 0 < f <= _SHORT:
         # The short rows of all heads are read as one: a loop over 8 numbers takes twice as long for each of them.
         flat = (x.reshape(x.shape[0], -1) for x in (left, right))
         terms = lax.optimization_barrier(functools.reduce(jnp.multiply, map(spread, flat, (rows, cols))))
-        terms = terms.reshape(-1, *left.shape[1:])
-        return functools.reduce(jnp.add, [terms[..., k] for k in range(f)])
+        return jnp.sum(terms.reshape(-1, *left.shape[1:]), -1)
     terms = spread(left, rows) * spread(right, cols)
-    # Halves are added until one column is left: XLA's reduction over a short last axis takes 1.4 to 6 times as long.
-    while terms.shape[-1] > 1:
+    # Halves are added, and what is left column by column: XLA's reduction takes 1.4 to 6 times as long.
+    least = 1 if f <= 64 else 32
+    while terms.shape[-1] > least and terms.shape[-1] % 2 == 0:
         half = terms.shape[-1] // 2
-        odd = terms[..., 2 * half:]
-        terms = terms[..., :half] + terms[..., half:2 * half]
-        terms = jnp.concatenate([terms[..., :1] + odd, terms[..., 1:]], axis=-1) if odd.shape[-1] else terms
-    return terms[..., 0] if terms.shape[-1] else jnp.zeros(terms.shape[:-1], terms.dtype)
+        terms = terms[..., :half] + terms[..., half:]
+    columns = [terms[..., k] for k in range(terms.shape[-1])]
+    while len(columns) > 1:
+        columns = [functools.reduce(jnp.add, columns[k:k + 2]) for k in range(0, len(columns), 2)]
+    return columns[0] if columns else jnp.zeros(terms.shape[:-1], terms.dtype)
