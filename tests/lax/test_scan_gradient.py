@@ -96,7 +96,7 @@ FUNCTIONS = {right: 0, backwards: 0, two_steps_in_a_turn: 0, without_a_loop: 0, 
              no_steps: 0}
 
 
-@pytest.mark.parametrize("case", one_in(5, [(f, name) for f in FUNCTIONS for name in DERIVATIVES],
+@pytest.mark.parametrize("case", one_in(7, [(f, name) for f in FUNCTIONS for name in DERIVATIVES],
                                         lambda case: f"{case[0].__name__}-{case[1]}"))
 def test_derivatives_as_jax(case):
     f, transform = case

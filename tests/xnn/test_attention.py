@@ -226,11 +226,12 @@ def test_dropout_differs_between_repeated_blocks_and_in_each_place():
     block = EncoderBlock(attend, FeedForward(FEATURES, 12, dropout=0.4), dropout=0.4)
     layer, x = repeat(with_remat(block), 2), sequences()
     params = params_of(layer)
-    train = lambda rng: run(layer, params, x, rng=rng, train=True)
+    train = xjax.jit(lambda rng: run(layer, params, x, rng=rng, train=True))
     assert not np.array_equal(train(random.key(2)), train(random.key(3)))
     apart = xnn.serial(block, block)
     as_two = tuple(tree_util.tree_map(lambda leaf, i=i: leaf[i], params) for i in range(2))
-    assert_near(train(random.key(2)), run(apart, as_two, x, rng=random.key(2), train=True))
+    as_one = xjax.jit(lambda rng: run(apart, as_two, x, rng=rng, train=True))
+    assert_near(train(random.key(2)), as_one(random.key(2)))
 
 
 def test_rows_of_a_batch_drop_the_same_on_any_number_of_devices():

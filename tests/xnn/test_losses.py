@@ -89,8 +89,8 @@ def test_examples_of_weight_0_are_no_negatives(loss):
     x, y = ARRAYS["logits"], ARRAYS["numbers"]
     weights = jnp.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.0, 0.0])
     padded = [jnp.concatenate([a, jnp.full((2, a.shape[1]), np.nan)]) for a in (x, y)]
-    value, gradients = xjax.value_and_grad(lambda x, y: loss(x, y, weights=weights), (0, 1))(*padded)
-    right = xjax.value_and_grad(lambda x, y: loss(x, y, weights=weights[:6]), (0, 1))(x, y)
+    run = xjax.jit(xjax.value_and_grad(lambda x, y, weights: loss(x, y, weights=weights), (0, 1)))
+    (value, gradients), right = run(*padded, weights), run(x, y, weights[:6])
     np.testing.assert_allclose(value, right[0], rtol=1e-6)
     for ours, theirs in zip(gradients, right[1], strict=True):
         np.testing.assert_allclose(ours[:6], theirs, rtol=1e-5, atol=1e-7)

@@ -93,7 +93,7 @@ def test_state_gets_no_gradient_and_vmaps(stateful, key, x):
         y, state = stateful.apply_with_state(params, state, x, rng=key, train=True)
         return jnp.sum(jnp.square(y)), state
 
-    (_, moved), gradient = xjax.value_and_grad(loss, has_aux=True)(params, state, x)
+    (_, moved), gradient = xjax.jit(xjax.value_and_grad(loss, has_aux=True))(params, state, x)
     assert types(gradient) == types(params) and types(moved) == types(state)
     ensemble = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (params, state))
     (_, states) = xjax.vmap(loss, in_axes=(0, 0, None))(*ensemble, x)
@@ -350,7 +350,7 @@ def test_remat_keeps_inputs_only(key, x):
     def loss(model):
         return lambda params: jnp.sum(jnp.square(repeat(model, 4).apply(params, x, rng=key, train=True)))
 
-    same(xjax.grad(loss(with_remat(block)))(params), xjax.grad(loss(block))(params))
+    same(*(xjax.jit(xjax.grad(loss(layer)))(params) for layer in (with_remat(block), block)))
 
     def kept(model):
         _, pullback = xjax.vjp(lambda params: model.apply(params, x), block.init(key, x.shape)[1])

@@ -5,6 +5,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.sampling import one_in
 from xjax import tree_util
 from xnn import CSR
 from xnn.graph.adjacency import as_edges
@@ -41,7 +42,8 @@ def operand(matrix, columns, dtype=np.float64):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("wide", "tall")))
+                                  for name in MATRICES])
 def test_products_and_all_derivatives_are_those_of_the_dense_matrix(name, form):
     matrix = MATRICES[name]
     with xjax.enable_x64(True):
@@ -87,7 +89,7 @@ def test_maps_over_operands_over_values_and_over_matrices(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_dtypes(form, dtype):
     matrix = MATRICES["power law"]
     csr, x = CSR.from_scipy(matrix).tune(form=form).astype(dtype), jnp.asarray(operand(matrix, 4), dtype)
@@ -140,7 +142,7 @@ def edges_by_form(dtype=np.float64):
     return [as_edges(csr.tune(form=form), np.empty(300), "test") for form in FORMS]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("dtype", one_in(3, ["float32", "bfloat16", "int32"]))
 def test_the_largest_neighbour(dtype):
     with xjax.enable_x64(True):
         unrolled, segments = edges_by_form()

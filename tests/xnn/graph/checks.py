@@ -40,7 +40,7 @@ def check_numerics(f, floats, tol=1.0):
     assert_near(xjax.jit(f)(floats), y, 1e-5 * tol)
     doubles = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (floats, y))
     assert_near(xjax.jit(xjax.vmap(f))(doubles[0]), doubles[1], 1e-5 * tol)
-    half = f(cast(floats, jnp.bfloat16))
+    half = xjax.jit(f)(cast(floats, jnp.bfloat16))
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(half))
     scale = max(1.0, *(float(jnp.max(jnp.abs(leaf))) for leaf in tree_util.tree_leaves(y) if leaf.size))
     for one, other in zip(tree_util.tree_leaves(half), tree_util.tree_leaves(y), strict=True):
@@ -56,14 +56,15 @@ def check_numerics(f, floats, tol=1.0):
         total = xjax.jit(total)
         step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), double)
         along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, double, step))
-        grads = xjax.grad(total)(double)
+        grads = xjax.jit(xjax.grad(total))(double)
         slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
         np.testing.assert_allclose(slope, (along(1) - along(-1)) / 2e-6, rtol=1e-6 * tol, atol=1e-6 * tol)
-        np.testing.assert_allclose(xjax.jvp(total, (double,), (step,))[1], slope, rtol=1e-9 * tol, atol=1e-9 * tol)
+        forward = xjax.jit(lambda double, step: xjax.jvp(total, (double,), (step,))[1])(double, step)
+        np.testing.assert_allclose(forward, slope, rtol=1e-9 * tol, atol=1e-9 * tol)
 
 
 def check_finite(f, floats):
     """Values and gradients are finite."""
     total = lambda floats: sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(f(floats)))
-    for leaf in tree_util.tree_leaves((f(floats), xjax.grad(total)(floats))):
+    for leaf in tree_util.tree_leaves(xjax.jit(lambda floats: (f(floats), xjax.grad(total)(floats)))(floats)):
         assert np.isfinite(np.asarray(leaf, np.float64)).all()

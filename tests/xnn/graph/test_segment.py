@@ -43,7 +43,7 @@ def looped(name, x, ids, mask=None, n=N):
 
 @pytest.mark.parametrize("is_sorted", [False, True])
 @pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.float16])
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, pytest.param(np.float16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ALL)
 def test_values(name, dtype, mask, is_sorted):
     order = np.argsort(IDS) if is_sorted else np.arange(10)
@@ -69,7 +69,7 @@ def test_any_rows_and_ids(data, name):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 if name != "std" else 4e-3)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint8])
+@pytest.mark.parametrize("dtype", [np.int32, pytest.param(np.int8, marks=pytest.mark.slow), np.uint8])
 @pytest.mark.parametrize("name", REDUCE)
 def test_integers(name, dtype):
     x = np.random.default_rng(1).integers(1, 5, (10, 2)).astype(dtype)
