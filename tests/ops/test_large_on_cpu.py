@@ -15,6 +15,8 @@ from xjax.ops.cumsum_on_cpu import has_loop
 from xjax.ops.extrema_on_cpu import drops_nan
 from xjax.ops.sums_on_cpu import has_short_rows
 from xjax.ops.top_k_on_cpu import has_blocks
+from xjax.sharding import NamedSharding
+from xjax.sharding import PartitionSpec as P
 
 RNG = np.random.default_rng(0)
 
@@ -104,6 +106,18 @@ def test_sums_of_short_rows_under_transforms():
     np.testing.assert_allclose(slope, 2 * (x * weights).sum(1, keepdims=True) * weights, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(xjax.jit(xjax.vmap(jnp.sum))(x), x.sum(1), rtol=0, atol=5e-6)
     np.testing.assert_allclose(xjax.jit(xjax.vmap(jnp.sum, 1))(x), x.sum(0), rtol=0, atol=1e-3)
+
+
+def test_what_is_cut_over_devices_is_summed_and_multiplied_by_the_library():
+    """Slices of an axis that is split would be gathered."""
+    mesh = xjax.make_mesh((2,), ("x",))
+    split = NamedSharding(mesh, P(None, "x"))
+    x, y = (RNG.integers(-9, 9, (3000, n)).astype(np.float32) for n in (8, 40))
+    for f, args, want in ((lambda x: jnp.sum(x, 1), (x,), x.sum(1)), (lambda x, y: x.T @ y, (x, y), x.T @ y)):
+        jitted = xjax.jit(f, in_shardings=(split,) * len(args))
+        np.testing.assert_array_equal(jitted(*args), want)
+        text = jitted.lower(*args).as_text()
+        assert "stablehlo.slice" not in text and "optimization_barrier" not in text
 
 
 @pytest.mark.parametrize("shape, axes", [((100, 8), (1,)), ((3000, 17), (1,)), ((3000, 8), (0,)), ((300, 4, 4), (0, 2)),

@@ -174,6 +174,11 @@ class Builder:
         self.token: Value | None = None     # what the next ordered effect waits for; None: there can be none here
         self._constants: dict[tuple, Value] = {}
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether XLA cuts this code over devices: that of a partitioned module, outside of `shard_map` regions."""
+        return self.module.partitioned and self.axes is None
+
     def op(self, text: str, aval: ShapedArray) -> Value:
         """Append `%n = text`, one result of type `aval`."""
         self.module._count += 1

@@ -45,7 +45,7 @@ def emit_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolu
     if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
         return None
     # A loop over images would gather them all where XLA cuts the batch over devices.
-    loops = () if b.module.partitioned and b.axes is None else (_kernel_gradient, _depthwise_kernel_gradient)
+    loops = () if b.is_cut else (_kernel_gradient, _depthwise_kernel_gradient)
     for emit in (_depthwise, _of_few_features, *loops):
         found = emit(b, out, lhs, rhs, p)
         if found is not None:

@@ -246,7 +246,7 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
     batch, lhs_sizes, rhs_sizes = ([x.aval.shape[a] for a in axes] for x, axes in (
         (lhs, lhs_batch), (lhs, lhs_free), (rhs, rhs_free)))
     result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
-    of_columns = (lhs_contract, rhs_contract, lhs_batch) == ((0,), (0,), ())
+    of_columns = (lhs_contract, rhs_contract, lhs_batch) == ((0,), (0,), ()) and not b.is_cut
     if b.module.platform == "cpu" and of_columns and not isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
         found = dot_on_cpu.of_columns(b, result, lhs, rhs)
     else:

@@ -57,7 +57,7 @@ def _barrier_type(*avals):
 
 
 def _barrier_lower(b: Builder, outs: list, *xs: Value) -> list[Value]:
-    if b.module.platform == "cpu" and (b.axes is not None or not b.module.partitioned):
+    if b.module.platform == "cpu" and not b.is_cut:
         return lower_barrier(b, xs)
     return b.ops(f"stablehlo.optimization_barrier {', '.join(x.name for x in xs)} : {types_text(outs)}", outs)
 

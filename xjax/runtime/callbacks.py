@@ -155,7 +155,7 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
         raise bad(where, "a function with effects in a shard_map that leaves axes of the mesh to the compiler",
                   given={"axes that are not manual": ", ".join(map(repr, b.axes.automatic))},
                   fix="make all axes manual: leave out axis_names=. Or use pure_callback.", exc=NotImplementedError)
-    on_whole = b.module.partitioned and b.axes is None and not partitioned
+    on_whole = b.is_cut and not partitioned
     ins = [b.token, *operands] if ordered else list(operands)
     if on_whole:
         ins = [_on_all_devices(b, x) for x in ins]
