@@ -289,7 +289,10 @@ def _dot(x: Any, a: Any) -> Any:
 
 
 def _node_dot(x: Any, a: Any) -> Any:
-    """`_dot` of nodes [n, heads, n_out], as a product of matrices: its gradients are products too, not long sums."""
+    """`_dot` of nodes [n, heads, n_out], as a product of matrices: its gradients are products too, not long sums.
+
+    An infinite value or NaN in one head makes the results of that node NaN in all heads.
+    """
     heads, n_out = a.shape
     own_head = np.eye(heads, dtype=bool)[:, None]
     columns = jnp.where(own_head, a[..., None], 0).reshape(heads * n_out, heads)

@@ -129,7 +129,7 @@ def _row_sums(values: Any, x: Any, side: Side) -> Any:
 def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
     f = left.shape[-1]
-    if f > _AT_ONCE:                                        # no array of size [nnz, f] is made
+    if f > _AT_ONCE:                                        # all terms [nnz, f] at a time would fill the memory
         parts = [slice(start, start + _AT_ONCE) for start in range(0, f, _AT_ONCE)]
         each = [sampled(left[..., part], right[..., part], rows, cols) for part in parts]
         return functools.reduce(jnp.add, map(lax.optimization_barrier, each))
