@@ -244,9 +244,9 @@ def torch_step(layer: str, name: str) -> Callable[[], object] | None:
         logits = second(torch.relu(first(x, graph)), graph)
         return torch.nn.functional.cross_entropy(logits, labels)
 
-    def call(loss, graph, x):
+    def call(forward, graph, x):
         optimizer.zero_grad()
-        value = loss(x, graph)
+        value = forward(x, graph)
         value.backward()
         optimizer.step()
         return value.item()

@@ -113,7 +113,9 @@ def test_what_is_cut_over_devices_is_summed_and_multiplied_by_the_library():
     mesh = xjax.make_mesh((2,), ("x",))
     split = NamedSharding(mesh, P(None, "x"))
     x, y = (RNG.integers(-9, 9, (3000, n)).astype(np.float32) for n in (8, 40))
-    for f, args, want in ((lambda x: jnp.sum(x, 1), (x,), x.sum(1)), (lambda x, y: x.T @ y, (x, y), x.T @ y)):
+    product = lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ())))
+    assert "optimization_barrier" in xjax.jit(product).lower(x, y).as_text()
+    for f, args, want in ((lambda x: jnp.sum(x, 1), (x,), x.sum(1)), (product, (x, y), x.T @ y)):
         jitted = xjax.jit(f, in_shardings=(split,) * len(args))
         np.testing.assert_array_equal(jitted(*args), want)
         text = jitted.lower(*args).as_text()

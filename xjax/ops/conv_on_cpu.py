@@ -22,7 +22,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.types import ShapedArray
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
-from xjax.ops.text import concatenate_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
+from xjax.ops.text import concatenate_text, dot_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.window import Window, emit_elements, emit_pad
 
 _I32 = ShapedArray((), np.dtype(np.int32))
@@ -173,9 +173,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
         new = []
         for total, tap in zip(sums, taps, strict=True):
             x, x_space = _as_matrix(inner, _part(inner, image, x_axes, tap, window, p), x_axes)
-            share = inner.op(f"stablehlo.dot_general {x}, {y}, contracting_dims = [{x_space}] x [{y_space}] : "
-                             f"({x.type}, {y.type}) -> {tensor_type(product)}", product)
-            new.append(inner.add(total, share))
+            new.append(inner.add(total, dot_text(inner, x, y, product, ((x_space,), (y_space,)))))
         return new
 
     sums = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])

@@ -12,7 +12,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
-from xjax.core.hlo import Builder, Value, element_type, tensor_type
+from xjax.core.hlo import Builder, Value, element_type
 from xjax.core.primitive import Primitive
 from xjax.core.promotion import promote_types
 from xjax.core.types import ShapedArray, is_linear, typeof
@@ -21,7 +21,7 @@ from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
 from xjax.ops.convert import convert_element_type
 from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
-from xjax.ops.text import reshape_text
+from xjax.ops.text import dot_text, reshape_text
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -252,9 +252,7 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
     else:
         types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
         how = _precision_text(precision, b.module.platform, types)
-        batching = f"batching_dims = {list(lhs_batch)} x {list(rhs_batch)}, " if lhs_batch else ""
-        found = b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(lhs_contract)} x "
-                     f"{list(rhs_contract)}{how} : ({lhs.type}, {rhs.type}) -> {tensor_type(result)}", result)
+        found = dot_text(b, lhs, rhs, result, (lhs_contract, rhs_contract), (lhs_batch, rhs_batch), how)
     return b.convert(reshape_text(b, found, out.shape), out.dtype)
 
 

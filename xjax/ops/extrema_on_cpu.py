@@ -8,7 +8,6 @@ what the library takes: of everything, of columns and of middle axes 1.0 to 1.2;
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,16 +18,16 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.types import ShapedArray
-from xjax.ops.text import equal_slices, reduce_text, reshape_text
+from xjax.ops.text import reduce_text, reduced_slices, reshape_text
 
-_FROM = 4096                    # elements: the library takes no smaller arrays
+LIBRARY_FROM = 4096             # elements: the library takes no smaller arrays
 _SLICES = 16
 _BOOL, _I32 = np.dtype(bool), np.dtype(np.int32)
 
 
 def drops_nan(x: ShapedArray) -> bool:
     """Whether XLA's own reduction of an array of this type on a CPU would drop NaN."""
-    return dtypes.is_float(x.dtype) and x.size >= _FROM
+    return dtypes.is_float(x.dtype) and x.size >= LIBRARY_FROM
 
 
 def extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
@@ -40,7 +39,7 @@ def extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, 
             x = _of_columns(b, x, axis, operation, init)
     if reduced[last]:
         if x.aval.size == x.aval.shape[last]:
-            x = _of_slices(b, x, last, operation)
+            x = reduced_slices(b, x, last, _SLICES, operation)
         x = _of_rows(b, x, operation, init, last)
     return reshape_text(b, x, out.shape)
 
@@ -54,7 +53,7 @@ def _runs(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[bo
 
 def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> Value:
     """The extremum along an axis that is not the last; the axis is kept."""
-    x = _of_slices(b, x, axis, operation)
+    x = reduced_slices(b, x, axis, _SLICES, operation)
     shape = [1 if i == axis else n for i, n in enumerate(x.aval.shape)]
     if x.aval.shape[axis] == 1:
         return x
@@ -67,12 +66,6 @@ def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> V
     found = b.case(index, [lambda inner: [best], lambda inner: [_of_rows(inner, x, operation, init, axis)]],
                    [best.aval])[0]
     return reshape_text(b, found, shape)
-
-
-def _of_slices(b: Builder, x: Value, axis: int, operation: str) -> Value:
-    """The extremum, element by element, of at most 16 slices along an axis."""
-    pieces = [piece for _, piece in equal_slices(b, x, axis, _SLICES)]
-    return functools.reduce(lambda best, piece: b.binary(operation, best, piece), pieces)
 
 
 def _of_rows(b: Builder, x: Value, operation: str, init: Any, axis: int) -> Value:

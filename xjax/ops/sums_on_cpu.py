@@ -2,13 +2,12 @@
 
 XLA's CPU library for large reductions takes about the same time for a row of 2 as for one of 64. Written out, a sum is
 one loop over rows, fused with what computes the terms. Measured on [30000, n] and [300000, n] float32, in times of what
-the library takes: 0.1 to 0.2 for n = 2, 0.2 to 0.5 for n = 10, 0.4 to 0.8 for n = 16, and more than 1 from n = 32 on.
+the library takes: 0.1 to 0.2 for n = 2, 0.2 to 0.7 for n = 10, 0.4 to 0.8 for n = 16, and 0.6 to 1.5 for n = 32.
 It takes 20 to 40 ms longer to compile.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 
@@ -16,16 +15,16 @@ import numpy as np
 
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
-from xjax.ops.text import equal_slices, reshape_text
+from xjax.ops.extrema_on_cpu import LIBRARY_FROM
+from xjax.ops.text import reduced_slices, reshape_text
 
-_FROM = 4096                    # elements: the library takes no smaller arrays
 _SHORT = 16
 _OF_LIBRARY = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def has_short_rows(x: ShapedArray, axes: Sequence[int]) -> bool:
     """Whether a sum over `axes` is one of short rows, which the library would take."""
-    if x.size < _FROM or x.dtype not in _OF_LIBRARY:
+    if x.size < LIBRARY_FROM or x.dtype not in _OF_LIBRARY:
         return False
     length = math.prod(x.shape[axis] for axis in axes)
     return 1 < length <= _SHORT and all(n == 1 or axis in axes for axis, n in enumerate(x.shape) if axis > min(axes))
@@ -35,6 +34,4 @@ def sum_of_short_rows(b: Builder, out: ShapedArray, x: Value, axes: Sequence[int
     """`x` summed over `axes`, of which `has_short_rows`."""
     length = math.prod(x.aval.shape[axis] for axis in axes)
     x = reshape_text(b, x, (*out.shape, length))
-    terms = [term for _, term in equal_slices(b, x, len(out.shape), length)]
-    total = functools.reduce(lambda total, term: b.binary("stablehlo.add", total, term), terms)
-    return reshape_text(b, total, out.shape)
+    return reshape_text(b, reduced_slices(b, x, out.ndim, length, "stablehlo.add"), out.shape)

@@ -1,7 +1,8 @@
-"""Operations as text, for `lower` rules that write several: slices, reshape, transpose, reduce, concatenate."""
+"""Operations as text, for `lower` rules that write several: slices, reshape, transpose, reduce, products and others."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,15 @@ def equal_slices(b: Builder, x: Value, axis: int, most: int) -> list[tuple[int, 
     return found
 
 
+def reduced_slices(b: Builder, x: Value, axis: int, most: int, operation: str) -> Value:
+    """The `equal_slices` reduced, element by element, by one operation; the axis has their length then.
+
+    Elements in which slices overlap count twice: for operations like maximum, or for slices of length 1.
+    """
+    pieces = [piece for _, piece in equal_slices(b, x, axis, most)]
+    return functools.reduce(lambda found, piece: b.binary(operation, found, piece), pieces)
+
+
 def reshape_text(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """`x` in another shape, as an operation in text."""
     out = ShapedArray(tuple(shape), x.aval.dtype)
@@ -67,6 +77,14 @@ def reduce_text(b: Builder, x: Value, operation: str, init: Any, axes: Sequence[
     start = b.constant(init, ShapedArray((), x.aval.dtype))
     return b.op(f"stablehlo.reduce({x} init: {start}) applies {operation} across dimensions = {list(axes)} : "
                 f"({x.type}, {start.type}) -> {tensor_type(out)}", out)
+
+
+def dot_text(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, contract: tuple[Sequence[int], Sequence[int]],
+             batch: tuple[Sequence[int], Sequence[int]] = ((), ()), how: str = "") -> Value:
+    """The product over contracted axes, as an operation in text; `how`: its precision, as text."""
+    batching = f"batching_dims = {list(batch[0])} x {list(batch[1])}, " if batch[0] else ""
+    return b.op(f"stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = {list(contract[0])} x "
+                f"{list(contract[1])}{how} : ({lhs.type}, {rhs.type}) -> {tensor_type(out)}", out)
 
 
 def concatenate_text(b: Builder, xs: Sequence[Value], out: ShapedArray, dimension: int) -> Value:
