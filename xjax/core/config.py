@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xjax.core.context import Context, context
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.options import OPTIONS, Option
 
@@ -42,8 +43,8 @@ class TraceKey:
 class Config(threading.local):
     """The options. Class attributes: the process; instance attributes: this thread's overrides."""
 
-    # The trace key; None in a thread that overrides an option of it, which has (number of updates seen, key) instead.
-    common_key: TraceKey | None = None
+    # In a thread that overrides options of the trace key: their number, and (number of updates seen, key).
+    _overrides = 0
     _own_key: tuple[int, TraceKey | None] = (-1, None)
     # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.current_mesh`. They are no
     # options, but parts of the trace key too: a PartitionSpec in a function means a place on them.
@@ -96,7 +97,7 @@ class Config(threading.local):
             for hook in _hooks.get(option.name, ()):
                 hook(old, value)
         _set_global(option, value)
-        Config.common_key = _key_of(Config)
+        Context.trace_key = _key_of(Config)
 
     def on_update(self, name: str, hook: Hook) -> None:
         """Call ``hook(old, new)`` before an update changes the option; raising refuses it."""
@@ -113,7 +114,7 @@ class Config(threading.local):
 
     def trace_key(self) -> TraceKey:
         """The values that change what tracing makes, for cache keys; equal keys are one object."""
-        return self.common_key or self._overridden_key()
+        return context.trace_key or self._overridden_key()
 
     def _overridden_key(self) -> TraceKey:
         seen, key = self._own_key
@@ -128,10 +129,11 @@ class Config(threading.local):
         _prepare(name, value)
         own = self.__dict__
         new = {name: value, "jax_" + name: value}
-        if name in TRACED:
-            new |= {"common_key": None, "_own_key": _STALE}
         saved = {slot: own.get(slot, _ABSENT) for slot in new}
         own.update(new)
+        if name in TRACED:
+            own.update(_overrides=self._overrides + 1, _own_key=_STALE)
+            context.trace_key = None
         return saved
 
     def _pop(self, saved: dict[str, Any]) -> None:
@@ -141,6 +143,10 @@ class Config(threading.local):
                 own.pop(slot, None)
             else:
                 own[slot] = old
+        if not saved.keys().isdisjoint(TRACED):
+            own.update(_overrides=self._overrides - 1, _own_key=_STALE)
+            if not self._overrides:
+                del context.trace_key       # that of the process is seen again
 
 
 _updates = 0  # process-wide updates so far
@@ -319,7 +325,7 @@ def _load(environ: Mapping[str, str]) -> None:
     for option in OPTIONS.values():
         if option.name not in parts or any(variable in environ for variable in option.env):
             _set_global(option, _from_environment(option, environ))
-    Config.common_key = _key_of(Config)
+    Context.trace_key = _key_of(Config)
 
 
 _load(os.environ)

@@ -1,4 +1,4 @@
-"""The one thread-local of xjax: the current trace and the named axes in scope.
+"""What the current thread does: the trace that takes its operations, and the named axes in scope.
 
 `bind` hands every operation to `context.trace`; a transform replaces it while it runs a function and puts it
 back afterwards. Nothing else in the package decides who interprets an operation.
@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from xjax.core.config import TraceKey
     from xjax.core.trace import Trace
 
 
@@ -32,6 +33,7 @@ class Context(threading.local):
     trace: Trace = None      # type: ignore[assignment]
     source: tuple | None = None         # while a program is evaluated: where its current equation was written
     axes: tuple[Axis, ...] = ()
+    trace_key: TraceKey | None = None   # see `core.config`, which sets it; None: this thread overrides an option of it
 
 
 context = Context()

@@ -387,11 +387,6 @@ def guard_with(guard: Guard) -> None:
     _guard = guard
 
 
-def is_guarded() -> bool:
-    """Whether moves are looked at."""
-    return _guard is not None
-
-
 def check_move(direction: str, x: Any) -> None:
     """To be called before a move that is made elsewhere."""
     if _guard is not None:

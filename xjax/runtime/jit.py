@@ -31,8 +31,9 @@ from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.executable import Options, as_options, program_executable
+from xjax.runtime.host_values import OPERANDS, add_operands
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, LaunchErrors, add_operands, host_operand, launch_error
+from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.placement import on
 from xjax.runtime.sharding import Sharding
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
@@ -73,7 +74,9 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not at_root():
             return self._call(args, kwargs)
-        key, bufs, of_host = [config.common_key or config.trace_key(), *kwargs], [], False
+        key, bufs, of_host = [context.trace_key or config.trace_key()], [], False
+        if kwargs:
+            key += kwargs
         for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is Array:
                 key += x.aval, x._place
@@ -81,7 +84,8 @@ class Jitted:
             elif self._has_static and type(x) not in _NEVER_STATIC:
                 key += type(x), x
             else:
-                operand = None if kwargs or self._has_static else host_operand(x, key)
+                take = None if kwargs or self._has_static else OPERANDS.get(type(x))
+                operand = None if take is None else take(x, key)
                 if operand is None:
                     return self._call_with_others(args, kwargs, key)
                 bufs.append(operand)
@@ -92,10 +96,13 @@ class Jitted:
             return self._call_with_others(args, kwargs, key)
         if launcher is None:
             return self._first_call(args, kwargs, key)
-        if of_host:
+        if of_host and launcher.host_call is None:
             return launcher.launch_with_host_values(bufs, args)
-        try:                                # the shortest way, for arrays where the program wants them
-            bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+        try:                                # the shortest way, for arguments where the program wants them
+            if of_host:
+                bufs = launcher.host_call(*bufs)
+            else:
+                bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
         except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
         if launcher.unflatten is None:

@@ -10,28 +10,16 @@ make the arrays take 0.1 us more for each: jaxlib calls Python from C++.
 from __future__ import annotations
 
 import copy
-import operator
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
-from xjax.core.config import config
 from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
 from xjax.runtime import donation, fork, host_errors, in_flight, xla
-from xjax.runtime.array import (
-    NUMBERS,
-    Array,
-    deleted,
-    is_guarded,
-    number_operand,
-    on_device_type,
-    put,
-)
-from xjax.runtime.placement import Place, default_place_of, sharding_of
+from xjax.runtime.array import Array, deleted, on_device_type, put
+from xjax.runtime.placement import Place, sharding_of
 from xjax.runtime.sharding import Sharding, same_placement
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
@@ -46,85 +34,6 @@ def types_and_places(args: Iterable[Array]) -> list[Any]:
     return key
 
 
-# NumPy arrays and scalars that a launch takes along: jaxlib changes no value of these dtypes, whatever JAX has set.
-_HOST_DTYPES = frozenset(map(np.dtype, (
-    np.bool_, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.complex64,
-    ml_dtypes.bfloat16)))
-# Those that become one of these without x64.
-_NARROWER = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
-    (np.int64, np.int32), (np.uint64, np.uint32), (np.float64, np.float32), (np.complex128, np.complex64))}
-_NUMPY = frozenset((np.ndarray, *[dtype.type for dtype in (*_HOST_DTYPES, *_NARROWER)]))
-_HOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
-
-
-def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
-    """Add what a launch takes for arrays and what `host_operand` knows; whether values of the host are among it.
-
-    `key` gets the types and places of the values. None if there is any other value; key and operands are of no use
-    then.
-    """
-    if len(values) > _MANY and type(values[0]) is Array:
-        before = len(key)
-        try:                            # a third faster than the loop, if they are arrays all
-            key += map(_aval, values)
-            key += map(_place, values)
-            operands += map(_buffer, values)
-            return False
-        except AttributeError:
-            del key[before:]
-    of_host = False
-    for x in values:
-        if type(x) is Array:
-            key += x.aval, x._place
-            operands.append(x._buf)
-        else:
-            operand = host_operand(x, key)
-            if operand is None:
-                return None
-            operands.append(operand)
-            of_host = of_host or type(operand) is not xla.Buffer
-    return of_host
-
-
-def host_operand(x: Any, key: list[Any]) -> Any:
-    """What a launch takes for a number or a small NumPy array: a buffer, or a value of the host that nobody writes to.
-
-    `key` begins with the trace key, which says where such values go; it gets what selects a program. None for any other
-    value, for one that loses something on its way to the device, and where moves are looked at.
-    """
-    kind = type(x)
-    if kind in _NUMPY:
-        if is_guarded() or x.nbytes > _HOST_BYTES:
-            return None
-        dtype = x.dtype
-        key += dtype, x.shape
-        if dtype not in _HOST_DTYPES:
-            return _narrowed(x)
-        return x.copy() if kind is np.ndarray else x
-    if kind in NUMBERS and not is_guarded():
-        home = default_place_of(key[0])
-        found = number_operand(x, home)
-        if type(found) is Array:
-            key += found.aval, home
-            return found._buf
-        key += found, home
-        return x
-    return None
-
-
-def _narrowed(x: Any) -> Any:
-    """A NumPy value of 64-bit numbers as those of 32 bits that it becomes; None if a launch does not take it so."""
-    dtype = _NARROWER.get(x.dtype)
-    if dtype is None or config.enable_x64:
-        return None
-    found = x.astype(dtype)
-    return found if dtype.kind in "fc" or found.astype(x.dtype).tobytes() == x.tobytes() else None
-
-
-_MANY = 8
-_aval, _place, _buffer = map(operator.attrgetter, ("aval", "_place", "_buf"))
-
-
 class Executable:
     """A loaded program with the types and places of its arguments and results: arrays in, list of arrays out.
 
@@ -136,6 +45,8 @@ class Executable:
       donated: for each argument, whether its memory may be taken for a result; () if none is.
       execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
         gives the buffers of the results.
+      host_call: a launch on `host_values.Operand`s, one argument each, which gives the same; None before the first
+        `launch_with_host_values`.
       aval, place: of the first result; None if there is none.
       weight: bytes in memory, by estimate; see `xjax.core.cache`.
       shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
@@ -143,7 +54,7 @@ class Executable:
     """
 
     __slots__ = ("loaded", "out_avals", "in_places", "out_places", "aval", "place", "execute", "handlers", "listeners",
-                 "weight", "donated", "shared_calls", "admit", "_host_call", "__weakref__")
+                 "weight", "donated", "shared_calls", "admit", "host_call", "_host_call", "__weakref__")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_places: Sequence[Place],
                  out_places: Sequence[Place], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
@@ -158,12 +69,13 @@ class Executable:
             self.execute = host_errors.outside_of_calls(checked)
         self.handlers = [_buffer_handler(a, p) for a, p in zip(out_avals, out_places, strict=True)]
         self.admit: Callable[[Array, Place], Array] = put
+        self.host_call: Callable | None = None
         self._host_call: Callable | None = None         # made when it is first asked for
         fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
         """From now on every launch is the call of `refuse`, and the program is never freed."""
-        self.execute = self._host_call = refuse
+        self.execute = self.host_call = self._host_call = refuse
         fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
@@ -202,20 +114,22 @@ class Executable:
             raise launch_error(error, args) from None
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
-        """The buffers of the results, from buffers, NumPy values that nobody writes to, and Python's numbers.
+        """The buffers of the results, from `host_values.Operand`s; `args` are what these come from, for errors.
 
-        For programs of one device without listeners; `args` are what the operands come from, for errors.
+        For programs of one device without listeners.
         """
         call = self._host_call
         if call is None:
             call = self._host_call = xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
                                                    [on_device_type(a) for a in self.out_avals], registry)
         try:
-            return call(*operands)
+            bufs = call(*operands)
         except LaunchErrors as error:
             raise launch_error(error, args) from None
         except ValueError:              # jaxlib's switches are not set yet, since another thread is importing JAX
             return call.__wrapped__(*operands)
+        self.host_call = call
+        return bufs
 
     @property
     def in_shardings(self) -> tuple[Sharding, ...]:
@@ -247,9 +161,11 @@ class Launcher:
       aval, place: of the first result.
       out_avals, out_places: of all of them.
       unflatten: from the list of arrays to the result; None: the result is its one array.
+      host_call: from `host_values.Operand`s, one argument each, to the buffers of the results; None before the first
+        `launch_with_host_values`.
     """
 
-    __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight",
+    __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight", "host_call",
                  "executable", "_consts", "_watch", "__weakref__")
 
     def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
@@ -267,14 +183,14 @@ class Launcher:
         self.out_avals, self.out_places = executable.out_avals, executable.out_places
         self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
-        self.execute = None
+        self.execute = self.host_call = None
         if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
             fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
         """From now on every launch is the call of `refuse`."""
-        self.execute = refuse
+        self.execute = self.host_call = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
         """The result; arguments that lie elsewhere than the program wants them are moved."""
@@ -294,11 +210,18 @@ class Launcher:
             return Array(bufs[0], self.aval, self.place)
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
-    def launch_with_host_values(self, operands: list[Any], args: Sequence[Any]) -> Any:
-        """`launch` on what `host_operand` made of the values `args`, on one device."""
-        if self._consts:
-            operands = [*[c._buf for c in self._consts], *operands]
-        bufs = self.executable.launch_with_host_values(operands, args)
+    def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> Any:
+        """`launch` on what `host_values` made of the values `args`, on one device."""
+        if self.host_call is None:
+            consts = [c._buf for c in self._consts]
+            bufs = self.executable.launch_with_host_values([*consts, *operands], args)
+            call = self.executable.host_call
+            self.host_call = functools.partial(call, *consts) if call and consts else call
+        else:
+            try:
+                bufs = self.host_call(*operands)
+            except LaunchErrors as error:
+                raise launch_error(error, args) from None
         if self.unflatten is None:
             return Array(bufs[0], self.aval, self.place)
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])

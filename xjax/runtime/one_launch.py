@@ -14,7 +14,7 @@ from typing import Any
 
 from xjax.core.cache import Cache
 from xjax.core.config import config
-from xjax.core.context import at_root
+from xjax.core.context import at_root, context
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
@@ -46,7 +46,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.young.get((config.common_key, x.aval, x._place))
+            found = launches.young.get((context.trace_key, x.aval, x._place))
             if found is not None and found is not _PLAIN:
                 return found.launch([x._buf], args)
         key, bufs, numbers = [config.trace_key()], [], False

@@ -18,7 +18,7 @@ import numpy as np
 from xjax.core.config import config
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime import array, xla
+from xjax.runtime import array, host_values, xla
 from xjax.runtime.array import BETWEEN, TO_DEVICE, TO_HOST
 
 _logger = logging.getLogger("xjax")
@@ -64,5 +64,12 @@ def _describe(x: Any) -> str:
 
 
 _the_guard = TransferGuard()
+
+
+def _install() -> None:
+    array.guard_with(_the_guard)
+    host_values.take_none()
+
+
 for _direction in (TO_DEVICE, TO_HOST, BETWEEN):
-    config.on_first_use(f"transfer_guard_{_direction.replace('-', '_')}", lambda: array.guard_with(_the_guard))
+    config.on_first_use(f"transfer_guard_{_direction.replace('-', '_')}", _install)
