@@ -38,18 +38,18 @@ def ones(*shape):
     return xjax.device_put(np.ones(shape, np.float32))
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 @pytest.mark.parametrize("make", [lambda: xjax.jit(lambda x: x * 2), lambda: jnp.exp2, lambda: jnp.nanmean,
                                   lambda: xjax.pmap(lambda x: x * 2)], ids=["jit", "eager", "one launch", "pmap"])
 def test_many_shapes_stay_within_the_bound(bound, make):
     f, largest = make(), 0
-    for n in range(1, 40):
+    for n in range(1, 20):
         f(ones(1, n))
         largest = max(largest, in_programs())
     assert bound // 4 < largest <= bound
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
     """An eager loop is compiled for the program of its body, and that program holds the executable."""
     def body(c, x):
@@ -60,7 +60,7 @@ def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
 
     gc.collect()
     before = in_memory()
-    for n in range(1, 60):
+    for n in range(1, 30):
         lax.scan(body, ones(n), ones(1, n))
     assert in_memory() - before <= 30           # each is at least 250 kB by estimate, and a scan has a second one
 
@@ -68,12 +68,12 @@ def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
 @pytest.mark.parametrize("bound", [-1], indirect=True)
 def test_without_a_bound_nothing_is_forgotten(bound):
     f = xjax.jit(lambda x: x * 2)
-    for n in range(1, 40):
+    for n in range(1, 20):
         f(ones(n))
-    assert xjax.memory_report().programs["jit `<lambda>`"][0] == 39
+    assert xjax.memory_report().programs["jit `<lambda>`"][0] == 19
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_what_is_used_is_kept(bound):
     traced = []
 
@@ -83,13 +83,13 @@ def test_what_is_used_is_kept(bound):
         return x + 1
 
     other = xjax.jit(lambda x: x * 2)
-    for n in range(1, 60):
+    for n in range(1, 30):
         used(ones(3))
         other(ones(n))
     assert traced == [(3,)]
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_a_program_that_comes_back_is_named_once(bound):
     def doubled(x):
         return x * 2
@@ -98,13 +98,13 @@ def test_a_program_that_comes_back_is_named_once(bound):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
-            for n in range(1, 40):
+            for n in range(1, 20):
                 np.testing.assert_array_equal(f(ones(n)), np.full(n, 2, np.float32))
     texts = [str(w.message) for w in caught if "doubled" in str(w.message)]
     assert len(texts) == 1 and "jax_compiled_memory_limit" in texts[0]
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_a_running_program_may_be_forgotten(bound):
     f = xjax.jit(lambda x: lax.fori_loop(0, 200_000, lambda i, x: jnp.sin(x), x))
     running = f(ones(50))
@@ -114,7 +114,7 @@ def test_a_running_program_may_be_forgotten(bound):
     np.testing.assert_allclose(running, running.at[0].get(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("bound", [4 * MB], indirect=True)
+@pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_threads_share_the_bound(bound):
     f, wrong = xjax.jit(lambda x: x.sum() * 2), []
 

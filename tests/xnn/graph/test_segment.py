@@ -131,7 +131,7 @@ def test_nan_stays_in_its_segment(name):
     assert np.isfinite(grad[IDS != 0]).all()
 
 
-@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
+@pytest.mark.parametrize("mask", [pytest.param(None, marks=pytest.mark.slow), MASK], ids=["all", "masked"])
 @pytest.mark.parametrize("name", ALL)
 def test_derivatives(name, mask):
     """In float64: forward mode against differences, reverse against forward, second order against differences."""
