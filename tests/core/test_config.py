@@ -322,6 +322,39 @@ def test_nested_blocks_have_the_keys_of_their_values():
     assert len(set(keys.values())) == 4
 
 
+def test_blocks_that_end_in_another_order_or_thread_leave_the_keys_of_their_values():
+    """As blocks in generators may."""
+    process = config.trace_key()
+    with module.default_matmul_precision("highest"):
+        of_second = config.trace_key()
+    first, second = module.enable_x64(not config.enable_x64), module.default_matmul_precision("highest")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert config.trace_key() is of_second is not process
+    second.__exit__(None, None, None)
+    assert config.trace_key() is process
+
+    def begin():
+        first.__enter__()
+        key = config.trace_key()
+        assert in_thread(end_and_begin_again) == [process, key, key]
+        assert config.trace_key() is key
+
+    def end_and_begin_again():
+        first.__exit__(None, None, None)
+        keys = [config.trace_key()]
+        with module.enable_x64(not config.enable_x64):
+            keys.append(config.trace_key())
+            with module.default_matmul_precision("highest"):
+                pass
+            keys.append(config.trace_key())
+        return keys
+
+    in_thread(begin)
+    assert config.trace_key() is process
+
+
 def test_hooks_see_changes_and_can_refuse():
     seen = []
 

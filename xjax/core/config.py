@@ -43,8 +43,7 @@ class TraceKey:
 class Config(threading.local):
     """The options. Class attributes: the process; instance attributes: this thread's overrides."""
 
-    # In a thread that overrides options of the trace key: their number, and (number of updates seen, key).
-    _overrides = 0
+    # The trace key of a thread that overrides an option of it: (number of updates seen, key).
     _own_key: tuple[int, TraceKey | None] = (-1, None)
     # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.current_mesh`. They are no
     # options, but parts of the trace key too: a PartitionSpec in a function means a place on them.
@@ -130,10 +129,10 @@ class Config(threading.local):
         own = self.__dict__
         new = {name: value, "jax_" + name: value}
         saved = {slot: own.get(slot, _ABSENT) for slot in new}
-        own.update(new)
         if name in TRACED:
-            own.update(_overrides=self._overrides + 1, _own_key=_STALE)
+            new["_own_key"] = _STALE
             context.trace_key = None
+        own.update(new)
         return saved
 
     def _pop(self, saved: dict[str, Any]) -> None:
@@ -144,9 +143,9 @@ class Config(threading.local):
             else:
                 own[slot] = old
         if not saved.keys().isdisjoint(TRACED):
-            own.update(_overrides=self._overrides - 1, _own_key=_STALE)
-            if not self._overrides:
-                del context.trace_key       # that of the process is seen again
+            own["_own_key"] = _STALE
+            if own.keys().isdisjoint(TRACED):
+                vars(context).pop("trace_key", None)            # that of the process is seen again
 
 
 _updates = 0  # process-wide updates so far
