@@ -128,14 +128,15 @@ def test_noise_is_learned_and_independent_of_blocks():
     layer = MixtureOfExperts(EXPERT, 3, k=1, capacity=None, noisy=True)
     params, state = made(layer, x)
     assert list(params) == ["router", "experts", "noise"]
-    run = lambda x, start: layer.apply_with_state(params, state, x, rng=RowKey(random.key(5), start), train=True)
+    run = xjax.jit(lambda x, start: layer.apply_with_state(
+        params, state, x, rng=RowKey(random.key(5), start), train=True))
     whole, moved = run(x, 0)
     np.testing.assert_allclose(jnp.concatenate([run(x[:4], 0)[0], run(x[4:], 4)[0]]), whole, rtol=1e-5, atol=1e-6)
     quiet = MixtureOfExperts(EXPERT, 3, k=1, capacity=None)
     _, without = quiet.apply_with_state({key: params[key] for key in ("router", "experts")}, state, x, train=True)
     assert moved["z_loss"] != without["z_loss"]
-    grads = xjax.grad(lambda params: layer.apply_with_state(params, state, x, rng=random.key(5), train=True)[1][
-        "z_loss"])(params)
+    grads = xjax.jit(xjax.grad(lambda params: layer.apply_with_state(
+        params, state, x, rng=random.key(5), train=True)[1]["z_loss"]))(params)
     assert np.any(grads["noise"]["w"] != 0)
 
 
