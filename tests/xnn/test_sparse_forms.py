@@ -118,7 +118,7 @@ def test_bfloat16_holds_nan_infinity_and_the_nearest_number(columns):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("reduce", ["mean", "max", "min"])
+@pytest.mark.parametrize("reduce", [pytest.param("mean", marks=pytest.mark.slow), "max", "min"])
 def test_other_reductions(form, reduce):
     matrix = MATRICES["power law"]
     csr, x = CSR.from_scipy(matrix.astype(np.float32)).tune(form=form), operand(matrix, 3, np.float32)

@@ -8,6 +8,7 @@ from xjax.core import dtypes, tree
 from xjax.core.hlo import Builder, Value, types_text
 from xjax.core.lowering import lower_barrier
 from xjax.core.primitive import LINEAR, ZERO, Primitive
+from xjax.core.trace import Tracer
 from xjax.core.types import Zero
 from xjax.ops.checks import ANY, KEY
 from xjax.ops.makers import unary, unary_function
@@ -82,3 +83,12 @@ def _barrier_batch(axis, args, bdims):
 optimization_barrier_p = Primitive(
     "optimization_barrier", multiple_results=True, type_rule=_barrier_type, lower=_barrier_lower, jvp=_barrier_jvp,
     transpose=_barrier_transpose, batch=_barrier_batch)
+
+
+def computed_once(x: Any) -> Any:
+    """`x`, to be compared with what is made of it.
+
+    XLA may compute an operand again in each loop that reads it, and the loops may round otherwise; a number then is not
+    equal to the maximum that it is.
+    """
+    return optimization_barrier_p.bind(x)[0] if isinstance(x, Tracer) else x

@@ -21,6 +21,7 @@ from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canon
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div, mul
+from xjax.ops.identity import computed_once
 from xjax.ops.makers import accumulate
 from xjax.ops.shape import after_batch, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import pad, slice_in_dim
@@ -123,9 +124,11 @@ def _extremum_jvp(p: Callable[[], Primitive]) -> Callable:
     """The tangent is the mean of the tangents of all elements that attain the extremum."""
     def rule(primals, tangents, *, axes):
         (x,), (dx,) = primals, tangents
-        out = p().bind(x, axes=axes)
         if type(dx) is Zero:
+            out = p().bind(x, axes=axes)
             return out, Zero(out.aval.tangent())
+        x = computed_once(x)
+        out = p().bind(x, axes=axes)
         kept = tuple(1 if i in axes else n for i, n in enumerate(typeof(x).shape))
         attained = convert_element_type(eq(x, reshape(out, kept)), out.aval.dtype, out.aval.weak_type)
         counts = reduce_sum(attained, axes)

@@ -22,6 +22,7 @@ from xjax.ops.compare import eq, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg, sub
 from xjax.ops.gather import linear_scatter_jvp, read_windows, scatter_add, scatter_function, scatter_primitive
+from xjax.ops.identity import computed_once
 from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, as_ints
 from xjax.ops.makers import accumulate
 from xjax.ops.piecewise import max, min
@@ -188,8 +189,12 @@ def _extremal_jvp(p: Callable[[], Primitive]) -> Callable:
     def rule(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
         x, indices, updates = primals
         n = dimension_numbers
-        out = p().bind(*primals, dimension_numbers=n, update_jaxpr=update_jaxpr, update_consts=update_consts, **flags)
-        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+        smooth = not all(type(tangents[i]) is Zero for i in (0, 2))
+        if smooth:
+            x, updates = computed_once(x), computed_once(updates)
+        out = p().bind(x, indices, updates, dimension_numbers=n, update_jaxpr=update_jaxpr,
+                       update_consts=update_consts, **flags)
+        if not smooth:
             return out, Zero(out.aval.tangent())
         dx, du = instantiate(tangents[0]), instantiate(tangents[2])
         dtype = out.aval.dtype

@@ -280,6 +280,7 @@ def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
     """The derivative is that of the mean of the rows equal to the extreme, where it is finite."""
     (x, ids, mask, rows), (dx, *_) = primals, tangents
     how = {"mask": mask, "is_sorted": is_sorted, "rows": rows}
+    x = lax.optimization_barrier(x)         # XLA may round otherwise where it computes x again, to compare it
     found = _float_extreme(sign, n_segments, is_sorted, x, ids, mask, rows)
     finite = jnp.where(jnp.isfinite(found), found, np.nan)
     equal = lax.stop_gradient(x) == lax.stop_gradient(rows_of(finite, ids, is_sorted=is_sorted, rows=rows))

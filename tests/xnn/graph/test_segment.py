@@ -8,6 +8,8 @@ from hypothesis.extra import numpy as arrays
 
 import xjax
 import xjax.numpy as jnp
+from tests.ops import test_extrema_compiled as compiled
+from xnn import CSR
 from xnn import graph as xg
 
 N = 5
@@ -242,3 +244,20 @@ def test_bad_input(name):
         call()
     for fragment in [*fragments, "fix:"]:
         assert fragment in str(caught.value)
+
+
+# -- compiled extrema, of what XLA computes again to compare it --------------------------------------------------------
+
+OF_TWENTY = np.random.default_rng(6).integers(0, N, compiled.N)
+NEIGHBOURS = CSR.from_dense((np.arange(N)[:, None] == OF_TWENTY).astype(np.float32))
+EXTREMA = {
+    "segment_max": lambda x: xg.segment_max(x, OF_TWENTY, N),
+    "segment_min": lambda x: xg.segment_min(x, OF_TWENTY, N),
+    **{f"product, {form}": lambda x, form=form: NEIGHBOURS.tune(form=form).product(x, "max")
+       for form in ("unrolled", "segments")}}
+
+
+@pytest.mark.parametrize("convolution", compiled.CONVOLUTIONS)
+@pytest.mark.parametrize("name", EXTREMA)
+def test_gradients_of_extrema_compiled_and_eager_agree(name, convolution):
+    compiled.assert_compiled_as_eager(lambda x, y: EXTREMA[name](x), compiled.CONVOLUTIONS[convolution])
