@@ -64,7 +64,9 @@ def assert_compiled_as_eager(extremum, convolution):
 
 
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
-@pytest.mark.parametrize("name", EXTREMA)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in ("min", "max of all", "maximum", "cummax", "reduce_window")))
+    for name in EXTREMA])
 def test_gradients_compiled_and_eager_agree(name, convolution):
     assert_compiled_as_eager(EXTREMA[name], CONVOLUTIONS[convolution])
 

@@ -43,9 +43,9 @@ DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
 
 
 def chunks() -> list:
-    """(devices, names): every 15th program on 4 devices; in the slow set all of them, on 2, 4 and 8."""
+    """(devices, names): every 25th program on 4 devices; in the slow set all of them, on 2, 4 and 8."""
     names = [name for name in PROGRAMS if name not in ENDS_JAX]
-    fast = [n for k, n in enumerate(names) if k % 15 == 0]
+    fast = [n for k, n in enumerate(names) if k % 25 == 0]
     slow = [names[i:i + CHUNK] for i in range(0, len(names), CHUNK)]
     return [pytest.param(4, fast, id="4-some"), *(
         pytest.param(n, part, id=f"{n}-{k}", marks=pytest.mark.slow) for n in (2, 4, 8) for k, part in enumerate(slow))]

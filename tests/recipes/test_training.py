@@ -49,7 +49,7 @@ def one_device():
 
 
 @pytest.mark.parametrize(("name", "options", "devices"), [
-    ("gcn", ["task.dropout=0.5"], 1), ("gcn", ["task.dropout=0.5"], 2),
+    pytest.param("gcn", ["task.dropout=0.5"], 1, marks=pytest.mark.slow), ("gcn", ["task.dropout=0.5"], 2),
     ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=50"], 1),
     ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=52", "accumulate=2"], 2),
     ("resnet_digits", ["task.model={{name: resnet, stages: [[1, 4]], small_images: true}}", "task.batch_size=20"], 1)])

@@ -30,7 +30,7 @@ def assert_near(got, want, dtype, grows=1.0):
         np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
 
 
-@rows([*LAYERS, *VARIANTS[::10]])
+@rows([*LAYERS, *VARIANTS[::20]])
 def test_shapes_and_values(name):
     row = ROWS[name]
     x, extra = draw(row)
@@ -48,7 +48,7 @@ def test_shapes_and_values(name):
                 row.grows)
 
 
-@rows(LAYERS[::5])
+@rows(LAYERS[::8])
 def test_gradients_are_those_of_differences_in_double_precision(name):
     row = ROWS[name]
     with wide():
@@ -88,7 +88,7 @@ def test_an_open_batch_has_the_same_parameters(name):
         assert all(shape[0] == -1 for shape in open_flat)
 
 
-@rows(LAYERS[1::5])
+@rows(LAYERS[1::8])
 def test_vmap_over_batches_and_over_ensembles(name):
     row = ROWS[name]
     x, extra = draw(row, batch=2)
@@ -102,7 +102,7 @@ def test_vmap_over_batches_and_over_ensembles(name):
                     row.grows)
 
 
-@rows(LAYERS[2::5])
+@rows(LAYERS[2::8])
 def test_two_devices_compute_their_examples(name):
     row = ROWS[name]
     if not row.by_example:
@@ -116,7 +116,7 @@ def test_two_devices_compute_their_examples(name):
     assert_near(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, np.float32, row.grows)
 
 
-@rows(LAYERS[::5])
+@rows(LAYERS[::8])
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision_stays_half_precision(name, dtype):
     row = ROWS[name]
@@ -133,7 +133,7 @@ def test_half_precision_stays_half_precision(name, dtype):
             jnp.finfo(dtype).eps))
 
 
-@rows(LAYERS[1::5])
+@rows(LAYERS[1::8])
 def test_training(name):
     row = ROWS[name]
     x, extra = draw(row)

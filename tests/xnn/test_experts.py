@@ -20,7 +20,7 @@ def tokens(n, features=5, seed=1):
     return random.normal(random.key(seed), (n, features))
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("k", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("capacity", [None, 1.0, 0.4])
 def test_a_loop_over_tokens_gives_the_same(k, capacity):
     x = tokens(12)

@@ -92,7 +92,8 @@ def test_maps_over_operands_over_values_and_over_matrices(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [
+    pytest.param("float32", marks=pytest.mark.slow), "bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_dtypes(form, dtype):
     matrix = MATRICES["power law"]
     csr, x = CSR.from_scipy(matrix).tune(form=form).astype(dtype), jnp.asarray(operand(matrix, 4), dtype)

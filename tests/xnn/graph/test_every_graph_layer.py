@@ -38,7 +38,7 @@ def doubled(tree):
     return tree_util.tree_map(lambda leaf: np.asarray(leaf, np.float64) if leaf.dtype.kind == "f" else leaf, tree)
 
 
-@rows([*LAYERS, *VARIANTS[::10]])
+@rows([*LAYERS, *VARIANTS[::20]])
 def test_shapes_and_values(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
@@ -60,7 +60,7 @@ def test_the_cost_is_known(name):
     assert cost_of(ROWS[name].layer, graph.nodes.shape, graph=graph, **draw_extra(ROWS[name], graph)) is not None
 
 
-@rows(LAYERS[::4])
+@rows(LAYERS[::6])
 def test_a_graph_without_edges_has_finite_values_and_gradients(name):
     row = ROWS[name]
     graph, params = empty_graph(row), make_params(row)
@@ -73,7 +73,7 @@ def test_a_graph_without_edges_has_finite_values_and_gradients(name):
     assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
 
 
-@rows(LAYERS[1::5], among=lambda row: row.edge_features is None and row.per == "node")
+@rows(LAYERS[1::8], among=lambda row: row.edge_features is None and row.per == "node")
 def test_every_form_of_the_graph_gives_the_same(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
@@ -98,7 +98,7 @@ def test_every_form_of_the_graph_gives_the_same(name):
     assert_near(traced, want, grows=row.grows)
 
 
-@rows(LAYERS[::4])
+@rows(LAYERS[::6])
 def test_padding_and_batching_change_nothing(name):
     row = ROWS[name]
     params = make_params(row)
@@ -147,7 +147,7 @@ def test_sparse_features_give_the_same_values_and_gradients(name):
         assert_near(run(row, params, csr.to_scipy(), graph), y, np.float64)
 
 
-@rows(LAYERS[2::4], among=lambda row: row.per == "node" and not row.extra and not row.ordered)
+@rows(LAYERS[2::6], among=lambda row: row.per == "node" and not row.extra and not row.ordered)
 def test_permuted_nodes_give_permuted_outputs(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
@@ -159,7 +159,7 @@ def test_permuted_nodes_give_permuted_outputs(name):
     assert_near(call(moved), tree_util.tree_map(lambda leaf: leaf[order], y), grows=row.grows)
 
 
-@rows(LAYERS[1::5])
+@rows(LAYERS[1::8])
 def test_gradients_are_those_of_differences_in_double_precision(name):
     row = ROWS[name]
     with xjax.enable_x64(True):
@@ -186,7 +186,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.grows)
 
 
-@rows(LAYERS[::5])
+@rows(LAYERS[::8])
 def test_an_ensemble_of_parameters(name):
     row = ROWS[name]
     graph = draw_graph(row)
@@ -202,7 +202,7 @@ def test_an_ensemble_of_parameters(name):
                     grows=row.grows)
 
 
-@rows(LAYERS[2::5])
+@rows(LAYERS[2::8])
 def test_bfloat16_stays_bfloat16(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
@@ -217,7 +217,7 @@ def test_bfloat16_stays_bfloat16(name):
         np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=row.grows * 10 * scale * 2**-7)
 
 
-@rows(LAYERS[3::5])
+@rows(LAYERS[3::8])
 def test_training(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
