@@ -54,7 +54,7 @@ class Executable:
     """
 
     __slots__ = ("loaded", "out_avals", "in_places", "out_places", "aval", "place", "execute", "handlers", "listeners",
-                 "weight", "donated", "shared_calls", "admit", "host_call", "_host_call", "__weakref__")
+                 "weight", "donated", "shared_calls", "admit", "host_call", "__weakref__")
 
     def __init__(self, loaded: xla.Executable, out_avals: Sequence[ShapedArray], in_places: Sequence[Place],
                  out_places: Sequence[Place], weight: int, listeners: Sequence[Callable[[Any], None]] = (),
@@ -70,12 +70,11 @@ class Executable:
         self.handlers = [_buffer_handler(a, p) for a, p in zip(out_avals, out_places, strict=True)]
         self.admit: Callable[[Array, Place], Array] = put
         self.host_call: Callable | None = None
-        self._host_call: Callable | None = None         # made when it is first asked for
         fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
         """From now on every launch is the call of `refuse`, and the program is never freed."""
-        self.execute = self.host_call = self._host_call = refuse
+        self.execute = self.host_call = refuse
         fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
@@ -118,10 +117,8 @@ class Executable:
 
         For programs of one device without listeners.
         """
-        call = self._host_call
-        if call is None:
-            call = self._host_call = xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
-                                                   [on_device_type(a) for a in self.out_avals], registry)
+        call = self.host_call or xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
+                                               [on_device_type(a) for a in self.out_avals], registry)
         try:
             bufs = call(*operands)
         except LaunchErrors as error:
