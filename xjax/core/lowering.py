@@ -47,7 +47,12 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
 
 
 def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str) -> list[Value]:
-    """Write a call of a sub-program: in place, or as a private function if it occurs more than once."""
+    """Write a call of a sub-program: in place, or as a private function if it occurs more than once.
+
+    A program with an operation that is not `fused_with_caller` is always a function, which XLA does not inline.
+    """
+    if _is_apart(b, closed.jaxpr):
+        return _call_apart(b, lambda inner, *params: lower_closed(inner, closed, params), args)
     if b.module.uses.get(closed, 0) < 2 or b.axes is not None or b.token is not None:
         return lower_closed(b, closed, args)
     symbol = b.module.subprograms.get(closed)
@@ -58,6 +63,11 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     ins = ", ".join(tensor_type(a) for a in closed.in_avals)
     outs = ", ".join(tensor_type(a) for a in closed.out_avals)
     return b.ops(f"func.call {symbol}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
+
+
+def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:
+    return (b.module.platform == "cpu" and not jaxpr.effects
+            and not all(eqn.primitive.fused_with_caller for eqn in jaxpr.eqns))
 
 
 def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -> Value:

@@ -91,7 +91,7 @@ class Primitive:
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
                  "evaluate", "stage", "split", "effects", "axis_param", "calls", "vary", "cacheable",
-                 "_types")
+                 "fused_with_caller", "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
@@ -99,7 +99,8 @@ class Primitive:
                  evaluate: Callable | None = None, stage: Callable | None = None,
                  split: Callable | None = None, effects: Callable[..., Effects] | None = None,
                  axis_param: str | None = None, calls: Calls | None = None,
-                 vary: Callable | None = vary_together, cacheable: bool = True):
+                 vary: Callable | None = vary_together, cacheable: bool = True,
+                 fused_with_caller: bool = True):
         self.name = name
         self.multiple_results = multiple_results
         self.type_rule, self.lower = type_rule, lower
@@ -111,6 +112,7 @@ class Primitive:
         self.calls = calls
         self.vary = vary                    # None: its type rule says it, from the types of the programs that it holds
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
+        self.fused_with_caller = fused_with_caller  # False: a call of a program with this operation is never inlined
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives

@@ -6,7 +6,6 @@ the elements of them all: eight times faster than a loop over rounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.lowering import lower_apart
 from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NOT_LINEAR
@@ -56,10 +54,6 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], k1: Value, k2: Value, x1: Va
     # The key schedule is computed once where the key is a scalar.
     common = broadcast_shape("threefry2x32", k1.aval.shape, k2.aval.shape)
     k1, k2 = expand(b, k1, common), expand(b, k2, common)
-    if 1 < math.prod(common) <= math.prod(shape) and b.module.platform == "cpu":
-        # Fused, keys that were just made (by split or fold_in) are made again for each counter. Nor does LLVM of jaxlib
-        # 0.12 end with such a loop: it follows each path through the rounds of both ciphers, 2 ** 40 of them.
-        k1, k2 = (lower_apart(b, lambda inner, words: words, [k]) for k in (k1, k2))
     k3 = xor(xor(k1, k2), b.constant(_PARITY, k1.aval))
     schedule = [expand(b, k, shape) for k in (k1, k2, k3)]
     x1, x2 = plus(expand(b, x1, shape), schedule[0]), plus(expand(b, x2, shape), schedule[1])
@@ -87,4 +81,4 @@ def _batch(axis, args, bdims):
 
 
 threefry2x32_p = Primitive("threefry2x32", type_rule=_type_rule, lower=_lower, multiple_results=True, jvp=ZERO,
-                           transpose=NOT_LINEAR, batch=_batch)
+                           transpose=NOT_LINEAR, batch=_batch, fused_with_caller=False)

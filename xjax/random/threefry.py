@@ -14,7 +14,7 @@ import numpy as np
 from xjax import lax
 from xjax.core.config import config, enable_x64
 from xjax.ops.prng import threefry2x32
-from xjax.random.arguments import UINTS
+from xjax.random.arguments import UINTS, compiled
 
 _WORDS = 2**32
 _BLOCK = _WORDS - 1                 # how many words JAX's older stream draws before it takes a fresh key
@@ -32,7 +32,14 @@ def key_words(key: Any) -> tuple[Any, Any]:
 
 
 def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
-    """Keys uint32[*shape, 2] from one."""
+    """Keys uint32[*shape, 2] from one.
+
+    A call, as is `threefry_fold_in`: XLA computes keys once, not again in each loop that draws with them.
+    """
+    return compiled(_split, shape)(key)
+
+
+def _split(shape: tuple[int, ...], key: Any) -> Any:
     if not config.threefry_partitionable:
         count = 2 * math.prod(shape)
         return lax.reshape(encrypt_in_pairs(key_words(key), lax.iota(np.uint32, count)), (*shape, 2))
@@ -42,6 +49,10 @@ def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
 
 def threefry_fold_in(key: Any, data: Any) -> Any:
     """A key from a key and a number uint32."""
+    return compiled(_fold_in)(key, data)
+
+
+def _fold_in(key: Any, data: Any) -> Any:
     words = threefry2x32(*key_words(key), np.uint32(0), data)
     return lax.concatenate([lax.expand_dims(w, (0,)) for w in words], 0)
 
