@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from xjax.jaxlib_versions import version_numbers
+from xjax.core.versions import version_numbers
 
 
 def version_of(package: str) -> tuple[int, ...]:

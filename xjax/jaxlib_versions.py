@@ -6,6 +6,7 @@ jaxlib's Python interface is private: a newer version may lack or change any nam
 import warnings
 
 from xjax.core.errors import bad
+from xjax.core.versions import version_numbers
 
 try:
     from jaxlib.version import __version__ as installed
@@ -25,16 +26,6 @@ def is_tested(version: str) -> bool:
     (True, False, False)
     """
     return version != CRASHES and version_numbers(FIRST) <= version_numbers(version) < version_numbers(BEFORE)
-
-
-def version_numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: (0, 13, 0) of "0.13.0.dev20270101"."""
-    numbers = []
-    for part in version.split("."):
-        if not part.isdigit():
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
 
 
 def _explained(error: Exception) -> Exception:

@@ -2,7 +2,7 @@
 
 Everything under ``jaxlib._jax`` is private and changes without notice, so each name is used here
 once, behind a thin function, and differences between versions are found by looking, never by
-version number.
+version number; but for what compilers get wrong, a table by versions (`compiler_faults.py`).
 
 Words used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
 *aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA compares
@@ -37,6 +37,7 @@ from xjax.runtime.xla.clients import (
     register_lapack,
     serve_processes,
 )
+from xjax.runtime.xla.compiler_faults import with_workarounds
 from xjax.runtime.xla.launching import execute, execute_with_token, host_call, result_handler
 from xjax.runtime.xla.names import (
     Buffer,
@@ -86,4 +87,4 @@ __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSha
            "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
            "output_hlo_shardings", "parse_module", "profile_data", "profiler", "register_lapack", "result_handler",
            "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
-           "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts"]
+           "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]

@@ -15,6 +15,7 @@ from jaxlib import xla_client as xc
 from xjax.core.interrupts import deferred, shielded
 from xjax.core.once import once
 from xjax.runtime import compile_error, cuda_wheels, fork
+from xjax.runtime.xla.compiler_faults import with_workarounds
 from xjax.runtime.xla.names import Client, CompileOptions, Device, DeviceList, Executable, HloSharding
 
 
@@ -48,7 +49,7 @@ def compile_options(
         build.use_shardy_partitioner = True
     if propagate_outputs:
         build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
-    flags = dict(options or {})
+    flags = with_workarounds(devices[0].platform, options or {})
     if optimization_level is not None:
         flags.setdefault("xla_backend_optimization_level", optimization_level)
     if devices[0].platform == "gpu" and (toolkit := cuda_wheels.toolkit()):

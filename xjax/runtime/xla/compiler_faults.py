@@ -1,0 +1,177 @@
+"""What compilers below xjax get wrong, in one table: where, since when, and what avoids it.
+
+Everywhere else features of jaxlib are probed. A miscompilation cannot be: it is known by the versions that have it. A
+fault is avoided by an option of the compiler, which `with_workarounds` adds to every compilation, or by the form in
+which an operation is written, whose file the row names. `tests/compilers` runs the program of each row.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from xjax.core.errors import warn
+from xjax.core.versions import version_numbers
+from xjax.runtime.xla.names import jaxlib_version
+
+_YNN = "xla_cpu_experimental_ynn_fusion_type"
+_SINGLE_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
+
+
+def _is_more_than_single_products(value: Any) -> bool:
+    """Whether a value of the YNN flag fuses more than one product or convolution at a time.
+
+    >>> [_is_more_than_single_products(value) for value in ("individual_dot", "-reduce", "", "+eltwise", "dot")]
+    [False, False, False, True, True]
+    """
+    items = [item.strip().lower().replace("library_fusion_type_", "") for item in str(value).split(",")]
+    kinds = {"reduce"} if any(item[:1] in ("+", "-") for item in items) else set()     # a change of XLA's default
+    for item in items:
+        (kinds.discard if item.startswith("-") else kinds.add)(item.lstrip("+-"))
+    return bool(kinds - {"", "individual_dot", "individual_convolution"})
+
+
+class Option(NamedTuple):
+    """A flag of XLA with the value that avoids a fault, and whether another value brings the fault back."""
+
+    flag: str
+    value: str
+    brings_back: Callable[[Any], bool]
+
+
+class Fault(NamedTuple):
+    """
+    Attributes:
+      what: what goes wrong.
+      versions: of jaxlib: the first with the fault, and the first without it ("" if there is none yet); one pair for
+        each range. Only tested versions count.
+      program: a program that shows it: Python with `jax`, `jnp` and `np`, which raises AssertionError.
+      option: what avoids it, or None: then `form` does.
+      form: the file with the form of the operation that avoids it, and which; "" if an option does, or nothing.
+      platform: of the devices.
+      report: where it is reported.
+    """
+
+    what: str
+    versions: tuple[tuple[str, str], ...]
+    program: str = ""
+    option: Option | None = None
+    form: str = ""
+    platform: str = "cpu"
+    report: str = ""
+
+    def is_in(self, version: str) -> bool:
+        """Whether a version of jaxlib has the fault."""
+        number = version_numbers(version)
+        return any(version_numbers(first) <= number and not (fixed and number >= version_numbers(fixed))
+                   for first, fixed in self.versions)
+
+
+_ALL = (("0.10.2", ""),)
+
+FAULTS: dict[str, Fault] = {
+    "reductions by YNN": Fault(
+        what="Rows of a product that is reduced are wrong from row 2**15 on (2**14 in float64); a sum of products of "
+             "rank 7 with an axis of size 1 ends the process.",
+        versions=(("0.10.2", "0.11"),),
+        program="x = np.arange(120_000, dtype=np.float32).reshape(40_000, 3) / 120_000\n"
+                "f = lambda x: jax.vmap(lambda row: jnp.sum((np.eye(3, dtype=np.float32) @ row) ** 2))(x)\n"
+                "assert np.allclose(jax.jit(f)(x), (x ** 2).sum(1), rtol=1e-5)\n"
+                "a = np.ones((3, 1, 2, 2, 8, 8, 8), np.float32)\n"
+                "assert jax.jit(lambda a, b: jnp.sum(a * b, axis=3))(a, a).sum() == 6144\n",
+        option=Option(_YNN, _SINGLE_PRODUCTS, _is_more_than_single_products),
+        report="jax-ml/jax#39103, #40412"),
+    "draws that never finish compiling": Fault(
+        what="LLVM's loop vectoriser (`onlyFirstLaneUsed`) follows every path through the rounds of ciphers that are "
+             "fused with each other or with a concatenation: 2**40 of them for two.",
+        versions=(("0.11.0", "0.11.1"), ("0.11.2", "")),
+        program="def draws(key):\n"
+                "    return jnp.concatenate([jax.random.normal(k, (8, 8)) for k in jax.random.split(key, 3)])\n"
+                "jax.jit(draws).lower(jax.random.key(0)).compile()\n",
+        form="ops/prng.py: programs that draw are functions of their own, which are not fused with their callers"),
+    "loops inside pmap": Fault(
+        what="The compiler ends the process with a segmentation fault for some programs with loops inside pmap.",
+        versions=(("0.11.2", "0.12"),),
+        form="jaxlib_versions.py: the version is refused by the requirement, and warned of"),
+    "many nested functions": Fault(
+        what="A module of 200 functions that call each other ends the process.",
+        versions=(("0.10.2", "0.11"),),
+        form="core/lowering.py: a program that occurs once is written in place"),
+    "NaN in extrema by YNN": Fault(
+        what="Maxima and minima of 4,096 float elements or more drop NaN.",
+        versions=_ALL,
+        program="x = np.ones((64, 128), np.float32)\n"
+                "x[3, 5] = np.nan\n"
+                "assert np.isnan(jax.jit(jnp.max)(x)) and np.isnan(jax.jit(lambda x: x.min(0))(x)[5])\n",
+        form="ops/extrema_on_cpu.py: extrema of slices, element by element"),
+    "rounding of operands that are computed again": Fault(
+        what="An operand that several loops read is computed in each, and may be rounded otherwise there: the element "
+             "that is the maximum is not equal to it.",
+        versions=_ALL,
+        form="ops/identity.py: computed_once"),
+    "barriers on CPUs": Fault(
+        what="`optimization_barrier` is removed before operations are fused.",
+        versions=_ALL,
+        form="core/lowering.py: lower_barrier is a call that is not inlined"),
+    "inverse pairs": Fault(
+        what="Under jit log(exp(x)) is x and sqrt(x * x) is |x|, also where exp(x) or x * x overflows; called op by op "
+             "they give inf.",
+        versions=(("0.10.2", "0.11"),),
+        program="x = np.array([89, 200], np.float32)\n"
+                "assert np.all(np.isinf(jax.jit(lambda x: jnp.log(jnp.exp(x)))(x)))\n",
+        report="openxla/xla#42732"),
+}
+
+
+def with_workarounds(platform: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of one compilation: those of `options`, and those that avoid faults of the installed jaxlib.
+
+    A flag that the user set, in `options` or in XLA_FLAGS, stays as it is; if it brings a fault back, a warning says so.
+    """
+    found = dict(options)
+    for fault in _avoided_by_options(platform):
+        flag, value, brings_back = fault.option
+        by_environment = flag not in options and flag in _environment(os.environ.get("XLA_FLAGS", ""))
+        if flag not in options and not by_environment:
+            found[flag] = value
+            continue
+        users = _environment(os.environ["XLA_FLAGS"])[flag] if by_environment else options[flag]
+        if brings_back(users):
+            _say("XLA_FLAGS" if by_environment else "compiler_options", flag, str(users), fault)
+    return found
+
+
+@functools.cache
+def _avoided_by_options(platform: str) -> list[Fault]:
+    return [fault for fault in FAULTS.values()
+            if fault.option and fault.platform == platform and fault.is_in(jaxlib_version)]
+
+
+@functools.lru_cache(8)
+def _environment(text: str) -> dict[str, str]:
+    """The flags in XLA_FLAGS, by name."""
+    return dict(re.findall(r"--(\w+)=(\S*)", text))
+
+
+@functools.cache
+def _say(where: str, flag: str, users: str, fault: Fault) -> None:
+    """Warn, once for each value of a flag."""
+    warn(f"{where}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault.what}\n"
+         f"  fix: leave the flag out; xjax sets it to {fault.option.value!r}.")
+
+
+def as_markdown() -> str:
+    """docs/compiler_faults.md."""
+    lines = ["# Faults of the compilers", "",
+             "What compilers below xjax get wrong, by the version of jaxlib, and what avoids it. Options are added to "
+             "every", "compilation; a value of yours, in `compiler_options` or `XLA_FLAGS`, stays, with a warning where "
+             "it brings a fault back.", "",
+             "| fault | jaxlib | what goes wrong | avoided by |", "|---|---|---|---|"]
+    for name, fault in FAULTS.items():
+        ranges = ", ".join(f"from {first}" + (f", before {fixed}" if fixed else "") for first, fixed in fault.versions)
+        by = f"`{fault.option.flag}={fault.option.value}`" if fault.option else fault.form or "nothing"
+        lines.append(f"| {name} | {ranges} | {fault.what.replace('|', chr(92) + '|')} | {by} |")
+    return "\n".join(lines) + "\n"
