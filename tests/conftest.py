@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.compile_watch import CompileWatch
+
 # Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -22,6 +24,12 @@ os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
 # the parts of an array, and xjax hides JAX from it then.
 with contextlib.suppress(ImportError):
     import jax  # noqa: F401
+
+
+def pytest_configure(config):
+    """Watch compilations; pytest captures no output at this moment, so this is the terminal's."""
+    from xjax.runtime import xla            # here: after the environment above is set
+    xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
 
 
 @pytest.fixture

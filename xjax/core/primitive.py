@@ -112,7 +112,7 @@ class Primitive:
         self.calls = calls
         self.vary = vary                    # None: its type rule says it, from the types of the programs that it holds
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
-        self.fused_with_caller = fused_with_caller  # False: a call of a program with this operation is never inlined
+        self.fused_with_caller = fused_with_caller      # False: on CPUs, XLA does not inline programs with it
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives

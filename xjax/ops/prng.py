@@ -2,6 +2,11 @@
 
 Two words of key encrypt two words of counter in 20 rounds. The rounds are written out, so that XLA makes one loop over
 the elements of them all: eight times faster than a loop over rounds.
+
+Fused with each other or with a concatenation, such loops never finish compiling on jaxlib 0.12 (see
+`runtime/xla/compiler_faults.py`). So on CPUs a called program with a cipher, as each sampler and `random.split` are, is a
+function that XLA does not inline. A key is computed once, not again for each number drawn with it; what is drawn is
+written to memory, which costs nothing where it is a result, and a byte for each element of a dropout mask.
 """
 
 from __future__ import annotations

@@ -107,6 +107,16 @@ FAULTS: dict[str, Fault] = {
                 "x[3, 5] = np.nan\n"
                 "assert np.isnan(jax.jit(jnp.max)(x)) and np.isnan(jax.jit(lambda x: x.min(0))(x)[5])\n",
         form="ops/extrema_on_cpu.py: extrema of slices, element by element"),
+    "dilated operands of windows": Fault(
+        what="reduce_window of 4,096 elements or more leaves the holes of base_dilation out along an axis whose window "
+             "and stride are 1.",
+        versions=_ALL,
+        program="x = np.ones((64, 128), np.float32)\n"
+                "f = jax.jit(lambda x: jax.lax.reduce_window(\n"
+                "    x, -np.inf, jax.lax.max, (2, 1), (2, 1), 'VALID', base_dilation=(1, 2)))\n"
+                "assert np.array_equal(f(x)[0, :4], [1, -np.inf, 1, -np.inf])\n",
+        form="ops/window.py: the operand is padded between its elements first",
+        report="openxla/xla#48714"),
     "rounding of operands that are computed again": Fault(
         what="An operand that several loops read is computed in each, and may be rounded otherwise there: the element "
              "that is the maximum is not equal to it.",

@@ -1,0 +1,23 @@
+"""The watch over compilations says which one hangs, and is quiet about others."""
+
+import os
+import time
+
+from tests.compile_watch import CompileWatch
+
+
+def test_a_long_compilation_is_printed_once():
+    reading, writing = os.pipe()
+    compile_ = CompileWatch(writing, limit=0.2).watched(lambda client, text, seconds: time.sleep(seconds) or text)
+    assert compile_(None, "module @quick {}", 0) == "module @quick {}"
+    compile_(None, "module @slow {}", 0.8)
+    os.close(writing)
+    said = os.read(reading, 10_000).decode()
+    os.close(reading)
+    assert said.count("module @slow") == 1 and "@quick" not in said
+    assert "test_a_long_compilation_is_printed_once" in said and "0.2 s" in said
+
+
+def test_programs_of_tests_are_watched():
+    from xjax.runtime import xla
+    assert hasattr(xla.compile, "__wrapped__")
