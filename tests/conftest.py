@@ -28,7 +28,8 @@ with contextlib.suppress(ImportError):
 
 def pytest_configure(config):
     """Watch compilations; pytest captures no output at this moment, so this is the terminal's."""
-    from xjax.runtime import xla            # here: after the environment above is set
+    from xjax.runtime import xla  # here: after the environment above is set
+
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
 
 

@@ -24,7 +24,8 @@ IMPORTS = "import numpy as np, xjax as jax, xjax.numpy as jnp\n"
 def run(program, flags=""):
     """A program in a process of its own, which it may end; nothing comes from a cache."""
     env = {**os.environ, "XLA_FLAGS": flags, "XJAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", IMPORTS + program], env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", IMPORTS + program], env=env, capture_output=True, text=True,
+                          timeout=60)
 
 
 @pytest.mark.parametrize("name", WITH_PROGRAMS)
@@ -48,8 +49,8 @@ def test_the_fault_is_there_without_the_option(name):
 
 
 @pytest.mark.parametrize("versions, version, there", [
-    ((("0.10.2", "0.11"),), "0.10.2", True), ((("0.10.2", "0.11"),), "0.11.0", False), ((("0.11.2", ""),), "0.12.0.1", True),
-    ((("0.11.0", "0.11.1"), ("0.11.2", "")), "0.11.1", False), ((("0.11.0", "0.11.1"), ("0.11.2", "")), "0.11.0", True)])
+    ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False), ([("0.11.2", "")], "0.12.0.1", True),
+    ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.0", True)])
 def test_ranges_of_versions(versions, version, there):
     assert Fault("", versions).is_in(version) == there
 

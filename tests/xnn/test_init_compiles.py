@@ -15,8 +15,8 @@ from xnn import models
 _LIMIT = 10.0                   # seconds of all cores together; programs that do not end take hours
 
 # The smallest model of each kind, and the shape of its input.
-_ON_GRAPHS = {"APPNP": {}, "GAT": {}, "GATv2": {}, "GCN": {}, "GCNII": {"hidden": 2, "layers": 2}, "GIN": {}, "GraphSAGE": {},
-              "SGC": {}}
+_ON_GRAPHS = {"APPNP": {}, "GAT": {}, "GATv2": {}, "GCN": {}, "GCNII": {"hidden": 2, "layers": 2}, "GIN": {},
+              "GraphSAGE": {}, "SGC": {}}
 MODELS = {
     **{name: (getattr(models, f"{name}Stack")(getattr(models, f"{name}Config")(features=3, **sizes)), (5, 4))
        for name, sizes in _ON_GRAPHS.items()},

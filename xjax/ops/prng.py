@@ -4,9 +4,9 @@ Two words of key encrypt two words of counter in 20 rounds. The rounds are writt
 the elements of them all: eight times faster than a loop over rounds.
 
 Fused with each other or with a concatenation, such loops never finish compiling on jaxlib 0.12 (see
-`runtime/xla/compiler_faults.py`). So on CPUs a called program with a cipher, as each sampler and `random.split` are, is a
-function that XLA does not inline. A key is computed once, not again for each number drawn with it; what is drawn is
-written to memory, which costs nothing where it is a result, and a byte for each element of a dropout mask.
+`runtime/xla/compiler_faults.py`). So on CPUs a called program with a cipher, such as a sampler or `random.split`, is a
+function that XLA does not inline. A key is computed once, not again for each number drawn with it. What is drawn is
+written to memory: that costs nothing where it is a result, and one byte per element for a dropout mask.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ FAULTS: dict[str, Fault] = {
 def with_workarounds(platform: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The flags of one compilation: those of `options`, and those that avoid faults of the installed jaxlib.
 
-    A flag that the user set, in `options` or in XLA_FLAGS, stays as it is; if it brings a fault back, a warning says so.
+    A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it brings a fault back, a warning says so.
     """
     found = dict(options)
     for fault in _avoided_by_options(platform):
@@ -176,9 +176,10 @@ def _say(where: str, flag: str, users: str, fault: Fault) -> None:
 def as_markdown() -> str:
     """docs/compiler_faults.md."""
     lines = ["# Faults of the compilers", "",
-             "What compilers below xjax get wrong, by the version of jaxlib, and what avoids it. Options are added to "
-             "every", "compilation; a value of yours, in `compiler_options` or `XLA_FLAGS`, stays, with a warning where "
-             "it brings a fault back.", "",
+             "What the compilers below xjax get wrong, by version of jaxlib, and what avoids it. Options are added to "
+             "every compilation.",
+             "A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept, with a warning if it brings a fault back.",
+             "",
              "| fault | jaxlib | what goes wrong | avoided by |", "|---|---|---|---|"]
     for name, fault in FAULTS.items():
         ranges = ", ".join(f"from {first}" + (f", before {fixed}" if fixed else "") for first, fixed in fault.versions)
