@@ -49,8 +49,9 @@ def test_the_fault_is_there_without_the_option(name):
 
 
 @pytest.mark.parametrize("versions, version, there", [
-    ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False), ([("0.11.2", "")], "0.12.0.1", True),
-    ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.0", True)])
+    ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False),
+    ([("0.11.2", "")], "0.12.0.1", True), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False),
+    ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.0", True)])
 def test_ranges_of_versions(versions, version, there):
     assert Fault("", versions).is_in(version) == there
 

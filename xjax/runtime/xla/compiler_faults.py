@@ -178,8 +178,8 @@ def as_markdown() -> str:
     lines = ["# Faults of the compilers", "",
              "What the compilers below xjax get wrong, by version of jaxlib, and what avoids it. Options are added to "
              "every compilation.",
-             "A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept, with a warning if it brings a fault back.",
-             "",
+             "A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept; a warning says if it brings a fault "
+             "back.", "",
              "| fault | jaxlib | what goes wrong | avoided by |", "|---|---|---|---|"]
     for name, fault in FAULTS.items():
         ranges = ", ".join(f"from {first}" + (f", before {fixed}" if fixed else "") for first, fixed in fault.versions)
