@@ -20,6 +20,11 @@ from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
 
 
+# A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
+# through the chain: of a hash of 8 rounds, 2 ** 40. So beyond this many paths it is computed once, apart.
+_MOST_PATHS = 2**16
+
+
 @deep
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
     """Write a program in place. Its constants, if any, are host arrays that a derivative rule made."""
@@ -35,6 +40,7 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
         jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # it may be that nobody reads what cannot be computed
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
+    paths: dict[Any, int] = {}
     for eqn in jaxpr.eqns:
         p = eqn.primitive
         ins = [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in eqn.invars]
@@ -42,7 +48,12 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
             outs = p.lower(b, [v.aval.plain for v in eqn.outvars], *ins, **eqn.params)
             env.update(zip(eqn.outvars, outs, strict=True))
         else:
-            env[eqn.outvars[0]] = p.lower(b, eqn.outvars[0].aval.plain, *ins, **eqn.params)
+            out = eqn.outvars[0]
+            env[out] = p.lower(b, out.aval.plain, *ins, **eqn.params)
+            if not out.aval.shape and b.module.platform == "cpu":
+                paths[out] = sum([1 if type(v) is Literal else paths.get(v, 1) for v in eqn.invars])
+                if paths[out] > _MOST_PATHS:
+                    env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
