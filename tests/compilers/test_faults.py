@@ -69,7 +69,8 @@ FLAG = "xla_cpu_parallel_codegen_split_count"       # any flag with an effect th
 @pytest.fixture
 def table(monkeypatch):
     """A table of one fault, of every version, that an option avoids."""
-    fault = Fault("Wrong.", (("0.1", ""),), option=Option(FLAG, "7", lambda value: str(value) != "7"))
+    fault = Fault("Wrong.", (("0.1", ""),), option=Option(FLAG, "7", lambda value: str(value) != "7",
+                                                             lambda text: text != "right"))
     monkeypatch.setattr(compiler_faults, "FAULTS", {"wrong": fault})
     for cached in (compiler_faults._avoided_by_options, compiler_faults._say):
         cached.cache_clear()
@@ -126,17 +127,33 @@ def test_the_key_of_the_disk_cache_has_the_option(table, monkeypatch):
 
 
 def test_a_value_of_the_user_stays_and_is_warned_of_once(table, monkeypatch, recwarn):
-    assert with_workarounds("cpu", {}) == {FLAG: "7"}
-    assert with_workarounds("gpu", {}) == {}
-    assert with_workarounds("cpu", {FLAG: 7}) == {FLAG: 7}
+    assert with_workarounds("cpu", "text", {}) == {FLAG: "7"}
+    assert with_workarounds("cpu", "right", {}) == with_workarounds("gpu", "text", {}) == {}
+    assert with_workarounds("cpu", "text", {FLAG: 7}) == {FLAG: 7}
+    assert with_workarounds("cpu", "right", {FLAG: 2}) == {FLAG: 2}
     assert not recwarn
     for _ in range(2):
-        assert with_workarounds("cpu", {FLAG: 2}) == {FLAG: 2}
+        assert with_workarounds("cpu", "text", {FLAG: 2}) == {FLAG: 2}
     assert ["compiler_options" in str(w.message) and "fix:" in str(w.message) for w in recwarn] == [True]
     monkeypatch.setenv("XLA_FLAGS", f"--xla_a=b --{FLAG}=3 --xla_c")
     for _ in range(2):
-        assert with_workarounds("cpu", {}) == {}
+        assert with_workarounds("cpu", "text", {}) == {}
     assert ["XLA_FLAGS" in str(w.message) for w in recwarn] == [False, True]
+
+
+@pytest.mark.parametrize("f, shapes, concerns", [
+    (lambda a, b: ((a @ b) ** 2).sum(0), [(9, 3), (3, 50)], True),
+    (lambda a, b: ((a @ b) ** 2).sum(0), [(9, 8), (8, 50)], False),
+    (lambda a, b: jnp.einsum("bij,bkj->bik", a, b).sum(1), [(2, 9, 3), (2, 8, 3)], True),
+    (lambda a, b: jnp.einsum("bijk,blj->bil", a, b).sum(1), [(2, 9, 3, 4), (2, 8, 3)], True),
+    (lambda a, b: jnp.einsum("ijk,jkl->il", a, b).sum(1), [(9, 3, 4), (3, 4, 5)], False),
+    (lambda a, b: a @ b, [(9, 3), (3, 50)], False),
+    (lambda a, b: (a + b).sum(0), [(9, 3), (9, 3)], False),
+    (lambda a, b: (a * b).sum(3), [(3, 1, 2, 2, 8, 8, 8)] * 2, True),
+    (lambda a, b: (a * b).sum(3), [(3, 2, 2, 8, 8, 8)] * 2, False)])
+def test_which_programs_take_no_reductions_by_ynn(f, shapes, concerns):
+    text = xjax.jit(f).lower(*[np.ones(shape, np.float32) for shape in shapes]).as_text()
+    assert FAULTS["reductions by YNN"].option.concerns(text) == concerns
 
 
 def test_the_ynn_flag_of_the_user():

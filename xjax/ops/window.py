@@ -162,6 +162,11 @@ def window_of(params: dict) -> Window:
 def emit_window(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], starts: Sequence[Value], window: Window,
                 combine: Callable[..., Sequence[Value]]) -> list[Value]:
     """XLA's `reduce_window` by `combine(builder, *accumulators, *elements)`."""
+    if b.module.platform == "cpu" and any(d > 1 for d in window.base_dilation):
+        # Left to XLA, the holes are lost (runtime/xla/compiler_faults.py).
+        none, holes = (0,) * len(window.base_dilation), [d - 1 for d in window.base_dilation]
+        xs = [emit_pad(b, x, start, none, none, holes) for x, start in zip(xs, starts, strict=True)]
+        window = window._replace(base_dilation=(1,) * len(holes))
     region = b.region([v.aval for v in starts] * 2, combine)
     return b.generic("stablehlo.reduce_window", [*xs, *starts], outs, window.text(), [region])
 

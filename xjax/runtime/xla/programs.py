@@ -31,13 +31,14 @@ class MemoryStats(NamedTuple):
 
 def compile_options(
     devices: Sequence[Device],
+    text: str = "",
     *,
     num_partitions: int = 1,
     optimization_level: int | None = None,
     options: Mapping[str, Any] | None = None,
     propagate_outputs: Sequence[bool] = (),
 ) -> CompileOptions:
-    """Options of one program; see `compile`."""
+    """Options of one program, given as text; see `compile`."""
     out = CompileOptions()
     out.num_replicas, out.num_partitions = 1, num_partitions
     # Without an assignment the program runs on device 0, whatever the list of devices says.
@@ -49,7 +50,7 @@ def compile_options(
         build.use_shardy_partitioner = True
     if propagate_outputs:
         build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
-    flags = with_workarounds(devices[0].platform, options or {})
+    flags = with_workarounds(devices[0].platform, text, options or {})
     if optimization_level is not None:
         flags.setdefault("xla_backend_optimization_level", optimization_level)
     if devices[0].platform == "gpu" and (toolkit := cuda_wheels.toolkit()):
@@ -87,6 +88,7 @@ def compile(
         raise fork.error()
     chosen = compile_options(
         devices,
+        text,
         num_partitions=num_partitions,
         propagate_outputs=propagate_outputs,
         optimization_level=optimization_level,

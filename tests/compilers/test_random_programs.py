@@ -1,0 +1,110 @@
+"""Random programs come through XLA's compilers: right values, no crash, no endless compilation.
+
+The programs run in worker processes, whose death costs one program. `python -m tests.compilers.run` runs any range of
+seeds, and shows more of what it finds.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+
+import pytest
+
+from tests.compilers import draws, numbers
+from tests.compilers.chains import CHAINS
+from tests.compilers.pool import LIMITS, Worker
+from tests.compilers.program import Source, inputs
+from tests.compilers.run import COUNTS, Run, program, source
+
+_CHUNK = 100
+_CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 16))
+
+
+def _without_faults(programs, kind, worker=Worker):
+    said = []
+    run = Run(programs, LIMITS[kind], worker, say=said.append)
+    assert run.run() == 0, "\n".join(said)
+
+
+@pytest.mark.parametrize("seeds, eager", [(range(40), True), (range(40, 100), False)])
+def test_small_programs(seeds, eager):
+    worker = functools.partial(Worker, eager=eager)
+    _without_faults([numbers.program(seed, small=True) for seed in seeds], "numbers", worker)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, COUNTS["numbers"], _CHUNK))
+def test_programs(first):
+    _without_faults([numbers.program(seed) for seed in range(first, first + _CHUNK)], "numbers")
+
+
+def test_some_draws_compile():
+    _without_faults([draws.program(seed, small=True) for seed in range(25)], "draws")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, COUNTS["draws"], _CHUNK))
+def test_draws_compile(first):
+    _without_faults([draws.program(seed) for seed in range(first, first + _CHUNK)], "draws")
+
+
+def test_some_chains_compile():
+    _without_faults([CHAINS[k] for k in _CHAINS_IN_FAST_SET], "chains")
+
+
+@pytest.mark.slow
+def test_chains_compile():
+    _without_faults([p for k, p in enumerate(CHAINS) if k not in _CHAINS_IN_FAST_SET], "chains")
+
+
+# -- the generator ------------------------------------------------------------------------------------------------
+
+def test_a_seed_is_a_program():
+    """The text and the inputs are a function of the seed alone, and the text is Python."""
+    for kind, count in (("numbers", 200), ("draws", 200), ("chains", len(CHAINS))):
+        for seed in range(count):
+            text = source(program(kind, seed))
+            assert text == source(program(kind, seed))
+            compile(text, "<program>", "exec")
+    first, again = inputs(numbers.program(3)), inputs(numbers.program(3))
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))
+
+
+def test_everything_is_drawn():
+    """Every row of the tables, transform and dtype of floats, in 2,000 programs; every draw in 500."""
+    programs = [numbers.program(seed) for seed in range(2000)]
+    drawn = {line.op for p in programs for line in p.lines}
+    assert {op.name for table, _ in numbers.TABLES for op in table} - drawn == set()
+    assert {p.around.partition("(")[0] for p in programs} == {"body", "jax.vmap", "jax.value_and_grad"}
+    assert {p.rounding for p in programs} == {"float32", "float64", "bfloat16", "float16"}
+    text = "".join(draws.program(seed).text for seed in range(500))
+    assert [name for name in draws.DRAWS if f"random.{name.partition('(')[0]}(" not in text] == []
+    assert [name for name in draws.INITIALIZERS if f"initializers.{name}(" not in text] == []
+
+
+# -- the runner ---------------------------------------------------------------------------------------------------
+
+_GOOD = Source("good", "program, arguments = jnp.sin, (jnp.ones(3),)")
+_CRASHING = Source("crashing", f"import os; os.kill(os.getpid(), {int(signal.SIGSEGV)})")
+_HANGING = Source("hanging", "while True: pass")
+_RAISING = Source("raising", "raise ValueError('no program')")
+
+
+def test_a_program_that_dies_costs_itself_alone():
+    """Crashes, time-outs and exceptions are counted, and the next program runs."""
+    said = []
+    run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, say=said.append)
+    assert run.run() == 1
+    assert dict(run.kinds) == {"same": 2, "crash": 1, "time-out": 1, "raises": 1}
+    assert [name for name, _ in run.faults] == ["crashing", "hanging", "raising"]
+    assert any("no program" in text for text in said)
+
+
+def test_the_end_of_a_worker_ends_its_process():
+    with Worker() as worker:
+        assert worker.run(_GOOD, 20).kind == "same"
+        pid = worker.process.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
