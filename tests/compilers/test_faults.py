@@ -159,9 +159,11 @@ def test_which_programs_take_no_reductions_by_ynn(f, shapes, concerns):
 def test_a_product_that_xla_splits_may_be_shorter_than_its_text():
     concerns = FAULTS["reductions by YNN"].option.concerns
     columns = NamedSharding(xjax.make_mesh((4,), ("i",)), PartitionSpec(None, "i"))
-    f, x = lambda x: ((x @ x.T) ** 2).sum(0), np.ones((9, 12), np.float32)
+    f, x = lambda x: ((x @ x.T) ** 2).sum(0), np.ones((9, 28), np.float32)
     assert concerns(xjax.jit(f, in_shardings=columns).lower(x).as_text())
-    assert not concerns(xjax.pmap(f).lower(x[None]).as_text()) and not concerns(xjax.jit(f).lower(x).as_text())
+    for rows in (x[None], np.stack([x] * 4)):
+        assert not concerns(xjax.pmap(f).lower(rows).as_text())
+    assert not concerns(xjax.jit(f).lower(x).as_text())
 
 
 def test_the_ynn_flag_of_the_user():

@@ -19,7 +19,6 @@ from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
 
-
 # A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
 # through the chain: of a hash of 8 rounds, 2 ** 40. So beyond this many paths it is computed once, apart.
 _MOST_PATHS = 2**16

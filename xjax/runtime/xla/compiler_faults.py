@@ -43,11 +43,13 @@ _FEW_TERMS = 8
 def _reduces_many_axes_or_short_products(text: str) -> bool:
     """Whether a program has a reduction, and arrays of 7 axes or products over fewer than 8 terms.
 
-    The terms may be fewer than the text says where XLA splits the program over devices: there any product counts.
+    Where XLA splits a program over devices, the terms on each may be fewer than the text says.
     """
     if "stablehlo.reduce" not in text:
         return False
-    few = math.inf if "sdy.mesh" in text and "sdy.manual_computation" not in text else _FEW_TERMS
+    few = _FEW_TERMS
+    if "sdy.manual_computation" not in text and (mesh := re.search("sdy.mesh .*", text)):
+        few *= math.prod(map(int, re.findall(r"=(\d+)", mesh[0])))
     return bool(_SEVEN_AXES.search(text)) or any(_terms(*found) < few for found in _PRODUCT.findall(text))
 
 
