@@ -19,7 +19,7 @@ from tests.compilers.program import Source, inputs
 from tests.compilers.run import COUNTS, Run, program, source
 
 _CHUNK = 100
-_CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 16))
+_CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 32))
 
 
 def _without_faults(programs, kind, worker=Worker):
@@ -28,7 +28,7 @@ def _without_faults(programs, kind, worker=Worker):
     assert run.run() == 0, "\n".join(said)
 
 
-@pytest.mark.parametrize("seeds, eager", [(range(40), True), (range(40, 100), False)])
+@pytest.mark.parametrize("seeds, eager", [(range(10), True), (range(10, 100), False)])
 def test_small_programs(seeds, eager):
     worker = functools.partial(Worker, eager=eager)
     _without_faults([numbers.program(seed, small=True) for seed in seeds], "numbers", worker)
@@ -41,7 +41,7 @@ def test_programs(first):
 
 
 def test_some_draws_compile():
-    _without_faults([draws.program(seed, small=True) for seed in range(25)], "draws")
+    _without_faults([draws.program(seed, small=True) for seed in range(12)], "draws")
 
 
 @pytest.mark.slow
