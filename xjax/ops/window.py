@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix, tensor_type
+from xjax.core.lowering import lower_barrier
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import batched_in_front, stack
@@ -163,9 +164,10 @@ def emit_window(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], st
                 combine: Callable[..., Sequence[Value]]) -> list[Value]:
     """XLA's `reduce_window` by `combine(builder, *accumulators, *elements)`."""
     if b.module.platform == "cpu" and any(d > 1 for d in window.base_dilation):
-        # Left to XLA, the holes are lost (runtime/xla/compiler_faults.py).
+        # XLA loses the holes (runtime/xla/compiler_faults.py), so they are made before; the barrier keeps XLA from
+        # making a dilation of them again.
         none, holes = (0,) * len(window.base_dilation), [d - 1 for d in window.base_dilation]
-        xs = [emit_pad(b, x, start, none, none, holes) for x, start in zip(xs, starts, strict=True)]
+        xs = lower_barrier(b, [emit_pad(b, x, start, none, none, holes) for x, start in zip(xs, starts, strict=True)])
         window = window._replace(base_dilation=(1,) * len(holes))
     region = b.region([v.aval for v in starts] * 2, combine)
     return b.generic("stablehlo.reduce_window", [*xs, *starts], outs, window.text(), [region])
