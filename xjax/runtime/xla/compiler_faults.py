@@ -1,8 +1,9 @@
 """What compilers below xjax get wrong, in one table: where, since when, and what avoids it.
 
 Everywhere else features of jaxlib are probed. A miscompilation cannot be: it is known by the versions that have it. A
-fault is avoided by an option of the compiler, which `with_workarounds` adds to every compilation, or by the form in
-which an operation is written, whose file the row names. `tests/compilers` runs the program of each row.
+fault is avoided by an option of the compiler, which `with_workarounds` adds wherever a program that may have the fault
+is compiled, or by the form in which an operation is written, whose file the row names. `tests/compilers` runs the
+program of each row.
 """
 
 from __future__ import annotations
@@ -124,6 +125,17 @@ FAULTS: dict[str, Fault] = {
                 "    return jnp.concatenate([jax.random.normal(k, (8, 8)) for k in jax.random.split(key, 3)])\n"
                 "jax.jit(draws).lower(jax.random.key(0)).compile()\n",
         form="ops/prng.py: programs that draw are functions of their own, which are not fused with their callers"),
+    "numbers at the end of long chains": Fault(
+        what="A number that a chain of operations computes, each of which reads the one before twice, is fused into the "
+             "loops that read it, and compiling takes twice as long for each operation: hours for a hash of 8 rounds.",
+        versions=_ALL,
+        program="def hashed(h):\n"
+                "    for _ in range(8):\n"
+                "        h = h ^ (h << 13); h = h ^ (h >> 17); h = h ^ (h << 5)\n"
+                "    return h\n"
+                "f = lambda s, x: jnp.concatenate([jnp.full(70, hashed(s), x.dtype), x * hashed(s)])\n"
+                "jax.jit(f).lower(np.uint32(7), np.arange(200, dtype=np.uint32)).compile()\n",
+        form="core/lowering.py: a number with very many paths to it is computed apart"),
     "loops inside pmap": Fault(
         what="The compiler ends the process with a segmentation fault for some programs with loops inside pmap.",
         versions=(("0.11.2", "0.12"),),
@@ -173,18 +185,16 @@ def with_workarounds(platform: str, text: str, options: Mapping[str, Any]) -> di
 
     A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it brings a fault back, a warning says so.
     """
-    found = dict(options)
+    found, environment = dict(options), _environment(os.environ.get("XLA_FLAGS", ""))
     for fault in _avoided_by_options(platform):
         flag, value, brings_back, concerns = fault.option
         if not concerns(text):
             continue
-        by_environment = flag not in options and flag in _environment(os.environ.get("XLA_FLAGS", ""))
-        if flag not in options and not by_environment:
+        users = options.get(flag, environment.get(flag))
+        if users is None:
             found[flag] = value
-            continue
-        users = _environment(os.environ["XLA_FLAGS"])[flag] if by_environment else options[flag]
-        if brings_back(users):
-            _say("XLA_FLAGS" if by_environment else "compiler_options", flag, str(users), fault)
+        elif brings_back(users):
+            _say("compiler_options" if flag in options else "XLA_FLAGS", flag, str(users), fault)
     return found
 
 
@@ -210,10 +220,11 @@ def _say(where: str, flag: str, users: str, fault: Fault) -> None:
 def as_markdown() -> str:
     """docs/compiler_faults.md."""
     lines = ["# Faults of the compilers", "",
-             "What the compilers below xjax get wrong, by version of jaxlib, and what avoids it. Options are added to "
-             "every compilation.",
-             "A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept; a warning says if it brings a fault "
-             "back.", "",
+             "What the compilers below xjax get wrong, by version of jaxlib, and what avoids it. An option is added "
+             "wherever a program",
+             "that may have the fault is compiled. A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept; a "
+             "warning says if it",
+             "brings a fault back.", "",
              "| fault | jaxlib | what goes wrong | avoided by |", "|---|---|---|---|"]
     for name, fault in FAULTS.items():
         ranges = ", ".join(f"from {first}" + (f", before {fixed}" if fixed else "") for first, fixed in fault.versions)
