@@ -36,7 +36,8 @@ def program(seed: int, small: bool = False) -> Program:
         return _gradient(seed, w)
     read = {word for line in w.lines for word in re.findall(r"\w+", line.text)}
     results = [v for v in w.vars if v.name.startswith("v") and v.name not in read][:4]
-    p = Program(seed, tuple(w.args), tuple(w.lines), tuple(v.name for v in results), around,
+    args = tuple(a for a in w.args if a.name in read)           # a row may have given up after it made an argument
+    p = Program(seed, args, tuple(w.lines), tuple(v.name for v in results), around,
                 tuple(v.exact for v in results), w.rounding, w.terms)
     return _mapped(rng, p, batch) if around == "vmap" else p
 

@@ -27,7 +27,7 @@ def _reduction(text: str, kind: str) -> Op:
         dtype = "int32" if "int32" in text or kind == "i" else "bool" if kind == "b" else ""
         exact = kind != "f" or (x.exact and text.startswith(("jnp.max", "jnp.min")))
         return w.add(text.format(x=x.name, r=how + ", keepdims=True" * keep, n=n), without(x.shape, axes, keep), dtype,
-                     exact=exact, terms=n)
+                     exact=exact, terms=n * (4 if "prod" in text else 1))
     return Op(f"{text} of {kind}", write)
 
 
@@ -58,7 +58,8 @@ def _cumulative(w: Writer) -> bool:
     k = w.axis(x)
     text = w.rng.choice(("jnp.cumsum({0}, axis={1})", "jnp.cumsum({0}, axis={1}) / {2}",
                          "jnp.cumprod(1 + jnp.tanh({0}) / {2}, axis={1})", "lax.cummax({0}, {1})"))
-    return w.add(text.format(x.name, k, x.shape[k]), x.shape, terms=x.shape[k])
+    # Each factor is rounded four times before it is in a product: in tanh, the quotient, the sum and the product.
+    return w.add(text.format(x.name, k, x.shape[k]), x.shape, terms=x.shape[k] * (4 if "cumprod" in text else 1))
 
 
 def _sort(w: Writer) -> bool:

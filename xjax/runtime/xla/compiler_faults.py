@@ -126,8 +126,8 @@ FAULTS: dict[str, Fault] = {
                 "jax.jit(draws).lower(jax.random.key(0)).compile()\n",
         form="ops/prng.py: programs that draw are functions of their own, which are not fused with their callers"),
     "numbers at the end of long chains": Fault(
-        what="A number that a chain of operations computes, each of which reads the one before twice, is fused into the "
-             "loops that read it, and compiling takes twice as long for each operation: hours for a hash of 8 rounds.",
+        what="A number that a chain of operations computes, each of which reads the one before twice, is fused into "
+             "the loops that read it; each operation doubles the time to compile, to hours for a hash of 8 rounds.",
         versions=_ALL,
         program="def hashed(h):\n"
                 "    for _ in range(8):\n"
