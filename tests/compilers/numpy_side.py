@@ -120,7 +120,8 @@ def _gelu(x):
 
 
 def _logsumexp(x, axis=None, keepdims=False):
-    return scipy.special.logsumexp(x, axis=axis, keepdims=keepdims)
+    out = scipy.special.logsumexp(x, axis=axis, keepdims=keepdims)
+    return out if np.ndim(x) else np.reshape(out, ())           # SciPy makes an array of one axis of a number
 
 
 _LAX = SimpleNamespace(
