@@ -242,8 +242,26 @@ def test_the_allocator_is_tuned_unless_asked_not_to(monkeypatch):
     assert memory._tune() is False and memory.trim() is False
 
 
+@pytest.mark.parametrize("processors, shared", [(1, True), (4, True), (16, False)])
+def test_threads_share_a_heap_on_few_processors_only(monkeypatch, processors, shared):
+    """On many, those that compile would wait for each other at its lock."""
+    class Libc:
+        settings = {}
+
+        def mallopt(self, name, value):
+            self.settings[name] = value
+            return 1
+
+    monkeypatch.delenv("XJAX_MALLOC", raising=False)
+    monkeypatch.setattr(memory, "_glibc", Libc)
+    monkeypatch.setattr(memory, "schedulable", lambda: processors)
+    assert memory._tune() is True
+    assert (Libc.settings.get(memory._M_ARENA_MAX) == 1) == shared
+
+
 FAULTS = """
-import ctypes, resource, threading
+import ctypes, os, resource, threading
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
 from xjax.runtime import memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
