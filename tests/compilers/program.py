@@ -74,7 +74,7 @@ class Program(NamedTuple):
 
     @property
     def x64(self) -> bool:
-        return any(a.dtype == "float64" for a in self.args)
+        return self.rounding == "float64" or any(a.dtype == "float64" for a in self.args)
 
     @property
     def has_numpy_meaning(self) -> bool:
