@@ -61,18 +61,17 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
 
     A program with an operation that is not `fused_with_caller` is always a function, which XLA does not inline.
     """
-    if _is_apart(b, closed.jaxpr):
-        return _call_apart(b, lambda inner, *params: lower_closed(inner, closed, params), args)
-    if b.module.uses.get(closed, 0) < 2 or b.axes is not None or b.token is not None:
+    apart = _is_apart(b, closed.jaxpr)
+    shared = b.module.uses.get(closed, 0) > 1 and b.axes is None and b.token is None
+    if not (apart or shared):
         return lower_closed(b, closed, args)
-    symbol = b.module.subprograms.get(closed)
+    symbol = b.module.subprograms.get(closed) if shared else None
     if symbol is None:
-        symbol = b.module.subprograms[closed] = f"@{symbol_name(name)}_{b.module.number()}"
+        symbol = f"@{symbol_name(name)}_{b.module.number()}"
         _write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params), closed.in_avals)
-    operands = ", ".join(a.name for a in args)
-    ins = ", ".join(tensor_type(a) for a in closed.in_avals)
-    outs = ", ".join(tensor_type(a) for a in closed.out_avals)
-    return b.ops(f"func.call {symbol}({operands}) : ({ins}) -> ({outs})", closed.out_avals)
+        if shared:
+            b.module.subprograms[closed] = symbol
+    return _write_call(b, symbol, args, closed.out_avals, inlined=not apart)
 
 
 def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:
@@ -99,10 +98,15 @@ def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:
 def _call_apart(b: Builder, body: Callable[..., Sequence[Value]], args: Sequence[Value]) -> list[Value]:
     symbol = f"@apart_{b.module.number()}"
     results = _write_function(b, symbol, body, [x.aval for x in args])
-    operands = ", ".join(x.name for x in args)
-    ins, outs = (", ".join(x.type for x in values) for values in (args, results))
-    return b.ops(f'func.call {symbol}({operands}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
-                 f"({ins}) -> ({outs})", [x.aval for x in results])
+    return _write_call(b, symbol, args, [x.aval for x in results], inlined=False)
+
+
+def _write_call(b: Builder, symbol: str, args: Sequence[Value], out_avals: Sequence[ShapedArray],
+                inlined: bool) -> list[Value]:
+    attribute = "" if inlined else ' {mhlo.frontend_attributes = {inlineable = "false"}}'
+    operands, ins = ", ".join(x.name for x in args), ", ".join(x.type for x in args)
+    outs = ", ".join(tensor_type(a) for a in out_avals)
+    return b.ops(f"func.call {symbol}({operands}){attribute} : ({ins}) -> ({outs})", out_avals)
 
 
 def _write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]],
