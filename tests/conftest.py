@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import quick_compiling
 from tests.compile_watch import CompileWatch
 
 # Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count=4 {quick_compiling.FLAGS}")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Level 3: launches that tests make fail on purpose are not logged.
 os.environ.setdefault("XJAX_LOG_LEVEL", "3")
@@ -31,6 +32,13 @@ def pytest_configure(config):
     from xjax.runtime import xla  # here: after the environment above is set
 
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
+
+
+@pytest.fixture(scope="module")
+def as_shipped():
+    """For tests of what XLA makes of a program: it is optimized as for users (see `quick_compiling`)."""
+    with quick_compiling.as_shipped():
+        yield
 
 
 @pytest.fixture

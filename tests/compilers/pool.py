@@ -97,6 +97,6 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    """One CPU device, quiet logs, and no cache on disk: all programs are really compiled."""
-    return {**os.environ, "PYTHONPATH": str(_ROOT), "XJAX_ENABLE_COMPILATION_CACHE": "0", "JAX_PLATFORMS": "cpu",
-            "XJAX_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    """One CPU device, quiet logs, XLA as users have it, and no cache on disk: all programs are really compiled."""
+    return {**os.environ, "PYTHONPATH": str(_ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "",
+            "XJAX_ENABLE_COMPILATION_CACHE": "0", "XJAX_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -10,6 +10,8 @@ from tests.compare import assert_same
 from tests.oracle import real_jax
 from xjax import lax
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 jax = real_jax()
 
 WIDTH = 32

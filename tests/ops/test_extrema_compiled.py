@@ -13,6 +13,8 @@ from xjax import lax, tree_util
 from xjax.nn import relu
 from xjax.runtime.dispatch import EvalTrace
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 N, F, SEGMENTS = 20, 5, 7
 _npr = np.random.default_rng(0)
 A = _npr.normal(size=(3, N, F)).astype(np.float32)[0]

@@ -18,6 +18,8 @@ from xjax.ops.top_k_on_cpu import has_blocks
 from xjax.sharding import NamedSharding
 from xjax.sharding import PartitionSpec as P
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 RNG = np.random.default_rng(0)
 
 

@@ -11,6 +11,8 @@ from xjax import lax
 from xjax.core.types import ShapedArray
 from xjax.ops.sort_on_cpu import has_words
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 N = 200
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
 

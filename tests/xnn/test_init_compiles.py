@@ -12,6 +12,8 @@ from tests.xnn.rows.row import draw
 from xjax import random
 from xnn import models
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 _LIMIT = 10.0                   # seconds of all cores together; programs that do not end take hours
 
 # The smallest model of each kind, and the shape of its input.

@@ -1,0 +1,46 @@
+"""How tests compile: in a third of the time, without the optimizations of XLA that only speed needs.
+
+Nearly all of the time of the tests is compiling, most of it in XLA's MLIR emitters and LLVM's optimizations of jaxlib
+0.10. So there `FLAGS` are in XLA_FLAGS, for xjax and for real JAX, the oracle. Tests of what XLA makes of a program
+(what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`. Later versions compile everything as
+shipped: they are quicker, and lack the first flag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+_OPTIONS = {"xla_cpu_use_fusion_emitters": (False, True), "xla_backend_optimization_level": (0, 3),
+            "xla_cpu_parallel_codegen_split_count": (1, 32)}
+_HELD = version("jaxlib").startswith("0.10.")
+
+FLAGS = " ".join(f"--{name}={str(quick).lower()}" for name, (quick, _) in _OPTIONS.items()) if _HELD else ""
+_SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()} if _HELD else {}
+
+
+@contextlib.contextmanager
+def as_shipped() -> Iterator[None]:
+    """Within, xjax compiles programs as it does for users, also those that it has compiled already."""
+    import xjax
+    from xjax.core.config import Override
+    from xjax.runtime import xla
+
+    compile_quickly = xla.compile
+
+    def compile_(*args: Any, options: Any = None, **more: Any) -> Any:
+        return compile_quickly(*args, options={**_SHIPPED, **(options or {})}, **more)
+
+    if not _SHIPPED:
+        yield
+        return
+    xjax.clear_caches()
+    xla.compile = compile_
+    try:
+        with Override("enable_compilation_cache", False):        # its entries were compiled quickly
+            yield
+    finally:
+        xla.compile = compile_quickly
+        xjax.clear_caches()
