@@ -42,13 +42,15 @@ CONDITION = 1e-9 / tolerance("float64")
 
 
 def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
-                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None) -> None:
+                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None,
+                 options: dict[str, Any] | None = None) -> None:
     """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on.
 
     Args: order: of derivatives. every_batch: map arguments along other axes than the first, one at a time, and twice.
-      copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x.
+      copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x. options: XLA's,
+      for JAX.
     """
-    fast = {"compiler_options": {"xla_backend_optimization_level": 0}}
+    fast = {"compiler_options": {"xla_backend_optimization_level": 0, **(options or {})}}
     values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
     want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple, **fast)
     assert_same(values, want, what=row.name)

@@ -15,6 +15,8 @@ import xjax
 from tests.random.rows import CASES, ROWS, label
 from tests.sampling import one_in
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
+
 GOLDEN = Path(__file__).with_name("golden.json")
 CASE_NAMES = [label(*case) for case in CASES]
 
