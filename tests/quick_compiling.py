@@ -23,7 +23,10 @@ SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()} if _HELD el
 @contextlib.contextmanager
 def as_shipped() -> Iterator[None]:
     """Within, xjax compiles programs as it does for users, also those that it has compiled already."""
-    import xjax
+    if not SHIPPED:
+        yield
+        return
+    import xjax  # here: XLA_FLAGS is set before
     from xjax.core.config import Override
     from xjax.runtime import xla
 
@@ -32,9 +35,6 @@ def as_shipped() -> Iterator[None]:
     def compile_(*args: Any, options: Any = None, **more: Any) -> Any:
         return compile_quickly(*args, options={**SHIPPED, **(options or {})}, **more)
 
-    if not SHIPPED:
-        yield
-        return
     xjax.clear_caches()
     xla.compile = compile_
     try:
