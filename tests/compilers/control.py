@@ -9,11 +9,12 @@ from tests.compilers.writer import Op, Writer
 _STEPS = ("jnp.tanh({c} + {b})", "0.9 * {c} + jnp.sin({b})", "jnp.cos({c}) * {b} / (1 + jnp.abs({b}))",
           "{c} - 0.1 * jnp.square(jnp.tanh({c})) * jnp.tanh({b})", "jnp.maximum(0.5 * {c}, jnp.tanh({b}))",
           "{c} / (1 + jnp.mean(jnp.abs({c}))) + 0.1 * {b}", "jnp.roll({c}, 1, 0) * 0.5 + jnp.tanh({b})")
-# Scalar functions of an array {t} and another one {y}, for derivatives.
+# Scalar functions of an array {t} and another one {y}, for derivatives. None is 0 in exact arithmetic: then
+# the computed one is rounding errors alone: softmax is squared, as its sum over an axis along which {y} is equal is 1.
 _COSTS = ("jnp.sum(jnp.sin({t}) * {y})", "jnp.sum(nn.softplus({t} + {y}))", "jnp.mean(jnp.square({t} - {y}))",
           "nn.logsumexp({t} * jnp.tanh({y}))", "jnp.sum(jnp.max({t} * jnp.cos({y}), axis=-1))",
           "jnp.sum(jnp.tanh(jnp.cumsum({t}, axis=0) / {n}) * {y})", "jnp.var({t} * {y})",
-          "jnp.sum(nn.softmax({t}, axis=-1) * {y})", "jnp.sum(jnp.sort({t}, axis=-1) * {y})")
+          "jnp.sum(jnp.square(nn.softmax({t}, axis=-1)) * {y})", "jnp.sum(jnp.sort({t}, axis=-1) * {y})")
 
 
 def _step(w: Writer, b: str, c: str = "c") -> str:

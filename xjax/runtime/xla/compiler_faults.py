@@ -177,6 +177,18 @@ FAULTS: dict[str, Fault] = {
         program="x = np.array([89, 200], np.float32)\n"
                 "assert np.all(np.isinf(jax.jit(lambda x: jnp.log(jnp.exp(x)))(x)))\n",
         report="openxla/xla#42732"),
+    "regrouped products": Fault(
+        what="Under jit constants of a chain of products are multiplied first, for scalars also those of both factors: "
+             "(x * a) * (x * b) is (x * x) * (a * b), which overflows or becomes 0 where x * a does not. "
+             "square(x / 16) of a float16 scalar is inf from x = 256 on. Likewise exp(x) * exp(y) is exp(x + y).",
+        versions=(("0.10.2", "0.12"),),
+        program="x = np.float32(2.0**80)\n"
+                "assert jax.jit(lambda x: jnp.square(x * np.float32(2.0**-60)))(x) == 2.0**40\n"),
+    "products with a common factor": Fault(
+        what="Under jit x * y - x * z is x * (y - z), so that it is not NaN where both products overflow.",
+        versions=_ALL,
+        program="x = np.float32(1e30)\n"
+                "assert np.isnan(jax.jit(lambda x, y, z: x * y - x * z)(x, x, x))\n"),
 }
 
 
