@@ -1,30 +1,25 @@
-"""Shared by all tests: four CPU devices (also in real JAX, the oracle), a compile cache of their own, quiet XLA."""
+"""Shared by all tests: four CPU devices (also in real JAX, the oracle), compile caches of their own, quiet XLA."""
 
 import contextlib
 import gc
 import os
-from pathlib import Path
 
 import pytest
 
-from tests import quick_compiling
+from tests import caches, quick_compiling
 from tests.compile_watch import CompileWatch
 
 # Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
-os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count=4 {quick_compiling.FLAGS}")
+os.environ.setdefault("XLA_FLAGS", f"{quick_compiling.FLAGS} --xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Level 3: launches that tests make fail on purpose are not logged.
 os.environ.setdefault("XJAX_LOG_LEVEL", "3")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Single operations are loaded from here in a second run; kept with the checkout, away from the user's cache.
-_CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "xjax-compiled"
-_CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
-os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(_CACHE))
-os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
+caches.use_for_xjax()
 # The oracle, where it is installed, comes before xjax: jaxlib looks for JAX's types once, when a program first asks for
 # the parts of an array, and xjax hides JAX from it then.
 with contextlib.suppress(ImportError):
-    import jax  # noqa: F401
+    caches.use_for_jax()
 
 
 def pytest_configure(config):
@@ -32,6 +27,12 @@ def pytest_configure(config):
     from xjax.runtime import xla  # here: after the environment above is set
 
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
+    quick_compiling.install()
+
+
+def pytest_sessionfinish(session):
+    if not hasattr(session.config, "workerinput"):
+        caches.trim(caches.folder() / "jax")
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,15 @@ import sys
 import textwrap
 from pathlib import Path
 
+from tests.quick_compiling import flags
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def environment(devices: int = 1) -> dict[str, str]:
     """Variables of a process with so many CPU devices."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "XJAX_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+            "XLA_FLAGS": flags(devices)}
 
 
 def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks: bool = True) -> str:

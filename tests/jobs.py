@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.quick_compiling import flags
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # What each process runs first: `rank`, `count` and `address` are set, and two devices.
@@ -46,7 +48,7 @@ def free_address() -> str:
 def clean_environment(**more: str) -> dict[str, str]:
     """The environment without what launchers and tests set about processes and devices."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "SLURM_", "OMPI_", "PMI"))}
-    return {**env, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", **more}
+    return {**env, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags(), **more}
 
 
 def run_job(program: str, count: int = 2, *, header: str = JOIN, timeout: float = 120,

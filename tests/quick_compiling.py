@@ -1,45 +1,95 @@
-"""How tests compile: in half the time.
+"""How tests compile: in a third of the time.
 
-Nearly all of the time of the tests is compiling, with jaxlib 0.10 most of it in XLA's MLIR emitters. So there `FLAGS`
-are in XLA_FLAGS, for xjax and for real JAX, the oracle: XLA takes its older emitters. Tests of what XLA makes of a
-program (what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`. Later versions compile
-everything as shipped: they are quicker, and have the newer emitters only.
+Nearly all of the time of the tests is compiling. So programs are compiled with few optimizations, xjax's and real
+JAX's, the oracle: `FLAGS` are in XLA_FLAGS for both, and xjax's single operations, which ask for a level of their own,
+get the lowest (`install`). jaxlib 0.10 spends most of the rest in XLA's MLIR emitters, and still has the older ones.
+Tests of what XLA makes of a program (what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any
 
-_OPTIONS = {"xla_cpu_use_fusion_emitters": (False, True), "xla_cpu_parallel_codegen_split_count": (1, 32)}
-_HELD = version("jaxlib").startswith("0.10.")
+_LEVEL = "xla_backend_optimization_level"
+_OLDER_EMITTERS = {"xla_cpu_use_fusion_emitters": (False, True), "xla_cpu_parallel_codegen_split_count": (1, 32)}
+_OPTIONS = {_LEVEL: (0, 3), **(_OLDER_EMITTERS if version("jaxlib").startswith("0.10.") else {})}
 
-FLAGS = " ".join(f"--{name}={str(quick).lower()}" for name, (quick, _) in _OPTIONS.items()) if _HELD else ""
-SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()} if _HELD else {}
+FLAGS = " ".join(f"--{name}={str(quick).lower()}" for name, (quick, _) in _OPTIONS.items())
+# For real JAX, where one program alone is to compile as shipped: its compiler_options.
+SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()}
+
+_compiles_quickly = False
+
+
+def flags(devices: int | None = None) -> str:
+    """XLA_FLAGS of a process that a test starts, with so many CPU devices: it compiles as quickly as the tests do."""
+    quick = FLAGS if FLAGS in os.environ.get("XLA_FLAGS", "") else ""
+    return quick if devices is None else f"{quick} --xla_force_host_platform_device_count={devices}".lstrip()
+
+
+def install() -> None:
+    """From now on xjax and JAX compile quickly, but within `as_shipped`; unless XLA_FLAGS are the user's own."""
+    global _compiles_quickly
+    _compiles_quickly = FLAGS in os.environ["XLA_FLAGS"]
+    if not _compiles_quickly:
+        return
+    from xjax.runtime import compile_cache, xla  # here: XLA_FLAGS is set before
+
+    xla.compile = _chosen(xla.compile)
+    compile_cache.compile_cached = _chosen(compile_cache.compile_cached)        # for its key
+    if "jax" in sys.modules:
+        from jax._src import compiler  # JAX has no public option for all it compiles
+
+        compiler.get_compile_options = _chosen_by_jax(compiler.get_compile_options)
+
+
+def _chosen(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """`compile_` with the options of the moment; the caller's win."""
+    @functools.wraps(compile_)
+    def run(*args: Any, optimization_level: int | None = None, options: Any = None, **more: Any) -> Any:
+        options = dict(options or {})
+        if _compiles_quickly:
+            optimization_level = 0
+        else:
+            level = SHIPPED[_LEVEL] if optimization_level is None else optimization_level
+            options = {**SHIPPED, _LEVEL: level, **options}
+        return compile_(*args, optimization_level=optimization_level, options=options, **more)
+    return run
+
+
+def _chosen_by_jax(get_options: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(get_options)
+    def run(*args: Any, **more: Any) -> Any:
+        options = get_options(*args, **more)
+        if not _compiles_quickly:
+            options.env_option_overrides = list({**SHIPPED, **dict(options.env_option_overrides)}.items())
+        return options
+    return run
 
 
 @contextlib.contextmanager
 def as_shipped() -> Iterator[None]:
-    """Within, xjax compiles programs as it does for users, also those that it has compiled already."""
-    if not SHIPPED:
+    """Within, xjax and JAX compile programs as they do for users, also those that they have compiled already."""
+    global _compiles_quickly
+    if not _compiles_quickly:
         yield
         return
-    import xjax  # here: XLA_FLAGS is set before
-    from xjax.core.config import Override
-    from xjax.runtime import xla
-
-    compile_quickly = xla.compile
-
-    def compile_(*args: Any, options: Any = None, **more: Any) -> Any:
-        return compile_quickly(*args, options={**SHIPPED, **(options or {})}, **more)
-
-    xjax.clear_caches()
-    xla.compile = compile_
+    _clear_caches()
+    _compiles_quickly = False
     try:
-        with Override("enable_compilation_cache", False):        # its entries were compiled quickly
-            yield
+        yield
     finally:
-        xla.compile = compile_quickly
-        xjax.clear_caches()
+        _compiles_quickly = True
+        _clear_caches()
+
+
+def _clear_caches() -> None:
+    for name in ("xjax", "jax"):
+        if name in sys.modules:
+            sys.modules[name].clear_caches()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick_compiling import flags
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -15,8 +17,8 @@ README = (ROOT / "README.md").read_text()
 def test_tour_runs():
     pytest.importorskip("optax")
     tour, = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", tour], env={**os.environ, "XLA_FLAGS": "", "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=300)
+    env = {**os.environ, "XLA_FLAGS": flags(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", tour], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "tanh a" in done.stdout
 

@@ -14,6 +14,8 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.quick_compiling import flags
+
 
 class Found(NamedTuple):
     """What a program gave: its leaves as (type, value on the host, index of each device's part), or its error."""
@@ -45,7 +47,7 @@ def described(leaf: Any) -> tuple[str, Any, Any]:
 
 
 def main(library: str, devices: int, path: str) -> None:
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["XLA_FLAGS"] = flags(devices)
     from tests.parallel.programs import PROGRAMS
     warnings.simplefilter("ignore")
     jax = importlib.import_module(library)

@@ -17,8 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 
+from tests import caches
 from tests.programs.generator.coverage import LEAST, Coverage
 from tests.programs.generator.draw import program
 
@@ -107,11 +107,10 @@ class Run:
 
 
 def _environment() -> dict[str, str]:
-    """Four CPU devices, quiet logs, and compiled operations kept beside the checkout's other caches."""
-    cache = Path(__file__).resolve().parents[2] / ".pytest_cache" / "xjax-compiled"
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Four CPU devices, quiet logs, and compiled operations kept with those of the tests."""
     return {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu",
-            "TF_CPP_MIN_LOG_LEVEL": "3", "XJAX_LOG_LEVEL": "3", "XJAX_COMPILATION_CACHE_DIR": str(cache), **os.environ}
+            "TF_CPP_MIN_LOG_LEVEL": "3", "XJAX_LOG_LEVEL": "3",
+            "XJAX_COMPILATION_CACHE_DIR": str(caches.folder() / "xjax"), **os.environ}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from recipes.parallel import choose_devices
 from recipes.run import prepare
 from recipes.step import init_state
 from tests.jobs import clean_environment, free_address
+from tests.quick_compiling import flags
 from tests.recipes.conftest import ROOT
 from xjax import tree_util
 
@@ -254,7 +255,7 @@ def test_four_processes_give_the_numbers_of_one(command, tmp_path, rings):
     options = (*TABLE, f"task.file={rings}", "task.batch_size=48", "steps=30", "devices=8")
     code, _, err = command("--processes", "4", *options, "run_dir=four", module=LAUNCH)
     assert code == 0, err
-    code, _, err = command(*options, "run_dir=one", XLA_FLAGS="")
+    code, _, err = command(*options, "run_dir=one", XLA_FLAGS=flags())
     assert code == 0, err
     assert_equal_runs(tmp_path / "four", tmp_path / "one")
 

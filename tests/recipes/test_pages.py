@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick_compiling import flags
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|bash|yaml|text)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
@@ -29,7 +31,7 @@ def without_numbers(text):
 def run(argv, folder, given=""):
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(argv, cwd=folder, input=given, text=True, capture_output=True, timeout=300,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "XLA_FLAGS": ""})
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "XLA_FLAGS": flags()})
     assert done.returncode == 0, f"{argv}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -10,6 +10,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.oracle import real_jax
+from tests.quick_compiling import flags
 from xjax import lax
 
 N = 4
@@ -209,7 +210,7 @@ print("exact")
 @pytest.mark.parametrize("n", [2, 4, 8, 16])
 def test_thousands_of_queued_programs(n):
     """JAX 0.10 aborts here: the devices share one pool of threads and a queue of collectives can take all of them."""
-    env = {**os.environ, "XLA_FLAGS": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {**os.environ, "XLA_FLAGS": flags(), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", _QUEUE.format(n=n)], env=env, capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0 and done.stdout.strip() == "exact", done.stderr[-2000:]

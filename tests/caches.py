@@ -1,0 +1,71 @@
+"""Compiled programs of the tests on disk, xjax's and real JAX's: a second run compiles what has changed alone.
+
+They lie in `~/.cache/xjax-tests` (or $XDG_CACHE_HOME), away from the user's own, in a folder for each jaxlib, JAX and
+processor. xjax bounds its part by itself; JAX's part is trimmed when a run ends. Deleting the folder is always safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+MAX_BYTES = 1 << 30             # of each part
+
+
+def folder() -> Path:
+    """The folder for the installed versions and this processor, made if it is absent."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    found = base / "xjax-tests" / f"jaxlib-{_version('jaxlib')}-jax-{_version('jax')}-{_processor()}"
+    found.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return found
+
+
+def use_for_xjax() -> None:
+    """Sets variables of the environment, for this process and those it starts; before xjax is imported."""
+    os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(folder() / "xjax"))
+    os.environ.setdefault("XJAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_BYTES))
+    os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
+
+
+def use_for_jax() -> None:
+    """Sets JAX's options; not its variables, which xjax reads too."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(folder() / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def trim(directory: Path, max_bytes: int = MAX_BYTES) -> None:
+    """Delete the files that were written first until the rest fits; for many processes at once."""
+    files = []
+    for path in directory.glob("*"):
+        with contextlib.suppress(OSError):          # another process may have deleted it
+            files.append((path.stat().st_mtime, path.stat().st_size, path))
+    excess = sum(size for _, size, _ in files) - max_bytes
+    for _, size, path in sorted(files):
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= size
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def _processor() -> str:
+    """A name for what compiled code depends on: the instruction sets, as Linux lists them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = "\n".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
+    except OSError:
+        text = platform.processor()
+    return hashlib.sha256(f"{platform.machine()}\n{text}".encode()).hexdigest()[:8]
