@@ -1,0 +1,97 @@
+"""Do the fast tests catch faults in the code? Put one after the other into a copy of the tree, and run tests there::
+
+    python -m tests.mutations.run --seed 0 --count 40
+    python -m tests.mutations.run --seed 0 --count 40 --tests ../before      # the tests of another checkout
+
+Each fault is a line of the output: what was changed, and the first test that failed or "survived". The tests are those
+of the areas that belong to the file, most direct ones first, until one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.mutations.mutants import Mutant, draw
+
+ROOT = Path(__file__).resolve().parents[2]
+_COPIED = ("xjax", "xnn", "recipes", "configs", "docs", "tests", "README.md", "CONTRIBUTING.md", "pyproject.toml")
+# By the beginning of a file's name, the longest that fits: where its tests are.
+AREAS = {
+    "xjax/core": ("core", "transforms", "lax", "runtime", "values"),
+    "xjax/image": ("image", "values"),
+    "xjax/lax": ("lax", "scipy", "numpy", "values", "ops", "test_attributes.py"),
+    "xjax/nn": ("nn", "values", "lax"),
+    "xjax/numpy": ("numpy", "values", "test_as_jax.py"),
+    "xjax/ops": ("ops", "values", "lax", "numpy", "random"),
+    "xjax/random": ("random", "values"),
+    "xjax/runtime": ("runtime", "parallel", "core", "lax"),
+    "xjax/scipy": ("scipy", "values"),
+    "xjax/transforms": ("transforms", "lax", "core", "values", "runtime"),
+    "xnn": ("xnn", "recipes"),
+    "xnn/graph": ("xnn/graph", "xnn", "recipes"),
+    "recipes": ("recipes",),
+}
+
+
+def main() -> int:
+    """Command line; 1 if a fault survived."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--only", help="numbers of faults, such as 3,17; all if not given")
+    parser.add_argument("--tests", type=Path, default=ROOT, help="the checkout whose tests are run")
+    parser.add_argument("--show", action="store_true", help="only print the faults")
+    options = parser.parse_args()
+    survived = 0
+    for k, mutant in enumerate(draw(ROOT, options.seed, options.count)):
+        if options.only and k not in map(int, options.only.split(",")):
+            continue
+        if options.show:
+            print(k, describe(mutant, ROOT), flush=True)
+            continue
+        start = time.monotonic()
+        line, verdict = caught_by(mutant, options.tests)
+        survived += verdict == "survived"
+        seconds = time.monotonic() - start
+        print(f"{k}: {mutant.kind}, {mutant.file}:{mutant.line}: {line}\n    {verdict}, {seconds:.0f} s", flush=True)
+    return bool(survived)
+
+
+def describe(mutant: Mutant, root: Path) -> str:
+    old = (root / mutant.file).read_text()[mutant.start:mutant.end]
+    return f"{mutant.kind}, {mutant.file}:{mutant.line}: {' '.join(old.split())!r} -> {mutant.new!r}"
+
+
+def caught_by(mutant: Mutant, tests: Path) -> tuple[str, str]:
+    """(the changed line, the first test that fails or "survived") in a copy of this tree with tests of another one."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "tree"
+        root.mkdir()
+        for name in _COPIED:
+            source = (tests if name == "tests" else ROOT) / name
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, root / name, **({"ignore": shutil.ignore_patterns("__pycache__")} if source.is_dir() else {}))
+        if (ROOT.parent / "shared").is_dir():
+            (Path(folder) / "shared").symlink_to(ROOT.parent / "shared")
+        line = mutant.apply(root)
+        areas = AREAS[max((name for name in AREAS if mutant.file.startswith(name)), key=len)]
+        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", "-n", "0",
+                   *[f"tests/{area}" for area in areas]]
+        done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True,
+                              text=True)
+        if done.returncode == 0:
+            return line, "survived"
+        failed = re.search(r"^(FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return line, f"caught by {failed[2]}" if failed else f"caught: {(done.stdout + done.stderr)[-300:]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
