@@ -39,22 +39,22 @@ class Mutant(NamedTuple):
         return path.read_text().splitlines()[self.line - 1].strip()
 
 
-def draw(root: Path, seed: int, count: int) -> list[Mutant]:
+def draw(root: Path, seed: int, count: int, packages: tuple[str, ...] = PACKAGES) -> list[Mutant]:
     """So many mutants, as many of each kind, in different files as far as there are."""
     rng = random.Random(seed)
     chosen: list[Mutant] = []
     for k in range(count):
-        of_kind = all_mutants(root)[KINDS[k % len(KINDS)]]
+        of_kind = _all_mutants(root, packages)[KINDS[k % len(KINDS)]]
         taken = {mutant.file for mutant in chosen}
         chosen.append(rng.choice([m for m in of_kind if m.file not in taken] or of_kind))
     return chosen
 
 
 @functools.cache
-def all_mutants(root: Path) -> dict[str, list[Mutant]]:
-    """All of a tree, by kind."""
+def _all_mutants(root: Path, packages: tuple[str, ...]) -> dict[str, list[Mutant]]:
+    """By kind."""
     found: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
-    for package in PACKAGES:
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             for mutant in _mutants(path.read_text(), str(path.relative_to(root))):
                 found[mutant.kind].append(mutant)
