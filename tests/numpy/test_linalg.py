@@ -9,7 +9,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.ops.row import Row, c, check_as_jax, hermitian, r
+from tests.ops.harness import check_as_jax
+from tests.ops.row import Row, c, hermitian, r
 from tests.oracle import real_jax
 
 jax = real_jax()
@@ -18,49 +19,51 @@ M33, M44, M43, M24 = r(2, 3, 3), r(4, 4), r(4, 3), r(2, 4)
 SPD = hermitian(r(3, 3), 8)
 
 
-def called(name: str, *args: np.ndarray, grads: tuple[int, ...] = (), **keywords: object) -> Row:
+def called(name: str, *args: np.ndarray, order: int = 2, **keywords: object) -> Row:
     text = ", ".join([str(x.shape) for x in args] + [f"{k}={v}" for k, v in keywords.items()])
-    return Row(f"{name} {text}", lambda L, *xs: getattr(L, name)(*xs, **keywords), args, grads)
+    return Row(f"{name} {text}", lambda L, *xs: getattr(L, name)(*xs, **keywords), args, order=order)
 
 
-def each(name: str, *args: np.ndarray, grads: tuple[int, ...] = (), **choices: Sequence[object]) -> Row:
+def each(name: str, *args: np.ndarray, order: int = 2, **choices: Sequence[object]) -> Row:
     """The function with one keyword at each of several values, in one program."""
     (key, values), = choices.items()
-    return Row(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args, grads)
+    return Row(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args,
+               order=order)
 
 
 TABLE = [
-    called("cholesky", SPD, grads=(0,)), called("cholesky", hermitian(c(3, 3), 8), upper=True),
-    called("qr", M43, grads=(0,)), each("qr", M43, mode=("complete", "r", "raw")),
-    called("svd", M43, full_matrices=False, grads=(0,)), called("svd", SPD, hermitian=True, grads=(0,)),
-    called("svd", hermitian(c(3, 3)), hermitian=True, compute_uv=False),
-    called("svdvals", M33, grads=(0,)), called("eigh", SPD), each("eigvalsh", hermitian(c(3, 3)), UPLO=("L", "U"),
-                                                                  grads=(0,)),
-    called("eig", M33), called("eigvals", M33),
-    called("det", M33, grads=(0,)), called("det", r(2, 2)), called("det", c(4, 4), grads=(0,)),
-    called("slogdet", c(3, 3), grads=(0,)), each("slogdet", r(4, 4), method=("lu", "qr"), grads=(0,)),
-    called("slogdet", np.zeros((2, 2))),
-    called("solve", M33, r(2, 3, 2), grads=(0, 1)), called("solve", M44, r(4)), called("solve", c(3, 3), c(2, 3, 1)),
-    called("inv", M33, grads=(0,)),
-    called("lstsq", M43, r(4, 2), grads=(0, 1)), called("lstsq", M24, r(2), rcond=0.1),
-    called("pinv", M43, grads=(0,)), called("pinv", SPD, hermitian=True, grads=(0,)),
-    called("pinv", c(2, 3, 2), rtol=0.5),
-    called("matrix_rank", np.diag([1.0, 2.0, 0.0])), called("matrix_rank", M43, rtol=1.0), called("matrix_rank", r(3)),
-    each("cond", M33, p=(None, -2, 1, "fro", np.inf)), each("matrix_power", M33, n=(0, 1, 3, 6, -2), grads=(0,)),
-    each("norm", M43, ord=(None, 1, -1, 2, -2, np.inf, -np.inf, "nuc", "fro")),
+    called("cholesky", SPD), called("cholesky", hermitian(c(3, 3), 8), upper=True, order=0),
+    called("qr", M43), each("qr", M43, mode=("complete", "r", "raw"), order=0),
+    called("svd", M43, full_matrices=False), called("svd", SPD, hermitian=True),
+    called("svd", hermitian(c(3, 3)), hermitian=True, compute_uv=False, order=0),
+    called("svdvals", M33), called("eigh", SPD, order=0), each("eigvalsh", hermitian(c(3, 3)), UPLO=("L", "U")),
+    called("eig", M33, order=0), called("eigvals", M33, order=0),
+    called("det", M33), called("det", r(2, 2), order=0), called("det", c(4, 4)),
+    called("slogdet", c(3, 3)), each("slogdet", r(4, 4), method=("lu", "qr")),
+    called("slogdet", np.zeros((2, 2)), order=0),
+    called("solve", M33, r(2, 3, 2)), called("solve", M44, r(4), order=0),
+    called("solve", c(3, 3), c(2, 3, 1), order=0),
+    called("inv", M33),
+    called("lstsq", M43, r(4, 2)), called("lstsq", M24, r(2), rcond=0.1, order=0),
+    called("pinv", M43), called("pinv", SPD, hermitian=True),
+    called("pinv", c(2, 3, 2), rtol=0.5, order=0),
+    called("matrix_rank", np.diag([1.0, 2.0, 0.0]), order=0), called("matrix_rank", M43, rtol=1.0, order=0),
+    called("matrix_rank", r(3), order=0),
+    each("cond", M33, p=(None, -2, 1, "fro", np.inf), order=0), each("matrix_power", M33, n=(0, 1, 3, 6, -2)),
+    each("norm", M43, ord=(None, 1, -1, 2, -2, np.inf, -np.inf, "nuc", "fro"), order=0),
     Row("norm over axes", lambda L, x: [L.norm(x, ord, (0, 2), keep) for ord in (1, np.inf, 2, "nuc")
-                                        for keep in (False, True)], (M33,)),
-    Row("norm of columns", lambda L, x: [L.norm(x, ord, 0) for ord in (None, 3, 0.5, -1)], (M43,), (0,)),
-    each("vector_norm", c(3, 2), ord=(0, 1, 2, 2.5, np.inf, -np.inf, -1)),
-    Row("vector_norm", lambda L, x: L.vector_norm(x, axis=(0, 2), keepdims=True), (M33,)),
-    each("matrix_norm", c(2, 3, 2), ord=("fro", "nuc"), grads=(0,)),
-    called("tensorinv", r(2, 3, 6), ind=2), called("tensorsolve", r(2, 3, 6), r(2, 3), grads=(0, 1)),
-    called("tensorsolve", r(6, 2, 3), r(6), axes=(1, 2)),
-    Row("multi_dot", lambda L, *xs: L.multi_dot(xs), (r(4), M43, r(3, 2), r(2, 2)), (1,)),
+                                        for keep in (False, True)], (M33,), order=0),
+    Row("norm of columns", lambda L, x: [L.norm(x, ord, 0) for ord in (None, 3, 0.5, -1)], (M43,)),
+    each("vector_norm", c(3, 2), ord=(0, 1, 2, 2.5, np.inf, -np.inf, -1), order=0),
+    Row("vector_norm", lambda L, x: L.vector_norm(x, axis=(0, 2), keepdims=True), (M33,), order=0),
+    each("matrix_norm", c(2, 3, 2), ord=("fro", "nuc")),
+    called("tensorinv", r(2, 3, 6), ind=2, order=0), called("tensorsolve", r(2, 3, 6), r(2, 3)),
+    called("tensorsolve", r(6, 2, 3), r(6), axes=(1, 2), order=0),
+    Row("multi_dot", lambda L, *xs: L.multi_dot(xs), (r(4), M43, r(3, 2), r(2, 2)), grads=(1,)),
     Row("on the last axes", lambda L, x: [L.trace(x, offset=1), L.diagonal(x, offset=-1), L.matrix_transpose(x),
                                           L.matmul(x, x), L.vecdot(x, x), L.tensordot(x, x[0], axes=1),
                                           L.cross(x, x[::-1]), L.cross(x, x + 1, axis=1), L.outer(x[0, 0], x[0, 1])],
-        (M33,)),
+        (M33,), order=0),
 ]
 
 

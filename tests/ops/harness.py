@@ -1,224 +1,77 @@
-"""One row per operation, many checks per row.
+"""The checks of a row (see `row`); each takes the row and the namespace, ours and JAX's, that it runs in.
 
-A row, `Op`, says how to call an operation of `lax`, with which shapes and dtypes, and what NumPy calls it. The checks
-below need nothing else: value and type (against NumPy and real jax), jit, vmap over every axis, derivatives forward
-and reverse, first and second order, and the printed programs.
+Those of random arguments compare values with NumPy or JAX, vmap with loops, derivatives with central differences, and
+printed programs with JAX's. `check_as_jax` compares all of a row's results with JAX's, at the row's own arguments.
+
+Compiling is what takes the time of these checks: a row is one program for each check and library where it can be.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import xjax
 from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves, tolerance
-from xjax import lax
-
-Shape = tuple[int, ...]
-Shapes = tuple[Shape, ...]              # one for each operand
-
-UNARY: tuple[Shapes, ...] = (((3, 4),), ((),), ((0, 3),))
-BINARY: tuple[Shapes, ...] = (((2, 3), (2, 3)), ((3,), ()), ((), ()), ((2, 1), (2, 3)), ((0, 3), (0, 3)))
-
-FLOATS = ("float32", "float16", "bfloat16")
-COMPLEX = ("complex64",)
-INTS = ("int32", "uint8", "int8", "uint32")
-BOOL = ("bool",)
-INEXACT = FLOATS + COMPLEX
-NUMBERS = INEXACT + INTS
-ANY = NUMBERS + BOOL
+from tests.ops.row import Dtypes, Row, Shapes, double, noise, operands, spread, value_cases, widened
+from tests.oracle import real_jax
+from xjax.runtime.executable import EAGER_LEVEL
 
 # A row is one operation: it differs by fewer units than chains and sums do.
 ONE = 0.4
-WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "bfloat16": "float64"}
+# XLA's options. Programs of what would run operation by operation compile at the level of single operations.
+_EAGER = {"xla_backend_optimization_level": EAGER_LEVEL}
+_ORACLE = {"xla_backend_optimization_level": 0}
 
 
-@dataclass(frozen=True)
-class Op:
-    """An operation, and where to test it.
+def params(rows: Sequence[Row]) -> list[Any]:
+    return [pytest.param(row, id=str(row)) for row in rows]
 
-    name: of the function in `lax`, and of the test.
-    call: `call(lax, *arrays)` with ours or real jax's `lax`; None calls the function `name` with the arrays.
-    oracle: the same in NumPy. It gets floats in double precision; None leaves real jax as the only oracle.
-    shapes: cases, each with one shape for each operand. Derivatives are checked on the first, vmap on the first two.
-    dtypes: each is one name for all operands, or a tuple with a name for each. The first is used for derivatives (in
-      double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
-    domain: interval of the random operands, or one for each.
-    grads: how often the operation can be differentiated; 0: its derivative is zero or does not exist.
-    tol: tolerance of values relative to that of one operation, `ONE`.
-    special: also compare with real jax on 0, -0, inf, nan and extreme numbers.
-    same_programs: whether its program, and those of its derivatives, read as jax prints them.
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+def check_value(row: Row, ours: Any, theirs: Any, options: dict[str, Any] | None = None) -> None:
+    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = computed at once.
+
+    Args: options: XLA's, for JAX.
     """
+    jax, cases = real_jax(), value_cases(row)
 
-    name: str
-    call: Callable | None = None
-    oracle: Callable | None = None
-    shapes: tuple[Shapes, ...] = UNARY
-    dtypes: tuple[str | tuple[str, ...], ...] = FLOATS
-    domain: Any = (-2.0, 2.0)
-    grads: int = 2
-    tol: float = 1.0
-    special: bool = False
-    same_programs: bool = True
-    id: str = field(default="", compare=False)
+    def all_of(namespace: Any) -> Callable[[list[Any]], list[Any]]:
+        return lambda all_xs: [row.function(namespace)(*xs) for xs in all_xs]
 
-    def function(self, namespace: Any = lax) -> Callable:
-        """The operation as a function of its operands."""
-        if self.call is None:
-            return getattr(namespace, self.name)
-        return functools.partial(self.call, namespace)
-
-    def __str__(self) -> str:
-        return self.id or self.name
-
-
-def spread(dtypes: str | tuple[str, ...], n: int) -> tuple[str, ...]:
-    return (dtypes,) * n if isinstance(dtypes, str) else dtypes
-
-
-def operands(op: Op, shapes: Shapes, dtypes: str | tuple[str, ...]) -> list[np.ndarray]:
-    """Random operands; the same for every run."""
-    rng = np.random.default_rng(zlib.crc32(f"{op}{shapes}{dtypes}".encode()))
-    domains = op.domain if isinstance(op.domain[0], tuple) else (op.domain,) * len(shapes)
-    return [_numbers(rng, shape, np.dtype(_dtype(name)), low, high)
-            for shape, name, (low, high) in zip(shapes, spread(dtypes, len(shapes)), domains, strict=True)]
-
-
-def _dtype(name: str) -> Any:
-    return getattr(ml_dtypes, name, None) or np.dtype(name)
-
-
-def _numbers(rng: np.random.Generator, shape: Shape, dtype: np.dtype, low: float, high: float) -> np.ndarray:
-    if dtype == np.bool_:
-        return rng.random(shape) < 0.5
-    if dtype.kind == "c":
-        return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
-    if dtype.kind in "iu" or "int" in dtype.name:
-        low = max(int(np.ceil(low)), int(ml_dtypes.iinfo(dtype).min))
-        return rng.integers(low, max(int(high), low), shape, endpoint=True).astype(dtype)
-    return rng.uniform(low, high, shape).astype(dtype)
-
-
-def widened(dtypes: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    """The same dtypes in double precision."""
-    return WIDE.get(dtypes, dtypes) if isinstance(dtypes, str) else tuple(WIDE.get(d, d) for d in dtypes)
-
-
-# -- cases --------------------------------------------------------------------------------------------------------
-
-def rows(ops: Sequence[Op]) -> list[Any]:
-    return [pytest.param(op, id=str(op)) for op in ops]
-
-
-def derivative_cases(ops: Sequence[Op]) -> list[Any]:
-    """Every differentiable row with its first dtype, and its first complex one."""
-    return [pytest.param(op, dtypes, id=f"{op}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
-            for op in ops if op.grads
-            for dtypes in dict.fromkeys([op.dtypes[0], *[d for d in op.dtypes if "complex" in str(d)][:1]])]
-
-
-# -- checks of values ---------------------------------------------------------------------------------------------
-
-class Case(NamedTuple):
-    """Operands of one call."""
-
-    what: str
-    dtypes: str | tuple[str, ...]
-    xs: list[np.ndarray]
-    extreme: bool = False
-
-
-# Extremes of other widths take the same code.
-_EXTREME_DTYPES = ("float32", "complex64", "int32", "uint8")
-
-
-def value_cases(op: Op) -> list[Case]:
-    """The first dtype with every shape, the others with the first shape, and extreme numbers of some."""
-    cases = [Case(f"{op}{shapes} of {op.dtypes[0]}", op.dtypes[0], operands(op, shapes, op.dtypes[0]))
-             for shapes in op.shapes]
-    cases += [Case(f"{op}{op.shapes[0]} of {d}", d, operands(op, op.shapes[0], d)) for d in op.dtypes[1:]]
-    if op.special:
-        cases += [Case(f"{op} of extreme {d}", d, extreme_operands(op, d), True)
-                  for d in op.dtypes if d in _EXTREME_DTYPES]
-    return cases
-
-
-def check_value(op: Op, jax: Any) -> None:
-    """Value against NumPy in double precision, or real jax; dtype against jax; compiled = computed at once."""
-    cases = value_cases(op)
-
-    def theirs(all_xs: list[list[Any]]) -> list[Any]:
-        return [op.function(jax.lax)(*xs) for xs in all_xs]
-
-    # Compiling is what takes time here: jax computes only where NumPy has no answer, in one program.
-    unknown = [case.xs for case in cases if case.extreme or op.oracle is None]
-    from_jax = iter(jax.jit(theirs, compiler_options={"xla_backend_optimization_level": 0})(unknown))
-    types = jax.eval_shape(theirs, [case.xs for case in cases])
-
-    for case, type_ in zip(cases, types, strict=True):
-        got = op.function()(*case.xs)
-        want = next(from_jax) if case.extreme or op.oracle is None else op.oracle(*map(double, case.xs))
-        assert_close(got, want, tol=ONE * op.tol, what=case.what)
+    # JAX computes only where NumPy has no answer.
+    unknown = [case.xs for case in cases if case.extreme or row.oracle is None]
+    from_jax = iter(jax.jit(all_of(theirs), compiler_options={**_ORACLE, **(options or {})})(unknown))
+    types = jax.eval_shape(all_of(theirs), [case.xs for case in cases])
+    results = xjax.jit(all_of(ours), compiler_options=_EAGER)([case.xs for case in cases])
+    for case, type_, got in zip(cases, types, results, strict=True):
+        want = next(from_jax) if case.extreme or row.oracle is None else row.oracle(*map(double, case.xs))
+        assert_close(got, want, tol=ONE * row.tol, what=case.what)
         assert_same_types(got, type_, what=case.what)
-    eager = op.function()(*cases[0].xs)
-    assert_same(xjax.jit(op.function())(*cases[0].xs), eager, tol=ONE * op.tol, what=f"jit of {cases[0].what}")
+    eager = row.function(ours)(*cases[0].xs)
+    assert_same(results[0], eager, tol=ONE * row.tol, what=f"jit of {cases[0].what}")
 
 
-def double(x: np.ndarray) -> np.ndarray:
-    """Floats and complex numbers in double precision, for the oracle."""
-    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x
-
-
-def check_weak_types(op: Op, jax: Any) -> None:
-    """Python numbers give what they give in jax, weak type included. (A row whose cases all have axes is left out.)"""
-    if () not in [shape for shapes in op.shapes for shape in shapes]:
+def check_weak_types(row: Row, ours: Any, theirs: Any) -> None:
+    """Python numbers give the types that they give in JAX, weak types included. (Rows without scalars are left out.)"""
+    if () not in [shape for shapes in row.shapes for shape in shapes]:
         return
-    dtypes = spread(op.dtypes[0], len(op.shapes[0]))
+    dtypes = spread(row.dtypes[0], len(row.shapes[0]))
     kinds = {"f": float, "c": complex, "i": int, "u": int, "b": bool}
-    xs = [kinds[x.dtype.kind](x) for x in operands(op, ((),) * len(dtypes), dtypes)]
-    assert_same_types(op.function()(*xs), jax.jit(op.function(jax.lax))(*xs), what=f"{op}{tuple(xs)}")
+    xs = [kinds[x.dtype.kind](x) for x in operands(row, ((),) * len(dtypes), dtypes)]
+    want = real_jax().eval_shape(row.function(theirs), *xs)
+    assert_same_types(xjax.eval_shape(row.function(ours), *xs), want, what=f"{row}{tuple(xs)}")
 
 
-SPECIAL = {
-    "f": [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-8, 30.0, -30.0, 1e4, np.inf, -np.inf, np.nan],
-    "i": [0, 1, -1, 2, 7, 31, 32, 100, "min", "max"],
-}
-
-
-def special_values(dtype: np.dtype) -> np.ndarray:
-    """Numbers at the edges of what a dtype can say."""
-    if dtype == np.bool_:
-        return np.array([False, True])
-    if dtype.kind == "c":
-        parts = np.array([0.0, -0.0, 1.0, -2.5, 1e-5, np.inf, np.nan])
-        pairs = np.stack(np.meshgrid(parts, parts), -1)         # x + 1j * y would turn inf into nan
-        return pairs.reshape(-1).view(np.complex128).astype(dtype)
-    if tolerance(dtype):
-        return np.array(SPECIAL["f"]).astype(dtype)
-    info = ml_dtypes.iinfo(dtype)
-    ends = {"min": int(info.min), "max": int(info.max)}
-    items = [ends.get(v, v) for v in SPECIAL["i"]]
-    return np.array([v for v in items if info.min <= v <= info.max]).astype(dtype)
-
-
-def extreme_operands(op: Op, dtypes: str | tuple[str, ...]) -> list[np.ndarray]:
-    """Every combination of such numbers, as flat arrays."""
-    names = spread(dtypes, len(op.shapes[0]))
-    return [x.reshape(-1) for x in np.meshgrid(*[special_values(np.dtype(_dtype(d))) for d in names])]
-
-
-# -- check of vmap ------------------------------------------------------------------------------------------------
+# -- vmap ---------------------------------------------------------------------------------------------------------
 
 def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]:
-    """Ways to map operands: all at each axis in turn, one alone and all but one; and a place for the result's axis."""
+    """Ways to map arguments: all at each axis in turn, one alone and all but one; and a place for the result's axis."""
     together = [tuple(min(axis, len(s)) for s in shapes) for axis in range(max(map(len, shapes)) + 1)]
     chosen = dict.fromkeys(together)
     for axes in (together[0], together[-1]):
@@ -233,65 +86,77 @@ def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]
             yield axes, (0, -1)[k % 2]
 
 
-def check_vmap(op: Op) -> None:
-    """vmap = loop, whichever operands are mapped along whichever axes."""
-    size = 2
-    for shapes in op.shapes[:2]:
-        for in_axes, out_axis in axis_choices(shapes):
-            full = tuple(s if a is None else (*s[:a], size, *s[a:]) for s, a in zip(shapes, in_axes, strict=True))
-            xs = operands(op, full, op.dtypes[0])
-            got = xjax.vmap(op.function(), in_axes, out_axis)(*xs)
-            each = [op.function()(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
-                    for k in range(size)]
-            want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*map(leaves, each), strict=True)]
-            assert_close(got, want, tol=ONE * op.tol, what=f"vmap({op}, {in_axes}, {out_axis}) of {shapes}")
+def check_vmap(row: Row, ours: Any) -> None:
+    """vmap = loop, whichever arguments are mapped along whichever axes."""
+    f, size = row.function(ours), 2
+    choices = [(shapes, *axes) for shapes in row.shapes[:2] for axes in axis_choices(shapes)]
+    arguments = [operands(row, tuple(s if a is None else (*s[:a], size, *s[a:])
+                                     for s, a in zip(shapes, in_axes, strict=True)), row.dtypes[0])
+                 for shapes, in_axes, _ in choices]
+    mapped = xjax.jit(lambda all_xs: [xjax.vmap(f, in_axes, out_axis)(*xs) for (_, in_axes, out_axis), xs
+                                      in zip(choices, all_xs, strict=True)], compiler_options=_EAGER)(arguments)
+    one = f                          # compiled once for each of the shapes
+    for (shapes, in_axes, out_axis), xs, got in zip(choices, arguments, mapped, strict=True):
+        each = [one(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
+                for k in range(size)]
+        want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*map(leaves, each), strict=True)]
+        assert_close(got, want, tol=ONE * row.tol, what=f"vmap({row}, {in_axes}, {out_axis}) of {shapes}")
 
 
-# -- checks of derivatives ----------------------------------------------------------------------------------------
+# -- derivatives --------------------------------------------------------------------------------------------------
 
 STEP = 1e-5                 # of central differences: an error of about 1e-10 in double precision
 SLOPES = 1e-6 / tolerance("float64")
 
 
-def check_derivatives(op: Op, dtypes: str | tuple[str, ...]) -> None:
-    """In double precision: jvp against central differences, vjp against jvp; then the same for these themselves."""
+def derivative_cases(rows: Sequence[Row]) -> list[Any]:
+    """Every differentiable row with its first dtype, and its first complex one."""
+    return [pytest.param(row, dtypes, id=f"{row}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
+            for row in rows if row.order
+            for dtypes in dict.fromkeys([row.dtypes[0], *[d for d in row.dtypes if "complex" in str(d)][:1]])]
+
+
+def check_derivatives(row: Row, dtypes: Dtypes, ours: Any) -> None:
+    """In double precision: jvp against central differences, vjp against jvp; then the same for these themselves.
+
+    Computed at once: rows have most of the operations in common, which then compile once for all of them.
+    """
+    args = row.arguments(widened(dtypes))
+    xs = [args[i] for i in row.smooth(args)]
+    assert xs, f"{row} has order={row.order} but no argument of a float dtype"
     with xjax.enable_x64(True):
-        xs = operands(op, op.shapes[0], widened(dtypes))
-        smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
-        assert smooth, f"{op} has grads={op.grads} but no operand of a float dtype"
-
-        def f(*smooth_xs: Any) -> list[Any]:
-            full = list(xs)
-            for i, x in zip(smooth, smooth_xs, strict=True):
-                full[i] = x
-            return [y for y in leaves(op.function()(*full)) if np.dtype(y.dtype).kind in "fc"]
-
-        _check_orders(f, [xs[i] for i in smooth], op.grads, str(op), np.random.default_rng(1))
+        _check_orders(_of_smooth(row, ours, args), xs, row.order, str(row), np.random.default_rng(1))
 
 
-def _check_orders(f: Callable, xs: list[np.ndarray], order: int, what: str, rng: np.random.Generator) -> None:
-    """`f` maps arrays to a list of arrays. Order 2 applies the same checks to its jvp and to its vjp."""
-    dxs = [_like(x, rng) for x in xs]
+def _of_smooth(row: Row, namespace: Any, args: Sequence[Any]) -> Callable[..., list[Any]]:
+    """From the arguments to differentiate, with the others of `args`, to a list of the results that are inexact."""
+    places = row.smooth(args)
+
+    def f(*xs: Any) -> list[Any]:
+        moved = dict(zip(places, xs, strict=True))
+        results = row.function(namespace)(*[moved.get(i, x) for i, x in enumerate(args)])
+        return [y for y in leaves(results) if is_inexact(y)]
+    return f
+
+
+def _check_orders(f: Callable[..., list[Any]], xs: list[np.ndarray], order: int, what: str,
+                  rng: np.random.Generator) -> None:
+    """Order 2 applies the same checks to the jvp and to the vjp of `f`."""
+    dxs = [noise(x, rng) for x in xs]
     ys, dys = xjax.jvp(f, tuple(xs), tuple(dxs))
     ahead, behind = (f(*[x + sign * STEP * dx for x, dx in zip(xs, dxs, strict=True)]) for sign in (1, -1))
     slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
     assert_close(dys, slopes, tol=SLOPES, what=f"jvp of {what}")
 
-    cts = [_like(np.asarray(y), rng) for y in ys]
+    cts = [noise(y, rng) for y in ys]
     _, pullback = xjax.vjp(f, *xs)
     back = pullback(cts)
     assert [b.dtype for b in back] == [x.dtype for x in xs], f"vjp of {what}: dtypes"
-    forward, backward = _dot(cts, dys), _dot(back, dxs)
-    np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-9, err_msg=f"vjp against jvp of {what}")
-
+    np.testing.assert_allclose(_dot(back, dxs), _dot(cts, dys), rtol=1e-9, atol=1e-9,
+                               err_msg=f"vjp against jvp of {what}")
     if order > 1:
         _check_orders(lambda *xs: xjax.jvp(f, xs, tuple(dxs))[1], xs, order - 1, f"jvp of {what}", rng)
         _check_orders(lambda *xs: list(xjax.vjp(f, *xs)[1](cts)), xs, order - 1, f"vjp of {what}", rng)
-
-
-def _like(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    y = rng.normal(size=x.shape)
-    return (y + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else y).astype(x.dtype)
 
 
 def _dot(us: Sequence[Any], vs: Sequence[Any]) -> float:
@@ -299,72 +164,139 @@ def _dot(us: Sequence[Any], vs: Sequence[Any]) -> float:
     return float(sum(np.sum(np.asarray(u) * np.asarray(v)).real for u, v in zip(us, vs, strict=True)))
 
 
-def check_single_precision(op: Op) -> None:
+def check_single_precision(row: Row, ours: Any) -> None:
     """Derivatives in single precision agree with those in double precision."""
-    xs = operands(op, op.shapes[0], op.dtypes[0])
-    smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
+    def slopes(args: list[Any], dxs: list[Any]) -> list[Any]:
+        return xjax.jvp(_of_smooth(row, ours, args), tuple(args[i] for i in row.smooth(args)), tuple(dxs))[1]
 
-    def slopes(xs: list[np.ndarray]) -> list[Any]:
-        def f(*smooth_xs: Any) -> Any:
-            given = dict(zip(smooth, smooth_xs, strict=True))
-            return op.function()(*[given.get(i, x) for i, x in enumerate(xs)])
-        points = tuple(xs[i] for i in smooth)
-        return leaves(xjax.jvp(f, points, tuple(map(np.ones_like, points)))[1])
-
-    single = slopes(xs)
+    args = row.arguments()
+    dxs = [np.ones_like(args[i]) for i in row.smooth()]
+    single = xjax.jit(slopes, compiler_options=_EAGER)(args, dxs)
     with xjax.enable_x64(True):
-        wide = slopes([double(x) for x in xs])
+        wide = slopes([double(x) for x in args], [double(x) for x in dxs])
     for s, w in zip(single, wide, strict=True):
-        assert w.dtype.itemsize in (2 * s.dtype.itemsize, 0), f"derivative of {op}: {s.dtype}, and in double {w.dtype}"
-    assert_close(single, wide, tol=op.tol, what=f"derivative of {op} in single precision")
+        assert w.dtype.itemsize == 2 * s.dtype.itemsize, f"derivative of {row}: {s.dtype}, and in double {w.dtype}"
+    assert_close(single, wide, tol=row.tol, what=f"derivative of {row} in single precision")
 
 
-# -- checks of programs -------------------------------------------------------------------------------------------
+# -- programs -----------------------------------------------------------------------------------------------------
 
-# Parameters that only jax's sharding machinery has, or that say "the default".
+# Parameters that only JAX's sharding machinery has, or that say "the default".
 _ONLY_JAX = re.compile(r"\s*\b(out_sharding|sharding|memory_space|accuracy)=None\b")
-# jax sometimes makes zeros that nobody reads.
+# JAX sometimes makes zeros that nobody reads.
 _DEAD_ZEROS = re.compile(r"_:\S+ = broadcast_in_dim 0\.0:\S+ ")
 _NUMPY_INT = re.compile(r"np\.int64\((\d+)\)")
 
 
 def normalized(program: Any) -> str:
-    """Text of a program without what only jax prints, and without line breaks."""
+    """Text of a program without what only JAX prints, and without line breaks."""
     text = _NUMPY_INT.sub(r"\1", _ONLY_JAX.sub("", str(program)))
     return _DEAD_ZEROS.sub("", re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " ")))
 
 
-def check_programs(op: Op, jax: Any) -> None:
-    """The program of an operation, of its jvp and of its vjp is what jax prints."""
-    xs = operands(op, op.shapes[0], op.dtypes[0])
-    _same_program(xjax.make_jaxpr(op.function())(*xs), jax.make_jaxpr(op.function(jax.lax))(*xs), str(op))
-    if not op.grads:
+def check_programs(row: Row, ours: Any, theirs: Any) -> None:
+    """The program of an operation, of its jvp and of its vjp is what JAX prints."""
+    xs, libraries = row.arguments(), ((xjax, ours), (real_jax(), theirs))
+    _same_program([lib.make_jaxpr(row.function(namespace))(*xs) for lib, namespace in libraries], str(row))
+    if not row.order:
         return
-    smooth = [i for i, x in enumerate(xs) if is_inexact(x)]
 
-    def derivative(library: Any, reverse: bool) -> Callable:
+    def derivative(lib: Any, namespace: Any, reverse: bool) -> Callable[..., Any]:
         def run(xs: Any, ts: Any) -> Any:
-            def f(*smooth_xs: Any) -> Any:
-                given = dict(zip(smooth, smooth_xs, strict=True))
-                return op.function(library.lax)(*[given.get(i, x) for i, x in enumerate(xs)])
-            points = [xs[i] for i in smooth]
-            return library.vjp(f, *points)[1](ts) if reverse else library.jvp(f, tuple(points), tuple(ts))
+            f, points = _of_smooth(row, namespace, xs), [xs[i] for i in row.smooth()]
+            return lib.vjp(f, *points)[1](ts) if reverse else lib.jvp(f, tuple(points), tuple(ts))
         return run
 
-    outs = op.function()(*xs)
-    seeds = [np.ones_like(xs[i]) for i in smooth]
-    ct = xjax.tree.map(lambda y: np.ones(y.shape, y.dtype), outs)
-    for reverse, ts in ((False, seeds), (True, ct)):
-        _same_program(xjax.make_jaxpr(derivative(xjax, reverse))(xs, ts),
-                      jax.make_jaxpr(derivative(jax, reverse))(xs, ts), f"{'vjp' if reverse else 'jvp'} of {op}")
+    dxs = [np.ones_like(xs[i]) for i in row.smooth()]
+    cts = [np.ones(y.shape, y.dtype) for y in leaves(xjax.eval_shape(row.function(ours), *xs)) if is_inexact(y)]
+    for reverse, ts in ((False, dxs), (True, cts)):
+        _same_program([lib.make_jaxpr(derivative(lib, namespace, reverse))(xs, ts) for lib, namespace in libraries],
+                      f"{'vjp' if reverse else 'jvp'} of {row}")
 
 
-def _same_program(ours: Any, theirs: Any, what: str) -> None:
-    ours, theirs = normalized(ours), normalized(theirs)
+def _same_program(programs: Sequence[Any], what: str) -> None:
+    ours, theirs = map(normalized, programs)
     assert ours == theirs, f"{what}\nours {ours}\njax  {theirs}"
 
 
-def primitives_of(op: Op) -> set[str]:
-    """Names of the primitives that a row reaches, those of its derivatives included."""
-    xs = operands(op, op.shapes[0], op.dtypes[0])
-    return {eqn.primitive.name for eqn in xjax.make_jaxpr(op.function())(*xs).eqns}
+# -- everything, as in JAX ----------------------------------------------------------------------------------------
+
+# Second derivatives divide by squares of gaps, which are above 0.01 here: 1e-16 becomes 1e-11 at most.
+CONDITION = 1e-9 / tolerance("float64")
+
+
+def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
+                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None,
+                 options: dict[str, Any] | None = None) -> None:
+    """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on: the value, vmapped
+    values and derivatives, in one program.
+
+    Args: order: of derivatives, at most the row's. every_batch: map arguments along other axes than the first, one at
+      a time, and twice. copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x.
+      options: XLA's, for JAX.
+    """
+    values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
+    want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple,
+                                    compiler_options={**_ORACLE, **(options or {})})
+    assert_same(values, want, what=str(row))
+    assert_same(slopes, want_slopes, tol=CONDITION, what=f"derivatives of {row}")
+
+
+def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable,
+                **options: Any) -> Any:
+    """(value and vmapped values, derivatives) of a row, in one program."""
+    f, own = row.function(namespace), row.arguments()
+    patterns = _patterns(own, every_batch)
+
+    def program(args: list[Any], batches: list[list[Any]], twice: list[Any], dxs: list[Any]) -> Any:
+        found = [f(*args), *[lib.vmap(f, p)(*b) for p, b in zip(patterns, batches, strict=True)]]
+        if every_batch:
+            found.append(lib.vmap(lib.vmap(f), 1, -1)(*twice))
+        return leaves(found), _jvp_and_vjp(row, lib, namespace, args, dxs, min(order, row.order))
+
+    rng = np.random.default_rng(5)
+    dxs = [noise(own[i], rng) for i in row.smooth()]
+    batches = [_batched(own, p, copy) for p in patterns]
+    twice = [np.stack([x, x[::-1]], 1) for x in batches[0]]
+    with lib.enable_x64(True):
+        return lib.jit(program, **options)(own, batches, twice, dxs)
+
+
+def _jvp_and_vjp(row: Row, lib: Any, namespace: Any, args: list[Any], dxs: list[Any], order: int) -> Any:
+    """jvp; and vjp, or at order 2 jvp of vjp."""
+    if not row.smooth():
+        return []
+    f = _of_smooth(row, namespace, args)
+
+    def gradient(*xs: Any) -> Any:
+        ys, pull = lib.vjp(f, *xs)
+        return pull([y * (1 + _weights(y)) for y in ys])        # cotangents that depend on the point
+    xs = tuple(args[i] for i in row.smooth())
+    return lib.jvp(f, xs, tuple(dxs)), lib.jvp(gradient, xs, tuple(dxs)) if order == 2 else gradient(*xs)
+
+
+def _patterns(args: Sequence[np.ndarray], every: bool) -> list[tuple[int | None, ...]]:
+    """in_axes: all first; of every batch also all last, and each argument alone in the middle."""
+    found: list[tuple[int | None, ...]] = [tuple(0 for _ in args)]
+    if every:
+        found.append(tuple(x.ndim for x in args))
+    if every and len(args) > 1:
+        found += [tuple((x.ndim + 1) // 2 if k == j else None for j, x in enumerate(args)) for k in range(len(args))]
+    return list(dict.fromkeys(found))
+
+
+def _batched(args: Sequence[np.ndarray], in_axes: Sequence[int | None], copy: Callable) -> list[np.ndarray]:
+    return [x if a is None else np.stack([copy(x, k) for k in range(2)], a) for x, a in zip(args, in_axes, strict=True)]
+
+
+def _multiple(x: np.ndarray, k: int) -> np.ndarray:
+    return x if x.dtype.kind in "biu" else x * np.asarray(k + 1, x.dtype)
+
+
+def rolled(x: np.ndarray, k: int) -> np.ndarray:
+    """The elements of `x` in another order: also of indices."""
+    return np.roll(x, k) if x.ndim else (x + k).astype(x.dtype)
+
+
+def _weights(y: Any) -> np.ndarray:
+    return np.cos(np.arange(np.prod(y.shape, dtype=int))).reshape(y.shape).astype(y.dtype) / 2

@@ -1,16 +1,101 @@
-"""Rows of functions that are compared with real JAX at fixed arguments: the value, every way to batch, derivatives
-forward and reverse, all in one compiled program for each library."""
+"""What a row is: one operation, with which arguments, and which checks of `harness` hold for it.
+
+The arguments of a row are fixed (`args`), or random numbers of `shapes`, `dtypes` and `domain`. Rows of `tests/values`
+are another class: they name a public function, and hypothesis searches their arguments.
+"""
 
 from __future__ import annotations
 
+import functools
+import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 import xjax
-from tests.compare import assert_same, is_inexact, leaves, tolerance
-from tests.oracle import real_jax
+from tests.compare import is_inexact, tolerance
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]              # one for each argument
+Dtypes = str | tuple[str, ...]          # one for all arguments, or one for each
+
+UNARY: tuple[Shapes, ...] = (((3, 4),), ((),), ((0, 3),))
+BINARY: tuple[Shapes, ...] = (((2, 3), (2, 3)), ((3,), ()), ((), ()), ((2, 1), (2, 3)), ((0, 3), (0, 3)))
+
+FLOATS = ("float32", "float16", "bfloat16")
+COMPLEX = ("complex64",)
+INTS = ("int32", "uint8", "int8", "uint32")
+BOOL = ("bool",)
+INEXACT = FLOATS + COMPLEX
+NUMBERS = INEXACT + INTS
+ANY = NUMBERS + BOOL
+
+WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "bfloat16": "float64"}
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """An operation, and where to test it.
+
+    name: of the function in its namespace, and of the test.
+    fun: `fun(namespace, *args)`: both libraries run it in their own namespace; None calls the function `name`.
+    args: the arguments; None: they are drawn. Then there are several cases:
+      shapes: each has one shape for each argument. Derivatives are checked on the first, vmap on the first two.
+      dtypes: each is one name for all arguments, or a tuple with a name for each. The first is used for derivatives (in
+        double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
+      domain: interval of the random numbers, or one for each argument.
+      special: also 0, -0, inf, nan and extreme numbers.
+    oracle: the same in NumPy. It gets floats in double precision; None leaves real JAX as the only oracle.
+    order: up to which order derivatives are checked; 0: they are zero, do not exist, or differ from JAX's.
+    grads: which arguments are differentiated; None: all of an inexact dtype.
+    tol: tolerance of values, relative to that of one operation (`harness.ONE`).
+    programs: whether its program, and those of its derivatives, read as JAX prints them.
+    id: tells rows of one function apart.
+    """
+
+    name: str
+    fun: Callable[..., Any] | None = None
+    args: tuple[np.ndarray, ...] | None = None
+    oracle: Callable[..., Any] | None = None
+    shapes: tuple[Shapes, ...] = UNARY
+    dtypes: tuple[Dtypes, ...] = FLOATS
+    domain: Any = (-2.0, 2.0)
+    special: bool = False
+    order: int = 2
+    grads: tuple[int, ...] | None = None
+    tol: float = 1.0
+    programs: bool = True
+    id: str = ""
+
+    def function(self, namespace: Any) -> Callable[..., Any]:
+        """The operation as a function of its arguments."""
+        return functools.partial(self.fun, namespace) if self.fun else getattr(namespace, self.name)
+
+    def arguments(self, dtypes: Dtypes | None = None) -> list[np.ndarray]:
+        """The fixed arguments, or those of the first shapes and of `dtypes`, by default the first."""
+        return operands(self, self.shapes[0], dtypes or self.dtypes[0]) if self.args is None else list(self.args)
+
+    def smooth(self, args: Sequence[Any] | None = None) -> tuple[int, ...]:
+        """Which of the arguments, by default the row's own, to differentiate; none if the order is 0."""
+        if not self.order:
+            return ()
+        if self.grads is not None:
+            return self.grads
+        return tuple(i for i, x in enumerate(self.arguments() if args is None else args) if is_inexact(x))
+
+    def __str__(self) -> str:
+        return self.id or self.name
+
+
+def primitives_of(row: Row, namespace: Any) -> set[str]:
+    """Names of the primitives in the program of a row."""
+    return {eqn.primitive.name for eqn in xjax.make_jaxpr(row.function(namespace))(*row.arguments()).eqns}
+
+
+# -- fixed arguments ----------------------------------------------------------------------------------------------
 
 _rng = np.random.default_rng(3)
 
@@ -27,100 +112,101 @@ def hermitian(x: np.ndarray, shift: float = 0.0) -> np.ndarray:
     return x + np.conj(np.swapaxes(x, -1, -2)) + shift * np.eye(x.shape[-1])
 
 
-class Row(NamedTuple):
-    """name; fun(namespace, *args), so that both libraries run the same program; args; grads: which arguments to
-    differentiate."""
-
-    name: str
-    fun: Callable[..., Any]
-    args: tuple[np.ndarray, ...]
-    grads: tuple[int, ...] = ()
+def double(x: np.ndarray) -> np.ndarray:
+    """Floats and complex numbers in double precision."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) if is_inexact(x) else x
 
 
-# Second derivatives divide by squares of gaps, which are above 0.01 here: 1e-16 becomes 1e-11 at most.
-CONDITION = 1e-9 / tolerance("float64")
-
-
-def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
-                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None,
-                 options: dict[str, Any] | None = None) -> None:
-    """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on.
-
-    Args: order: of derivatives. every_batch: map arguments along other axes than the first, one at a time, and twice.
-      copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x. options: XLA's,
-      for JAX.
-    """
-    fast = {"compiler_options": {"xla_backend_optimization_level": 0, **(options or {})}}
-    values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
-    want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple, **fast)
-    assert_same(values, want, what=row.name)
-    assert_same(slopes, want_slopes, tol=CONDITION, what=f"derivatives of {row.name}")
-
-
-def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable,
-                **options: Any) -> Any:
-    """(value and vmapped values, derivatives) of a row, in one program."""
-    def f(*args: Any) -> Any:
-        return row.fun(namespace, *args)
-
-    patterns = _patterns(row.args, every_batch)
-
-    def program(args: list[Any], batches: list[list[Any]], twice: list[Any], dxs: list[Any]) -> Any:
-        found = [f(*args), *[lib.vmap(f, p)(*b) for p, b in zip(patterns, batches, strict=True)]]
-        if every_batch:
-            found.append(lib.vmap(lib.vmap(f), 1, -1)(*twice))
-        return leaves(found), _slopes(row, lib, f, args, dxs, order) if row.grads else []
-
-    rng = np.random.default_rng(5)
-    dxs = [_noise(row.args[i], rng) for i in row.grads]
-    batches = [_batched(row.args, p, copy) for p in patterns]
-    twice = [np.stack([x, x[::-1]], 1) for x in batches[0]]
-    with lib.enable_x64(True):
-        return lib.jit(program, **options)(list(row.args), batches, twice, dxs)
-
-
-def _slopes(row: Row, lib: Any, f: Callable, args: list[Any], dxs: list[Any], order: int) -> Any:
-    """jvp, and vjp or jvp of vjp."""
-    def smooth(*xs: Any) -> list[Any]:
-        full = list(args)
-        for i, x in zip(row.grads, xs, strict=True):
-            full[i] = x
-        return [y for y in leaves(f(*full)) if is_inexact(y)]
-
-    def gradient(*xs: Any) -> Any:
-        ys, pull = lib.vjp(smooth, *xs)
-        return pull([y * (1 + _weights(y)) for y in ys])        # cotangents that depend on the point
-    xs = tuple(args[i] for i in row.grads)
-    return lib.jvp(smooth, xs, tuple(dxs)), lib.jvp(gradient, xs, tuple(dxs)) if order == 2 else gradient(*xs)
-
-
-def _patterns(args: Sequence[np.ndarray], every: bool) -> list[tuple[int | None, ...]]:
-    """in_axes: all first; of every batch also all last, and each argument alone in the middle."""
-    found: list[tuple[int | None, ...]] = [tuple(0 for _ in args)]
-    if every:
-        found.append(tuple(x.ndim for x in args))
-    if every and len(args) > 1:
-        found += [tuple((x.ndim + 1) // 2 if k == j else None for j, x in enumerate(args)) for k in range(len(args))]
-    return list(dict.fromkeys(found))
-
-
-def _batched(args: Sequence[np.ndarray], in_axes: Sequence[int | None], copy: Callable) -> list[np.ndarray]:
-    return [x if a is None else np.stack([copy(x, k) for k in range(2)], a) for x, a in zip(args, in_axes, strict=True)]
-
-
-def _multiple(x: np.ndarray, k: int) -> np.ndarray:
-    return x if x.dtype.kind in "biu" else x * np.asarray(k + 1, x.dtype)
-
-
-def rolled(x: np.ndarray, k: int) -> np.ndarray:
-    """The elements of `x` in another order: also of indices."""
-    return np.roll(x, k) if x.ndim else (x + k).astype(x.dtype)
-
-
-def _noise(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def noise(x: Any, rng: np.random.Generator) -> np.ndarray:
+    """Normal numbers of the shape and dtype of `x`."""
     y = rng.standard_normal(x.shape)
-    return (y + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else y).astype(x.dtype)
+    return (y + 1j * rng.standard_normal(x.shape) if np.dtype(x.dtype).kind == "c" else y).astype(x.dtype)
 
 
-def _weights(y: Any) -> np.ndarray:
-    return np.cos(np.arange(np.prod(y.shape, dtype=int))).reshape(y.shape).astype(y.dtype) / 2
+# -- arguments that are drawn -------------------------------------------------------------------------------------
+
+def operands(row: Row, shapes: Shapes, dtypes: Dtypes) -> list[np.ndarray]:
+    """Random arguments; the same for every run."""
+    rng = np.random.default_rng(zlib.crc32(f"{row}{shapes}{dtypes}".encode()))
+    domains = row.domain if isinstance(row.domain[0], tuple) else (row.domain,) * len(shapes)
+    return [_numbers(rng, shape, np.dtype(_dtype(name)), low, high)
+            for shape, name, (low, high) in zip(shapes, spread(dtypes, len(shapes)), domains, strict=True)]
+
+
+def spread(dtypes: Dtypes, n: int) -> tuple[str, ...]:
+    return (dtypes,) * n if isinstance(dtypes, str) else dtypes
+
+
+def widened(dtypes: Dtypes) -> Dtypes:
+    """The same dtypes in double precision."""
+    return WIDE.get(dtypes, dtypes) if isinstance(dtypes, str) else tuple(WIDE.get(d, d) for d in dtypes)
+
+
+def _dtype(name: str) -> Any:
+    return getattr(ml_dtypes, name, None) or np.dtype(name)
+
+
+def _numbers(rng: np.random.Generator, shape: Shape, dtype: np.dtype, low: float, high: float) -> np.ndarray:
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if dtype.kind == "c":
+        return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        low = max(int(np.ceil(low)), int(ml_dtypes.iinfo(dtype).min))
+        return rng.integers(low, max(int(high), low), shape, endpoint=True).astype(dtype)
+    return rng.uniform(low, high, shape).astype(dtype)
+
+
+# -- cases: calls of one row --------------------------------------------------------------------------------------
+
+class Case(NamedTuple):
+    """Arguments of one call."""
+
+    what: str
+    xs: list[np.ndarray]
+    extreme: bool = False
+
+
+# Extremes of other widths take the same code.
+_EXTREME_DTYPES = ("float32", "complex64", "int32", "uint8")
+
+
+def value_cases(row: Row) -> list[Case]:
+    """The fixed arguments; or the first dtype with every shape, the others with the first shape, and extremes."""
+    if row.args is not None:
+        return [Case(str(row), list(row.args))]
+    first, *others = row.dtypes
+    cases = [Case(f"{row}{shapes} of {first}", operands(row, shapes, first)) for shapes in row.shapes]
+    cases += [Case(f"{row}{row.shapes[0]} of {d}", operands(row, row.shapes[0], d)) for d in others]
+    if row.special:
+        cases += [Case(f"{row} of extreme {d}", _extreme_operands(row, d), True)
+                  for d in row.dtypes if d in _EXTREME_DTYPES]
+    return cases
+
+
+_EDGES = {
+    "f": [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-8, 30.0, -30.0, 1e4, np.inf, -np.inf, np.nan],
+    "i": [0, 1, -1, 2, 7, 31, 32, 100, "min", "max"],
+}
+
+
+def _extreme_numbers(dtype: np.dtype) -> np.ndarray:
+    """Numbers at the edges of what a dtype can represent."""
+    if dtype == np.bool_:
+        return np.array([False, True])
+    if dtype.kind == "c":
+        parts = np.array([0.0, -0.0, 1.0, -2.5, 1e-5, np.inf, np.nan])
+        pairs = np.stack(np.meshgrid(parts, parts), -1)         # x + 1j * y would turn inf into nan
+        return pairs.reshape(-1).view(np.complex128).astype(dtype)
+    if tolerance(dtype):
+        return np.array(_EDGES["f"]).astype(dtype)
+    info = ml_dtypes.iinfo(dtype)
+    ends = {"min": int(info.min), "max": int(info.max)}
+    items = [ends.get(v, v) for v in _EDGES["i"]]
+    return np.array([v for v in items if info.min <= v <= info.max]).astype(dtype)
+
+
+def _extreme_operands(row: Row, dtypes: Dtypes) -> list[np.ndarray]:
+    """Every combination of such numbers, as flat arrays."""
+    names = spread(dtypes, len(row.shapes[0]))
+    return [x.reshape(-1) for x in np.meshgrid(*[_extreme_numbers(np.dtype(_dtype(d))) for d in names])]

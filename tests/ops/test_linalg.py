@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.ops.row import Row, c, check_as_jax, hermitian, r
+from tests.ops.harness import check_as_jax
+from tests.ops.row import Row, c, hermitian, primitives_of, r
 from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.core.primitive import all_primitives
@@ -23,69 +24,69 @@ def solve(**params: bool) -> Callable:
 
 PIVOTS = np.array([[2, 1, 3], [0, 3, 2]], np.int32)
 TABLE = [
-    Row("cholesky", lambda L, x: L.cholesky(x), (hermitian(r(2, 3, 3), 8),), (0,)),
-    Row("cholesky complex", lambda L, x: L.cholesky(x), (hermitian(c(3, 3), 8),), (0,)),
-    Row("cholesky lower", lambda L, x: L.cholesky(x, symmetrize_input=False), (np.tril(r(3, 3)) + 5 * np.eye(3),)),
-    Row("cholesky nan", lambda L, x: L.cholesky(x), (np.stack([np.eye(2), -np.eye(2)]),)),
+    Row("cholesky", lambda L, x: L.cholesky(x), (hermitian(r(2, 3, 3), 8),)),
+    Row("cholesky complex", lambda L, x: L.cholesky(x), (hermitian(c(3, 3), 8),)),
+    Row("cholesky lower", lambda L, x: L.cholesky(x, symmetrize_input=False), (np.tril(r(3, 3)) + 5 * np.eye(3),),
+        order=0),
+    Row("cholesky nan", lambda L, x: L.cholesky(x), (np.stack([np.eye(2), -np.eye(2)]),), order=0),
     Row("symmetric_product", lambda L, a, b: L.symmetric_product(a, b, alpha=2.0, beta=3.0, symmetrize_output=True),
-        (r(2, 3, 4), hermitian(r(2, 3, 3)))),
-    Row("solve", solve(), (r(3, 3) + 3 * np.eye(3), r(2, 3)), (0, 1)),
-    Row("solve left lower", solve(left_side=True, lower=True), (r(2, 3, 3) + 3 * np.eye(3), r(2, 3, 2)), (0, 1)),
-    Row("solve transposed", solve(left_side=True, transpose_a=True), (r(3, 3) + 3 * np.eye(3), r(3, 2)), (0, 1)),
-    Row("solve unit", solve(lower=True, unit_diagonal=True), (r(3, 3), r(2, 3)), (0, 1)),
-    Row("solve adjoint", solve(transpose_a=True, conjugate_a=True, lower=True), (c(3, 3) + 3 * np.eye(3), c(2, 3)),
-        (0, 1)),
-    Row("solve conjugate", solve(conjugate_a=True, left_side=True), (c(3, 3) + 3 * np.eye(3), c(3, 2)), (0, 1)),
-    Row("solve vector", solve(left_side=True), (r(3, 3) + 3 * np.eye(3), r(3)), (0, 1)),
+        (r(2, 3, 4), hermitian(r(2, 3, 3))), order=0),
+    Row("solve", solve(), (r(3, 3) + 3 * np.eye(3), r(2, 3))),
+    Row("solve left lower", solve(left_side=True, lower=True), (r(2, 3, 3) + 3 * np.eye(3), r(2, 3, 2))),
+    Row("solve transposed", solve(left_side=True, transpose_a=True), (r(3, 3) + 3 * np.eye(3), r(3, 2))),
+    Row("solve unit", solve(lower=True, unit_diagonal=True), (r(3, 3), r(2, 3))),
+    Row("solve adjoint", solve(transpose_a=True, conjugate_a=True, lower=True), (c(3, 3) + 3 * np.eye(3), c(2, 3))),
+    Row("solve conjugate", solve(conjugate_a=True, left_side=True), (c(3, 3) + 3 * np.eye(3), c(3, 2))),
+    Row("solve vector", solve(left_side=True), (r(3, 3) + 3 * np.eye(3), r(3))),
     Row("order", lambda L, p: L.lu_pivots_to_permutation(p, 5), (PIVOTS,)),
-    Row("lu", lambda L, x: L.lu(x), (r(2, 3, 3),), (0,)),
-    Row("lu wide", lambda L, x: L.lu(x), (r(2, 4),), (0,)),
-    Row("lu tall complex", lambda L, x: L.lu(x), (c(4, 2),), (0,)),
-    Row("householder_product", lambda L, a, t: L.householder_product(a, t), (r(2, 4, 3), r(2, 2))),
-    Row("ormqr", lambda L, a, t, b: L.ormqr(a, t, b, transpose=True), (r(4, 3), r(3), r(4, 2))),
-    Row("ormqr right complex", lambda L, a, t, b: L.ormqr(a, t, b, left=False), (c(4, 3), c(3), c(2, 4))),
-    Row("qr", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4, 3),), (0,)),
-    Row("qr square complex", lambda L, x: L.qr(x), (c(3, 3),), (0,)),
-    Row("qr full", lambda L, x: L.qr(x), (r(4, 2),)),
-    Row("qr wide", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4),)),
-    Row("qr pivoting", lambda L, x: L.qr(x, pivoting=True, full_matrices=False), (r(4, 3),), (0,)),
-    Row("eigh", lambda L, x: L.eigh(x), (hermitian(r(2, 3, 3)),), (0,)),
-    Row("eigh complex upper", lambda L, x: L.eigh(x, lower=False, symmetrize_input=False)[1], (c(3, 3),)),
-    Row("eigenvalues complex", lambda L, x: L.eigh(x)[1], (hermitian(c(3, 3)),), (0,)),
-    Row("eig", lambda L, x: L.eig(x, enable_eigvec_derivs=True), (r(3, 3),), (0,)),
+    Row("lu", lambda L, x: L.lu(x), (r(2, 3, 3),)),
+    Row("lu wide", lambda L, x: L.lu(x), (r(2, 4),)),
+    Row("lu tall complex", lambda L, x: L.lu(x), (c(4, 2),)),
+    Row("householder_product", lambda L, a, t: L.householder_product(a, t), (r(2, 4, 3), r(2, 2)), order=0),
+    Row("ormqr", lambda L, a, t, b: L.ormqr(a, t, b, transpose=True), (r(4, 3), r(3), r(4, 2)), order=0),
+    Row("ormqr right complex", lambda L, a, t, b: L.ormqr(a, t, b, left=False), (c(4, 3), c(3), c(2, 4)), order=0),
+    Row("qr", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4, 3),)),
+    Row("qr square complex", lambda L, x: L.qr(x), (c(3, 3),)),
+    Row("qr full", lambda L, x: L.qr(x), (r(4, 2),), order=0),
+    Row("qr wide", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4),), order=0),
+    Row("qr pivoting", lambda L, x: L.qr(x, pivoting=True, full_matrices=False), (r(4, 3),)),
+    Row("eigh", lambda L, x: L.eigh(x), (hermitian(r(2, 3, 3)),)),
+    Row("eigh complex upper", lambda L, x: L.eigh(x, lower=False, symmetrize_input=False)[1], (c(3, 3),), order=0),
+    Row("eigenvalues complex", lambda L, x: L.eigh(x)[1], (hermitian(c(3, 3)),)),
+    Row("eig", lambda L, x: L.eig(x, enable_eigvec_derivs=True), (r(3, 3),)),
     Row("eig complex", lambda L, x: L.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True),
-        (c(2, 3, 3),), (0,)),
+        (c(2, 3, 3),)),
     Row("eigenvalues", lambda L, x: L.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False,
-                                             enable_eigvec_derivs=True), (r(3, 3),), (0,)),
-    Row("svd", lambda L, x: L.svd(x, full_matrices=False), (r(2, 4, 3),), (0,)),
-    Row("svd wide complex", lambda L, x: L.svd(x, full_matrices=False)[1:2], (c(2, 3),), (0,)),
-    Row("svd square", lambda L, x: L.svd(x), (r(3, 3),), (0,)),
-    Row("svd full", lambda L, x: L.svd(x), (r(2, 4),)),
-    Row("singular values", lambda L, x: L.svd(x, compute_uv=False), (r(4, 3),), (0,)),
-    Row("svd by qr", lambda L, x: L.svd(x, full_matrices=False, algorithm=L.SvdAlgorithm.QR), (r(4, 3),)),
-    Row("schur", lambda L, x: L.schur(x), (r(2, 4, 4),)),
-    Row("schur complex", lambda L, x: L.schur(x, compute_schur_vectors=False), (c(3, 3),)),
-    Row("hessenberg", lambda L, x: L.hessenberg(x), (r(2, 4, 4),)),
-    Row("tridiagonal", lambda L, x: L.tridiagonal(x), (hermitian(r(4, 4)),)),
-    Row("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),)),
-    Row("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)),
-        (0, 1, 2, 3)),
+                                             enable_eigvec_derivs=True), (r(3, 3),)),
+    Row("svd", lambda L, x: L.svd(x, full_matrices=False), (r(2, 4, 3),)),
+    Row("svd wide complex", lambda L, x: L.svd(x, full_matrices=False)[1:2], (c(2, 3),)),
+    Row("svd square", lambda L, x: L.svd(x), (r(3, 3),)),
+    Row("svd full", lambda L, x: L.svd(x), (r(2, 4),), order=0),
+    Row("singular values", lambda L, x: L.svd(x, compute_uv=False), (r(4, 3),)),
+    Row("svd by qr", lambda L, x: L.svd(x, full_matrices=False, algorithm=L.SvdAlgorithm.QR), (r(4, 3),), order=0),
+    Row("schur", lambda L, x: L.schur(x), (r(2, 4, 4),), order=0),
+    Row("schur complex", lambda L, x: L.schur(x, compute_schur_vectors=False), (c(3, 3),), order=0),
+    Row("hessenberg", lambda L, x: L.hessenberg(x), (r(2, 4, 4),), order=0),
+    Row("tridiagonal", lambda L, x: L.tridiagonal(x), (hermitian(r(4, 4)),), order=0),
+    Row("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),), order=0),
+    Row("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3))),
     # Regular: derivatives are those of the plain solution; singular: the solution for the perturbed matrix.
     Row("tridiagonal_solve perturbed", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
-        (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), (1, 3)),
+        (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), grads=(1, 3)),
     Row("tridiagonal_solve singular", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
-        (np.zeros(4), np.array([1.0, 0, 2, 0]), np.zeros(4), r(4, 2))),
-    Row("tridiagonal_solve complex", lambda L, *xs: L.tridiagonal_solve(*xs), (c(3), c(3) + 4, c(3), c(3, 1)), (1, 3)),
+        (np.zeros(4), np.array([1.0, 0, 2, 0]), np.zeros(4), r(4, 2)), order=0),
+    Row("tridiagonal_solve complex", lambda L, *xs: L.tridiagonal_solve(*xs), (c(3), c(3) + 4, c(3), c(3, 1)),
+        grads=(1, 3)),
 ]
 
 
-@pytest.mark.parametrize("row", one_in(6, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(6, TABLE, str))
 def test_as_jax(row: Row) -> None:
     check_as_jax(row, linalg, jax.lax.linalg, every_batch=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", [row for row in TABLE if row.grads], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in TABLE if row.smooth()], ids=str)
 def test_second_derivatives_as_jax(row: Row) -> None:
     check_as_jax(row, linalg, jax.lax.linalg, order=2)
 
@@ -134,14 +135,10 @@ def test_polar_decomposition_by_iteration(x):
             np.testing.assert_allclose(got, want, atol=1e-14)
 
 
-def primitives_of(row: Row) -> set[str]:
-    return {eqn.primitive.name for eqn in xjax.make_jaxpr(lambda *args: row.fun(linalg, *args))(*row.args).eqns}
-
-
 def test_every_primitive_has_a_row():
     """But one that numpy.linalg.qr has in mode "raw", and one that JAX does not batch."""
     ours = {name for name, p in all_primitives().items() if p.type_rule.__module__.startswith("xjax.lax.linalg")}
-    assert ours - set().union(*map(primitives_of, TABLE)) == {"geqrf", "cholesky_update"}
+    assert ours - set().union(*[primitives_of(row, linalg) for row in TABLE]) == {"geqrf", "cholesky_update"}
 
 
 @pytest.mark.parametrize("f, error", [

@@ -5,41 +5,42 @@ from __future__ import annotations
 import pytest
 
 from tests.ops import harness
-from tests.ops.harness import derivative_cases, rows
-from tests.ops.op_table import OPS
+from tests.ops.harness import derivative_cases, params
+from tests.ops.op_table import TABLE
 from tests.oracle import real_jax
 from tests.sampling import one_in
+from xjax import lax
 
 jax = real_jax()
 # A row converts complex numbers to real ones; `test_elementwise` checks that this warns.
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 
 
-@pytest.mark.parametrize("op", one_in(6, OPS, str))
-def test_value(op):
-    harness.check_value(op, jax)
+@pytest.mark.parametrize("row", one_in(6, TABLE, str))
+def test_value(row):
+    harness.check_value(row, lax, jax.lax)
 
 
-@pytest.mark.parametrize("op", rows(OPS))
-def test_weak_types(op):
-    harness.check_weak_types(op, jax)
+@pytest.mark.parametrize("row", params(TABLE))
+def test_weak_types(row):
+    harness.check_weak_types(row, lax, jax.lax)
 
 
-@pytest.mark.parametrize("op", one_in(6, OPS, str))
-def test_vmap(op):
-    harness.check_vmap(op)
+@pytest.mark.parametrize("row", one_in(6, TABLE, str))
+def test_vmap(row):
+    harness.check_vmap(row, lax)
 
 
-@pytest.mark.parametrize(("op", "dtypes"), derivative_cases(OPS))
-def test_derivatives(op, dtypes):
-    harness.check_derivatives(op, dtypes)
+@pytest.mark.parametrize(("row", "dtypes"), derivative_cases(TABLE))
+def test_derivatives(row, dtypes):
+    harness.check_derivatives(row, dtypes, lax)
 
 
-@pytest.mark.parametrize("op", rows([op for op in OPS if op.grads]))
-def test_single_precision(op):
-    harness.check_single_precision(op)
+@pytest.mark.parametrize("row", params([row for row in TABLE if row.order]))
+def test_single_precision(row):
+    harness.check_single_precision(row, lax)
 
 
-@pytest.mark.parametrize("op", rows([op for op in OPS if op.same_programs]))
-def test_programs_read_as_in_jax(op):
-    harness.check_programs(op, jax)
+@pytest.mark.parametrize("row", params([row for row in TABLE if row.programs]))
+def test_programs_read_as_in_jax(row):
+    harness.check_programs(row, lax, jax.lax)

@@ -7,7 +7,8 @@ import pytest
 
 import xjax
 import xjax.scipy.linalg as linalg
-from tests.ops.row import Row, c, check_as_jax, hermitian, r
+from tests.ops.harness import check_as_jax
+from tests.ops.row import Row, c, hermitian, r
 from tests.oracle import current, only, real_jax
 from tests.sampling import one_in
 
@@ -26,47 +27,47 @@ def factored(make: str, solve: str, **keywords: object):
 TABLE = [
     # Since 0.12 the derivative reads one triangle only, as the factorisation does.
     Row("cholesky", lambda L, x: [L.cholesky(x), L.cholesky(x, lower=True)], (CSPD,),
-        current((only(0, since="0.12"),))),
-    Row("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B), (0, 1)),
-    Row("cho_solve lower", factored("cho_factor", "cho_solve", lower=True), (CSPD, c(3)), (1,)),
-    Row("lu", lambda L, x: [L.lu(x), L.lu(x, permute_l=True)], (r(4, 3),), (0,)),
-    Row("lu_solve", factored("lu_factor", "lu_solve"), (A, B), (0, 1)),
-    Row("lu_solve transposed", factored("lu_factor", "lu_solve", trans=1), (A, r(3))),
-    Row("lu_solve adjoint", factored("lu_factor", "lu_solve", trans=2), (c(3, 3), c(3, 2)), (1,)),
+        grads=current((only(0, since="0.12"),))),
+    Row("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B)),
+    Row("cho_solve lower", factored("cho_factor", "cho_solve", lower=True), (CSPD, c(3)), grads=(1,)),
+    Row("lu", lambda L, x: [L.lu(x), L.lu(x, permute_l=True)], (r(4, 3),)),
+    Row("lu_solve", factored("lu_factor", "lu_solve"), (A, B)),
+    Row("lu_solve transposed", factored("lu_factor", "lu_solve", trans=1), (A, r(3)), order=0),
+    Row("lu_solve adjoint", factored("lu_factor", "lu_solve", trans=2), (c(3, 3), c(3, 2)), grads=(1,)),
     Row("qr", lambda L, x: [L.qr(x), L.qr(x, mode="economic"), L.qr(x, mode="r"), L.qr(x, pivoting=True, mode="r")],
-        (r(4, 3),)),
-    Row("svd", lambda L, x: [L.svd(x, full_matrices=False), L.svd(x, compute_uv=False)], (r(4, 3),), (0,)),
-    Row("det and inv", lambda L, x: [L.det(x), L.inv(x)], (A,), (0,)),
-    Row("eigh", lambda L, x: [L.eigh(x), L.eigh(x, eigvals_only=True)], (SPD,), (0,)),
-    Row("schur", lambda L, x: [L.schur(x), L.schur(x, output="complex")], (A,)),
-    Row("hessenberg", lambda L, x: [L.hessenberg(x), L.hessenberg(x, calc_q=True)], (c(2, 4, 4),)),
-    Row("solve", lambda L, a, b: L.solve(a, b), (A, B), (0, 1)),
-    Row("solve pos", lambda L, a, b: L.solve(a, b, assume_a="pos"), (SPD, B), (1,)),
+        (r(4, 3),), order=0),
+    Row("svd", lambda L, x: [L.svd(x, full_matrices=False), L.svd(x, compute_uv=False)], (r(4, 3),)),
+    Row("det and inv", lambda L, x: [L.det(x), L.inv(x)], (A,)),
+    Row("eigh", lambda L, x: [L.eigh(x), L.eigh(x, eigvals_only=True)], (SPD,)),
+    Row("schur", lambda L, x: [L.schur(x), L.schur(x, output="complex")], (A,), order=0),
+    Row("hessenberg", lambda L, x: [L.hessenberg(x), L.hessenberg(x, calc_q=True)], (c(2, 4, 4),), order=0),
+    Row("solve", lambda L, a, b: L.solve(a, b), (A, B)),
+    Row("solve pos", lambda L, a, b: L.solve(a, b, assume_a="pos"), (SPD, B), grads=(1,)),
     # JAX takes a Hermitian matrix for its own transpose: see test_decompositions_multiply_back for the derivative.
-    Row("solve pos complex", lambda L, a, b: L.solve(a, b, assume_a="pos", lower=True), (CSPD, c(3, 2))),
+    Row("solve pos complex", lambda L, a, b: L.solve(a, b, assume_a="pos", lower=True), (CSPD, c(3, 2)), order=0),
     Row("solve_triangular", lambda L, a, b: [L.solve_triangular(a, b, trans, lower) for trans in (0, "T", 2)
-                                             for lower in (False, True)], (c(3, 3) + 3 * np.eye(3), c(3, 2)), (0, 1)),
-    Row("polar", lambda L, x: [L.polar(x, "right", method="svd"), L.polar(x, "left", method="svd")], (A,)),
-    Row("expm", lambda L, x: L.expm(x), (r(3, 3),), (0,)),
-    Row("sqrtm", lambda L, x: L.sqrtm(x), (SPD,)),
-    Row("block_diag", lambda L, x, y: L.block_diag(x, y, 2.0, x), (r(2, 1), r(3)), (0, 1)),
-    Row("toeplitz", lambda L, x, y: [L.toeplitz(x), L.toeplitz(x, y)], (c(2, 3), c(2, 4)), (0, 1)),
-    Row("hankel", lambda L, x, y: [L.hankel(x), L.hankel(x, y)], (r(3), r(2)), (0, 1)),
-    Row("circulant", lambda L, x: [L.circulant(x), L.fiedler(x)], (r(2, 3),)),
-    Row("companion", lambda L, x: [L.companion(x), L.leslie(x, x[1:])], (r(4),), (0,)),
+                                             for lower in (False, True)], (c(3, 3) + 3 * np.eye(3), c(3, 2))),
+    Row("polar", lambda L, x: [L.polar(x, "right", method="svd"), L.polar(x, "left", method="svd")], (A,), order=0),
+    Row("expm", lambda L, x: L.expm(x), (r(3, 3),)),
+    Row("sqrtm", lambda L, x: L.sqrtm(x), (SPD,), order=0),
+    Row("block_diag", lambda L, x, y: L.block_diag(x, y, 2.0, x), (r(2, 1), r(3))),
+    Row("toeplitz", lambda L, x, y: [L.toeplitz(x), L.toeplitz(x, y)], (c(2, 3), c(2, 4))),
+    Row("hankel", lambda L, x, y: [L.hankel(x), L.hankel(x, y)], (r(3), r(2))),
+    Row("circulant", lambda L, x: [L.circulant(x), L.fiedler(x)], (r(2, 3),), order=0),
+    Row("companion", lambda L, x: [L.companion(x), L.leslie(x, x[1:])], (r(4),)),
     Row("convolution_matrix", lambda L, x: [L.convolution_matrix(x, n, mode) for mode in ("full", "same", "valid")
-                                            for n in (2, 5)], (r(3),)),
-    Row("fiedler_companion", lambda L, x: [L.fiedler_companion(x[..., :n]) for n in (1, 2, 3, 6)], (c(2, 6),)),
+                                            for n in (2, 5)], (r(3),), order=0),
+    Row("fiedler_companion", lambda L, x: [L.fiedler_companion(x[..., :n]) for n in (1, 2, 3, 6)], (c(2, 6),), order=0),
     Row("qr_multiply", lambda L, a, x: [L.qr_multiply(a, x), L.qr_multiply(a, x[0]), L.qr_multiply(
         a, x[:, :2], "left", pivoting=True), L.qr_multiply(a, x[0, :2], "left"), L.qr_multiply(a, x, conjugate=True)],
-        (c(3, 2), c(2, 3))),
-    Row("funm", lambda L, _: [L.funm(A, lambda x: x ** 2 + 1), *L.funm(A, abs, disp=False)], (r(1),)),
+        (c(3, 2), c(2, 3)), order=0),
+    Row("funm", lambda L, _: [L.funm(A, lambda x: x ** 2 + 1), *L.funm(A, abs, disp=False)], (r(1),), order=0),
     Row("formulas", lambda L, _: [L.hilbert(3), L.helmert(4), L.helmert(3, full=True), L.hadamard(4), L.dft(3),
-                               L.dft(4, "sqrtn"), L.dft(2, "n"), L.invhilbert(5)], (r(1),)),
+                               L.dft(4, "sqrtn"), L.dft(2, "n"), L.invhilbert(5)], (r(1),), order=0),
 ]
 
 
-@pytest.mark.parametrize("row", one_in(10, TABLE), ids=[row.name for row in TABLE])
+@pytest.mark.parametrize("row", one_in(10, TABLE, str))
 def test_as_jax(row: Row) -> None:
     check_as_jax(row, linalg, jax.scipy.linalg)
 

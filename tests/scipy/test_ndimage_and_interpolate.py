@@ -10,7 +10,8 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
-from tests.ops.row import Row, check_as_jax, r
+from tests.ops.harness import check_as_jax
+from tests.ops.row import Row, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import interpolate, ndimage
@@ -39,14 +40,14 @@ def gridded(L, values, points):
 
 
 TABLE = [
-    Row("map_coordinates", lambda L, x, p: mapped(L, x, p, ["constant"])[1], (IMAGE, PLACES), (0, 1)),
-    Row("map_coordinates slow", mapped, (IMAGE, PLACES), (0, 1)),
-    Row("map_coordinates of one row slow", mapped, (IMAGE[:1], PLACES), (0, 1)),
+    Row("map_coordinates", lambda L, x, p: mapped(L, x, p, ["constant"])[1], (IMAGE, PLACES)),
+    Row("map_coordinates slow", mapped, (IMAGE, PLACES)),
+    Row("map_coordinates of one row slow", mapped, (IMAGE[:1], PLACES)),
     Row("map_coordinates of integers", lambda L, x, p: [*mapped(L, x, p, ["mirror"]),
                                                         *mapped(L, x, p.astype(int), ["wrap"])],
-        (np.arange(12).reshape(4, 3) ** 2, PLACES)),
-    Row("grid slow", gridded, (GRID, POINTS), (0, 1)),
-    Row("vq", lambda L, x, y: [L.vq(x, y), L.vq(x[:, 0], y[:, 0])], (r(5, 3), r(4, 3)), (0, 1)),
+        (np.arange(12).reshape(4, 3) ** 2, PLACES), order=0),
+    Row("grid slow", gridded, (GRID, POINTS)),
+    Row("vq", lambda L, x, y: [L.vq(x, y), L.vq(x[:, 0], y[:, 0])], (r(5, 3), r(4, 3))),
 ]
 
 

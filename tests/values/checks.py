@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import xjax
 from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves
-from tests.ops.harness import double
+from tests.ops.row import double
 from tests.values.row import Row
 from tests.values.signatures import Word, words
 
