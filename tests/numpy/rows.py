@@ -1,6 +1,7 @@
 """Table of calls: for each public function of `xjax.numpy` the arguments that the tests compare with JAX's results.
 
 A row is (function name, arguments, keywords). NumPy arrays among the arguments become arrays of the library called.
+Rows are plain tuples: such a call has any Python objects as arguments, may raise, and only its outcome is compared.
 """
 
 from __future__ import annotations

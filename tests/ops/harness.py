@@ -3,7 +3,8 @@
 Those of random arguments compare values with NumPy or JAX, vmap with loops, derivatives with central differences, and
 printed programs with JAX's. `check_as_jax` compares all of a row's results with JAX's, at the row's own arguments.
 
-Compiling is what takes the time of these checks: a row is one program for each check and library where it can be.
+Compiling takes most of the time of these checks. So the values of a row are one program, and its vmaps another. Central
+differences and the derivatives compared with them run operation by operation, because rows share these operations.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def params(rows: Sequence[Row]) -> list[Any]:
 # -- values -------------------------------------------------------------------------------------------------------
 
 def check_value(row: Row, ours: Any, theirs: Any, options: dict[str, Any] | None = None) -> None:
-    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = computed at once.
+    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = eager.
 
     Args: options: XLA's, for JAX.
     """
@@ -93,11 +94,14 @@ def check_vmap(row: Row, ours: Any) -> None:
     arguments = [operands(row, tuple(s if a is None else (*s[:a], size, *s[a:])
                                      for s, a in zip(shapes, in_axes, strict=True)), row.dtypes[0])
                  for shapes, in_axes, _ in choices]
-    mapped = xjax.jit(lambda all_xs: [xjax.vmap(f, in_axes, out_axis)(*xs) for (_, in_axes, out_axis), xs
-                                      in zip(choices, all_xs, strict=True)], compiler_options=_EAGER)(arguments)
-    one = f                          # compiled once for each of the shapes
+
+    def all_mapped(all_xs: list[Any]) -> list[Any]:
+        return [xjax.vmap(f, in_axes, out_axis)(*xs)
+                for (_, in_axes, out_axis), xs in zip(choices, all_xs, strict=True)]
+
+    mapped = xjax.jit(all_mapped, compiler_options=_EAGER)(arguments)
     for (shapes, in_axes, out_axis), xs, got in zip(choices, arguments, mapped, strict=True):
-        each = [one(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
+        each = [f(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
                 for k in range(size)]
         want = [np.stack(list(map(np.asarray, ys)), out_axis) for ys in zip(*map(leaves, each), strict=True)]
         assert_close(got, want, tol=ONE * row.tol, what=f"vmap({row}, {in_axes}, {out_axis}) of {shapes}")
@@ -117,9 +121,9 @@ def derivative_cases(rows: Sequence[Row]) -> list[Any]:
 
 
 def check_derivatives(row: Row, dtypes: Dtypes, ours: Any) -> None:
-    """In double precision: jvp against central differences, vjp against jvp; then the same for these themselves.
+    """In double precision: jvp against central differences, vjp against jvp; at order 2 the same for these two.
 
-    Computed at once: rows have most of the operations in common, which then compile once for all of them.
+    It runs operation by operation: rows share most of them, which compile once; one program per row took as long.
     """
     args = row.arguments(widened(dtypes))
     xs = [args[i] for i in row.smooth(args)]

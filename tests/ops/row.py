@@ -1,7 +1,7 @@
 """What a row is: one operation, with which arguments, and which checks of `harness` hold for it.
 
 The arguments of a row are fixed (`args`), or random numbers of `shapes`, `dtypes` and `domain`. Rows of `tests/values`
-are another class: they name a public function, and hypothesis searches their arguments.
+are another class: they name a public function, and hypothesis draws many arrays for each of their signatures.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Row:
 
     name: of the function in its namespace, and of the test.
     fun: `fun(namespace, *args)`: both libraries run it in their own namespace; None calls the function `name`.
-    args: the arguments; None: they are drawn. Then there are several cases:
-      shapes: each has one shape for each argument. Derivatives are checked on the first, vmap on the first two.
-      dtypes: each is one name for all arguments, or a tuple with a name for each. The first is used for derivatives (in
-        double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
-      domain: interval of the random numbers, or one for each argument.
-      special: also 0, -0, inf, nan and extreme numbers.
+    args: the arguments; None: random numbers, of which the four fields `shapes` to `special` say more.
     oracle: the same in NumPy. It gets floats in double precision; None leaves real JAX as the only oracle.
-    order: up to which order derivatives are checked; 0: they are zero, do not exist, or differ from JAX's.
+    shapes: cases, each with one shape for each argument. Derivatives are checked on the first, vmap on the first two.
+    dtypes: each is one name for all arguments, or a tuple with a name for each. The first is used for derivatives (in
+      double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
+    domain: interval of the random numbers, or one for each argument.
+    special: whether values are also compared with real JAX at 0, -0, inf, nan and extreme numbers.
+    order: the highest order of derivatives that are checked; 0: none, for they are zero, do not exist or are not JAX's.
     grads: which arguments are differentiated; None: all of an inexact dtype.
     tol: tolerance of values, relative to that of one operation (`harness.ONE`).
     programs: whether its program, and those of its derivatives, read as JAX prints them.

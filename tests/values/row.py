@@ -1,4 +1,8 @@
-"""A row of the table of values: one public function, and with which arrays it is called."""
+"""A row of the table of values: one public function, and with which arrays it is called.
+
+It is not the `Row` of `tests/ops`: it finds a function by its path in each library, and its arguments are signatures,
+from which hypothesis draws many arrays; a row of `tests/ops` has few arrays and is asked for its programs and axes too.
+"""
 
 from __future__ import annotations
 
