@@ -15,3 +15,20 @@ def one_in(every: int, rows: Iterable[Any], name: Callable[[Any], str] | None = 
     """
     return [pytest.param(row, id=name and name(row), marks=[pytest.mark.slow] if i % every else [])
             for i, row in enumerate(rows)]
+
+
+def each_once(rows: Iterable[Any], columns: Iterable[Any], every: int = 0) -> list[Any]:
+    """All pairs, for a `parametrize` with two arguments; fast are some in which each row and each column occurs.
+
+    Args: every: pairs whose places differ by a multiple of it are fast; as many as make a row occur once, if not given.
+    """
+    rows, columns = list(rows), list(columns)
+    every = every or min(len(rows), len(columns))
+    slow = lambda i, k: [pytest.mark.slow] if (i - k) % every else []
+    return [pytest.param(row, column, id=f"{_id(row)}-{_id(column)}", marks=slow(i, k))
+            for i, row in enumerate(rows) for k, column in enumerate(columns)]
+
+
+def _id(x: Any) -> str:
+    """As pytest names arguments: strings, numbers and types by their names, others by what they print."""
+    return getattr(x, "__name__", None) or str(x)

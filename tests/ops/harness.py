@@ -20,13 +20,9 @@ import xjax
 from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves, tolerance
 from tests.ops.row import Dtypes, Row, Shapes, double, noise, operands, spread, value_cases, widened
 from tests.oracle import real_jax
-from xjax.runtime.executable import EAGER_LEVEL
 
 # A row is one operation: it differs by fewer units than chains and sums do.
 ONE = 0.4
-# XLA's options. Programs of what would run operation by operation compile at the level of single operations.
-_EAGER = {"xla_backend_optimization_level": EAGER_LEVEL}
-_ORACLE = {"xla_backend_optimization_level": 0}
 
 
 def params(rows: Sequence[Row]) -> list[Any]:
@@ -47,9 +43,9 @@ def check_value(row: Row, ours: Any, theirs: Any, options: dict[str, Any] | None
 
     # JAX computes only where NumPy has no answer.
     unknown = [case.xs for case in cases if case.extreme or row.oracle is None]
-    from_jax = iter(jax.jit(all_of(theirs), compiler_options={**_ORACLE, **(options or {})})(unknown))
+    from_jax = iter(jax.jit(all_of(theirs), compiler_options=options)(unknown))
     types = jax.eval_shape(all_of(theirs), [case.xs for case in cases])
-    results = xjax.jit(all_of(ours), compiler_options=_EAGER)([case.xs for case in cases])
+    results = xjax.jit(all_of(ours))([case.xs for case in cases])
     for case, type_, got in zip(cases, types, results, strict=True):
         want = next(from_jax) if case.extreme or row.oracle is None else row.oracle(*map(double, case.xs))
         assert_close(got, want, tol=ONE * row.tol, what=case.what)
@@ -99,7 +95,7 @@ def check_vmap(row: Row, ours: Any) -> None:
         return [xjax.vmap(f, in_axes, out_axis)(*xs)
                 for (_, in_axes, out_axis), xs in zip(choices, all_xs, strict=True)]
 
-    mapped = xjax.jit(all_mapped, compiler_options=_EAGER)(arguments)
+    mapped = xjax.jit(all_mapped)(arguments)
     for (shapes, in_axes, out_axis), xs, got in zip(choices, arguments, mapped, strict=True):
         each = [f(*[x if a is None else np.take(x, k, a) for x, a in zip(xs, in_axes, strict=True)])
                 for k in range(size)]
@@ -175,7 +171,7 @@ def check_single_precision(row: Row, ours: Any) -> None:
 
     args = row.arguments()
     dxs = [np.ones_like(args[i]) for i in row.smooth()]
-    single = xjax.jit(slopes, compiler_options=_EAGER)(args, dxs)
+    single = xjax.jit(slopes)(args, dxs)
     with xjax.enable_x64(True):
         wide = slopes([double(x) for x in args], [double(x) for x in dxs])
     for s, w in zip(single, wide, strict=True):
@@ -241,7 +237,7 @@ def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: 
     """
     values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
     want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple,
-                                    compiler_options={**_ORACLE, **(options or {})})
+                                    compiler_options=options)
     assert_same(values, want, what=str(row))
     assert_same(slopes, want_slopes, tol=CONDITION, what=f"derivatives of {row}")
 
