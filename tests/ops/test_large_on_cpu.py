@@ -28,7 +28,8 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("where, dtype", each_once(
     [((5000,), (0,)), ((17, 300), (0,)), ((300, 17), (0,)), ((3, 4099), (1,)), ((400, 300), (0,)),
-     ((5, 7, 211), (0, 2)), ((2, 1, 4097, 1), (2,)), ((3, 50, 700), (1,))], [np.float32, np.float64, np.float16, jnp.bfloat16]))
+     ((5, 7, 211), (0, 2)), ((2, 1, 4097, 1), (2,)), ((3, 50, 700), (1,))],
+    [np.float32, np.float64, np.float16, jnp.bfloat16]))
 def test_extrema_equal_numpy(where, dtype):
     shape, axes = where
     x = RNG.standard_normal(shape).astype(dtype)
