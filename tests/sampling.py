@@ -25,10 +25,11 @@ def each_once(rows: Iterable[Any], columns: Iterable[Any], every: int = 0) -> li
     rows, columns = list(rows), list(columns)
     every = every or min(len(rows), len(columns))
     slow = lambda i, k: [pytest.mark.slow] if (i - k) % every else []
-    return [pytest.param(row, column, id=f"{_id(row)}-{_id(column)}", marks=slow(i, k))
+    return [pytest.param(row, column, id=f"{_id(row, i)}-{_id(column, k)}", marks=slow(i, k))
             for i, row in enumerate(rows) for k, column in enumerate(columns)]
 
 
-def _id(x: Any) -> str:
-    """As pytest names arguments: strings, numbers and types by their names, others by what they print."""
-    return getattr(x, "__name__", None) or str(x)
+def _id(x: Any, place: int) -> str:
+    """Types by their names, others by what they print if it is short, else by their place."""
+    text = getattr(x, "__name__", None) or str(x)
+    return text if len(text) <= 40 else str(place)

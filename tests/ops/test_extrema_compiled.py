@@ -9,6 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.sampling import each_once
 from xjax import lax, tree_util
 from xjax.nn import relu
 from xjax.runtime.dispatch import EvalTrace
@@ -65,10 +66,7 @@ def assert_compiled_as_eager(extremum, convolution):
     assert np.any(want[0][0])
 
 
-@pytest.mark.parametrize("convolution", CONVOLUTIONS)
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.slow] * (name in ("min", "max of all", "maximum", "cummax", "reduce_window")))
-    for name in EXTREMA])
+@pytest.mark.parametrize("name, convolution", each_once(EXTREMA, CONVOLUTIONS))
 def test_gradients_compiled_and_eager_agree(name, convolution):
     assert_compiled_as_eager(EXTREMA[name], CONVOLUTIONS[convolution])
 

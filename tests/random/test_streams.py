@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.quick_compiling import as_shipped
 from tests.random.rows import CASES, ROWS, label
 from tests.sampling import one_in
-
-pytestmark = pytest.mark.usefixtures("as_shipped")
 
 GOLDEN = Path(__file__).with_name("golden.json")
 CASE_NAMES = [label(*case) for case in CASES]
@@ -60,6 +59,12 @@ def test_every_case_is_recorded():
     "uniform(2, 3)", "normal", "truncated_normal", "randint limits", "permutation", "choice p", "categorical shape",
     "bits uint8(7,)", "split(2, 3)")], ids=lambda c: label(*c))
 def test_stream_under_jit_is_the_same(case):
+    # The last places of truncated_normal depend on how XLA contracts products and sums.
+    with as_shipped() if case[0] == "truncated_normal" else contextlib.nullcontext():
+        _check_under_jit(case)
+
+
+def _check_under_jit(case):
     np.testing.assert_array_equal(draw(xjax, case, compiled=True), draw(xjax, case))
 
 

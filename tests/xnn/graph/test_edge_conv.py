@@ -81,9 +81,10 @@ def test_many_nodes_take_memory_for_some_rows_only():
 
 
 @pytest.mark.parametrize("features", [3, 40])
-def test_neighbours_among_20_000_nodes(features):
-    x = np.random.default_rng(0).normal(size=(20_000, features)).astype(np.float32)
-    some = slice(0, 20_000, 97)
+def test_neighbours_among_many_nodes(features):
+    """So many that distances are computed for some rows at a time."""
+    x = np.random.default_rng(0).normal(size=(6_000, features)).astype(np.float32)
+    some = slice(0, 6_000, 29)
     _, want = cKDTree(x).query(x[some], k=9)
     got = np.asarray(knn_edges(x, 8).senders).reshape(-1, 8)[some]
     assert np.mean(got == want[:, 1:]) > 0.999                        # rounding of float32 may exchange two

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.sampling import each_once
 from xnn.graph import Graph
 from xnn.graph.partitioning import cut, partition
 from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler, induced_block
@@ -41,17 +42,17 @@ def same(one, other):
 # ---- partition ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("graph", "parts"), [
+@pytest.mark.parametrize(("case", "imbalance"), each_once([
     (grid(24), 9), (groups(8, 60)[0], 8), (random_graph(), 7), (random_graph(30, 1), 4), (random_graph(5, 3), 8),
     (Graph.from_edges(np.zeros(300, int), np.arange(1, 301)), 6), (Graph.from_edges([], [], n_nodes=17), 3),
     (Graph.from_edges([], [], n_nodes=0), 3), (Graph.from_edges([0], [0]), 1),
-])
-def test_parts_are_balanced_and_a_function_of_the_seed(graph, parts):
-    for imbalance in (0.0, 0.05, 0.5):
-        part = partition(graph, parts, imbalance=imbalance)
-        assert part.shape == (graph.n_nodes,) and part.dtype == np.int32
-        counts = np.bincount(part, minlength=parts)
-        assert len(counts) == parts and counts.max() <= np.ceil((1 + imbalance) * graph.n_nodes / parts)
+], [0.0, 0.05, 0.5]))
+def test_parts_are_balanced_and_a_function_of_the_seed(case, imbalance):
+    graph, parts = case
+    part = partition(graph, parts, imbalance=imbalance)
+    assert part.shape == (graph.n_nodes,) and part.dtype == np.int32
+    counts = np.bincount(part, minlength=parts)
+    assert len(counts) == parts and counts.max() <= np.ceil((1 + imbalance) * graph.n_nodes / parts)
     np.testing.assert_array_equal(part, partition(graph, parts, imbalance=imbalance))
 
 
