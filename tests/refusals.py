@@ -1,4 +1,4 @@
-"""The check that tables of misuse share: a call, the class of its error, and texts that the message holds."""
+"""The one check of refused calls: the class of the error, and texts that its message has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterable
 import pytest
 
 
-def assert_refused(call: Callable[[], object], kind: type[Exception], texts: Iterable[str]) -> None:
-    with pytest.raises(kind) as error:
+def assert_refused(call: Callable[[], object], kind: type[Exception] | tuple[type[Exception], ...],
+                   texts: str | Iterable[str], *, fix: bool = True) -> Exception:
+    """The call raises an error of this class, whose message has the texts and says how to mend it.
+
+    Args: texts: one or several. fix: False for a message without "fix:", such as one of Python's own.
+    Returns: the error.
+    """
+    with pytest.raises(kind) as caught:
         call()
-    for text in texts:
-        assert text in str(error.value)
+    for text in [*([texts] if isinstance(texts, str) else texts), *["fix: "] * fix]:
+        assert text in str(caught.value)
+    return caught.value

@@ -6,8 +6,8 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.refusals import assert_refused
 from tests.sampling import one_in
-from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 from xnn import (
     BatchNorm,
@@ -227,59 +227,60 @@ def test_an_error_of_init_says_where_in_the_model(key):
 
 
 X = jnp.ones((2, 3))
+KEY = random.PRNGKey(0)
 WRONG = {
-    "not called": (lambda key: serial(Dense), TypeError, ["serial[0]", "Dense", "call it"]),
-    "a list": (lambda key: serial([Relu]), TypeError, ["serial[0]", "its own argument"]),
-    "named not a layer": (lambda key: named(head=3), TypeError, ["named['head']", "3"]),
+    "not called": (lambda: serial(Dense), TypeError, ["serial[0]", "Dense", "call it"]),
+    "a list": (lambda: serial([Relu]), TypeError, ["serial[0]", "its own argument"]),
+    "named not a layer": (lambda: named(head=3), TypeError, ["named['head']", "3"]),
     "params": (
-        lambda key: serial(Relu, Relu).apply(((),), X),
+        lambda: serial(Relu, Relu).apply(((),), X),
         TypeError,
         ["serial: needs params for 2 layers", "tuple of 1"],
     ),
     "params of another kind": (
-        lambda key: named(a=Relu, b=Relu).apply({"a": (), "c": ()}, X),
+        lambda: named(a=Relu, b=Relu).apply({"a": (), "c": ()}, X),
         TypeError,
         ["named: needs params for 2 layers", "keys ['a', 'c']", "'a', 'b'"],
     ),
     "params not a container": (
-        lambda key: serial(Relu).apply(X, X),
+        lambda: serial(Relu).apply(X, X),
         TypeError,
         ["serial: needs params for 1 layer", "f32[2,3]"],
     ),
     "missing extra": (
-        lambda key: serial(scaled("adj")).apply(((),), X),
+        lambda: serial(scaled("adj")).apply(((),), X),
         TypeError,
         ["serial: takes 1 extra input, 0 given", "adj", "apply(params, x, adj, rng=None"],
     ),
     "too many extras": (
-        lambda key: serial(Relu).apply(((),), X, X),
+        lambda: serial(Relu).apply(((),), X, X),
         TypeError,
         ["takes 0 extra inputs, 1 given", "none"],
     ),
     "parallel inputs": (
-        lambda key: parallel(Relu, Relu).apply(((), ()), X),
+        lambda: parallel(Relu, Relu).apply(((), ()), X),
         TypeError,
         ["parallel: 2 layers need a sequence of 2 inputs", "FanOut(2)"],
     ),
     "parallel shapes": (
-        lambda key: parallel(Relu, Relu).init(key, ((2, 3),)),
+        lambda: parallel(Relu, Relu).init(KEY, ((2, 3),)),
         TypeError,
         ["2 layers need a sequence of 2 shapes", "1"],
     ),
     "fan in sum": (
-        lambda key: xnn.FanInSum.init(key, ((2, 3), (2, 4))),
+        lambda: xnn.FanInSum.init(KEY, ((2, 3), (2, 4))),
         ValueError,
         ["FanInSum: the shapes of the inputs differ", "(2, 4)"],
     ),
     "fan in concat": (
-        lambda key: xnn.FanInConcat().init(key, ((2, 3), (4, 3))),
+        lambda: xnn.FanInConcat().init(KEY, ((2, 3), (4, 3))),
         ValueError,
         ["FanInConcat", "outside axis -1"],
     ),
-    "fan in one": (lambda key: xnn.FanInSum.init(key, (2, 3)), TypeError, ["parallel(...)"]),
-    "repeat zero": (lambda key: xnn.repeat(Relu, 0), ValueError, ["repeat: n must be", "0"]),
+    "fan in one": (lambda: xnn.FanInSum.init(KEY, (2, 3)), TypeError, ["parallel(...)"]),
+    "repeat zero": (lambda: xnn.repeat(Relu, 0), ValueError, ["repeat: n must be", "0"]),
     "repeat shape": (
-        lambda key: xnn.repeat(Dense(4), 2).init(key, (2, 3)),
+        lambda: xnn.repeat(Dense(4), 2).init(KEY, (2, 3)),
         TypeError,
         ["repeat: Dense changes the shape", "(2, 4)"],
     ),
@@ -287,8 +288,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_say_what_and_how_to_fix_it(name, key):
-    assert_refused(WRONG[name], key)
+def test_errors_say_what_and_how_to_fix_it(name):
+    assert_refused(*WRONG[name])
 
 
 def test_layers_of_repeat_draw_from_keys_of_their_own(key):

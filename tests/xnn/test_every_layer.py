@@ -6,9 +6,9 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.refusals import assert_refused
 from tests.xnn.rows import FAMILIES, ROWS, WRONG
 from tests.xnn.rows.row import draw, make_params, make_state, run, wide
-from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 
 VARIANTS = [name for name in ROWS if "," in name]
@@ -196,7 +196,7 @@ def test_what_is_no_input_or_parameter_of_the_layer_is_refused(name):
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_say_what_and_how_to_fix_it(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])
 
 
 def _names(layer):

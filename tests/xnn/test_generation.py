@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.wrong import assert_refused
+from tests.refusals import assert_refused
 from xjax import nn, random
 from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
 from xnn.models import T5, T5Config
@@ -203,37 +203,38 @@ def test_logits_of_any_float(dtype):
     assert got.dtype == jnp.dtype(dtype)
 
 
+KEY = random.PRNGKey(0)
 WRONG = {
-    "float prompt": (lambda key: generate(MODEL, (), np.ones((1, 2), np.float32), steps=1, temperature=0), TypeError,
+    "float prompt": (lambda: generate(MODEL, (), np.ones((1, 2), np.float32), steps=1, temperature=0), TypeError,
                      ["generate: the prompt must be tokens", "f32[1,2]"]),
-    "prompt of one axis": (lambda key: generate(MODEL, (), PROMPT[0], steps=1, temperature=0), TypeError,
+    "prompt of one axis": (lambda: generate(MODEL, (), PROMPT[0], steps=1, temperature=0), TypeError,
                            ["i32[4]", "prompt[None]"]),
-    "no prompt": (lambda key: generate(MODEL, (), PROMPT[:, :0], steps=1, temperature=0), TypeError, ["start token"]),
-    "mask": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT), TypeError,
+    "no prompt": (lambda: generate(MODEL, (), PROMPT[:, :0], steps=1, temperature=0), TypeError, ["start token"]),
+    "mask": (lambda: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT), TypeError,
              ["generate: the mask", "i32[3,4]"]),
-    "empty row": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT > 8), ValueError,
+    "empty row": (lambda: generate(MODEL, (), PROMPT, steps=1, temperature=0, mask=PROMPT > 8), ValueError,
                   ["a row of the prompt has no tokens"]),
-    "no rng": (lambda key: generate(MODEL, (), PROMPT, steps=1), TypeError, ["random bits", "temperature=0"]),
-    "steps": (lambda key: generate(MODEL, (), PROMPT, steps=-1, temperature=0), ValueError, ["steps", "-1"]),
-    "short cache": (lambda key: generate(MODEL, (), PROMPT, steps=3, temperature=0, length=5), ValueError,
+    "no rng": (lambda: generate(MODEL, (), PROMPT, steps=1), TypeError, ["random bits", "temperature=0"]),
+    "steps": (lambda: generate(MODEL, (), PROMPT, steps=-1, temperature=0), ValueError, ["steps", "-1"]),
+    "short cache": (lambda: generate(MODEL, (), PROMPT, steps=3, temperature=0, length=5), ValueError,
                     ["the cache is too short", "length=6"]),
-    "temperature": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=-1.0, rng=key), ValueError,
+    "temperature": (lambda: generate(MODEL, (), PROMPT, steps=1, temperature=-1.0, rng=KEY), ValueError,
                     ["`temperature` must be at least 0"]),
-    "temperature of logits": (lambda key: filter_logits(jnp.ones(3), 0.0), ValueError, ["`temperature` must be above"]),
-    "top_k": (lambda key: generate(MODEL, (), PROMPT, steps=1, top_k=0, rng=key), ValueError,
+    "temperature of logits": (lambda: filter_logits(jnp.ones(3), 0.0), ValueError, ["`temperature` must be above"]),
+    "top_k": (lambda: generate(MODEL, (), PROMPT, steps=1, top_k=0, rng=KEY), ValueError,
               ["`top_k` must be at least 1"]),
-    "top_p": (lambda key: sample(key, jnp.ones((1, 3)), top_p=0.0), ValueError, ["sample: `top_p`", "(0, 1]"]),
-    "greedy top_k": (lambda key: generate(MODEL, (), PROMPT, steps=1, temperature=0, top_k=2), ValueError,
+    "top_p": (lambda: sample(KEY, jnp.ones((1, 3)), top_p=0.0), ValueError, ["sample: `top_p`", "(0, 1]"]),
+    "greedy top_k": (lambda: generate(MODEL, (), PROMPT, steps=1, temperature=0, top_k=2), ValueError,
                      ["does not depend on top_k"]),
     "a token that is not there": (
-        lambda key: generate(MODEL, MODEL.init(key, (-1, -1))[1], PROMPT + 5, steps=2, temperature=0), ValueError,
+        lambda: generate(MODEL, MODEL.init(KEY, (-1, -1))[1], PROMPT + 5, steps=2, temperature=0), ValueError,
         ["generate: the model's logits are NaN", "rows", "embedding"]),
-    "no cache": (lambda key: generate(serial(Embedding(N, 8), xnn.elementwise(nn.softmax, axis=1)),
-                                      Embedding(N, 8).init(key, (1, 1)), PROMPT, steps=1, temperature=0), TypeError,
+    "no cache": (lambda: generate(serial(Embedding(N, 8), xnn.elementwise(nn.softmax, axis=1)),
+                                  Embedding(N, 8).init(KEY, (1, 1)), PROMPT, steps=1, temperature=0), TypeError,
                  ["it has no cache of earlier positions"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_say_what_and_how_to_fix_it(name, key):
-    assert_refused(WRONG[name], key)
+def test_errors_say_what_and_how_to_fix_it(name):
+    assert_refused(*WRONG[name])

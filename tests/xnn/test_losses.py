@@ -8,8 +8,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from tests.xnn.peers import losses as peer
-from tests.xnn.wrong import assert_refused
 from xjax import nn, random
 from xnn import losses
 
@@ -268,5 +268,4 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    call, exc, texts = WRONG[name]
-    assert_refused((lambda key: call(), exc, texts), None)
+    assert_refused(*WRONG[name])

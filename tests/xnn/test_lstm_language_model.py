@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.wrong import assert_refused
+from tests.refusals import assert_refused
 from xjax import lax, random
 from xnn import losses, metrics
 from xnn.models import LSTMLanguageModel, LSTMLanguageModelConfig
@@ -86,14 +86,14 @@ def test_training_learns_a_text(precision):
 
 
 WRONG = {
-    "layers": (lambda key: LSTMLanguageModel(LSTMLanguageModelConfig(layers=0)), ValueError,
+    "layers": (lambda: LSTMLanguageModel(LSTMLanguageModelConfig(layers=0)), ValueError,
                ["LSTMLanguageModel: it needs at least 1 layer", "0"]),
-    "floats": (lambda key: made(CONFIG)[0].apply(made(CONFIG)[1], jnp.ones((2, 6))), TypeError,
+    "floats": (lambda: made(CONFIG)[0].apply(made(CONFIG)[1], jnp.ones((2, 6))), TypeError,
                ["Embedding: the input must be integers", "f32[2,6]"]),
-    "dropout": (lambda key: LSTMLanguageModel(LSTMLanguageModelConfig(dropout=1.0)), ValueError, ["rate", "1.0"]),
+    "dropout": (lambda: LSTMLanguageModel(LSTMLanguageModelConfig(dropout=1.0)), ValueError, ["rate", "1.0"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])

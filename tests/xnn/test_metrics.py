@@ -5,8 +5,8 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from tests.xnn.peers import metrics as peer
-from tests.xnn.wrong import assert_refused
 from xjax import lax, random
 from xnn import losses, metrics
 from xnn.metrics import Average
@@ -146,5 +146,4 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    call, exc, texts = WRONG[name]
-    assert_refused((lambda key: call(), exc, texts), None)
+    assert_refused(*WRONG[name])

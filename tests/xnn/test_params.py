@@ -95,7 +95,7 @@ def test_labels():
     weights = tree()
     labels = params.labels(weights, {"bias": "**/b", "first": "encoder/0/**"}, "rest")
     assert list(params.paths(labels).values()) == ["bias", "first", "bias", "rest", "bias", "rest", "rest"]
-    texts = ["params.labels: 4 leaves", "encoder/0/w, encoder/2/0/w, head/w, scale", "fix:"]
+    texts = ["params.labels: 4 leaves", "encoder/0/w, encoder/2/0/w, head/w, scale"]
     assert_refused(lambda: params.labels(weights, {"bias": "**/b"}), ValueError, texts)
 
 
@@ -117,29 +117,29 @@ MISTAKES = {
     "a node": (lambda p: params.freeze(p, "encoder"), ValueError, ["params.freeze", "did you mean 'encoder/**'?"]),
     "a misspelt node": (lambda p: params.freeze(p, "encodr"), ValueError, ["did you mean 'encoder/**'?"]),
     "a name": (lambda p: params.count(p, "w"), ValueError, ["params.count", "did you mean '**/w'?"]),
-    "nothing near": (lambda p: params.select(p, "zzz"), ValueError, ["'zzz'", "encoder/0/b, ", "fix:"]),
+    "nothing near": (lambda p: params.select(p, "zzz"), ValueError, ["'zzz'", "encoder/0/b, "]),
     "one of a list": (lambda p: params.cast(p, F32, ["scale", "hed/w"]), ValueError, ["params.cast", "'head/w'"]),
-    "function": (lambda p: params.mask(p, lambda path, x: False), ValueError, ["matches no leaf", "fix:"]),
-    "no pattern": (lambda p: params.mask(p, 3), TypeError, ["params.mask: not a pattern", "fix:"]),
-    "twice": (lambda p: params.paths({"a/b": 1, "a": {"b": 2}}), ValueError, ["params.paths", "'a/b'", "fix:"]),
+    "function": (lambda p: params.mask(p, lambda path, x: False), ValueError, ["matches no leaf"]),
+    "no pattern": (lambda p: params.mask(p, 3), TypeError, ["params.mask: not a pattern"]),
+    "twice": (lambda p: params.paths({"a/b": 1, "a": {"b": 2}}), ValueError, ["params.paths", "'a/b'"]),
     "update path": (lambda p: params.update(p, {"head/bb": 1}), ValueError, ["params.update", "fix: did", "'head/b'?"]),
-    "update shape": (lambda p: params.update(p, {"head/b": np.ones(3)}), TypeError, ["f32[1]", "f64[3]", "fix:"]),
-    "update kind": (lambda p: params.update(p, {"scale": 1j}), TypeError, ["params.update", "'scale'", "fix:"]),
-    "update key": (lambda p: params.update(p, {"scale": random.key(0)}), TypeError, ["key<fry>", "fix:"]),
-    "cast": (lambda p: params.cast(p, jnp.int32), TypeError, ["params.cast", "int32", "fix:"]),
-    "decay": (lambda p: params.ema(p, p, 1.5), ValueError, ["params.ema", "1.5", "fix:"]),
-    "ema paths": (lambda p: params.ema(p, p["head"], 0.5), ValueError, ["params.ema: params has no such path", "fix:"]),
+    "update shape": (lambda p: params.update(p, {"head/b": np.ones(3)}), TypeError, ["f32[1]", "f64[3]"]),
+    "update kind": (lambda p: params.update(p, {"scale": 1j}), TypeError, ["params.update", "'scale'"]),
+    "update key": (lambda p: params.update(p, {"scale": random.key(0)}), TypeError, ["key<fry>"]),
+    "cast": (lambda p: params.cast(p, jnp.int32), TypeError, ["params.cast", "int32"]),
+    "decay": (lambda p: params.ema(p, p, 1.5), ValueError, ["params.ema", "1.5"]),
+    "ema paths": (lambda p: params.ema(p, p["head"], 0.5), ValueError, ["params.ema: params has no such path"]),
     "ema shape": (lambda p: params.ema({"w": np.ones((3, 1))}, {"w": np.ones(3)}, 0.5), TypeError, ["f64[3,1]"]),
-    "fresh path": (lambda p: params.reinitialize(p, {"head": 1}, "scale"), ValueError, ["fresh has no such", "fix:"]),
-    "fresh shape": (lambda p: params.reinitialize(p, {**p, "scale": np.ones(2)}, "scale"), TypeError, ["[2]", "fix:"]),
-    "rank": (lambda p: params.low_rank(random.key(0), p, "**/w", 0), ValueError, ["params.low_rank", "fix:"]),
+    "fresh path": (lambda p: params.reinitialize(p, {"head": 1}, "scale"), ValueError, ["fresh has no such"]),
+    "fresh shape": (lambda p: params.reinitialize(p, {**p, "scale": np.ones(2)}, "scale"), TypeError, ["[2]"]),
+    "rank": (lambda p: params.low_rank(random.key(0), p, "**/w", 0), ValueError, ["params.low_rank"]),
     "no matrix": (lambda p: params.low_rank(random.key(0), p, "**", 2), TypeError, ["scale f32[]", "fix:", "x.ndim"]),
     "adapter path": (lambda p: params.adapted(p, {"head/v": {}}), ValueError, ["params.adapted", "fix: did"]),
-    "adapter": (lambda p: params.adapted(p, {"head/w": {"a": 1}}), TypeError, ["params.adapted", "head/w", "fix:"]),
+    "adapter": (lambda p: params.adapted(p, {"head/w": {"a": 1}}), TypeError, ["params.adapted", "head/w"]),
     "adapter shape": (lambda p: params.adapted(p, {"head/w": {"a": np.ones((3, 2)), "b": np.ones((2, 1))}}), TypeError,
-                      ["f32[2,1]", "f64[3,2]", "fix:"]),
+                      ["f32[2,1]", "f64[3,2]"]),
     "adapter of a vector": (lambda p: params.adapted(p, {"head/b": {"a": np.ones((1, 1)), "b": np.ones((1, 1))}}),
-                            TypeError, ["does not fit", "fix:"]),
+                            TypeError, ["does not fit"]),
 }
 
 
@@ -315,7 +315,7 @@ def test_merge(name):
     missing = [path for path in ALL if path not in taken and path.startswith(options.get("prefix", ""))]
     assert report == params.Report(tuple(missing), tuple(extra), {})
     if any(report):
-        texts = ["params.merge", *missing, *extra, "fix:"]
+        texts = ["params.merge", *missing, *extra]
         assert_refused(lambda: params.merge(old, make(new), **options, strict=True), ValueError, texts)
     else:
         assert_trees_equal(params.merge(old, make(new), **options, strict=True)[0], expected)
@@ -329,11 +329,11 @@ def test_merge_reports_and_refuses_all_at_once():
     assert report.missing == tuple(ALL[:4]) and report.extra == ("more",)
     assert list(report.mismatched) == ["head/b", "head/w"]
     assert report.mismatched["head/w"] == "f32[2,1] in params, f64[2,3] in part"
-    texts = [*ALL[:4], "extra       more", "mismatched  head/w  f32[2,1] in params, f64[2,3] in part", "head/b", "fix:"]
+    texts = [*ALL[:4], "extra       more", "mismatched  head/w  f32[2,1] in params, f64[2,3] in part", "head/b"]
     assert_refused(lambda: params.merge(old, part, strict=True), ValueError, texts)
     assert_refused(lambda: params.merge(old, old["head"], prefix="hed"), ValueError, ["hed/w", "fix: did", "'head/b'"])
     twice = {"a": 1.0, "scale": 2.0}
-    assert_refused(lambda: params.merge(old, twice, rename={"a": "scale"}), ValueError, ["renamed to one path", "fix:"])
+    assert_refused(lambda: params.merge(old, twice, rename={"a": "scale"}), ValueError, ["renamed to one path"])
     assert_trees_equal(params.merge(old, {})[0], old)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from xjax import tree_util
 from xnn import CSR
 from xnn.sparse.product import sampled
@@ -278,8 +279,4 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_say_what_and_how_to_fix_it(name):
-    call, exc, fragments = WRONG[name]
-    with pytest.raises(exc) as caught:
-        call()
-    for fragment in [*fragments, "fix:"]:
-        assert fragment in str(caught.value)
+    assert_refused(*WRONG[name])

@@ -6,7 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.wrong import assert_refused
+from tests.refusals import assert_refused
 from xjax import lax, nn, random
 from xnn import RowKey, losses
 from xnn.models import VAE, VAEConfig
@@ -69,13 +69,14 @@ def test_training_raises_the_bound_and_decodes_new_examples(params):
     assert nn.sigmoid(MODEL.layers["decoder"].apply(trained["decoder"], z)).shape == (3, 4, 4)
 
 
+KEY = random.key(0)
 WRONG = {
-    "shape": (lambda key: MODEL.init(key, (2, 5, 4)), TypeError, ["VAE: the examples have another shape", "(4, 4)"]),
-    "rng": (lambda key: MODEL.apply(MODEL.init(key, (-1, 4, 4))[1], X, train=True), TypeError,
+    "shape": (lambda: MODEL.init(KEY, (2, 5, 4)), TypeError, ["VAE: the examples have another shape", "(4, 4)"]),
+    "rng": (lambda: MODEL.apply(MODEL.init(KEY, (-1, 4, 4))[1], X, train=True), TypeError,
             ["VAE: training draws a code", "rng"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])

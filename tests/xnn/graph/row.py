@@ -10,6 +10,8 @@ from xjax import random, tree_util
 from xnn import Layer
 from xnn.graph import Graph
 
+KEY = random.key(0)             # of wrong calls
+
 
 class Row(NamedTuple):
     """

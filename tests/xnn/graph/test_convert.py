@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import xjax
 import xnn.graph as xg
+from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
-from tests.xnn.wrong import assert_refused
 from xnn import CSR
 from xnn.graph import Graph, as_edges
 
@@ -192,42 +192,41 @@ def test_from_jraph(graph):
 PADDED = xg.pad(Graph.from_edges([0], [1]), 4, 3)
 NX = nx.Graph([(0, 1)])
 WRONG = {
-    "dense": (lambda key: Graph.from_dense(np.ones((2, 3))), ValueError, ["Graph.from_dense", "not square", "[2,3]"]),
-    "traced": (lambda key: xjax.jit(lambda a: Graph.from_dense(a).senders)(ADJ), TypeError, ["traced"]),
-    "scipy": (lambda key: Graph.from_scipy(ADJ), TypeError, ["Graph.from_scipy", "from_dense"]),
-    "scipy, not square": (lambda key: Graph.from_scipy(sp.eye(2, 3)), ValueError, ["not square"]),
-    "csr": (lambda key: Graph.from_csr(CSR.from_dense(np.ones((2, 3)))), ValueError, ["Graph.from_csr", "not square"]),
-    "networkx": (lambda key: Graph.from_networkx(ADJ), TypeError, ["not a networkx graph"]),
-    "no such attribute": (lambda key: Graph.from_networkx(NX, nodes="x"), ValueError, ["node 0", "'x'", "none"]),
-    "no such edge attribute": (lambda key: Graph.from_networkx(NX, edges="w"), ValueError, ["edge (0, 1)", "'w'"]),
-    "ragged": (lambda key: Graph.from_networkx(nx.Graph([(0, 1, {"w": [1]}), (1, 2, {"w": [1, 2]})]), edges="w"),
+    "dense": (lambda: Graph.from_dense(np.ones((2, 3))), ValueError, ["Graph.from_dense", "not square", "[2,3]"]),
+    "traced": (lambda: xjax.jit(lambda a: Graph.from_dense(a).senders)(ADJ), TypeError, ["traced"]),
+    "scipy": (lambda: Graph.from_scipy(ADJ), TypeError, ["Graph.from_scipy", "from_dense"]),
+    "scipy, not square": (lambda: Graph.from_scipy(sp.eye(2, 3)), ValueError, ["not square"]),
+    "csr": (lambda: Graph.from_csr(CSR.from_dense(np.ones((2, 3)))), ValueError, ["Graph.from_csr", "not square"]),
+    "networkx": (lambda: Graph.from_networkx(ADJ), TypeError, ["not a networkx graph"]),
+    "no such attribute": (lambda: Graph.from_networkx(NX, nodes="x"), ValueError, ["node 0", "'x'", "none"]),
+    "no such edge attribute": (lambda: Graph.from_networkx(NX, edges="w"), ValueError, ["edge (0, 1)", "'w'"]),
+    "ragged": (lambda: Graph.from_networkx(nx.Graph([(0, 1, {"w": [1]}), (1, 2, {"w": [1, 2]})]), edges="w"),
                ValueError, ["'w'", "does not make an array"]),
-    "words": (lambda key: Graph.from_networkx(nx.Graph([(0, 1, {"w": "long"})]), edges="w"), ValueError, ["'w'"]),
-    "padding": (lambda key: PADDED.to_networkx(), ValueError, ["Graph.to_networkx", "padding", "unbatch"]),
-    "labels": (lambda key: Graph.from_edges([0], [1]).to_networkx(["a"]), ValueError, ["one label for each node"]),
-    "no edge_index": (lambda key: Graph.from_pyg(SimpleNamespace(x=X)), TypeError, ["Graph.from_pyg", "edge_index"]),
-    "no such field": (lambda key: Graph.from_pyg(data_of(), globals="y"), ValueError, ["no attribute 'y'"]),
-    "labels of nodes in globals": (lambda key: Graph.from_pyg(data_of(y=np.arange(3)), globals="y"), ValueError,
+    "words": (lambda: Graph.from_networkx(nx.Graph([(0, 1, {"w": "long"})]), edges="w"), ValueError, ["'w'"]),
+    "padding": (lambda: PADDED.to_networkx(), ValueError, ["Graph.to_networkx", "padding", "unbatch"]),
+    "labels": (lambda: Graph.from_edges([0], [1]).to_networkx(["a"]), ValueError, ["one label for each node"]),
+    "no edge_index": (lambda: Graph.from_pyg(SimpleNamespace(x=X)), TypeError, ["Graph.from_pyg", "edge_index"]),
+    "no such field": (lambda: Graph.from_pyg(data_of(), globals="y"), ValueError, ["no attribute 'y'"]),
+    "labels of nodes in globals": (lambda: Graph.from_pyg(data_of(y=np.arange(3)), globals="y"), ValueError,
                                    ["one row for each graph", "nodes="]),
-    "nodes of a batch": (lambda key: Graph.from_pyg(data_of(batch=np.array([1, 0, 0]))), ValueError,
+    "nodes of a batch": (lambda: Graph.from_pyg(data_of(batch=np.array([1, 0, 0]))), ValueError,
                          ["do not follow each other"]),
-    "edges between graphs": (lambda key: Graph.from_pyg(data_of(batch=np.array([0, 0, 1]))), ValueError,
+    "edges between graphs": (lambda: Graph.from_pyg(data_of(batch=np.array([0, 0, 1]))), ValueError,
                              ["edges between graphs"]),
-    "jraph": (lambda key: Graph.from_jraph(ADJ), TypeError, ["Graph.from_jraph", "not a GraphsTuple"]),
+    "jraph": (lambda: Graph.from_jraph(ADJ), TypeError, ["Graph.from_jraph", "not a GraphsTuple"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls(name):
-    assert_refused(WRONG[name], None)
+    assert_refused(*WRONG[name])
 
 
 @pytest.mark.parametrize("method, package", [("to_pyg", "torch"), ("to_jraph", "jraph"), ("to_networkx", "networkx")])
 def test_a_missing_library_is_named(monkeypatch, method, package):
     monkeypatch.setitem(__import__("sys").modules, package, None)       # as if it were not installed
-    with pytest.raises(ImportError, match=f"{package} is not installed") as caught:
-        getattr(Graph.from_edges([0], [1]), method)()
-    assert f"fix: pip install {package}" in str(caught.value)
+    assert_refused(getattr(Graph.from_edges([0], [1]), method), ImportError,
+                   [f"{package} is not installed", f"fix: pip install {package}"])
 
 
 # -- the libraries themselves ----------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.refusals import assert_refused
 from tests.xnn.graph.checks import assert_near, check_finite, check_numerics, doubled, moved
 from tests.xnn.graph.row import Row, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, sigmoid
-from tests.xnn.wrong import assert_refused
 from xjax import random
 from xnn import serial
 from xnn.graph.egnn import EGNN
@@ -97,15 +97,16 @@ def test_nodes_at_one_place_and_graphs_without_edges_have_finite_gradients():
                      (params, jnp.asarray(graph.nodes), jnp.zeros_like(p)))
 
 
+KEY = random.key(0)
 WRONG = {
-    "x is no pair": (lambda key: EGNN(3).init(key, (-1, 4)), TypeError, ["EGNN", "pair"]),
+    "x is no pair": (lambda: EGNN(3).init(KEY, (-1, 4)), TypeError, ["EGNN", "pair"]),
     "a position too few": (
-        lambda key: EGNN(3).apply(EGNN(3).init(key, ((-1, 4), (-1, 3)))[1],
-                                  (random.normal(key, (2, 4)), random.normal(key, (1, 3))), np.eye(2)), ValueError,
+        lambda: EGNN(3).apply(EGNN(3).init(KEY, ((-1, 4), (-1, 3)))[1],
+                              (random.normal(KEY, (2, 4)), random.normal(KEY, (1, 3))), np.eye(2)), ValueError,
         ["EGNN", "one position"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_say_what_to_do(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])

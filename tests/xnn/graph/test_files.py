@@ -11,7 +11,7 @@ import pytest
 
 import xjax
 import xnn.graph as xg
-from tests.xnn.wrong import assert_refused
+from tests.refusals import assert_refused
 from xjax import tree_util
 from xnn import safetensors
 from xnn.graph import Graph, NodeNames, load_graph, save_graph
@@ -131,29 +131,29 @@ def test_damaged_and_foreign_files_are_refused(damage, tmp_path):
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    bad = lambda **fields: lambda key: save_graph(Path("nowhere"), ONE.replace(**fields))
+    bad = lambda **fields: lambda: save_graph(Path("nowhere"), ONE.replace(**fields))
     keep = {"by_sender": ONE.by_sender}
     for name, fields in {"`nodes`": {"nodes": np.ones(3)}, "`edges`": {"edges": {"weight": np.ones(8)}},
                          "`mask`": {"mask": np.ones(2, bool)}, "`n_edge`": {"n_edge": np.array([6])},
                          "`senders` is out of range": {"senders": ONE.senders + 4},
                          "`receivers` is no vector": {"receivers": np.ones(7)},
                          "order": {"receivers": ONE.receivers[::-1], **keep}}.items():
-        assert_refused((bad(**fields), ValueError, ["save_graph: the graph is not whole", name]), None)
+        assert_refused(bad(**fields), ValueError, ["save_graph: the graph is not whole", name])
 
 
 WRONG = {
-    "no graph": (lambda key: save_graph("f", np.eye(2)), TypeError, ["save_graph: this is no Graph", "f64[2,2]"]),
-    "traced": (lambda key: xjax.jit(lambda graph: save_graph("f", graph))(GRAPHS["bare"]), TypeError, ["save_graph"]),
-    "complex": (lambda key: save_graph("f", Graph.from_edges([], [], np.ones(2, np.complex64))), TypeError,
+    "no graph": (lambda: save_graph("f", np.eye(2)), TypeError, ["save_graph: this is no Graph", "f64[2,2]"]),
+    "traced": (lambda: xjax.jit(lambda graph: save_graph("f", graph))(GRAPHS["bare"]), TypeError, ["save_graph"]),
+    "complex": (lambda: save_graph("f", Graph.from_edges([], [], np.ones(2, np.complex64))), TypeError,
                 ["save_graph: a file has no form", "nodes", "c64[2]"]),
-    "texts": (lambda key: save_graph("f", Graph.from_edges([], [], {"id": np.array(["a"])})), TypeError, ["nodes/id"]),
-    "keys": (lambda key: save_graph("f", Graph.from_edges([], [], {1: np.ones(2)})), TypeError, ["no form", "nodes"]),
-    "names": (lambda key: save_graph("f", ONE, NodeNames("ab")), TypeError, ["NodeNames: needs one name", "['ab']"]),
-    "other names": (lambda key: save_graph("f", ONE, NodeNames(["a"])), ValueError, ["every node has one name", "4"]),
-    "no file": (lambda key: load_graph("/nowhere/graph"), FileNotFoundError, ["load_graph: there is no such file"]),
-    "no text": (lambda key: NodeNames(["a", None]), TypeError, ["NodeNames: a name is a text", "None"]),
-    "twice": (lambda key: NodeNames(["a", "b", "a"]), ValueError, ["NodeNames: two nodes are called 'a'", "2"]),
-    "unknown": (lambda key: NodeNames(["gcn", "gat"]).rows(["gat", "gnn", "gnn"]), LookupError,
+    "texts": (lambda: save_graph("f", Graph.from_edges([], [], {"id": np.array(["a"])})), TypeError, ["nodes/id"]),
+    "keys": (lambda: save_graph("f", Graph.from_edges([], [], {1: np.ones(2)})), TypeError, ["no form", "nodes"]),
+    "names": (lambda: save_graph("f", ONE, NodeNames("ab")), TypeError, ["NodeNames: needs one name", "['ab']"]),
+    "other names": (lambda: save_graph("f", ONE, NodeNames(["a"])), ValueError, ["every node has one name", "4"]),
+    "no file": (lambda: load_graph("/nowhere/graph"), FileNotFoundError, ["load_graph: there is no such file"]),
+    "no text": (lambda: NodeNames(["a", None]), TypeError, ["NodeNames: a name is a text", "None"]),
+    "twice": (lambda: NodeNames(["a", "b", "a"]), ValueError, ["NodeNames: two nodes are called 'a'", "2"]),
+    "unknown": (lambda: NodeNames(["gcn", "gat"]).rows(["gat", "gnn", "gnn"]), LookupError,
                 ["NodeNames.rows: no node is called 'gnn'", "1 of 2", "gcn"]),
 }
 
@@ -161,7 +161,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert_refused(WRONG[name], None)
+    assert_refused(*WRONG[name])
     assert not os.listdir(tmp_path)
 
 

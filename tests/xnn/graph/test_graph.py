@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
-from tests.xnn.wrong import assert_refused
 from xjax import tree_util
 from xnn.graph import Graph, arrays
 from xnn.graph.batching import take_graphs
@@ -186,34 +186,34 @@ def test_graphs_without_nodes(alone):
 ONE, TWO = Graph.from_edges([0], [1]), Graph.from_edges([0], [1], np.zeros((2, 1), np.float32))
 traced = lambda f: xjax.jit(f)(TWO)
 WRONG = {
-    "one end too many": (lambda key: Graph.from_edges([0, 1], [0]), ValueError, ["two ends", "senders", "2", "1"]),
-    "no node": (lambda key: Graph.from_edges([0], [3], n_nodes=3), ValueError, ["ends at no node", "0 to 3"]),
-    "negative": (lambda key: Graph.from_edges([-1], [0]), ValueError, ["ends at no node", "-1 to 0"]),
-    "floats": (lambda key: Graph.from_edges([0.5], [1]), TypeError, ["senders", "vector of integers", "f64[1]"]),
-    "a matrix of ends": (lambda key: Graph.from_edges([[0]], [[1]]), TypeError, ["vector of integers"]),
-    "rows of edges": (lambda key: Graph.from_edges([0], [1], edges=np.ones(2)), ValueError, ["one row for each edge"]),
-    "rows of nodes": (lambda key: Graph.from_edges([0], [1], {"a": np.ones(2), "b": np.ones(3)}), ValueError,
+    "one end too many": (lambda: Graph.from_edges([0, 1], [0]), ValueError, ["two ends", "senders", "2", "1"]),
+    "no node": (lambda: Graph.from_edges([0], [3], n_nodes=3), ValueError, ["ends at no node", "0 to 3"]),
+    "negative": (lambda: Graph.from_edges([-1], [0]), ValueError, ["ends at no node", "-1 to 0"]),
+    "floats": (lambda: Graph.from_edges([0.5], [1]), TypeError, ["senders", "vector of integers", "f64[1]"]),
+    "a matrix of ends": (lambda: Graph.from_edges([[0]], [[1]]), TypeError, ["vector of integers"]),
+    "rows of edges": (lambda: Graph.from_edges([0], [1], edges=np.ones(2)), ValueError, ["one row for each edge"]),
+    "rows of nodes": (lambda: Graph.from_edges([0], [1], {"a": np.ones(2), "b": np.ones(3)}), ValueError,
                       ["nodes", "a: f64[2], b: f64[3]"]),
-    "scalar nodes": (lambda key: Graph.from_edges([0], [0], np.float32(1)), ValueError, ["nodes"]),
-    "two numbers of nodes": (lambda key: Graph.from_edges([0], [1], np.ones((2, 1)), n_nodes=3), ValueError,
+    "scalar nodes": (lambda: Graph.from_edges([0], [0], np.float32(1)), ValueError, ["nodes"]),
+    "two numbers of nodes": (lambda: Graph.from_edges([0], [1], np.ones((2, 1)), n_nodes=3), ValueError,
                              ["n_nodes", "3", "2"]),
-    "traced ends": (lambda key: xjax.jit(lambda s: Graph.from_edges(s, s).n_node)(jnp.zeros(1, np.int32)), TypeError,
+    "traced ends": (lambda: xjax.jit(lambda s: Graph.from_edges(s, s).n_node)(jnp.zeros(1, np.int32)), TypeError,
                     ["senders is traced", "outside jit"]),
-    "unknown nodes": (lambda key: xjax.jit(lambda graph: graph.n_nodes)(ONE), TypeError, ["Graph.n_nodes", "tracing"]),
-    "no graphs": (lambda key: xg.batch([]), ValueError, ["graph.batch", "no graph"]),
-    "different features": (lambda key: xg.batch([ONE, TWO]), ValueError, ["`nodes`", "f32[2,1]"]),
-    "different dtypes": (lambda key: xg.batch([TWO, TWO.replace(nodes=np.zeros((2, 1)))]), ValueError,
+    "unknown nodes": (lambda: xjax.jit(lambda graph: graph.n_nodes)(ONE), TypeError, ["Graph.n_nodes", "tracing"]),
+    "no graphs": (lambda: xg.batch([]), ValueError, ["graph.batch", "no graph"]),
+    "different features": (lambda: xg.batch([ONE, TWO]), ValueError, ["`nodes`", "f32[2,1]"]),
+    "different dtypes": (lambda: xg.batch([TWO, TWO.replace(nodes=np.zeros((2, 1)))]), ValueError,
                          ["`nodes`", "f64[2,1]"]),
-    "no graph": (lambda key: take_graphs(TWO, [1]), ValueError, ["graph.take_graphs", "`ids` is out of range"]),
-    "batch in jit": (lambda key: traced(lambda graph: xg.batch([graph]).n_node), TypeError, ["graph.batch", "traced"]),
-    "unbatch in jit": (lambda key: traced(lambda graph: xg.unbatch(graph)[0].n_node), TypeError, ["graph.unbatch"]),
-    "pad in jit": (lambda key: traced(lambda graph: xg.pad(graph, 9, 9).n_node), TypeError, ["graph.pad", "traced"]),
-    "too small": (lambda key: xg.pad(TWO, 1, 5), ValueError, ["graph.pad", "no place", "1, 5, 2"]),
-    "edges without a node": (lambda key: xg.pad(TWO, 2, 5), ValueError, ["one node and one graph more"]),
-    "nodes without a graph": (lambda key: xg.pad(TWO, 3, 1, 1), ValueError, ["one node and one graph more"]),
+    "no graph": (lambda: take_graphs(TWO, [1]), ValueError, ["graph.take_graphs", "`ids` is out of range"]),
+    "batch in jit": (lambda: traced(lambda graph: xg.batch([graph]).n_node), TypeError, ["graph.batch", "traced"]),
+    "unbatch in jit": (lambda: traced(lambda graph: xg.unbatch(graph)[0].n_node), TypeError, ["graph.unbatch"]),
+    "pad in jit": (lambda: traced(lambda graph: xg.pad(graph, 9, 9).n_node), TypeError, ["graph.pad", "traced"]),
+    "too small": (lambda: xg.pad(TWO, 1, 5), ValueError, ["graph.pad", "no place", "1, 5, 2"]),
+    "edges without a node": (lambda: xg.pad(TWO, 2, 5), ValueError, ["one node and one graph more"]),
+    "nodes without a graph": (lambda: xg.pad(TWO, 3, 1, 1), ValueError, ["one node and one graph more"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls(name):
-    assert_refused(WRONG[name], None)
+    assert_refused(*WRONG[name])

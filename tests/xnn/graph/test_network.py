@@ -8,9 +8,9 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.refusals import assert_refused
 from tests.xnn.graph.checks import assert_near, check_finite, check_numerics, doubled, moved
 from tests.xnn.graph.rows.mpnn import dense, received
-from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 from xnn import Dense, serial
 from xnn.graph import Graph
@@ -162,21 +162,22 @@ def test_equals_jraph(name):
     assert_near(features(layer.apply(params, graph)), features(theirs))
 
 
+KEY = random.key(0)
 WRONG = {
-    "unknown reduction": (lambda key: GraphNetwork(Dense(3), edges_to_nodes="add"), ValueError, ["edges_to_nodes"]),
-    "an array": (lambda key: NETWORKS["GraphNetwork"].init(key, (-1, 3)), TypeError, ["GraphNetwork", "no Graph"]),
+    "unknown reduction": (lambda: GraphNetwork(Dense(3), edges_to_nodes="add"), ValueError, ["edges_to_nodes"]),
+    "an array": (lambda: NETWORKS["GraphNetwork"].init(KEY, (-1, 3)), TypeError, ["GraphNetwork", "no Graph"]),
     "weights as edges": (
-        lambda key: NETWORKS["GraphNetwork"].init(key, Graph.from_edges([0], [1], np.eye(2), np.ones(1))), TypeError,
+        lambda: NETWORKS["GraphNetwork"].init(KEY, Graph.from_edges([0], [1], np.eye(2), np.ones(1))), TypeError,
         ["`edges`", "no array of rows"]),
     "nothing to read": (
-        lambda key: RelationNetwork(Dense(3), Dense(2)).init(key, Graph.from_edges([0], [1])), ValueError,
+        lambda: RelationNetwork(Dense(3), Dense(2)).init(KEY, Graph.from_edges([0], [1])), ValueError,
         ["RelationNetwork", "does not have"]),
     "attention without edges": (
-        lambda key: GraphNetGAT(None, Dense(1)).init(key, Graph.from_edges([0], [1], np.eye(2))), ValueError,
+        lambda: GraphNetGAT(None, Dense(1)).init(KEY, Graph.from_edges([0], [1], np.eye(2))), ValueError,
         ["GraphNetGAT", "attention"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_say_what_to_do(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])

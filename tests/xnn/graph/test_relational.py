@@ -8,11 +8,11 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.refusals import assert_refused
 from tests.sampling import one_in
 from tests.xnn.graph.checks import assert_near, check_finite, check_numerics, doubled, moved
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.mpnn import dense, received
-from tests.xnn.wrong import assert_refused
 from xjax import random, tree_util
 from xnn import BatchNorm, Dense, GraphConvolution, parallel, serial
 from xnn.graph import GIN, Graph
@@ -285,38 +285,39 @@ def test_heterogeneous_convolution_equals_pytorch_geometric():
 
 NODES = {"user": np.ones((2, 4), np.float32), "item": np.ones((1, 4), np.float32)}
 SHAPES = {"user": (-1, 4), "item": (-1, 4)}
+KEY = random.key(0)
 WRONG = {
     "an edge that ends at no node": (
-        lambda key: HeteroGraph.from_edges(NODES, {BUYS: ([0], [1])}), ValueError, ["user-buys-item", "no node"]),
+        lambda: HeteroGraph.from_edges(NODES, {BUYS: ([0], [1])}), ValueError, ["user-buys-item", "no node"]),
     "a type without nodes": (
-        lambda key: HeteroGraph.from_edges(NODES, {("user", "buys", "thing"): ([0], [0])}), ValueError, ["'thing'"]),
+        lambda: HeteroGraph.from_edges(NODES, {("user", "buys", "thing"): ([0], [0])}), ValueError, ["'thing'"]),
     "a relation of two words": (
-        lambda key: HeteroGraph.from_edges(NODES, {("user", "item"): ([0], [0])}), ValueError, ["three words"]),
-    "no graph": (lambda key: HeteroGraph.batch([]), ValueError, ["HeteroGraph.batch", "at least one"]),
+        lambda: HeteroGraph.from_edges(NODES, {("user", "item"): ([0], [0])}), ValueError, ["three words"]),
+    "no graph": (lambda: HeteroGraph.batch([]), ValueError, ["HeteroGraph.batch", "at least one"]),
     "graphs of other relations": (
-        lambda key: HeteroGraph.batch([hetero(), HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])})]), ValueError,
+        lambda: HeteroGraph.batch([hetero(), HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])})]), ValueError,
         ["same types"]),
     "padding without nodes": (
-        lambda key: hetero().pad({"user": 9}, {BUYS: 20}), ValueError, ["HeteroGraph.pad", "one node more"]),
+        lambda: hetero().pad({"user": 9}, {BUYS: 20}), ValueError, ["HeteroGraph.pad", "one node more"]),
     "an unknown relation": (
-        lambda key: HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])}).relation_graph(KNOWS), ValueError, ["relation"]),
+        lambda: HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])}).relation_graph(KNOWS), ValueError, ["relation"]),
     "unknown aggregate": (
-        lambda key: HeteroConvolution({BUYS: GraphConvolution(3)}, aggregate="cat"), ValueError, ["aggregate", "cat"]),
+        lambda: HeteroConvolution({BUYS: GraphConvolution(3)}, aggregate="cat"), ValueError, ["aggregate", "cat"]),
     "a graph of one type": (
-        lambda key: HeteroConvolution({BUYS: GraphConvolution(3)}).apply(
-            {"user-buys-item": GraphConvolution(3).init(key, (-1, 4))[1]}, NODES, Graph.from_edges([0], [1])),
+        lambda: HeteroConvolution({BUYS: GraphConvolution(3)}).apply(
+            {"user-buys-item": GraphConvolution(3).init(KEY, (-1, 4))[1]}, NODES, Graph.from_edges([0], [1])),
         TypeError, ["HeteroGraph"]),
     "x is an array": (
-        lambda key: HeteroConvolution({BUYS: GraphConvolution(3)}).init(key, (-1, 4)), TypeError, ["dict"]),
+        lambda: HeteroConvolution({BUYS: GraphConvolution(3)}).init(KEY, (-1, 4)), TypeError, ["dict"]),
     "features of other sizes": (
-        lambda key: HeteroConvolution({BUYS: GraphConvolution(3)}).init(key, {**SHAPES, "item": (-1, 2)}), ValueError,
+        lambda: HeteroConvolution({BUYS: GraphConvolution(3)}).init(KEY, {**SHAPES, "item": (-1, 2)}), ValueError,
         ["different numbers of features", "Dense"]),
     "outputs of other sizes": (
-        lambda key: HeteroConvolution({LIKES: GraphConvolution(3), KNOWS: GraphConvolution(4)}).init(key, SHAPES),
+        lambda: HeteroConvolution({LIKES: GraphConvolution(3), KNOWS: GraphConvolution(4)}).init(KEY, SHAPES),
         ValueError, ["different sizes", "n_out"]),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_say_what_to_do(name):
-    assert_refused(WRONG[name], random.key(0))
+    assert_refused(*WRONG[name])

@@ -5,6 +5,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import random
 from xnn import CSR, Dense, GraphConvolution
@@ -98,6 +99,4 @@ def test_the_exchange_that_moves_fewer_rows_is_chosen():
 
 
 def test_a_matrix_that_is_not_square_is_refused():
-    with pytest.raises(ValueError, match="not square") as caught:
-        split_rows(sp.csr_matrix((3, 4)), 2)
-    assert "fix:" in str(caught.value)
+    assert_refused(lambda: split_rows(sp.csr_matrix((3, 4)), 2), ValueError, "not square")

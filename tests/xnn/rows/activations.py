@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax import nn
 
 X = np.ones((2, 3), np.float32)
@@ -91,15 +91,15 @@ ROWS = {
     "Maxout": of_function(xnn.Maxout(3), lambda x: np.stack([x[:, :3].max(-1), x[:, 3:].max(-1)], -1)),
 }
 WRONG = {
-    "GLU, odd": (lambda key: xnn.GLU.init(key, (2, 3)), ValueError,
+    "GLU, odd": (lambda: xnn.GLU.init(KEY, (2, 3)), ValueError,
                  ["GLU: the number of features must be a multiple of 2", "(2, 3)", "Dense(2 * n)"]),
-    "GLU, integers": (lambda key: xnn.GLU.apply((), np.ones((2, 4), int)), TypeError, ["GLU", "floating-point"]),
-    "SwiGLU, open": (lambda key: xnn.SwiGLU.init(key, (2, -1)), TypeError, ["SwiGLU: init needs the shape", "(2, -1)"]),
-    "Maxout, groups": (lambda key: xnn.Maxout(2).apply((), X), ValueError, ["Maxout", "a multiple of 2", "(2, 3)"]),
-    "Maxout, pieces": (lambda key: xnn.Maxout(0), ValueError, ["Maxout: a group has at least one feature"]),
-    "PReLU, features": (lambda key: xnn.PReLU(per_feature=True).apply({"slope": X[0, :2]}, X), TypeError,
+    "GLU, integers": (lambda: xnn.GLU.apply((), np.ones((2, 4), int)), TypeError, ["GLU", "floating-point"]),
+    "SwiGLU, open": (lambda: xnn.SwiGLU.init(KEY, (2, -1)), TypeError, ["SwiGLU: init needs the shape", "(2, -1)"]),
+    "Maxout, groups": (lambda: xnn.Maxout(2).apply((), X), ValueError, ["Maxout", "a multiple of 2", "(2, 3)"]),
+    "Maxout, pieces": (lambda: xnn.Maxout(0), ValueError, ["Maxout: a group has at least one feature"]),
+    "PReLU, features": (lambda: xnn.PReLU(per_feature=True).apply({"slope": X[0, :2]}, X), TypeError,
                         ["PReLU: params['slope'] has another shape", "f32[2]", "slope [3]"]),
-    "RReLU, limits": (lambda key: xnn.RReLU(0.5, 0.1), ValueError, ["RReLU: lower must not be above upper", "0.5"]),
-    "RReLU, no rng": (lambda key: xnn.RReLU().apply((), X, train=True), TypeError,
+    "RReLU, limits": (lambda: xnn.RReLU(0.5, 0.1), ValueError, ["RReLU: lower must not be above upper", "0.5"]),
+    "RReLU, no rng": (lambda: xnn.RReLU().apply((), X, train=True), TypeError,
                       ["RReLU: training needs random bits", "train=False"]),
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 import xnn
 from tests.xnn.rows.norm import standard
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax import nn
 from xnn import (
     ALiBi,
@@ -222,24 +222,24 @@ ROWS = {
 
 def applied(layer, *inputs, **named):
     """The call of a layer with parameters for X."""
-    return lambda key: layer.apply(layer.init(key, X.shape)[1], *inputs, **named)
+    return lambda: layer.apply(layer.init(KEY, X.shape)[1], *inputs, **named)
 
 
 def with_cache(layer, length, x, *inputs):
-    return lambda key: layer.apply_with_cache(layer.init(key, X.shape)[1], layer.init_cache(2, length), x, *inputs)
+    return lambda: layer.apply_with_cache(layer.init(KEY, X.shape)[1], layer.init_cache(2, length), x, *inputs)
 
 
 CAUSAL = MultiHeadAttention(6, 2, causal=True)
 WRONG = {
-    "MultiHeadAttention, heads": (lambda key: MultiHeadAttention(6, 4), ValueError,
+    "MultiHeadAttention, heads": (lambda: MultiHeadAttention(6, 4), ValueError,
                                   ["MultiHeadAttention: the features do not divide into heads", "heads     4"]),
-    "MultiHeadAttention, groups": (lambda key: MultiHeadAttention(8, 4, kv_heads=3), ValueError,
+    "MultiHeadAttention, groups": (lambda: MultiHeadAttention(8, 4, kv_heads=3), ValueError,
                                    ["the heads do not divide into groups", "kv_heads  3", "a divisor of 4"]),
-    "MultiHeadAttention, window": (lambda key: MultiHeadAttention(6, 2, window=0), ValueError,
+    "MultiHeadAttention, window": (lambda: MultiHeadAttention(6, 2, window=0), ValueError,
                                    ["a window has at least the position itself", "window  0"]),
-    "MultiHeadAttention, positions": (lambda key: MultiHeadAttention(6, 2, positions=LearnedPositions(3)), TypeError,
+    "MultiHeadAttention, positions": (lambda: MultiHeadAttention(6, 2, positions=LearnedPositions(3)), TypeError,
                                       ["Rotary(...) or ALiBi()", "LearnedPositions"]),
-    "MultiHeadAttention, rotary": (lambda key: MultiHeadAttention(6, 2, positions=Rotary()), ValueError,
+    "MultiHeadAttention, rotary": (lambda: MultiHeadAttention(6, 2, positions=Rotary()), ValueError,
                                    ["Rotary: features are rotated in pairs", "head_size  3"]),
     "MultiHeadAttention, rank": (applied(ATTEND, X[0]), TypeError, [
         "MultiHeadAttention", "at least 3 axes", "f32[4,6]"]),
@@ -252,33 +252,33 @@ WRONG = {
     "MultiHeadAttention, bias": (applied(ATTEND, X, bias=X), TypeError, ["the bias does not broadcast", "[2,2,4,4]"]),
     "MultiHeadAttention, positions of floats": (applied(ATTEND, X, positions=X[..., 0]), TypeError,
                                                 ["positions are integers", "f32[2,4]", "i32[2,4]"]),
-    "MultiHeadAttention, no rng": (lambda key: MultiHeadAttention(6, 2, dropout=0.1).apply(
-        ATTEND.init(key, X.shape)[1], X, train=True), TypeError, ["Dropout: training needs random bits"]),
-    "MultiHeadAttention, rate": (lambda key: MultiHeadAttention(6, 2, dropout=1.0), ValueError, ["Dropout: rate"]),
+    "MultiHeadAttention, no rng": (lambda: MultiHeadAttention(6, 2, dropout=0.1).apply(
+        ATTEND.init(KEY, X.shape)[1], X, train=True), TypeError, ["Dropout: training needs random bits"]),
+    "MultiHeadAttention, rate": (lambda: MultiHeadAttention(6, 2, dropout=1.0), ValueError, ["Dropout: rate"]),
     "MultiHeadAttention, no cache": (with_cache(ATTEND, 4, X), TypeError, ["it has no cache"]),
     "MultiHeadAttention, full cache": (with_cache(CAUSAL, 3, X), ValueError,
                                        ["the cache has 3 positions, the input 4", "init_cache(batch, 4)"]),
     "MultiHeadAttention, pairs in a cache": (with_cache(CAUSAL, 4, X, KEPT[:, None, :, None]), TypeError,
                                              ["which of the new positions count", "bool[2,1,4,1]", "bools [2, 4]"]),
-    "DotProductAttention, features": (lambda key: DotProductAttention(2, 3).apply((), X, X[..., :4], X), TypeError,
+    "DotProductAttention, features": (lambda: DotProductAttention(2, 3).apply((), X, X[..., :4], X), TypeError,
                                       ["`key` does not have 2 heads of 3 features", "f32[2,4,4]", "[batch, time, 6]"]),
-    "CrossAttention, no context": (lambda key: CrossAttention(6, 2).init(key, X.shape), TypeError,
+    "CrossAttention, no context": (lambda: CrossAttention(6, 2).init(KEY, X.shape), TypeError,
                                    ["init needs the shape of `context`"]),
-    "CrossAttention, context": (lambda key: CrossAttention(6, 2).apply(
-        CrossAttention(6, 2).init(key, X.shape, X.shape)[1], X, None), TypeError, ["`key` is None", "context"]),
-    "CrossAttention, empty cache": (lambda key: CrossAttention(6, 2).apply_with_cache(CrossAttention(6, 2).init(
-        key, X.shape, X.shape)[1], {"query": (), "key": (), "value": (), "out": (), "attend": {}}, X, None),
+    "CrossAttention, context": (lambda: CrossAttention(6, 2).apply(
+        CrossAttention(6, 2).init(KEY, X.shape, X.shape)[1], X, None), TypeError, ["`key` is None", "context"]),
+    "CrossAttention, empty cache": (lambda: CrossAttention(6, 2).apply_with_cache(CrossAttention(6, 2).init(
+        KEY, X.shape, X.shape)[1], {"query": (), "key": (), "value": (), "out": (), "attend": {}}, X, None),
         TypeError, ["there is no context, neither in the call nor in the cache"]),
-    "LearnedPositions, length": (lambda key: LearnedPositions(3).apply({"table": X[0, :3]}, X), ValueError,
+    "LearnedPositions, length": (lambda: LearnedPositions(3).apply({"table": X[0, :3]}, X), ValueError,
                                  ["more than 3 positions", "LearnedPositions(4)"]),
-    "SinusoidalPositions, odd": (lambda key: SinusoidalPositions().init(key, (2, 4, 5)), ValueError,
+    "SinusoidalPositions, odd": (lambda: SinusoidalPositions().init(KEY, (2, 4, 5)), ValueError,
                                  ["an even number of features", "(2, 4, 5)"]),
-    "RelativeBias, table": (lambda key: RelativeBias(3).apply({"table": X[0]}, X), TypeError,
+    "RelativeBias, table": (lambda: RelativeBias(3).apply({"table": X[0]}, X), TypeError,
                             ["RelativeBias: params['table'] has another shape", "[32,3]"]),
-    "EncoderBlock, inputs": (lambda key: EncoderBlock(xnn.Dense(6), MLP), ValueError,
+    "EncoderBlock, inputs": (lambda: EncoderBlock(xnn.Dense(6), MLP), ValueError,
                              ["`attention` has no input `mask`", "Dense(n_out=6)"]),
-    "DecoderBlock, not causal": (lambda key: DecoderBlock(ATTEND, CrossAttention(6, 2), MLP), ValueError,
+    "DecoderBlock, not causal": (lambda: DecoderBlock(ATTEND, CrossAttention(6, 2), MLP), ValueError,
                                  ["the attention of a decoder is causal", "causal=True"]),
-    "Rotary, fraction": (lambda key: Rotary(fraction=1.5, scaling=Llama3Scaling()).frequencies(8), ValueError,
+    "Rotary, fraction": (lambda: Rotary(fraction=1.5, scaling=Llama3Scaling()).frequencies(8), ValueError,
                          ["Rotary", "fraction", "1.5"]),
 }

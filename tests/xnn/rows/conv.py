@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax.nn import initializers
 from xnn import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 
@@ -112,47 +112,47 @@ ROWS = {
                               _local((2,), [(0, 1)])),
 }
 WRONG = {
-    "Conv, rank": (lambda key: Conv(2, (3, 3)).apply({}, X[0, 0]), TypeError, ["Conv", "at least 3 axes", "f32[5,3]"]),
-    "Conv, rank of init": (lambda key: Conv(2, (3, 3)).init(key, (-1, 3)), TypeError,
+    "Conv, rank": (lambda: Conv(2, (3, 3)).apply({}, X[0, 0]), TypeError, ["Conv", "at least 3 axes", "f32[5,3]"]),
+    "Conv, rank of init": (lambda: Conv(2, (3, 3)).init(KEY, (-1, 3)), TypeError,
                            ["Conv: the input must have 2 spatial axes", "(-1, 3)", "(-1, 28, 28, 3)"]),
-    "Conv, features": (lambda key: Conv(2, (3, 3)).apply(Conv(2, (3, 3)).init(key, (-1, 5, 5, 4))[1], X), TypeError,
+    "Conv, features": (lambda: Conv(2, (3, 3)).apply(Conv(2, (3, 3)).init(KEY, (-1, 5, 5, 4))[1], X), TypeError,
                        ["Conv: params['w'] has another shape", "f32[2,5,5,3]", "f32[3,3,4,2]", "[3,3,3,2]"]),
-    "Conv, open features": (lambda key: Conv(2, 3).init(key, (1, 4, -1)), TypeError, ["Conv", "(1, 4, -1)"]),
-    "Conv, window too large": (lambda key: Conv(2, (3, 3), padding="VALID").init(key, (-1, -1, 2, 3)), ValueError,
+    "Conv, open features": (lambda: Conv(2, 3).init(KEY, (1, 4, -1)), TypeError, ["Conv", "(1, 4, -1)"]),
+    "Conv, window too large": (lambda: Conv(2, (3, 3), padding="VALID").init(KEY, (-1, -1, 2, 3)), ValueError,
                                ["Conv: the window is larger", "(-1, 2)", "(3, 3)", "SAME"]),
     "Conv, window too large in apply": (
-        lambda key: Conv(2, (6, 1), padding=0).apply(Conv(2, (6, 1)).init(key, X.shape)[1], X), ValueError,
+        lambda: Conv(2, (6, 1), padding=0).apply(Conv(2, (6, 1)).init(KEY, X.shape)[1], X), ValueError,
         ["Conv: the window is larger", "(5, 5)", "(6, 1)"]),
-    "Conv, groups": (lambda key: Conv(4, 3, groups=2).init(key, (1, 5, 3)), ValueError,
+    "Conv, groups": (lambda: Conv(4, 3, groups=2).init(KEY, (1, 5, 3)), ValueError,
                      ["Conv: the features do not divide", "3", "divisor"]),
-    "Conv, groups in apply": (lambda key: Conv(4, (1, 1), groups=2).apply({}, X), ValueError,
+    "Conv, groups in apply": (lambda: Conv(4, (1, 1), groups=2).apply({}, X), ValueError,
                               ["Conv: the features do not divide"]),
-    "Conv, no groups": (lambda key: Conv(4, 3, groups=0).init(key, (1, 5, 4)), ValueError, ["do not divide", "groups"]),
-    "Conv, no window": (lambda key: Conv(4, ()), ValueError, ["Conv: a window has 1 to 3 axes", "()"]),
-    "Conv, float window": (lambda key: Conv(4, (3, 2.5)), TypeError, ["Conv: `window`", "2.5"]),
-    "Conv, strides": (lambda key: Conv(4, (3, 3), strides=(2,)), TypeError, ["Conv: `strides`", "(2,)", "2 ints"]),
-    "Conv, stride 0": (lambda key: Conv(4, (3, 3), strides=0), TypeError, ["Conv: `strides`", "at least 1", "0"]),
-    "Conv, padding": (lambda key: Conv(4, 3, padding="SAMEE"), ValueError, ["unknown padding 'SAMEE'", "SAME, VALID"]),
-    "Conv, paddings": (lambda key: Conv(4, (3, 3), padding=(1, 2, 3)), TypeError, ["Conv: `padding`", "(1, 2, 3)"]),
-    "Conv, negative padding": (lambda key: Conv(4, 3, padding=-1), TypeError, ["Conv: `padding`", "at least 0", "-1"]),
-    "Conv, causal images": (lambda key: Conv(4, (3, 3), padding="CAUSAL"), ValueError, ["causal", "one spatial axis"]),
-    "Conv, b_init": (lambda key: Conv(4, 3, bias=False, b_init=initializers.ones), TypeError, ["there is no bias"]),
-    "Conv, params": (lambda key: Conv(4, (3, 3)).apply({"w": X}, X), TypeError,
+    "Conv, no groups": (lambda: Conv(4, 3, groups=0).init(KEY, (1, 5, 4)), ValueError, ["do not divide", "groups"]),
+    "Conv, no window": (lambda: Conv(4, ()), ValueError, ["Conv: a window has 1 to 3 axes", "()"]),
+    "Conv, float window": (lambda: Conv(4, (3, 2.5)), TypeError, ["Conv: `window`", "2.5"]),
+    "Conv, strides": (lambda: Conv(4, (3, 3), strides=(2,)), TypeError, ["Conv: `strides`", "(2,)", "2 ints"]),
+    "Conv, stride 0": (lambda: Conv(4, (3, 3), strides=0), TypeError, ["Conv: `strides`", "at least 1", "0"]),
+    "Conv, padding": (lambda: Conv(4, 3, padding="SAMEE"), ValueError, ["unknown padding 'SAMEE'", "SAME, VALID"]),
+    "Conv, paddings": (lambda: Conv(4, (3, 3), padding=(1, 2, 3)), TypeError, ["Conv: `padding`", "(1, 2, 3)"]),
+    "Conv, negative padding": (lambda: Conv(4, 3, padding=-1), TypeError, ["Conv: `padding`", "at least 0", "-1"]),
+    "Conv, causal images": (lambda: Conv(4, (3, 3), padding="CAUSAL"), ValueError, ["causal", "one spatial axis"]),
+    "Conv, b_init": (lambda: Conv(4, 3, bias=False, b_init=initializers.ones), TypeError, ["there is no bias"]),
+    "Conv, params": (lambda: Conv(4, (3, 3)).apply({"w": X}, X), TypeError,
                      ["Conv: the params are not those", "w f32[2,5,5,3]", "w [3,3,3,4], b [4]"]),
     "DepthwiseConv, features": (
-        lambda key: DepthwiseConv((1, 1)).apply(DepthwiseConv((1, 1)).init(key, (1, 5, 5, 2))[1], X), TypeError,
+        lambda: DepthwiseConv((1, 1)).apply(DepthwiseConv((1, 1)).init(KEY, (1, 5, 5, 2))[1], X), TypeError,
         ["DepthwiseConv: params['w']", "f32[1,1,1,2]", "[1,1,1,3]"]),
-    "ConvTranspose, circular": (lambda key: ConvTranspose(4, 3, padding="CIRCULAR"), ValueError,
+    "ConvTranspose, circular": (lambda: ConvTranspose(4, 3, padding="CIRCULAR"), ValueError,
                                 ["ConvTranspose: unknown padding 'CIRCULAR'", "SAME, VALID", "Pad"]),
-    "ConvTranspose, two sizes": (lambda key: ConvTranspose(4, 3, strides=2, output_padding=1), ValueError,
+    "ConvTranspose, two sizes": (lambda: ConvTranspose(4, 3, strides=2, output_padding=1), ValueError,
                                  ["ConvTranspose: padding 'SAME'", "output_padding"]),
-    "ConvTranspose, output_padding": (lambda key: ConvTranspose(4, 3, strides=2, padding=1, output_padding=2),
+    "ConvTranspose, output_padding": (lambda: ConvTranspose(4, 3, strides=2, padding=1, output_padding=2),
                                       ValueError, ["output_padding must be less", "(2,)"]),
-    "ConvTranspose, padding": (lambda key: ConvTranspose(4, 3, padding=4).init(key, (1, 2, 3)), ValueError,
+    "ConvTranspose, padding": (lambda: ConvTranspose(4, 3, padding=4).init(KEY, (1, 2, 3)), ValueError,
                                ["ConvTranspose: nothing is left", "(2,)"]),
-    "ConvLocal, open": (lambda key: ConvLocal(4, 3).init(key, (1, -1, 3)), TypeError,
+    "ConvLocal, open": (lambda: ConvLocal(4, 3).init(KEY, (1, -1, 3)), TypeError,
                         ["ConvLocal: the weights depend on the spatial sizes", "(1, -1, 3)"]),
     "ConvLocal, other sizes": (
-        lambda key: ConvLocal(1, (1, 1)).apply(ConvLocal(1, (1, 1)).init(key, (1, 4, 5, 3))[1], X), TypeError,
+        lambda: ConvLocal(1, (1, 1)).apply(ConvLocal(1, (1, 1)).init(KEY, (1, 4, 5, 3))[1], X), TypeError,
         ["ConvLocal: params['w']", "f32[4,5,1,1,3,1]", "[5,5,1,1,3,1]"]),
 }

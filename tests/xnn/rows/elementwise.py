@@ -3,7 +3,7 @@
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 
 
 def plain(layer, value, shape=(4, 5), **settings):
@@ -25,13 +25,13 @@ ROWS = {
                     extra={"scale": lambda npr: npr.normal(size=(4, 5))}),
 }
 WRONG = {
-    "Reshape, size": (lambda key: xnn.Reshape(3, 4).init(key, (2, 10)), TypeError,
+    "Reshape, size": (lambda: xnn.Reshape(3, 4).init(KEY, (2, 10)), TypeError,
                       ["Reshape: the number of elements differs", "10 per row", "(3, 4)"]),
-    "Reshape, two open": (lambda key: xnn.Reshape(-1, -1), TypeError, ["more than one size is -1"]),
-    "Flatten, open": (lambda key: xnn.Flatten.init(key, (2, -1, 3)), TypeError, ["Flatten", "(2, -1, 3)"]),
+    "Reshape, two open": (lambda: xnn.Reshape(-1, -1), TypeError, ["more than one size is -1"]),
+    "Flatten, open": (lambda: xnn.Flatten.init(KEY, (2, -1, 3)), TypeError, ["Flatten", "(2, -1, 3)"]),
     "lambda_, shape of an input": (
-        lambda key: xnn.lambda_(lambda x, scale: x * scale, name="scaled").init(key, (2, 3)), TypeError,
+        lambda: xnn.lambda_(lambda x, scale: x * scale, name="scaled").init(KEY, (2, 3)), TypeError,
         ["scaled: init needs the shape of `scale`", "scale=shape"]),
-    "lambda_, inputs": (lambda key: xnn.lambda_(lambda x: x, name="same").apply((), np.ones(2), np.ones(2)), TypeError,
+    "lambda_, inputs": (lambda: xnn.lambda_(lambda x: x, name="same").apply((), np.ones(2), np.ones(2)), TypeError,
                         ["same: takes 0 extra inputs, 1 given"]),
 }

@@ -4,7 +4,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xnn import Dense, MixtureOfExperts, SqueezeExcite, serial, switch
 
 X = np.ones((2, 3), np.float32)
@@ -62,33 +62,33 @@ def _moe(**options):
     return MixtureOfExperts(Dense(2), 3, **options)
 
 
-def _trained_without_rng(key):
+def _trained_without_rng():
     layer = _moe(noisy=True)
-    layer.apply_with_state(layer.init(key, X.shape)[1], layer.init_state(X.shape), X, train=True)
+    layer.apply_with_state(layer.init(KEY, X.shape)[1], layer.init_state(X.shape), X, train=True)
 
 
 WRONG = {
-    "SqueezeExcite, positions": (lambda key: SqueezeExcite().init(key, (2, 3)), TypeError,
+    "SqueezeExcite, positions": (lambda: SqueezeExcite().init(KEY, (2, 3)), TypeError,
                                  ["SqueezeExcite: init needs the shape", "(2, 3)"]),
-    "SqueezeExcite, reduction": (lambda key: SqueezeExcite(0), ValueError, ["reduction must be at least 1"]),
-    "switch, none": (lambda key: switch(), ValueError, ["switch: there are no layers"]),
-    "switch, shapes": (lambda key: switch(Dense(2), Dense(3)).init(key, (-1, 4)), TypeError,
+    "SqueezeExcite, reduction": (lambda: SqueezeExcite(0), ValueError, ["reduction must be at least 1"]),
+    "switch, none": (lambda: switch(), ValueError, ["switch: there are no layers"]),
+    "switch, shapes": (lambda: switch(Dense(2), Dense(3)).init(KEY, (-1, 4)), TypeError,
                        ["switch: the layers have different out shapes", "(-1, 2)", "(-1, 3)"]),
-    "switch, index": (lambda key: switch(xnn.Relu, xnn.Tanh).apply(((), ()), X, X[0]), TypeError,
+    "switch, index": (lambda: switch(xnn.Relu, xnn.Tanh).apply(((), ()), X, X[0]), TypeError,
                       ["switch: the index must be one integer", "f32[3]", "vmap"]),
-    "switch, no index": (lambda key: switch(xnn.Relu, xnn.Tanh).apply(((), ()), X), TypeError,
+    "switch, no index": (lambda: switch(xnn.Relu, xnn.Tanh).apply(((), ()), X), TypeError,
                          ["switch: takes 1 extra input, 0 given", "index"]),
-    "MixtureOfExperts, k": (lambda key: _moe(k=4), ValueError, ["k experts of n", "from 1 to 3"]),
-    "MixtureOfExperts, capacity": (lambda key: _moe(capacity=0), ValueError, ["a capacity must be positive"]),
-    "MixtureOfExperts, state": (lambda key: MixtureOfExperts(xnn.BatchNorm(), 2), ValueError,
+    "MixtureOfExperts, k": (lambda: _moe(k=4), ValueError, ["k experts of n", "from 1 to 3"]),
+    "MixtureOfExperts, capacity": (lambda: _moe(capacity=0), ValueError, ["a capacity must be positive"]),
+    "MixtureOfExperts, state": (lambda: MixtureOfExperts(xnn.BatchNorm(), 2), ValueError,
                                 ["the expert has running statistics", "BatchNorm"]),
-    "MixtureOfExperts, positions": (lambda key: MixtureOfExperts(xnn.GroupNorm(), 2), ValueError,
+    "MixtureOfExperts, positions": (lambda: MixtureOfExperts(xnn.GroupNorm(), 2), ValueError,
                                     ["the expert is not positionwise", "GroupNorm"]),
-    "MixtureOfExperts, inputs": (lambda key: MixtureOfExperts(switch(Dense(2)), 2), ValueError,
+    "MixtureOfExperts, inputs": (lambda: MixtureOfExperts(switch(Dense(2)), 2), ValueError,
                                  ["the expert takes further inputs: index"]),
     "MixtureOfExperts, a mask of numbers": (
-        lambda key: _moe().apply({}, X, np.ones(2, np.float32), state=_moe().init_state(X.shape)), TypeError,
+        lambda: _moe().apply({}, X, np.ones(2, np.float32), state=_moe().init_state(X.shape)), TypeError,
         ["MixtureOfExperts: the mask", "row_mask", "f32[2]", "bool[2]"]),
-    "MixtureOfExperts, no state": (lambda key: _moe().apply({}, X), TypeError, ["evaluation needs"]),
+    "MixtureOfExperts, no state": (lambda: _moe().apply({}, X), TypeError, ["evaluation needs"]),
     "MixtureOfExperts, no rng": (_trained_without_rng, TypeError, ["MixtureOfExperts: training needs random bits"]),
 }

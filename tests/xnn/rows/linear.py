@@ -3,7 +3,7 @@
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax import nn
 from xnn import Attend, Bias, Bilinear, Dense, DenseGeneral, Einsum, Embedding, Scale
 
@@ -46,40 +46,40 @@ ROWS = {
 
 
 def _params(layer, in_shape):
-    return lambda key: layer.init(key, in_shape)[1]
+    return lambda: layer.init(KEY, in_shape)[1]
 
 
 WRONG = {
-    "Dense, bias": (lambda key: Dense(2, bias=False, b_init=nn.initializers.ones), TypeError,
+    "Dense, bias": (lambda: Dense(2, bias=False, b_init=nn.initializers.ones), TypeError,
                     ["Dense: there is no bias to initialize"]),
-    "Dense, features": (lambda key: Dense(2).apply(Dense(2).init(key, (-1, 4))[1], X), TypeError,
+    "Dense, features": (lambda: Dense(2).apply(Dense(2).init(KEY, (-1, 4))[1], X), TypeError,
                         ["Dense: params['w'] has another shape than the input needs", "f32[3,5]", "f32[4,2]", "[5,2]"]),
-    "Dense, open features": (lambda key: Dense(2).init(key, (4, -1)), TypeError,
+    "Dense, open features": (lambda: Dense(2).init(KEY, (4, -1)), TypeError,
                              ["Dense: init needs the shape", "(4, -1)", "leading"]),
-    "Dense, shape": (lambda key: Dense(2).init(key, 4), TypeError, ["in_shape", "4"]),
-    "Dense, scalar": (lambda key: Dense(2).apply({}, np.float32(3)), TypeError, ["Dense", "at least 1 axis", "f32[]"]),
-    "Dense, another layer": (lambda key: xnn.serial(Dense(2, bias=False)).apply(
-        (Dense(2).init(key, (-1, 5))[1],), X), TypeError, ["Dense: the params are not those", "b f32[2]", "w [5,2]"]),
-    "Embedding, floats": (lambda key: Embedding(3, 2).apply({"table": X[:, :2]}, X), TypeError,
+    "Dense, shape": (lambda: Dense(2).init(KEY, 4), TypeError, ["in_shape", "4"]),
+    "Dense, scalar": (lambda: Dense(2).apply({}, np.float32(3)), TypeError, ["Dense", "at least 1 axis", "f32[]"]),
+    "Dense, another layer": (lambda: xnn.serial(Dense(2, bias=False)).apply(
+        (Dense(2).init(KEY, (-1, 5))[1],), X), TypeError, ["Dense: the params are not those", "b f32[2]", "w [5,2]"]),
+    "Embedding, floats": (lambda: Embedding(3, 2).apply({"table": X[:, :2]}, X), TypeError,
                           ["Embedding: the input must be integers", "f32[3,5]"]),
-    "Attend, features": (lambda key: Attend(3).apply({"table": X}, X[:, :2]), TypeError,
+    "Attend, features": (lambda: Attend(3).apply({"table": X}, X[:, :2]), TypeError,
                          ["Attend: params['table'] has another shape", "f32[3,2]", "f32[3,5]", "[3,2]"]),
-    "DenseGeneral, axis": (lambda key: DenseGeneral(2, (1, 3)).init(key, (2, 3, 4)), TypeError,
+    "DenseGeneral, axis": (lambda: DenseGeneral(2, (1, 3)).init(KEY, (2, 3, 4)), TypeError,
                            ["DenseGeneral: each of the axes must be an axis", "(2, 3, 4)", "(1, 3)"]),
-    "DenseGeneral, open": (lambda key: DenseGeneral(2, (1, 2)).init(key, (2, -1, 4)), TypeError, ["known size"]),
-    "DenseGeneral, twice": (lambda key: DenseGeneral(2, (1, -1)).init(key, (2, 3)), TypeError, ["once"]),
-    "Einsum, equation": (lambda key: Einsum("btd,dk", (3, 4)), ValueError,
+    "DenseGeneral, open": (lambda: DenseGeneral(2, (1, 2)).init(KEY, (2, -1, 4)), TypeError, ["known size"]),
+    "DenseGeneral, twice": (lambda: DenseGeneral(2, (1, -1)).init(KEY, (2, 3)), TypeError, ["once"]),
+    "Einsum, equation": (lambda: Einsum("btd,dk", (3, 4)), ValueError,
                          ["Einsum: the equation must name each axis", "'btd,dk'"]),
-    "Einsum, shape": (lambda key: Einsum("btd,dk->btk", (3, 4, 5)), ValueError, ["(3, 4, 5), of w"]),
-    "Einsum, size": (lambda key: Einsum("btd,dk->btk", (3, 4)).init(key, (2, 5, 6)), TypeError,
+    "Einsum, shape": (lambda: Einsum("btd,dk->btk", (3, 4, 5)), ValueError, ["(3, 4, 5), of w"]),
+    "Einsum, size": (lambda: Einsum("btd,dk->btk", (3, 4)).init(KEY, (2, 5, 6)), TypeError,
                      ["Einsum: the input does not fit", "axis 'd' has size 6 in x, 3 in w", "(2, 5, 6)"]),
-    "Einsum, rank": (lambda key: Einsum("btd,dk->btk", (5, 4)).apply({}, X), TypeError, ["x has 2 axes"]),
-    "Bilinear, no shape": (lambda key: Bilinear(2).init(key, (3, 5)), TypeError, ["shape of `other`", "other=shape"]),
-    "Bilinear, batch": (lambda key: Bilinear(2).apply({}, X, X[:2]), TypeError,
+    "Einsum, rank": (lambda: Einsum("btd,dk->btk", (5, 4)).apply({}, X), TypeError, ["x has 2 axes"]),
+    "Bilinear, no shape": (lambda: Bilinear(2).init(KEY, (3, 5)), TypeError, ["shape of `other`", "other=shape"]),
+    "Bilinear, batch": (lambda: Bilinear(2).apply({}, X, X[:2]), TypeError,
                         ["Bilinear: the leading sizes of the inputs differ", "f32[3,5]", "f32[2,5]"]),
-    "Bilinear, sizes": (lambda key: Bilinear(2).apply({"w": np.ones((5, 4, 2)), "b": np.ones(2)}, X, X), TypeError,
+    "Bilinear, sizes": (lambda: Bilinear(2).apply({"w": np.ones((5, 4, 2)), "b": np.ones(2)}, X, X), TypeError,
                         ["Bilinear: params['w'] has another shape", "[5,5,2]"]),
-    "Bias, axis": (lambda key: Bias(2).init(key, (3, 5)), TypeError, ["Bias: each of the axes", "(3, 5)"]),
-    "Scale, features": (lambda key: Scale().apply({"scale": X[0, :2]}, X), TypeError,
+    "Bias, axis": (lambda: Bias(2).init(KEY, (3, 5)), TypeError, ["Bias: each of the axes", "(3, 5)"]),
+    "Scale, features": (lambda: Scale().apply({"scale": X[0, :2]}, X), TypeError,
                         ["Scale: params['scale'] has another shape", "scale [5]"]),
 }

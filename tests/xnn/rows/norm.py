@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax.nn import initializers
 from xnn import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LayerScale, RMSNorm
 
@@ -49,28 +49,28 @@ ROWS = {
     "BatchNorm, images": Row(BatchNorm(scale=False), (2, 3, 4, 2), _batch_norm, by_example=False),
 }
 WRONG = {
-    "BatchNorm, initializer": (lambda key: BatchNorm(scale=False, scale_init=initializers.zeros), TypeError,
+    "BatchNorm, initializer": (lambda: BatchNorm(scale=False, scale_init=initializers.zeros), TypeError,
                                ["BatchNorm: there is no scale to initialize"]),
     "BatchNorm, one value": (
-        lambda key: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
+        lambda: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
         ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),
     "BatchNorm, a mask of numbers": (
-        lambda key: BatchNorm().apply({}, X, np.ones(2, np.float32), state=BatchNorm().init_state((1, 3))), TypeError,
+        lambda: BatchNorm().apply({}, X, np.ones(2, np.float32), state=BatchNorm().init_state((1, 3))), TypeError,
         ["BatchNorm: the mask", "row_mask", "f32[2]", "bool[2]"]),
     "BatchNorm, a mask of other rows": (
-        lambda key: BatchNorm().apply({}, X, np.ones(3, bool), state=BatchNorm().init_state((1, 3))), TypeError,
+        lambda: BatchNorm().apply({}, X, np.ones(3, bool), state=BatchNorm().init_state((1, 3))), TypeError,
         ["BatchNorm: the mask", "bool[3]", "pass bool[2]"]),
     "BatchNorm, state": (
-        lambda key: BatchNorm().apply({}, X, state=BatchNorm().init_state((1, 4))), TypeError,
+        lambda: BatchNorm().apply({}, X, state=BatchNorm().init_state((1, 4))), TypeError,
         ["BatchNorm: state['mean'] has another shape", "f32[2,3]", "f32[4]", "mean [3]", "init_state"]),
-    "BatchNorm, no state": (lambda key: BatchNorm().apply({}, X), TypeError, ["BatchNorm", "running statistics"]),
-    "GroupNorm, groups": (lambda key: GroupNorm(4).init(key, (2, 6)), ValueError,
+    "BatchNorm, no state": (lambda: BatchNorm().apply({}, X), TypeError, ["BatchNorm", "running statistics"]),
+    "GroupNorm, groups": (lambda: GroupNorm(4).init(KEY, (2, 6)), ValueError,
                           ["GroupNorm: the features do not divide", "(2, 6)", "GroupNorm(2)"]),
-    "InstanceNorm, positions": (lambda key: InstanceNorm().init(key, (2, 6)), TypeError,
+    "InstanceNorm, positions": (lambda: InstanceNorm().init(KEY, (2, 6)), TypeError,
                                 ["InstanceNorm: init needs the shape"]),
-    "InstanceNorm, rank": (lambda key: InstanceNorm().apply({}, X), TypeError, ["InstanceNorm", "3 axes", "f32[2,3]"]),
-    "LayerNorm, integers": (lambda key: LayerNorm().apply({}, np.ones((2, 3), int)), TypeError,
+    "InstanceNorm, rank": (lambda: InstanceNorm().apply({}, X), TypeError, ["InstanceNorm", "3 axes", "f32[2,3]"]),
+    "LayerNorm, integers": (lambda: LayerNorm().apply({}, np.ones((2, 3), int)), TypeError,
                             ["LayerNorm: the input must be floating-point", "i32[2,3]", "Embedding"]),
-    "RMSNorm, features": (lambda key: RMSNorm().apply({"scale": X[0, :2]}, X), TypeError,
+    "RMSNorm, features": (lambda: RMSNorm().apply({"scale": X[0, :2]}, X), TypeError,
                           ["RMSNorm: params['scale'] has another shape", "f32[2]", "scale [3]"]),
 }

@@ -3,7 +3,7 @@
 import numpy as np
 
 import xjax.numpy as jnp
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xjax import nn
 from xnn import (
     GRU,
@@ -170,7 +170,7 @@ ROWS = {
 def _made(layer, in_shape=(2, 4, 3)):
     """Calls `apply` of a layer with parameters for this input."""
     def call(x=SEQUENCE, **inputs):
-        return lambda key: layer.apply(layer.init(key, in_shape)[1], jnp.asarray(x), **inputs)
+        return lambda: layer.apply(layer.init(KEY, in_shape)[1], jnp.asarray(x), **inputs)
     return call
 
 
@@ -178,45 +178,45 @@ _lstm = _made(scan_over_time(LSTMCell(4)))
 WRONG = {
     "cell, features": (_made(LSTMCell(4), (2, 5))(STEP), TypeError,
                        ["LSTMCell: params['w_in'] has another shape", "f32[2,3]", "f32[5,16]", "[3,16]"]),
-    "cell, another cell": (lambda key: GRUCell(4).apply(LSTMCell(4).init(key, (2, 3))[1], STEP), TypeError,
+    "cell, another cell": (lambda: GRUCell(4).apply(LSTMCell(4).init(KEY, (2, 3))[1], STEP), TypeError,
                            ["GRUCell: the params are not those", "w_in f32[3,16]", "b_rec [4]"]),
-    "cell, open features": (lambda key: GRUCell(4).init(key, (2, -1)), TypeError, ["GRUCell: init needs the shape"]),
+    "cell, open features": (lambda: GRUCell(4).init(KEY, (2, -1)), TypeError, ["GRUCell: init needs the shape"]),
     "LSTMCell, carry": (_made(LSTMCell(4), (2, 3))(STEP, carry=jnp.ones((2, 4))), TypeError,
                         ["LSTMCell: the carry", "f32[2,4]", "(f32[2,4], f32[2,4])", "init_carry"]),
     "GRUCell, carry of another batch": (_made(GRUCell(4), (2, 3))(STEP, carry=jnp.ones((1, 4))), TypeError,
                                         ["GRUCell: the carry", "f32[1,4]", "f32[2,4]"]),
-    "LSTMCell, forget_bias": (lambda key: LSTMCell(4, bias=False, forget_bias=2.0), ValueError,
+    "LSTMCell, forget_bias": (lambda: LSTMCell(4, bias=False, forget_bias=2.0), ValueError,
                               ["LSTMCell: there is no bias", "2.0"]),
-    "ConvLSTMCell, forget_bias": (lambda key: ConvLSTMCell(4, 3, bias=False, forget_bias=2.0), ValueError,
+    "ConvLSTMCell, forget_bias": (lambda: ConvLSTMCell(4, 3, bias=False, forget_bias=2.0), ValueError,
                                   ["ConvLSTMCell: there is no bias"]),
-    "ConvLSTMCell, window": (lambda key: ConvLSTMCell(4, (3,) * 4), ValueError, ["ConvLSTMCell: window", "(3, 3)"]),
-    "ConvLSTMCell, rank": (lambda key: ConvLSTMCell(4, (3, 3)).init(key, (2, 3)), TypeError,
+    "ConvLSTMCell, window": (lambda: ConvLSTMCell(4, (3,) * 4), ValueError, ["ConvLSTMCell: window", "(3, 3)"]),
+    "ConvLSTMCell, rank": (lambda: ConvLSTMCell(4, (3, 3)).init(KEY, (2, 3)), TypeError,
                            ["ConvLSTMCell: init needs the shape", "(2, 3)"]),
-    "scan_over_time, no cell": (lambda key: scan_over_time(Dense(3)), TypeError,
+    "scan_over_time, no cell": (lambda: scan_over_time(Dense(3)), TypeError,
                                 ["scan_over_time: Dense is no cell", "carry", "LSTMCell(8)"]),
-    "scan_over_time, not called": (lambda key: scan_over_time(LSTMCell), TypeError, ["call it: LSTMCell(...)"]),
-    "scan_over_time, state": (lambda key: scan_over_time(composite(
+    "scan_over_time, not called": (lambda: scan_over_time(LSTMCell), TypeError, ["call it: LSTMCell(...)"]),
+    "scan_over_time, state": (lambda: scan_over_time(composite(
         lambda layers, x, carry=None: (layers.norm(x), carry), norm=BatchNorm())), TypeError,
         ["scan_over_time: running statistics", "LayerNorm"]),
     "scan_over_time, one step": (_lstm(STEP), TypeError, ["scan_over_time", "3 axes", "f32[2,3]"]),
-    "scan_over_time, init of one step": (lambda key: scan_over_time(LSTMCell(4)).init(key, (2, 3)), TypeError,
+    "scan_over_time, init of one step": (lambda: scan_over_time(LSTMCell(4)).init(KEY, (2, 3)), TypeError,
                                          ["scan_over_time: init needs the shape", "(2, 3)"]),
     "scan_over_time, mask": (_lstm(mask=jnp.ones((2, 3), bool)), TypeError,
                              ["`mask` does not fit", "f32[2,4,3]", "[2,3]", "bools [2,4]"]),
     "scan_over_time, mask of numbers": (_lstm(mask=jnp.ones((2, 4))), TypeError, ["`mask`", "f32[2,4]", "bools [2,4]"]),
     "scan_over_time, lengths": (_lstm(lengths=jnp.ones(3, int)), TypeError, ["`lengths`", "i32[3]", "integers [2]"]),
     "scan_over_time, carry": (_lstm(carry=jnp.ones((2, 4))), TypeError, ["LSTMCell: the carry", "f32[2,4]"]),
-    "scan_over_time, no cache": (lambda key: scan_over_time(LSTMCell(4), reverse=True).apply_with_cache(
+    "scan_over_time, no cache": (lambda: scan_over_time(LSTMCell(4), reverse=True).apply_with_cache(
         {}, (), SEQUENCE), TypeError, ["scan_over_time: it has no cache"]),
-    "scan_over_time, cache and carry": (lambda key: scan_over_time(GRUCell(4)).apply_with_cache(
-        GRUCell(4).init(key, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 4))), TypeError,
+    "scan_over_time, cache and carry": (lambda: scan_over_time(GRUCell(4)).apply_with_cache(
+        GRUCell(4).init(KEY, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 4))), TypeError,
         ["the cache is the carry"]),
-    "LSTM, cache of both directions": (lambda key: LSTM(4, bidirectional=True).apply_with_cache(
-        LSTM(4, bidirectional=True).init(key, (2, 4, 3))[1], LSTM(4, bidirectional=True).init_cache(2, 4), SEQUENCE),
+    "LSTM, cache of both directions": (lambda: LSTM(4, bidirectional=True).apply_with_cache(
+        LSTM(4, bidirectional=True).init(KEY, (2, 4, 3))[1], LSTM(4, bidirectional=True).init_cache(2, 4), SEQUENCE),
         TypeError, ["scan_over_time: it has no cache", "reverse=True"]),
     "bidirectional, carry": (_made(bidirectional(GRUCell(4), GRUCell(4)))(carry=jnp.ones((3, 4))), TypeError,
                              ["bidirectional: the carry needs one entry for each of its 2 scans", "f32[3,4]"]),
     "LSTM, carry": (_made(LSTM(4, layers=2))(carry=(None,)), TypeError, ["LSTM: the carry needs one entry", "2 scans"]),
-    "LSTM, layers": (lambda key: LSTM(4, layers=0), ValueError, ["LSTM: layers must be at least 1", "0"]),
-    "LSTM, dropout": (lambda key: LSTM(4, dropout=0.5), ValueError, ["LSTM: dropout is applied between", "layers=2"]),
+    "LSTM, layers": (lambda: LSTM(4, layers=0), ValueError, ["LSTM: layers must be at least 1", "0"]),
+    "LSTM, dropout": (lambda: LSTM(4, dropout=0.5), ValueError, ["LSTM: dropout is applied between", "layers=2"]),
 }

@@ -4,7 +4,7 @@ import numpy as np
 
 import xnn
 from tests.xnn.rows.elementwise import plain
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import KEY, Row
 from xnn import AlphaDropout, Dense, Dropout, GaussianDropout, GaussianNoise, StochasticDepth
 
 X = np.ones((2, 3), np.float32)
@@ -48,46 +48,46 @@ ROWS = {
 
 
 def _apply(layer, params=()):
-    return lambda key: layer.apply(params, X, rng=key, train=True)
+    return lambda: layer.apply(params, X, rng=KEY, train=True)
 
 
 def _no_rng(layer):
-    return (lambda key: layer.apply((), X, train=True), TypeError,
+    return (lambda: layer.apply((), X, train=True), TypeError,
             [f"{layer.name}: training needs random bits", "rng", "train=False"])
 
 
 WRONG = {
-    "Dropout, rate": (lambda key: Dropout(1.0), ValueError, ["Dropout: rate", "1.0", "keep rate"]),
-    "Dropout, negative": (lambda key: Dropout(-0.1), ValueError, ["[0, 1)", "-0.1"]),
+    "Dropout, rate": (lambda: Dropout(1.0), ValueError, ["Dropout: rate", "1.0", "keep rate"]),
+    "Dropout, negative": (lambda: Dropout(-0.1), ValueError, ["[0, 1)", "-0.1"]),
     "Dropout, no rng": _no_rng(Dropout(0.5)),
     "Dropout, axes": (_apply(Dropout(0.5, broadcast=(1, 2))), TypeError,
                       ["Dropout: `broadcast` has axes of a dense input", "f32[2,3]", "(1, 2)"]),
-    "Dropout, sparse": (lambda key: Dropout(0.5, broadcast=(1,)).apply((), xnn.CSR.from_dense(X), rng=key, train=True),
+    "Dropout, sparse": (lambda: Dropout(0.5, broadcast=(1,)).apply((), xnn.CSR.from_dense(X), rng=KEY, train=True),
                         TypeError, ["sparse f32[2,3]", "without `broadcast`"]),
-    "StochasticDepth, rate": (lambda key: StochasticDepth(2), ValueError, ["StochasticDepth: rate", "2"]),
+    "StochasticDepth, rate": (lambda: StochasticDepth(2), ValueError, ["StochasticDepth: rate", "2"]),
     "StochasticDepth, no rng": _no_rng(StochasticDepth(0.5)),
-    "AlphaDropout, rate": (lambda key: AlphaDropout(1), ValueError, ["AlphaDropout: rate"]),
+    "AlphaDropout, rate": (lambda: AlphaDropout(1), ValueError, ["AlphaDropout: rate"]),
     "AlphaDropout, no rng": _no_rng(AlphaDropout(0.5)),
-    "GaussianNoise, std": (lambda key: GaussianNoise(-1.0), ValueError, ["GaussianNoise: std", "-1.0"]),
+    "GaussianNoise, std": (lambda: GaussianNoise(-1.0), ValueError, ["GaussianNoise: std", "-1.0"]),
     "GaussianNoise, no rng": _no_rng(GaussianNoise(0.5)),
-    "GaussianDropout, rate": (lambda key: GaussianDropout(1.0), ValueError, ["GaussianDropout: rate", "1.0"]),
+    "GaussianDropout, rate": (lambda: GaussianDropout(1.0), ValueError, ["GaussianDropout: rate", "1.0"]),
     "GaussianDropout, no rng": _no_rng(GaussianDropout(0.5)),
-    "weight_norm, pattern": (lambda key: xnn.weight_norm(Dense(2), "kernel").init(key, (-1, 3)), ValueError,
+    "weight_norm, pattern": (lambda: xnn.weight_norm(Dense(2), "kernel").init(KEY, (-1, 3)), ValueError,
                              ["weight_norm: the pattern matches no leaf", "'kernel'"]),
-    "weight_norm, axis": (lambda key: xnn.weight_norm(Dense(2), axis=2).init(key, (-1, 3)), ValueError,
+    "weight_norm, axis": (lambda: xnn.weight_norm(Dense(2), axis=2).init(KEY, (-1, 3)), ValueError,
                           ["weight_norm: a weight must have at least 3 axes", "(3, 2)"]),
-    "weight_norm, g": (lambda key: xnn.weight_norm(Dense(2)).apply({"w": {"g": X[0], "v": X.T}, "b": X[:, 0]}, X),
+    "weight_norm, g": (lambda: xnn.weight_norm(Dense(2)).apply({"w": {"g": X[0], "v": X.T}, "b": X[:, 0]}, X),
                        TypeError, ["weight_norm: g must have one entry", "(3,)", "(3, 2)"]),
-    "spectral_norm, vector": (lambda key: xnn.spectral_norm(Dense(2), "b").init(key, (-1, 3)), ValueError,
+    "spectral_norm, vector": (lambda: xnn.spectral_norm(Dense(2), "b").init(KEY, (-1, 3)), ValueError,
                               ["spectral_norm: a weight must have at least 2 axes", "b"]),
-    "spectral_norm, steps": (lambda key: xnn.spectral_norm(Dense(2), steps=0), ValueError,
+    "spectral_norm, steps": (lambda: xnn.spectral_norm(Dense(2), steps=0), ValueError,
                              ["spectral_norm: steps must be at least 1"]),
-    "spectral_norm, no state": (lambda key: xnn.spectral_norm(Dense(2)).apply({}, X), TypeError,
+    "spectral_norm, no state": (lambda: xnn.spectral_norm(Dense(2)).apply({}, X), TypeError,
                                 ["spectral_norm: evaluation needs the running statistics"]),
     "spectral_norm, state": (
-        lambda key: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {}}), TypeError,
+        lambda: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {}}), TypeError,
         ["spectral_norm: needs state", "'layer'"]),
     "spectral_norm, state of other weights": (
-        lambda key: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {"v": X}, "layer": ()}),
+        lambda: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {"v": X}, "layer": ()}),
         TypeError, ["spectral_norm: the state is that of other weights", "w", "v"]),
 }

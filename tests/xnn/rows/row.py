@@ -10,6 +10,8 @@ import xjax.numpy as jnp
 from xjax import random, tree_util
 from xnn import Layer
 
+KEY = random.key(0)             # of wrong calls
+
 
 class Row(NamedTuple):
     """

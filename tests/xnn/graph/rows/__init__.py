@@ -1,6 +1,6 @@
 """One table of all layers on graphs, which `tests/xnn/graph/test_every_graph_layer.py` runs: a file for each family.
 
-Each file has ROWS (name -> `Row`) and WRONG (name -> a wrong call, see `tests/xnn/wrong.py`). The values of a row named
+Each file has ROWS (name -> `Row`) and WRONG (name -> the arguments of `assert_refused`). The values of a row named
 after its layer alone ("GAT") are checked in the fast set, and some of the other checks run there; all checks of all
 rows, variants ("GAT, heads summed") included, run in the slow set.
 """

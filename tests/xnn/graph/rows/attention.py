@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.spectral import tensor
 from xnn.graph import Graph
 from xnn.graph.attention import GAT, GATv2, GraphTransformer
@@ -195,26 +195,26 @@ ROWS = {
 }
 
 
-def on_three_nodes(layer, key, **edges):
+def on_three_nodes(layer, **edges):
     graph = Graph.from_edges([0, 1], [1, 2], np.ones((3, 2), np.float32), edges or None)
-    return layer.apply(layer.init(key, (-1, 2))[1], graph.nodes, graph)
+    return layer.apply(layer.init(KEY, (-1, 2))[1], graph.nodes, graph)
 
 
 WRONG = {
-    "GAT, no heads": (lambda key: GAT(3, 0), ValueError, ["GAT", "heads", "0"]),
-    "GAT, no features of an edge": (lambda key: GAT(3, edge_features=0), ValueError, ["GAT", "features of an edge"]),
-    "GAT, a dropout of all": (lambda key: GAT(3, dropout=1.0), ValueError, ["rate", "1.0"]),
-    "GAT, edges without features": (lambda key: on_three_nodes(GAT(3, edge_features=2), key), ValueError,
+    "GAT, no heads": (lambda: GAT(3, 0), ValueError, ["GAT", "heads", "0"]),
+    "GAT, no features of an edge": (lambda: GAT(3, edge_features=0), ValueError, ["GAT", "features of an edge"]),
+    "GAT, a dropout of all": (lambda: GAT(3, dropout=1.0), ValueError, ["rate", "1.0"]),
+    "GAT, edges without features": (lambda: on_three_nodes(GAT(3, edge_features=2)), ValueError,
                                     ["GAT", "2 features of each edge", "has 0"]),
     "GAT, edges with other features": (
-        lambda key: on_three_nodes(GAT(3, edge_features=2), key, features=np.ones((2, 4), np.float32)), ValueError,
+        lambda: on_three_nodes(GAT(3, edge_features=2), features=np.ones((2, 4), np.float32)), ValueError,
         ["GAT", "2 features of each edge", "has 4", "[2,4]"]),
     "GAT, dropout without rng": (
-        lambda key: GAT(3, dropout=0.5).apply(GAT(3).init(key, (-1, 2))[1], np.ones((2, 2), np.float32),
-                                              np.eye(2, dtype=np.float32), train=True), TypeError, ["random bits"]),
+        lambda: GAT(3, dropout=0.5).apply(GAT(3).init(KEY, (-1, 2))[1], np.ones((2, 2), np.float32),
+                                          np.eye(2, dtype=np.float32), train=True), TypeError, ["random bits"]),
     "GATv2, params of GAT": (
-        lambda key: GATv2(3).apply(GAT(3).init(key, (-1, 2))[1], np.ones((2, 2), np.float32), np.eye(2)), TypeError,
+        lambda: GATv2(3).apply(GAT(3).init(KEY, (-1, 2))[1], np.ones((2, 2), np.float32), np.eye(2)), TypeError,
         ["GATv2", "params"]),
     "GraphTransformer, a gate without residual": (
-        lambda key: GraphTransformer(3, residual=False, beta=True), ValueError, ["GraphTransformer", "gate"]),
+        lambda: GraphTransformer(3, residual=False, beta=True), ValueError, ["GraphTransformer", "gate"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.mpnn import dense, linear, received
 from xjax import random
 from xnn import Dense, Tanh, serial
@@ -57,15 +57,15 @@ ROWS = {
 
 WRONG = {
     "EdgeConv, unknown aggregate": (
-        lambda key: EdgeConv(NETWORK, aggregate="add"), ValueError, ["EdgeConv", "aggregate", "add"]),
-    "EdgeConv, no neighbour": (lambda key: EdgeConv(NETWORK, k=0), ValueError, ["EdgeConv", "neighbour"]),
-    "knn_edges, no neighbour": (lambda key: knn_edges(np.eye(2), 0), ValueError, ["knn_edges", "neighbour"]),
+        lambda: EdgeConv(NETWORK, aggregate="add"), ValueError, ["EdgeConv", "aggregate", "add"]),
+    "EdgeConv, no neighbour": (lambda: EdgeConv(NETWORK, k=0), ValueError, ["EdgeConv", "neighbour"]),
+    "knn_edges, no neighbour": (lambda: knn_edges(np.eye(2), 0), ValueError, ["knn_edges", "neighbour"]),
     "knn_edges, ids of other nodes": (
-        lambda key: knn_edges(np.eye(2), 1, np.zeros(3, int)), ValueError, ["knn_edges", "graph_ids"]),
+        lambda: knn_edges(np.eye(2), 1, np.zeros(3, int)), ValueError, ["knn_edges", "graph_ids"]),
     "PointNet, no shape of positions": (
-        lambda key: PointNet(Dense(3)).init(key, (-1, 4)), TypeError, ["PointNet", "positions"]),
+        lambda: PointNet(Dense(3)).init(KEY, (-1, 4)), TypeError, ["PointNet", "positions"]),
     "PointNet, a position too few": (
-        lambda key: PointNet(Dense(3)).apply(PointNet(Dense(3)).init(key, (-1, 4), positions=(-1, 2))[1],
-                                             random.normal(key, (2, 4)), np.eye(2), random.normal(key, (1, 2))),
+        lambda: PointNet(Dense(3)).apply(PointNet(Dense(3)).init(KEY, (-1, 4), positions=(-1, 2))[1],
+                                         random.normal(KEY, (2, 4)), np.eye(2), random.normal(KEY, (1, 2))),
         ValueError, ["PointNet", "one position"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.mpnn import dense, gru, linear, received, sigmoid
 from xjax import random
 from xnn.graph.gated import GatedGCN, GatedGraph, GatedGraphConvolution
@@ -82,19 +82,19 @@ ROWS = {
 
 WRONG = {
     "GatedGraphConvolution, a graph without features of edges": (
-        lambda key: GatedGraphConvolution(3, edge_features=2).apply(
-            GatedGraphConvolution(3, edge_features=2).init(key, (-1, 4))[1], random.normal(key, (2, 4)),
+        lambda: GatedGraphConvolution(3, edge_features=2).apply(
+            GatedGraphConvolution(3, edge_features=2).init(KEY, (-1, 4))[1], random.normal(KEY, (2, 4)),
             np.eye(2, dtype=np.float32)), TypeError, ["GatedGraphConvolution", "features of edges"]),
-    "GatedGraph, no step": (lambda key: GatedGraph(3, 0), ValueError, ["GatedGraph", "step"]),
+    "GatedGraph, no step": (lambda: GatedGraph(3, 0), ValueError, ["GatedGraph", "step"]),
     "GatedGraph, unknown aggregate": (
-        lambda key: GatedGraph(3, 1, aggregate="add"), ValueError, ["GatedGraph", "aggregate", "add"]),
+        lambda: GatedGraph(3, 1, aggregate="add"), ValueError, ["GatedGraph", "aggregate", "add"]),
     "GatedGraph, a state smaller than the input": (
-        lambda key: GatedGraph(3, 1).init(key, (-1, 4)), ValueError, ["GatedGraph", "n_out >= 4"]),
+        lambda: GatedGraph(3, 1).init(KEY, (-1, 4)), ValueError, ["GatedGraph", "n_out >= 4"]),
     "GatedGCN, x is no pair": (
-        lambda key: GatedGCN(3).init(key, (-1, 4)), TypeError, ["GatedGCN", "pair"]),
+        lambda: GatedGCN(3).init(KEY, (-1, 4)), TypeError, ["GatedGCN", "pair"]),
     "GatedGCN, a row too few": (
-        lambda key: GatedGCN(3).apply(GatedGCN(3).init(key, ((-1, 4), (-1, 2)))[1],
-                                      (random.normal(key, (2, 4)), random.normal(key, (1, 2))),
-                                      (([0, 1], [1, 0]), np.ones(2, np.float32))), ValueError,
+        lambda: GatedGCN(3).apply(GatedGCN(3).init(KEY, ((-1, 4), (-1, 2)))[1],
+                                  (random.normal(KEY, (2, 4)), random.normal(KEY, (1, 2))),
+                                  (([0, 1], [1, 0]), np.ones(2, np.float32))), ValueError,
         ["GatedGCN", "one row for each edge"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from xnn import GraphConvolution
 
 
@@ -45,7 +45,7 @@ ROWS = {
 
 WRONG = {
     "GraphConvolution, an unknown norm": (
-        lambda key: GraphConvolution(3, norm="both"), ValueError, ["GraphConvolution", "unknown norm", "both"]),
+        lambda: GraphConvolution(3, norm="both"), ValueError, ["GraphConvolution", "unknown norm", "both"]),
     "GraphConvolution, features as integers": (
-        lambda key: GraphConvolution(3).init(key, 4), TypeError, ["GraphConvolution", "shape"]),
+        lambda: GraphConvolution(3).init(KEY, 4), TypeError, ["GraphConvolution", "shape"]),
 }

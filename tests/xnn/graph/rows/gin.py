@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.spectral import tensor
 from xnn import Dense, Dropout, Relu, serial
 from xnn.graph import Graph
@@ -68,17 +68,17 @@ ROWS = {
 }
 
 
-def without_edge_features(layer, key):
+def without_edge_features(layer):
     graph = Graph.from_edges([0], [1], np.ones((2, 4), np.float32))
-    return layer.apply(layer.init(key, (-1, 4))[1], graph.nodes, graph)
+    return layer.apply(layer.init(KEY, (-1, 4))[1], graph.nodes, graph)
 
 
 WRONG = {
-    "GIN, a function as network": (lambda key: GIN(Dense), TypeError, ["GIN", "not a layer"]),
+    "GIN, a function as network": (lambda: GIN(Dense), TypeError, ["GIN", "not a layer"]),
     "GIN, params of another": (
-        lambda key: GIN(MLP, train_eps=True).apply(GIN(MLP).init(key, (-1, 4))[1], np.ones((2, 4), np.float32),
-                                                   np.eye(2)), TypeError, ["GIN", "eps"]),
-    "GINE, no features of an edge": (lambda key: GINE(MLP, edge_features=0), ValueError, ["GINE", "at least 1"]),
-    "GINE, edges without features": (lambda key: without_edge_features(GINE(MLP), key), ValueError,
+        lambda: GIN(MLP, train_eps=True).apply(GIN(MLP).init(KEY, (-1, 4))[1], np.ones((2, 4), np.float32),
+                                               np.eye(2)), TypeError, ["GIN", "eps"]),
+    "GINE, no features of an edge": (lambda: GINE(MLP, edge_features=0), ValueError, ["GINE", "at least 1"]),
+    "GINE, edges without features": (lambda: without_edge_features(GINE(MLP)), ValueError,
                                      ["GINE", "4 features of each edge", "has 0"]),
 }

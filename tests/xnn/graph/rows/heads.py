@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.pooling import members
 from xnn import Dense, GraphConvolution
 from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead
@@ -22,19 +22,19 @@ X = np.ones((3, 4), np.float32)
 
 WRONG = {
     "GraphHead, an unknown pool": (
-        lambda key: GraphHead(2, pool="median"), ValueError, ["GraphPool", "no such reduction"]),
+        lambda: GraphHead(2, pool="median"), ValueError, ["GraphPool", "no such reduction"]),
     "GraphHead, a pool that is no layer": (
-        lambda key: GraphHead(2, pool=AttentionPool), TypeError, ["GraphHead['pool']", "AttentionPool(...)"]),
-    "EdgeHead, an unknown score": (lambda key: EdgeHead("cosine"), ValueError, ["EdgeHead", "cosine"]),
-    "EdgeHead, features of a dot product": (lambda key: EdgeHead("dot", 3), ValueError, ["EdgeHead", "dot"]),
-    "EdgeHead, no pairs": (lambda key: EdgeHead().apply((), X), TypeError, ["EdgeHead", "no pairs"]),
+        lambda: GraphHead(2, pool=AttentionPool), TypeError, ["GraphHead['pool']", "AttentionPool(...)"]),
+    "EdgeHead, an unknown score": (lambda: EdgeHead("cosine"), ValueError, ["EdgeHead", "cosine"]),
+    "EdgeHead, features of a dot product": (lambda: EdgeHead("dot", 3), ValueError, ["EdgeHead", "dot"]),
+    "EdgeHead, no pairs": (lambda: EdgeHead().apply((), X), TypeError, ["EdgeHead", "no pairs"]),
     "EdgeHead, pairs as rows": (
-        lambda key: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes each"]),
+        lambda: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes each"]),
     "EdgeHead, pairs of floats": (
-        lambda key: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes each"]),
-    "GAE, an encoder that is no layer": (lambda key: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
+        lambda: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes each"]),
+    "GAE, an encoder that is no layer": (lambda: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
     "VGAE, no key": (
-        lambda key: (model := VGAE(Dense(2), Dense(2), Dense(2))).apply(
-            model.init(key, (-1, 4))[1], X, np.eye(3, dtype=np.float32), train=True),
+        lambda: (model := VGAE(Dense(2), Dense(2), Dense(2))).apply(
+            model.init(KEY, (-1, 4))[1], X, np.eye(3, dtype=np.float32), train=True),
         TypeError, ["VGAE", "rng is None"]),
 }

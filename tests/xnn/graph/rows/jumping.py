@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.pooling import members, sigmoid, softmax
 from xjax import numpy as jnp
@@ -96,24 +96,24 @@ ROWS = {
 
 WRONG = {
     "JumpingKnowledge, an unknown combination": (
-        lambda key: JumpingKnowledge("sum"), ValueError, ["JumpingKnowledge", "no such combination"]),
+        lambda: JumpingKnowledge("sum"), ValueError, ["JumpingKnowledge", "no such combination"]),
     "JumpingKnowledge, one array": (
-        lambda key: JumpingKnowledge().apply((), np.ones((2, 3), np.float32)), TypeError,
+        lambda: JumpingKnowledge().apply((), np.ones((2, 3), np.float32)), TypeError,
         ["JumpingKnowledge", "several layers"]),
     "JumpingKnowledge, one shape": (
-        lambda key: JumpingKnowledge().init(key, (-1, 3)), TypeError, ["JumpingKnowledge", "several layers"]),
+        lambda: JumpingKnowledge().init(KEY, (-1, 3)), TypeError, ["JumpingKnowledge", "several layers"]),
     "JumpingKnowledge, layers of different size": (
-        lambda key: JumpingKnowledge("max").init(key, ((-1, 3), (-1, 2))), TypeError, ["JumpingKnowledge", "differ"]),
-    "virtual_node, no layers": (lambda key: virtual_node(4), ValueError, ["virtual_node", "no layers"]),
+        lambda: JumpingKnowledge("max").init(KEY, ((-1, 3), (-1, 2))), TypeError, ["JumpingKnowledge", "differ"]),
+    "virtual_node, no layers": (lambda: virtual_node(4), ValueError, ["virtual_node", "no layers"]),
     "virtual_node, another number of features": (
-        lambda key: virtual_node(3, CONV).init(key, (-1, 4)), TypeError, ["virtual_node", "number of features"]),
+        lambda: virtual_node(3, CONV).init(KEY, (-1, 4)), TypeError, ["virtual_node", "number of features"]),
     "virtual_node, a layer that changes the shape": (
-        lambda key: virtual_node(4, Dense(3)).init(key, (-1, 4)), TypeError, ["virtual_node", "changes the shape"]),
-    "with_drop_edge, a rate of 1": (lambda key: with_drop_edge(CONV, 1.0), ValueError, ["with_drop_edge", "rate"]),
+        lambda: virtual_node(4, Dense(3)).init(KEY, (-1, 4)), TypeError, ["virtual_node", "changes the shape"]),
+    "with_drop_edge, a rate of 1": (lambda: with_drop_edge(CONV, 1.0), ValueError, ["with_drop_edge", "rate"]),
     "with_drop_edge, a layer without a graph": (
-        lambda key: with_drop_edge(Dense(3), 0.5), TypeError, ["with_drop_edge", "`graph`"]),
+        lambda: with_drop_edge(Dense(3), 0.5), TypeError, ["with_drop_edge", "`graph`"]),
     "with_drop_edge, no key": (
-        lambda key: with_drop_edge(CONV, 0.5).apply(CONV.init(key, (-1, 4))[1], np.ones((2, 4), np.float32),
-                                                    np.eye(2, dtype=np.float32), train=True),
+        lambda: with_drop_edge(CONV, 0.5).apply(CONV.init(KEY, (-1, 4))[1], np.ones((2, 4), np.float32),
+                                                np.eye(2, dtype=np.float32), train=True),
         TypeError, ["with_drop_edge", "rng is None"]),
 }

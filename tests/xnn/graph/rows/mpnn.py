@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from xjax import random
 from xnn.graph.mpnn import MPNN
 
@@ -106,13 +106,13 @@ ROWS = {
 
 WRONG = {
     "MPNN, unknown aggregate": (
-        lambda key: MPNN(3, edge_features=2, aggregate="median"), ValueError, ["MPNN", "aggregate", "median"]),
+        lambda: MPNN(3, edge_features=2, aggregate="median"), ValueError, ["MPNN", "aggregate", "median"]),
     "MPNN, steps without a GRU": (
-        lambda key: MPNN(3, edge_features=2, steps=2), ValueError, ["MPNN", "steps", "GRU"]),
+        lambda: MPNN(3, edge_features=2, steps=2), ValueError, ["MPNN", "steps", "GRU"]),
     "MPNN, a GRU that changes the size": (
-        lambda key: MPNN(3, edge_features=2, update="gru").init(key, (-1, 4)), ValueError, ["MPNN", "Dense(3)"]),
+        lambda: MPNN(3, edge_features=2, update="gru").init(KEY, (-1, 4)), ValueError, ["MPNN", "Dense(3)"]),
     "MPNN, a graph without features of edges": (
-        lambda key: MPNN(3, edge_features=2).apply(
-            MPNN(3, edge_features=2).init(key, (-1, 4))[1], random.normal(key, (2, 4)), np.eye(2, dtype=np.float32)),
+        lambda: MPNN(3, edge_features=2).apply(
+            MPNN(3, edge_features=2).init(KEY, (-1, 4))[1], random.normal(KEY, (2, 4)), np.eye(2, dtype=np.float32)),
         TypeError, ["MPNN", "features of edges", "none"]),
 }

@@ -73,15 +73,15 @@ CONV = GraphConvolution
 
 WRONG = {
     "graph_stack, an unknown norm": (
-        lambda key: graph_stack(CONV, GraphStackConfig(norm="group")), ValueError, ["graph_stack", "no such norm"]),
+        lambda: graph_stack(CONV, GraphStackConfig(norm="group")), ValueError, ["graph_stack", "no such norm"]),
     "graph_stack, an unknown activation": (
-        lambda key: graph_stack(CONV, GraphStackConfig(activation="rilu")), ValueError, ["graph_stack", "rilu"]),
+        lambda: graph_stack(CONV, GraphStackConfig(activation="rilu")), ValueError, ["graph_stack", "rilu"]),
     "graph_stack, an unknown pool": (
-        lambda key: graph_stack(CONV, GraphStackConfig(pool="median")), ValueError, ["GraphPool", "median"]),
+        lambda: graph_stack(CONV, GraphStackConfig(pool="median")), ValueError, ["GraphPool", "median"]),
     "graph_stack, nothing to pool": (
-        lambda key: graph_stack(CONV, GraphStackConfig(hidden=(), pool="sum")), ValueError, ["graph_stack", "hidden"]),
+        lambda: graph_stack(CONV, GraphStackConfig(hidden=(), pool="sum")), ValueError, ["graph_stack", "hidden"]),
     "graph_stack, a maker of no layer": (
-        lambda key: graph_stack(lambda n: CONV), TypeError, ["graph_stack['layer_0']", "GraphConvolution(...)"]),
+        lambda: graph_stack(lambda n: CONV), TypeError, ["graph_stack['layer_0']", "GraphConvolution(...)"]),
     "graph_stack, a norm that is no layer": (
-        lambda key: graph_stack(CONV, GraphStackConfig(norm=lambda: PairNorm)), TypeError, ["graph_stack['norm_0']"]),
+        lambda: graph_stack(CONV, GraphStackConfig(norm=lambda: PairNorm)), TypeError, ["graph_stack['norm_0']"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.pooling import members
 from xnn import Layer
 from xnn.graph.adjacency import as_edges
@@ -68,11 +68,11 @@ ROWS = {
 }
 
 WRONG = {
-    "GraphNorm, a vector": (lambda key: GraphNorm().init(key, (4,)), TypeError, ["GraphNorm", "shape"]),
+    "GraphNorm, a vector": (lambda: GraphNorm().init(KEY, (4,)), TypeError, ["GraphNorm", "shape"]),
     "GraphNorm, params of another size": (
-        lambda key: GraphNorm().apply(GraphNorm().init(key, (-1, 3))[1], np.ones((2, 4), np.float32), np.eye(2)),
+        lambda: GraphNorm().apply(GraphNorm().init(KEY, (-1, 3))[1], np.ones((2, 4), np.float32), np.eye(2)),
         TypeError, ["GraphNorm", "mean_scale"]),
     "PairNorm, another number of nodes": (
-        lambda key: PairNorm().apply((), np.ones((3, 1), np.float32), np.ones((2, 2), np.float32)), ValueError,
+        lambda: PairNorm().apply((), np.ones((3, 1), np.float32), np.ones((2, 2), np.float32)), ValueError,
         ["PairNorm", "2 nodes", "3 rows"]),
 }

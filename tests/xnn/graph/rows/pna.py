@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.mpnn import dense, linear, relu
 from xnn.graph.pna import PNA
 
@@ -92,13 +92,13 @@ ROWS = {
 
 WRONG = {
     "PNA, unknown aggregator": (
-        lambda key: PNA(6, DEGREES, aggregators=["median"]), ValueError, ["PNA", "aggregators", "median"]),
-    "PNA, unknown scaler": (lambda key: PNA(6, DEGREES, scalers=["log"]), ValueError, ["PNA", "scalers", "log"]),
-    "PNA, a name and no list": (lambda key: PNA(6, DEGREES, scalers="linear"), ValueError, ["PNA", "sequence"]),
+        lambda: PNA(6, DEGREES, aggregators=["median"]), ValueError, ["PNA", "aggregators", "median"]),
+    "PNA, unknown scaler": (lambda: PNA(6, DEGREES, scalers=["log"]), ValueError, ["PNA", "scalers", "log"]),
+    "PNA, a name and no list": (lambda: PNA(6, DEGREES, scalers="linear"), ValueError, ["PNA", "sequence"]),
     "PNA, towers that do not divide": (
-        lambda key: PNA(6, DEGREES, towers=4), ValueError, ["PNA", "output", "divide"]),
+        lambda: PNA(6, DEGREES, towers=4), ValueError, ["PNA", "output", "divide"]),
     "PNA, an input that does not divide": (
-        lambda key: PNA(6, DEGREES, towers=2, divide_input=True).init(key, (-1, 5)), ValueError, ["input", "divide"]),
-    "PNA, no layers": (lambda key: PNA(6, DEGREES, pre_layers=0), ValueError, ["PNA", "at least one layer"]),
-    "PNA, graphs without edges": (lambda key: PNA(6, (4,)), ValueError, ["PNA", "degree_histogram"]),
+        lambda: PNA(6, DEGREES, towers=2, divide_input=True).init(KEY, (-1, 5)), ValueError, ["input", "divide"]),
+    "PNA, no layers": (lambda: PNA(6, DEGREES, pre_layers=0), ValueError, ["PNA", "at least one layer"]),
+    "PNA, graphs without edges": (lambda: PNA(6, (4,)), ValueError, ["PNA", "degree_histogram"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.gcn import convolution
 from xnn import Dense, GraphConvolution, Layer
 from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool
@@ -186,25 +186,25 @@ ROWS = {
 
 WRONG = {
     "GraphPool, an unknown reduction": (
-        lambda key: GraphPool("median"), ValueError, ["GraphPool", "no such reduction", "median"]),
+        lambda: GraphPool("median"), ValueError, ["GraphPool", "no such reduction", "median"]),
     "GraphPool, integers": (
-        lambda key: GraphPool().apply((), np.ones((2, 1), np.int32), np.ones((2, 2))), TypeError, ["floating-point"]),
+        lambda: GraphPool().apply((), np.ones((2, 1), np.int32), np.ones((2, 2))), TypeError, ["floating-point"]),
     "GraphPool, another number of nodes": (
-        lambda key: GraphPool().apply((), np.ones((3, 1), np.float32), np.ones((2, 2), np.float32)), ValueError,
+        lambda: GraphPool().apply((), np.ones((3, 1), np.float32), np.ones((2, 2), np.float32)), ValueError,
         ["GraphPool", "2 nodes", "3 rows"]),
     "AttentionPool, unknown weights": (
-        lambda key: AttentionPool(weights="relu"), ValueError, ["AttentionPool", "no such weights"]),
+        lambda: AttentionPool(weights="relu"), ValueError, ["AttentionPool", "no such weights"]),
     "AttentionPool, a gate of another size": (
-        lambda key: AttentionPool(Dense(2), Dense(3)).init(key, (-1, 4)), TypeError, ["AttentionPool", "one score"]),
+        lambda: AttentionPool(Dense(2), Dense(3)).init(KEY, (-1, 4)), TypeError, ["AttentionPool", "one score"]),
     "AttentionPool, a gate that is no layer": (
-        lambda key: AttentionPool(Dense), TypeError, ["AttentionPool['gate']", "Dense(...)"]),
-    "Set2Set, no steps": (lambda key: Set2Set(0), ValueError, ["Set2Set", "at least one step"]),
-    "SortPool, no nodes": (lambda key: SortPool(0), ValueError, ["SortPool", "at least 1"]),
-    "TopKPool, a ratio above 1": (lambda key: TopKPool(1.5), ValueError, ["TopKPool", "ratio", "1.5"]),
+        lambda: AttentionPool(Dense), TypeError, ["AttentionPool['gate']", "Dense(...)"]),
+    "Set2Set, no steps": (lambda: Set2Set(0), ValueError, ["Set2Set", "at least one step"]),
+    "SortPool, no nodes": (lambda: SortPool(0), ValueError, ["SortPool", "at least 1"]),
+    "TopKPool, a ratio above 1": (lambda: TopKPool(1.5), ValueError, ["TopKPool", "ratio", "1.5"]),
     "SAGPool, two scores": (
-        lambda key: SAGPool(Dense(2)).init(key, (-1, 4)), TypeError, ["SAGPool", "one score"]),
-    "SAGPool, no nodes": (lambda key: SAGPool(Dense(1), k=0), ValueError, ["SAGPool", "must be kept"]),
+        lambda: SAGPool(Dense(2)).init(KEY, (-1, 4)), TypeError, ["SAGPool", "one score"]),
+    "SAGPool, no nodes": (lambda: SAGPool(Dense(1), k=0), ValueError, ["SAGPool", "must be kept"]),
     "TopKPool, no Graph": (
-        lambda key: TopKPool().apply({"w": np.ones(1, np.float32)}, np.ones((2, 1), np.float32), np.ones((2, 2))),
+        lambda: TopKPool().apply({"w": np.ones(1, np.float32)}, np.ones((2, 1), np.float32), np.ones((2, 2))),
         TypeError, ["TopKPool", "needs a Graph"]),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.mpnn import received
 from xjax import random
 from xnn.graph.relational import RGCN
@@ -44,19 +44,19 @@ ROWS = {
 
 
 def applied(relation, **settings):
-    def call(key):
+    def call():
         layer = RGCN(4, 2, **settings)
         graph = (([0, 1], [1, 0]), np.ones(2, np.float32))
-        return layer.apply(layer.init(key, (-1, 4))[1], random.normal(key, (2, 4)), graph, relation)
+        return layer.apply(layer.init(KEY, (-1, 4))[1], random.normal(KEY, (2, 4)), graph, relation)
 
     return call
 
 
 WRONG = {
-    "RGCN, bases and blocks": (lambda key: RGCN(4, 2, bases=2, blocks=2), ValueError, ["RGCN", "decompositions"]),
-    "RGCN, unknown aggregate": (lambda key: RGCN(4, 2, aggregate="max"), ValueError, ["RGCN", "aggregate"]),
+    "RGCN, bases and blocks": (lambda: RGCN(4, 2, bases=2, blocks=2), ValueError, ["RGCN", "decompositions"]),
+    "RGCN, unknown aggregate": (lambda: RGCN(4, 2, aggregate="max"), ValueError, ["RGCN", "aggregate"]),
     "RGCN, blocks that do not divide": (
-        lambda key: RGCN(4, 2, blocks=3).init(key, (-1, 4)), ValueError, ["RGCN", "blocks", "divisor"]),
+        lambda: RGCN(4, 2, blocks=3).init(KEY, (-1, 4)), ValueError, ["RGCN", "blocks", "divisor"]),
     "RGCN, no relations": (applied(None), TypeError, ["RGCN", "relation", "not known"]),
     "RGCN, a relation too many": (applied(np.array([0, 2])), ValueError, ["RGCN", "relations=3"]),
     "RGCN, a relation too few": (applied(np.array([0])), ValueError, ["RGCN", "one relation"]),

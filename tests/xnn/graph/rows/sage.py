@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.spectral import tensor
 from xnn import CSR
 from xnn.graph import Graph
@@ -103,31 +103,31 @@ ROWS = {
 }
 
 
-def three_edges_to_one_node(layer, key):
+def three_edges_to_one_node(layer):
     graph = Graph.from_edges([0, 1, 2], [3, 3, 3], np.ones((4, 2), np.float32))
-    return layer.apply(layer.init(key, (-1, 2))[1], graph.nodes, graph)
+    return layer.apply(layer.init(KEY, (-1, 2))[1], graph.nodes, graph)
 
 
-def of_sparse_features(layer, key):
+def of_sparse_features(layer):
     x = CSR.from_dense(np.eye(2, dtype=np.float32))
-    return layer.apply(layer.init(key, x.shape)[1], x, np.eye(2, dtype=np.float32))
+    return layer.apply(layer.init(KEY, x.shape)[1], x, np.eye(2, dtype=np.float32))
 
 
 WRONG = {
     "GraphSAGE, largest of sparse features": (
-        lambda key: of_sparse_features(GraphSAGE(3, "max"), key), TypeError,
+        lambda: of_sparse_features(GraphSAGE(3, "max")), TypeError,
         ["GraphSAGE", "'max'", "sparse f32[2,2]", "project=True"]),
     "GraphSAGE, an LSTM on sparse features": (
-        lambda key: of_sparse_features(GraphSAGE(3, "lstm", max_degree=2), key), TypeError, ["GraphSAGE", "'lstm'"]),
-    "GraphSAGE, an unknown aggregator": (lambda key: GraphSAGE(3, "median"), ValueError, ["GraphSAGE", "'median'"]),
-    "GraphSAGE, an LSTM without bound": (lambda key: GraphSAGE(3, "lstm"), ValueError, ["GraphSAGE", "max_degree"]),
-    "GraphSAGE, a bound without LSTM": (lambda key: GraphSAGE(3, max_degree=5), ValueError,
+        lambda: of_sparse_features(GraphSAGE(3, "lstm", max_degree=2)), TypeError, ["GraphSAGE", "'lstm'"]),
+    "GraphSAGE, an unknown aggregator": (lambda: GraphSAGE(3, "median"), ValueError, ["GraphSAGE", "'median'"]),
+    "GraphSAGE, an LSTM without bound": (lambda: GraphSAGE(3, "lstm"), ValueError, ["GraphSAGE", "max_degree"]),
+    "GraphSAGE, a bound without LSTM": (lambda: GraphSAGE(3, max_degree=5), ValueError,
                                         ["GraphSAGE", "max_degree  5", "'mean'"]),
     "GraphSAGE, more edges than the bound": (
-        lambda key: three_edges_to_one_node(GraphSAGE(3, "lstm", max_degree=2), key), ValueError,
+        lambda: three_edges_to_one_node(GraphSAGE(3, "lstm", max_degree=2)), ValueError,
         ["GraphSAGE", "more edges", "node        3", "3", "max_degree  2", "max_degree=3"]),
     "GraphSAGE, LSTM params missing": (
-        lambda key: GraphSAGE(3, "lstm", max_degree=2).apply(GraphSAGE(3).init(key, (-1, 2))[1],
-                                                             np.ones((2, 2), np.float32), np.eye(2)),
+        lambda: GraphSAGE(3, "lstm", max_degree=2).apply(GraphSAGE(3).init(KEY, (-1, 2))[1],
+                                                         np.ones((2, 2), np.float32), np.eye(2)),
         TypeError, ["LSTMCell", "params"]),
 }

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import KEY, Row
 from tests.xnn.graph.rows.gcn import matrix, symmetric
 from xnn import Layer
 from xnn.graph.chebyshev import ChebConv
@@ -163,25 +163,25 @@ ROWS = {
 }
 
 WRONG = {
-    "SGC, an unknown norm": (lambda key: SGC(3, norm="both"), ValueError, ["SGC", "unknown norm", "both"]),
-    "SGC, fewer than no propagations": (lambda key: SGC(3, -1), ValueError, ["SGC", "at least 0", "-1"]),
-    "SGC, integers": (lambda key: SGC(3).apply(SGC(3).init(key, (-1, 2))[1], np.ones((2, 2), int), np.eye(2)),
+    "SGC, an unknown norm": (lambda: SGC(3, norm="both"), ValueError, ["SGC", "unknown norm", "both"]),
+    "SGC, fewer than no propagations": (lambda: SGC(3, -1), ValueError, ["SGC", "at least 0", "-1"]),
+    "SGC, integers": (lambda: SGC(3).apply(SGC(3).init(KEY, (-1, 2))[1], np.ones((2, 2), int), np.eye(2)),
                       TypeError, ["SGC", "floating-point", "[2,2]"]),
     "SGC, params for other features": (
-        lambda key: SGC(3).apply(SGC(3).init(key, (-1, 2))[1], np.ones((2, 4), np.float32), np.eye(2)),
+        lambda: SGC(3).apply(SGC(3).init(KEY, (-1, 2))[1], np.ones((2, 4), np.float32), np.eye(2)),
         TypeError, ["SGC", "another shape", "[4,3]"]),
-    "APPNP, alpha is no share": (lambda key: APPNP(alpha=1.5), ValueError, ["APPNP", "alpha", "1.5"]),
-    "APPNP, a dropout of all": (lambda key: APPNP(dropout=1.0), ValueError, ["rate", "1.0"]),
+    "APPNP, alpha is no share": (lambda: APPNP(alpha=1.5), ValueError, ["APPNP", "alpha", "1.5"]),
+    "APPNP, a dropout of all": (lambda: APPNP(dropout=1.0), ValueError, ["rate", "1.0"]),
     "APPNP, dropout without rng": (
-        lambda key: APPNP(dropout=0.5).apply((), np.ones((2, 1), np.float32), np.eye(2, dtype=np.float32), train=True),
+        lambda: APPNP(dropout=0.5).apply((), np.ones((2, 1), np.float32), np.eye(2, dtype=np.float32), train=True),
         TypeError, ["APPNP", "random bits"]),
-    "ChebConv, no polynomial": (lambda key: ChebConv(3, 0), ValueError, ["ChebConv", "at least 1", "0"]),
-    "ChebConv, no bound": (lambda key: ChebConv(3, 2, norm=None), ValueError, ["ChebConv", "bound", "lambda_max"]),
-    "ChebConv, a negative bound": (lambda key: ChebConv(3, 2, lambda_max=-1.0), ValueError, ["ChebConv", "positive"]),
-    "GCNII, layer 0": (lambda key: GCNII(0), ValueError, ["GCNII", "layer", "0"]),
-    "GCNII, theta 0": (lambda key: GCNII(1, theta=0.0), ValueError, ["GCNII", "theta"]),
+    "ChebConv, no polynomial": (lambda: ChebConv(3, 0), ValueError, ["ChebConv", "at least 1", "0"]),
+    "ChebConv, no bound": (lambda: ChebConv(3, 2, norm=None), ValueError, ["ChebConv", "bound", "lambda_max"]),
+    "ChebConv, a negative bound": (lambda: ChebConv(3, 2, lambda_max=-1.0), ValueError, ["ChebConv", "positive"]),
+    "GCNII, layer 0": (lambda: GCNII(0), ValueError, ["GCNII", "layer", "0"]),
+    "GCNII, theta 0": (lambda: GCNII(1, theta=0.0), ValueError, ["GCNII", "theta"]),
     "GCNII, other initial features": (
-        lambda key: GCNII(1).apply(GCNII(1).init(key, (-1, 2))[1], np.ones((3, 2), np.float32),
-                                   np.eye(3, dtype=np.float32), np.ones((3, 4), np.float32)),
+        lambda: GCNII(1).apply(GCNII(1).init(KEY, (-1, 2))[1], np.ones((3, 2), np.float32),
+                               np.eye(3, dtype=np.float32), np.ones((3, 4), np.float32)),
         ValueError, ["GCNII", "initial", "[3,2]", "[3,4]"]),
 }
