@@ -11,6 +11,7 @@ import pytest
 
 import xjax
 from tests.oracle import current, only, real_jax
+from tests.refusals import assert_refused
 from xjax.core import config as module
 from xjax.core.config import OPTIONS, config
 from xjax.core.options import as_markdown
@@ -121,10 +122,7 @@ def test_update_sets_both_names_for_all_threads():
     ],
 )
 def test_wrong_updates_say_what_is_right(name, value, error, text):
-    with pytest.raises(error) as caught:
-        config.update(name, value)
-    assert text in str(caught.value)
-    assert "fix: " in str(caught.value)
+    assert_refused(lambda: config.update(name, value), error, text)
 
 
 def test_wrong_reads_and_assignment():

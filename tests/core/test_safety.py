@@ -14,6 +14,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.refusals import assert_refused
 from xjax import lax
 from xjax.core.config import config
 from xjax.core.context import context
@@ -389,16 +390,13 @@ ASKS = {
 @pytest.mark.parametrize("name", ASKS)
 def test_asking_for_a_value_that_is_not_known(name):
     f, error, words = ASKS[name]
-    with pytest.raises(error) as caught:
-        xjax.jit(lambda x: f(x))(1.0)
-    text = str(caught.value)
-    for word in words:
-        assert word in text, text
-    if error in (ERRORS.TracerBoolConversionError, ERRORS.ConcretizationTypeError, ERRORS.TracerIntegerConversionError,
-                 ERRORS.TracerArrayConversionError):
+    explained = error in (ERRORS.TracerBoolConversionError, ERRORS.ConcretizationTypeError,
+                          ERRORS.TracerIntegerConversionError, ERRORS.TracerArrayConversionError)
+    text = str(assert_refused(lambda: xjax.jit(lambda x: f(x))(1.0), error, words, fix=explained))
+    if explained:
         line = f.__code__.co_firstlineno + (f is x_items) if hasattr(f, "__code__") else None
         assert re.search(r"asked at test_safety\.py:%s" % (line or r"\d+"), text), text
-        assert "jit `<lambda>`" in text and "fix: " in text
+        assert "jit `<lambda>`" in text
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

@@ -71,4 +71,4 @@ def test_corners_stay_aligned():
     (lambda: image.scale_and_translate(X, X.shape, (0, 0), np.ones(2), np.ones(2), "cubic"), ValueError, "twice"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

@@ -168,19 +168,19 @@ def test_repeated_eager_calls_trace_once():
 
 ERRORS = {
     "predicate with axes": (lambda: lax.cond(X, lambda: 1, lambda: 2), TypeError,
-                            ["must be a scalar", "f32[3]", "fix:"]),
-    "predicate is text": (lambda: lax.cond("a", lambda: 1, lambda: 2), TypeError, ["not an array", "'a'", "fix:"]),
+                            ["must be a scalar", "f32[3]"]),
+    "predicate is text": (lambda: lax.cond("a", lambda: 1, lambda: 2), TypeError, ["not an array", "'a'"]),
     "types": (lambda: lax.cond(True, lambda: 1, lambda: 2.0), TypeError,
-              ["`false_fun` and `true_fun` return different types", "i32[]", "f32[]", "fix:"]),
+              ["`false_fun` and `true_fun` return different types", "i32[]", "f32[]"]),
     "structures": (lambda: lax.cond(True, lambda x: (x, x), lambda x: [x, x], 1.0), TypeError,
-                   ["different structures", "expected a list of 2, got a tuple of 2", "fix:"]),
+                   ["different structures", "expected a list of 2, got a tuple of 2"]),
     "path": (lambda: lax.cond(True, lambda: {"a": 1.0}, lambda: {"a": X}), TypeError,
-             ["result['a']", "f32[3]", "fix:"]),
-    "no function": (lambda: lax.cond(True, 1, 2), TypeError, ["`true_fun` must be a function", "fix:"]),
-    "float index": (lambda: lax.switch(1.0, [lambda: 1]), TypeError, ["must be an integer", "f32[]", "fix:"]),
-    "index with axes": (lambda: lax.switch(np.arange(2), [lambda: 1]), TypeError, ["must be a scalar", "fix:"]),
-    "no branch": (lambda: lax.switch(1, []), ValueError, ["no branch", "fix:"]),
-    "operand": (lambda: lax.cond(True, lambda x: x, lambda x: x, {"k": "a"}), TypeError, ["operands[0]['k']", "fix:"]),
+             ["result['a']", "f32[3]"]),
+    "no function": (lambda: lax.cond(True, 1, 2), TypeError, ["`true_fun` must be a function"]),
+    "float index": (lambda: lax.switch(1.0, [lambda: 1]), TypeError, ["must be an integer", "f32[]"]),
+    "index with axes": (lambda: lax.switch(np.arange(2), [lambda: 1]), TypeError, ["must be a scalar"]),
+    "no branch": (lambda: lax.switch(1, []), ValueError, ["no branch"]),
+    "operand": (lambda: lax.cond(True, lambda x: x, lambda x: x, {"k": "a"}), TypeError, ["operands[0]['k']"]),
 }
 
 

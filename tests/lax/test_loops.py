@@ -112,16 +112,16 @@ def test_gradient_of_map_as_jax():
 
 ERRORS = {
     "float bound": (lambda: lax.fori_loop(0, 3.5, lambda i, x: x, 0), TypeError,
-                    ["`upper` must be an integer scalar", "f32[]", "fix:"]),
+                    ["`upper` must be an integer scalar", "f32[]"]),
     "bound with axes": (lambda: lax.fori_loop(np.arange(2), 3, lambda i, x: x, 0), TypeError,
-                        ["`lower` must be an integer scalar", "i32[2]", "fix:"]),
+                        ["`lower` must be an integer scalar", "i32[2]"]),
     "dtypes": (lambda: lax.fori_loop(np.int8(0), np.int16(3), lambda i, x: x, 0), TypeError,
-               ["differ in dtype", "i8[]", "i16[]", "fix:"]),
+               ["differ in dtype", "i8[]", "i16[]"]),
     "unroll": (lambda: xjax.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x, 0, unroll=2))(3), ValueError,
-               ["`unroll` needs bounds that are known", "fix:"]),
+               ["`unroll` needs bounds that are known"]),
     "carry": (lambda: lax.fori_loop(0, 3, lambda i, x: lax.broadcast(x, (2,)), 0.0), TypeError,
-              ["the carry changes type", "in f32[]   out f32[2]", "fix:"]),
-    "batch_size": (lambda: lax.map(lax.sin, X, batch_size=-1), ValueError, ["`batch_size` is negative", "fix:"]),
+              ["the carry changes type", "in f32[]   out f32[2]"]),
+    "batch_size": (lambda: lax.map(lax.sin, X, batch_size=-1), ValueError, ["`batch_size` is negative"]),
     "reverse mode": (lambda: xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: x * 2.0, x))(1.0, 3) and
                      xjax.jit(xjax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, x: lax.mul(x, 2.0), x)))(1.0, 3),
                      ValueError, ["reverse-mode", "Python ints as bounds"]),

@@ -182,17 +182,17 @@ def test_repeated_eager_calls_trace_once():
 ERRORS = {
     "float condition": (lambda: lax.while_loop(lambda c: c, lambda c: c, 1.0), TypeError, ["one bool scalar", "f32[]"]),
     "tuple condition": (lambda: lax.while_loop(lambda c: (lax.lt(c, 1.0),), lambda c: c, 1.0), TypeError,
-                        ["one bool scalar", "fix:"]),
+                        ["one bool scalar"]),
     "condition with axes": (lambda: lax.while_loop(lambda c: lax.lt(c, START), lambda c: c, START), TypeError,
-                            ["one bool scalar", "bool[3]", "fix:"]),
+                            ["one bool scalar", "bool[3]"]),
     "type of the carry": (lambda: lax.while_loop(lambda c: True, lambda v: {"a": lax.broadcast(v["a"], (2,))},
-                                                 {"a": 1.0}), TypeError, ["v['a']  in f32[]   out f32[2]", "fix:"]),
+                                                 {"a": 1.0}), TypeError, ["v['a']  in f32[]   out f32[2]"]),
     "structure of the carry": (lambda: lax.while_loop(lambda c: True, lambda v: (v, v), 1.0), TypeError,
-                               ["changes structure", "got a tuple of 2", "fix:"]),
-    "text": (lambda: lax.while_loop(lambda c: True, lambda v: v, "a"), TypeError, ["init_val is not an array", "fix:"]),
+                               ["changes structure", "got a tuple of 2"]),
+    "text": (lambda: lax.while_loop(lambda c: True, lambda v: v, "a"), TypeError, ["init_val is not an array"]),
     "no function": (lambda: lax.while_loop(1, lambda v: v, 1.0), TypeError, ["`cond_fun` must be a function"]),
     "reverse mode": (lambda: xjax.grad(lambda x: fixed_turns(lax, 2.0, x))(1.0), ValueError,
-                     ["reverse-mode", "lax.scan", "fix:"]),
+                     ["reverse-mode", "lax.scan"]),
 }
 
 

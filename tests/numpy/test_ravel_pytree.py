@@ -64,4 +64,4 @@ def test_the_way_back_is_a_static_argument():
     (lambda: ravel_pytree([1.0, 2])[1](np.ones(2, np.int32)), TypeError, "must be of dtype float32"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

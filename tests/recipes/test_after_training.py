@@ -13,6 +13,7 @@ from recipes.config_file import load_config
 from recipes.errors import CheckpointError, DataError, RecipeError
 from recipes.run import run
 from recipes.trained import open_run
+from tests.refusals import assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +87,7 @@ def test_other_data_are_not_evaluated_as_if_they_were_the_same(folder, tmp_path)
 def test_columns_that_differ_are_named(folder, tmp_path, text, told):
     file = tmp_path / "inputs.csv"
     file.write_text(text)
-    with pytest.raises(DataError) as caught:
-        open_run(folder).predict(file)
-    assert told in str(caught.value)
+    assert_refused(lambda: open_run(folder).predict(file), DataError, told)
 
 
 def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, capsys):

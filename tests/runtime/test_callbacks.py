@@ -17,6 +17,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.oracle import real_jax
+from tests.refusals import assert_refused
 from tests.runtime.callbacks_program import ANY_ORDER
 from xjax import lax
 from xjax.core import jaxpr as programs
@@ -403,7 +404,7 @@ def test_an_exception_in_debug_callback():
     xjax.effects_barrier()
 
 
-@pytest.mark.parametrize("call, error, match", [
+@pytest.mark.parametrize("call, error, text", [
     (lambda: xjax.grad(lambda x: xjax.pure_callback(np.sin, x, x))(1.0), ValueError, "custom_jvp"),
     (lambda: xjax.jvp(lambda x: io_callback(np.sin, x, x), (1.0,), (1.0,)), ValueError, "stop_gradient"),
     (lambda: xjax.vmap(lambda x: xjax.pure_callback(np.sin, x, x))(X), NotImplementedError, "vmap_method='sequential'"),
@@ -417,7 +418,7 @@ def test_an_exception_in_debug_callback():
     (lambda: xjax.pure_callback(np.sin, X, X, vmap_method="loop"), ValueError, "there is no such vmap_method"),
     (lambda: xjax.pure_callback(np.sin, X, X, vectorized=True), TypeError, "vmap_method='legacy_vectorized'"),
     (lambda: xjax.pure_callback(X, X, X), TypeError, "needs a function"),
-    (lambda: xjax.pure_callback(np.sin, {"a": 3}, X), TypeError, r"result_shape_dtypes\['a'\]"),
+    (lambda: xjax.pure_callback(np.sin, {"a": 3}, X), TypeError, "result_shape_dtypes['a']"),
     (lambda: xjax.debug.callback(3), TypeError, "needs a function"),
     (lambda: xjax.debug.visualize_array_sharding(X), TypeError, "only an array that exists has a sharding"),
     (lambda: xjax.jit(xjax.debug.visualize_array_sharding)(X), TypeError, "return the value from the compiled"),
@@ -425,10 +426,8 @@ def test_an_exception_in_debug_callback():
     (lambda: xjax.debug.visualize_array_sharding(jnp.ones((2, 0))), ValueError, "none of size 0"),
     (lambda: xjax.debug.inspect_array_sharding, AttributeError, "on purpose"),
 ])
-def test_refusals(call, error, match):
-    with pytest.raises(error, match=match) as caught:
-        call()
-    assert "fix: " in str(caught.value)
+def test_refusals(call, error, text):
+    assert_refused(call, error, text)
 
 
 # -- executables --------------------------------------------------------------------------------------------------

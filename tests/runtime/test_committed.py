@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import xjax
+from tests.refusals import assert_refused
 from tests.runtime.places import NAMES, assert_as_in_jax
 
 OPERATIONS = """
@@ -236,8 +237,5 @@ def test_placing_an_array_where_it_is_shares_its_memory():
     ("jax.shard_map(lambda a: a, mesh=M2, in_specs=P('x'), out_specs=P('x'))(c1)", ["shard_map", "needed"]),
 ])
 def test_errors_name_both_places_and_a_way_out(row, words):
-    with pytest.raises(ValueError) as caught:
-        eval(row, dict(NAMES(xjax)))
-    text = str(caught.value)
-    assert all(word in text for word in [*words, "fix: move "]), text
-    assert len(text.splitlines()) <= 6
+    error = assert_refused(lambda: eval(row, dict(NAMES(xjax))), ValueError, [*words, "fix: move "])
+    assert len(str(error).splitlines()) <= 6

@@ -161,7 +161,7 @@ def test_explicit_axes_are_one_error(call):
 
 def test_manual_axes_are_those_of_regions():
     for call in (lambda: Mesh(LINE.devices, "x", AxisType.Manual), lambda: LINE.update(axis_types=(AxisType.Manual,))):
-        assert_refused(call, NotImplementedError, ["manual inside of a shard_map", "fix:"])
+        assert_refused(call, NotImplementedError, ["manual inside of a shard_map"])
     manual = AbstractMesh((4,), ("x",), AxisType.Manual)
     assert_refused(lambda: xjax.lax.with_sharding_constraint(X, NamedSharding(manual, P("x"))), ValueError,
                    ["names a manual axis"])
@@ -200,7 +200,7 @@ def test_in_shardings_over_an_abstract_mesh():
     assert f(X, placed).sharding == f(placed, 1.0).sharding == NamedSharding(MESH, P("x"))
     with xjax.set_mesh(MESH):
         assert f(X, 1.0).sharding == NamedSharding(MESH, P("x"))
-    assert_refused(lambda: f(X, 1.0), ValueError, ["abstract", "set_mesh", "fix:"])
+    assert_refused(lambda: f(X, 1.0), ValueError, ["abstract", "set_mesh"])
     assert_refused(lambda: xjax.jit(lambda x: xjax.lax.with_sharding_constraint(x, there))(X), ValueError, ["abstract"])
 
 
@@ -312,7 +312,7 @@ def test_effects_in_a_region_over_some_axes_are_refused():
     for effect in (lambda a: io_callback(print, None, a), lambda a: xjax.debug.print("{}", a)):
         f = xjax.shard_map(lambda a, effect=effect: (effect(a), a)[1], mesh=MESH, in_specs=P("x"), out_specs=P("x"),
                            axis_names={"x"})
-        assert_refused(lambda f=f: xjax.jit(f)(X), NotImplementedError, ["axes of the mesh", "'y'", "fix:"])
+        assert_refused(lambda f=f: xjax.jit(f)(X), NotImplementedError, ["axes of the mesh", "'y'"])
 
 
 def test_arrays_of_the_host_under_a_mesh():
@@ -330,7 +330,7 @@ def test_a_collective_along_a_sharded_axis_of_vmap_is_refused():
     f = xjax.shard_map(lambda x: xjax.lax.psum(x, "b"), mesh=MESH, in_specs=P("x"), out_specs=P("x"))
     x = np.ones((4, 8), np.float32)
     np.testing.assert_array_equal(xjax.vmap(f, axis_name="b")(x), 4 * x)
-    assert_refused(lambda: xjax.vmap(f, axis_name="b", spmd_axis_name="y")(x), NotImplementedError, ["'b'", "fix:"])
+    assert_refused(lambda: xjax.vmap(f, axis_name="b", spmd_axis_name="y")(x), NotImplementedError, ["'b'"])
 
 
 def test_local_mesh_is_a_block():
@@ -344,4 +344,4 @@ def test_local_mesh_is_a_block():
         return Mesh(np.array([Device(i, here) for i, here in enumerate(local)]).reshape(2, 2), ("x", "y"))
 
     assert mesh(True, False, True, False).local_mesh.shape_tuple == (("x", 2), ("y", 1))
-    assert_refused(lambda: mesh(True, False, False, True).local_mesh, ValueError, ["no contiguous block", "fix:"])
+    assert_refused(lambda: mesh(True, False, False, True).local_mesh, ValueError, ["no contiguous block"])

@@ -59,4 +59,4 @@ def test_dtypes():
     (lambda: fft.idctn(r(3, 2), axes=(0, 0)), ValueError, "twice"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

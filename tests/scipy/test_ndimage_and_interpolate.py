@@ -99,4 +99,4 @@ def test_grids_as_in_scipy_and_as_trees():
     (lambda: vq(r(3, 2), r(4, 3)), ValueError, "fix: pass obs[m, n]"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

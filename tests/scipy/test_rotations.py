@@ -145,4 +145,4 @@ def test_trees_and_random_rotations():
     (lambda: Slerp.init([0, 1], Rotation.identity(2))(np.ones((2, 2))), ValueError, "fix: use ravel()"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

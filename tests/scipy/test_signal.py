@@ -163,4 +163,4 @@ def test_warnings():
     (lambda: signal.istft(X, time_axis=0, freq_axis=0), ValueError, "different axes"),
 ])
 def test_misuse(call, kind, text):
-    assert_refused(call, kind, [text])
+    assert_refused(call, kind, text)

@@ -8,6 +8,7 @@ import pytest
 import xjax
 from tests.lax.oracle import check
 from tests.oracle import real_jax
+from tests.refusals import assert_refused
 from xjax import custom_gradient
 
 jax = real_jax()
@@ -64,10 +65,10 @@ def test_one_argument_may_have_a_bare_cotangent_and_arguments_keywords():
 
 
 ERRORS = {
-    "no pair": (lambda: custom_gradient(lambda x: x)(1.0), ["must return (value, rule)", "fix:"]),
-    "no rule": (lambda: custom_gradient(lambda x: (x, x))(1.0), ["must return (value, rule)", "fix:"]),
+    "no pair": (lambda: custom_gradient(lambda x: x)(1.0), ["must return (value, rule)"]),
+    "no rule": (lambda: custom_gradient(lambda x: (x, x))(1.0), ["must return (value, rule)"]),
     "count": (lambda: xjax.grad(custom_gradient(lambda x, y: (x * y, lambda ct: (ct,))))(1.0, 2.0),
-              ["custom_gradient `<lambda>`", "must return a tuple of 2 cotangents", "fix:"]),
+              ["custom_gradient `<lambda>`", "must return a tuple of 2 cotangents"]),
     "shape": (lambda: xjax.grad(lambda x: custom_gradient(lambda x: (x, lambda ct: ct.sum()))(x).sum())(X),
               ["cotangent of argument 0", "f32[], expected f32[3]"]),
 }
@@ -76,7 +77,4 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors(case):
     call, texts = ERRORS[case]
-    with pytest.raises(TypeError) as error:
-        call()
-    for text in texts:
-        assert text in str(error.value)
+    assert_refused(call, TypeError, texts)

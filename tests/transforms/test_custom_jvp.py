@@ -302,7 +302,7 @@ def test_a_rule_may_differentiate_loops(name):
                                    rtol=1e-6)
 
 
-CLOSURE = ["custom_jvp `<lambda>`", "other than by argument", "closure_convert", "fix:"]
+CLOSURE = ["custom_jvp `<lambda>`", "other than by argument", "closure_convert"]
 ERRORS = {
     "closure": (lambda: xjax.grad(lambda y: closing_over(y, 3.0))(2.0), UnexpectedTracerError, CLOSURE),
     "closure over an argument": (lambda: xjax.jvp(lambda y: closing_over(y, y), (2.0,), (1.0,)), UnexpectedTracerError,
@@ -311,25 +311,25 @@ ERRORS = {
     "closure in vmap": (lambda: xjax.grad(lambda y: xjax.vmap(lambda x: closing_over(y, x))(X).sum())(2.0),
                         UnexpectedTracerError, CLOSURE),
     "value of another structure": (lambda: in_jit(lambda p, t: (p[0], t[0])), TypeError,
-                                   ["the value that `<lambda>` returned", "expected a dict with keys 'a'", "fix:"]),
+                                   ["the value that `<lambda>` returned", "expected a dict with keys 'a'"]),
     "value of another type": (lambda: in_jit(lambda p, t: ({"a": lax.reduce_sum(p[0], (0,))},
                                                            {"a": lax.reduce_sum(t[0], (0,))})), TypeError,
-                              ["value['a']", "f32[], expected f32[3]", "fix:"]),
+                              ["value['a']", "f32[], expected f32[3]"]),
     "path of a tangent": (lambda: in_jit(lambda p, t: ({"a": p[0]}, {"a": lax.reduce_sum(t[0], (0,))})), TypeError,
-                          ["tangent['a']", "f32[], expected f32[3]", "fix:"]),
-    "number of defjvps": (lambda: defjvps(None), ValueError, ["1 rules for 2 arguments", "None", "fix:"]),
+                          ["tangent['a']", "f32[], expected f32[3]"]),
+    "number of defjvps": (lambda: defjvps(None), ValueError, ["1 rules for 2 arguments", "None"]),
     "defjvps and nondiff": (lambda: custom_jvp(lambda f, x: f(x), nondiff_argnums=0).defjvps(None), TypeError,
                             ["defjvps does not go with nondiff_argnums", "use defjvp"]),
     "nondiff_argnames": (with_names, ValueError, ["'scal'", "did you mean 'scale'?"]),
     "no rule": (lambda: custom_jvp(lambda x: x)(1.0), AttributeError, ["no derivative rule", "@f.defjvp"]),
-    "no pair": (lambda: with_rule(lambda p, t: p[0])(X), TypeError, ["must return a pair", "fix:"]),
+    "no pair": (lambda: with_rule(lambda p, t: p[0])(X), TypeError, ["must return a pair"]),
     "structure": (lambda: with_rule(lambda p, t: (p[0], (t[0], t[0])))(X), TypeError,
-                  ["different structures", "got a tuple of 2", "fix:"]),
+                  ["different structures", "got a tuple of 2"]),
     "shape": (lambda: with_rule(lambda p, t: (p[0], lax.reduce_sum(t[0], (0,))))(X), TypeError,
-              ["tangent of the wrong type", "f32[], expected f32[3]", "fix:"]),
+              ["tangent of the wrong type", "f32[], expected f32[3]"]),
     "dtype": (lambda: with_rule(lambda p, t: (p[0], lax.convert_element_type(t[0], np.float16)))(X), TypeError,
-              ["f16[3], expected f32[3]", "fix:"]),
-    "value from tangent": (lambda: with_rule(lambda p, t: (t[0], t[0]))(X), TypeError, ["depend on a tangent", "fix:"]),
+              ["f16[3], expected f32[3]"]),
+    "value from tangent": (lambda: with_rule(lambda p, t: (t[0], t[0]))(X), TypeError, ["depend on a tangent"]),
 }
 
 

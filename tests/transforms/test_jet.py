@@ -192,16 +192,16 @@ def test_unmoved_values_cost_nothing():
 
 ERRORS = {
     "orders": (lambda: jet(jnp.add, (1.0, 2.0), ((1.0,), (1.0, 2.0))), ValueError,
-               ["jet terms have inconsistent lengths", "argument 1  2 terms", "fix:"]),
-    "number": (lambda: jet(jnp.add, (1.0, 2.0), ((1.0,),)), ValueError, ["one entry for each argument", "fix:"]),
+               ["jet terms have inconsistent lengths", "argument 1  2 terms"]),
+    "number": (lambda: jet(jnp.add, (1.0, 2.0), ((1.0,),)), ValueError, ["one entry for each argument"]),
     "tree": (lambda: jet(jnp.sum, ({"a": 1.0},), ((1.0,),)), ValueError,
-             ["primal value at position 0 is not an array", "dict", "fix:"]),
-    "integer": (lambda: jet(jnp.sin, (1,), ((1.0,),)), ValueError, ["position 0", "floating-point", "fix:"]),
-    "shape": (lambda: jet(jnp.sin, (X,), ((1.0,),)), ValueError, ["a term of argument 0", "f32[3]", "f32[]", "fix:"]),
+             ["primal value at position 0 is not an array", "dict"]),
+    "integer": (lambda: jet(jnp.sin, (1,), ((1.0,),)), ValueError, ["position 0", "floating-point"]),
+    "shape": (lambda: jet(jnp.sin, (X,), ((1.0,),)), ValueError, ["a term of argument 0", "f32[3]", "f32[]"]),
     "no derivative": (lambda: jet(lambda x: jnp.nextafter(x, 2.0), (1.0,), ((1.0,),)), NotImplementedError,
-                      ["`nextafter` has no derivative", "fix:"]),
+                      ["`nextafter` has no derivative"]),
     "escaped": (lambda: [jet(lambda x: kept.append(x) or x, (1.0,), ((1.0,),)), kept[0] + 1], TypeError,
-                ["EscapedTracerError", "jet of", "fix:"]),
+                ["EscapedTracerError", "jet of"]),
 }
 kept: list = []
 

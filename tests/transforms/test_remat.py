@@ -305,11 +305,11 @@ def test_policies_may_answer_with_verdicts():
 
 
 ERRORS = {
-    "no function": (lambda: checkpoint(3), TypeError, ["needs a function", "fix:"]),
-    "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function", "fix:"]),
+    "no function": (lambda: checkpoint(3), TypeError, ["needs a function"]),
+    "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function"]),
     "concrete": (lambda: checkpoint(lax.sin, concrete=True), NotImplementedError, ["static_argnums"]),
     "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError,
-                    ["not hashable", "fix:"]),
+                    ["not hashable"]),
     "offload names": (lambda: checkpoint_policies.save_and_offload_only_these_names(
         names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device",
         offload_dst="pinned_host"), NotImplementedError,

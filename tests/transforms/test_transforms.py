@@ -141,9 +141,7 @@ def test_escaped_values(name):
 
 def test_a_traced_value_as_python():
     def check(convert, kind, text):
-        with pytest.raises(kind, match="fix:") as error:
-            xjax.jit(lambda x: convert(x))(np.int32(1))
-        assert text in str(error.value) and "argument `x`" in str(error.value)
+        assert_refused(lambda: xjax.jit(lambda x: convert(x))(np.int32(1)), kind, [text, "argument `x`"])
 
     check(bool, xjax.errors.TracerBoolConversionError, "lax.cond")
     check(int, xjax.errors.ConcretizationTypeError, "int()")
@@ -236,29 +234,29 @@ def test_holomorphic():
 
 BATCH = {"w": np.ones((4, 2), np.float32), "b": np.ones((3, 2), np.float32)}
 ERRORS = {
-    "grad of an array": (lambda: xjax.grad(lax.sin)(X), TypeError, ["return a scalar", "f32[3]", "jacrev", "fix:"]),
+    "grad of an array": (lambda: xjax.grad(lax.sin)(X), TypeError, ["return a scalar", "f32[3]", "jacrev"]),
     "grad of an int input": (lambda: xjax.grad(lambda d: d["k"])({"k": 3}), TypeError,
-                             ["argument 0['k']", "int32", "2.0 instead of 2", "fix:"]),
+                             ["argument 0['k']", "int32", "2.0 instead of 2"]),
     "grad of an int result": (lambda: xjax.grad(lambda x: lax.convert_element_type(x, np.int32))(1.0), TypeError,
-                              ["real floating-point scalar", "i32[]", "fix:"]),
+                              ["real floating-point scalar", "i32[]"]),
     "grad of a tree": (lambda: xjax.grad(lambda x: (x, x))(1.0), TypeError, ["must return one scalar", "has_aux"]),
-    "grad of text": (lambda: xjax.grad(lambda x: x)("a"), TypeError, ["argument 0 is not an array", "fix:"]),
-    "argnums": (lambda: xjax.grad(lambda x: x, 2)(1.0), ValueError, ["argument 2 is chosen", "1 positional", "fix:"]),
-    "argnums twice": (lambda: xjax.grad(lax.mul, (0, 0))(1.0, 2.0), ValueError, ["names an argument twice", "fix:"]),
-    "aux": (lambda: xjax.grad(lambda x: x, has_aux=True)(1.0), TypeError, ["pair (value, aux)", "fix:"]),
+    "grad of text": (lambda: xjax.grad(lambda x: x)("a"), TypeError, ["argument 0 is not an array"]),
+    "argnums": (lambda: xjax.grad(lambda x: x, 2)(1.0), ValueError, ["argument 2 is chosen", "1 positional"]),
+    "argnums twice": (lambda: xjax.grad(lax.mul, (0, 0))(1.0, 2.0), ValueError, ["names an argument twice"]),
+    "aux": (lambda: xjax.grad(lambda x: x, has_aux=True)(1.0), TypeError, ["pair (value, aux)"]),
     "vmap sizes": (lambda: xjax.vmap(lambda params, x: x)(BATCH, np.ones(4, np.float32)), ValueError,
-                   ["inconsistent sizes", "params['b']: f32[3,2], axis 0 has size 3", "fix:"]),
-    "vmap of nothing": (lambda: xjax.vmap(lambda x: x, in_axes=None)(X), ValueError, ["no argument is mapped", "fix:"]),
-    "vmap axis": (lambda: xjax.vmap(lambda x: x, in_axes=2)(X), ValueError, ["cannot map axis 2", "f32[3]", "fix:"]),
-    "vmap in_axes": (lambda: xjax.vmap(lambda x: x, in_axes=(0, 0))(X), ValueError, ["2 entries for 1", "fix:"]),
-    "vmap out_axes": (lambda: xjax.vmap(lambda x: x, out_axes=None)(X), ValueError, ["out_axes is None", "fix:"]),
-    "vmap of a scalar": (lambda: xjax.vmap(lambda x: x)(1.0), ValueError, ["cannot map axis 0", "fix:"]),
-    "jvp structure": (lambda: xjax.jvp(lax.sin, (1.0,), (1.0, 2.0)), TypeError, ["same structure", "fix:"]),
+                   ["inconsistent sizes", "params['b']: f32[3,2], axis 0 has size 3"]),
+    "vmap of nothing": (lambda: xjax.vmap(lambda x: x, in_axes=None)(X), ValueError, ["no argument is mapped"]),
+    "vmap axis": (lambda: xjax.vmap(lambda x: x, in_axes=2)(X), ValueError, ["cannot map axis 2", "f32[3]"]),
+    "vmap in_axes": (lambda: xjax.vmap(lambda x: x, in_axes=(0, 0))(X), ValueError, ["2 entries for 1"]),
+    "vmap out_axes": (lambda: xjax.vmap(lambda x: x, out_axes=None)(X), ValueError, ["out_axes is None"]),
+    "vmap of a scalar": (lambda: xjax.vmap(lambda x: x)(1.0), ValueError, ["cannot map axis 0"]),
+    "jvp structure": (lambda: xjax.jvp(lax.sin, (1.0,), (1.0, 2.0)), TypeError, ["same structure"]),
     "jvp type": (lambda: xjax.jvp(lax.sin, (X,), (np.ones(2, np.float32),)), ValueError,
-                 ["tangent has the wrong type", "f32[3]", "f32[2]", "fix:"]),
-    "vjp cotangent": (lambda: xjax.vjp(lax.sin, X)[1]((X, X)), TypeError, ["another structure", "fix:"]),
-    "no array": (lambda: xjax.grad(lambda x: "loss")(1.0), TypeError, ["type str, which is no array", "fix:"]),
-    "holomorphic": (lambda: xjax.grad(lax.sin, holomorphic=True)(1.0), TypeError, ["needs complex inputs", "fix:"]),
+                 ["tangent has the wrong type", "f32[3]", "f32[2]"]),
+    "vjp cotangent": (lambda: xjax.vjp(lax.sin, X)[1]((X, X)), TypeError, ["another structure"]),
+    "no array": (lambda: xjax.grad(lambda x: "loss")(1.0), TypeError, ["type str, which is no array"]),
+    "holomorphic": (lambda: xjax.grad(lax.sin, holomorphic=True)(1.0), TypeError, ["needs complex inputs"]),
 }
 
 
