@@ -11,6 +11,7 @@ number in it, at least 1, because sums of numbers around 1 cancel. NaN equals Na
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,20 +25,24 @@ from tests.oracle import real_jax
 # Two right programs for one result add up terms in another order, and each library rounds in its own places: sums of
 # some 100 terms, or chains of a few elementary functions (1 to 4 units each), differ by this many units in the last
 # place. Numbers of half precision and less are computed in single precision and rounded once for each operation, so
-# that they differ by fewer of their own, much larger units. Tests of longer sums pass a larger `tol`.
+# that they differ by fewer of their own, much larger units. Tests of longer sums pass a larger `tol`, those of shorter
+# ones a smaller one.
 ULPS = 64
 ULPS_OF_HALF = 4
 ULPS_OF_BYTES = 1
 
 
-def assert_same(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, what: str = "") -> None:
+def assert_same(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, like: Any = None,
+                what: str = "") -> None:
     """The same tree: containers, and of each leaf shape, dtype, weak type and value.
 
     Leaves that are no arrays (strings, functions, types) must print alike but for the library's name.
 
-    Args: tol: tolerance relative to that of the dtype. scale: the smallest scale on which differences are measured.
+    Args: tol: tolerance relative to that of the dtype; with 0, values must be equal. scale: the smallest scale on which
+    differences are measured. like: the dtype that the values were computed in, if it is not their own: its tolerance
+    holds.
     """
-    found = difference(ours, theirs, tol=tol, scale=scale)
+    found = difference(ours, theirs, tol=tol, scale=scale, like=like)
     assert not found, f"{what}: {found.text}"
 
 
@@ -47,14 +52,18 @@ def assert_same_types(ours: Any, theirs: Any, *, what: str = "") -> None:
     assert not found, f"{what}: {found}"
 
 
-def assert_close(got: Any, want: Any, *, tol: float = 1.0, scale: float = 1.0, what: str = "") -> None:
-    """The same leaves in shape and value, whatever their dtypes; the tolerance is that of the dtype of `got`."""
+def assert_close(got: Any, want: Any, *, tol: float = 1.0, scale: float = 1.0, like: Any = None,
+                 what: str = "") -> None:
+    """The same leaves in shape and value, whatever their dtypes; the tolerance is that of the dtype of `got`.
+
+    Args: as of `assert_same`.
+    """
     a, b = leaves(got), leaves(want)
     assert len(a) == len(b), f"{what}: {len(a)} results, expected {len(b)}"
     for x, y in zip(a, b, strict=True):
         x, y = _host(x), _host(y)
         assert x.shape == y.shape, f"{what}: shape {x.shape}, expected {y.shape}"
-        found = _value_difference(x, y, tol, scale)
+        found = _value_difference(x, y, tol, scale, like)
         assert not found, f"{what}: {found}"
 
 
@@ -66,10 +75,7 @@ class Difference(NamedTuple):
 
 
 def difference(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, like: Any = None) -> Difference | None:
-    """How two trees differ in what `assert_same` compares; None if they are the same.
-
-    Args: like: the dtype that the values were computed in, if it is not their own: its tolerance holds.
-    """
+    """How two trees differ in what `assert_same` compares, with its arguments; None if they are the same."""
     found = _type_difference(ours, theirs)
     if found:
         return Difference("type", found)
@@ -77,7 +83,7 @@ def difference(ours: Any, theirs: Any, *, tol: float = 1.0, scale: float = 1.0, 
         if _has_values(y):
             found = _value_difference(_host(x), _host(y), tol, scale, like)
         elif not _is_typed(y) and _printed(x) != _printed(y):
-            found = f"{x!r}, JAX has {y!r}"
+            found = f"{x!r}, expected {y!r}"
         if found:
             return Difference("value", f"leaf {k}: {found}")
     return None
@@ -138,12 +144,12 @@ def is_inexact(x: Any) -> bool:
 
 def _type_difference(ours: Any, theirs: Any) -> str:
     if _outline(ours) != _outline(theirs):
-        return f"{_outline(ours)}, JAX has {_outline(theirs)}"
+        return f"{_outline(ours)}, expected {_outline(theirs)}"
     for k, (x, y) in enumerate(zip(leaves(ours), leaves(theirs), strict=True)):
         if _is_typed(y) and not _is_typed(x):
-            return f"leaf {k}: {x!r}, JAX has {y!r}"
+            return f"leaf {k}: {x!r}, expected {y!r}"
         if _is_typed(y) and type_text(x) != type_text(y):
-            return f"leaf {k}: {type_text(x)}, JAX has {type_text(y)}"
+            return f"leaf {k}: {type_text(x)}, expected {type_text(y)}"
     return ""
 
 
@@ -190,12 +196,15 @@ def _check_rounded(x: np.ndarray, y: np.ndarray, limit: float, scale: float) -> 
 # -- trees --------------------------------------------------------------------------------------------------------
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of dicts, lists and tuples, in the order of their keys; None has none."""
+    """The leaves of dicts, in the order of their keys, of lists, tuples and registered classes; None has none."""
     if isinstance(tree, dict):
         return [x for k in sorted(tree, key=str) for x in leaves(tree[k])]
     if isinstance(tree, (list, tuple)):
         return [x for part in tree for x in leaves(part)]
-    return [] if tree is None else [tree]
+    if tree is None:
+        return []
+    node = _registered(tree)
+    return [tree] if node is None else [x for part in node.parts for x in leaves(part)]
 
 
 def _outline(tree: Any) -> str:
@@ -206,7 +215,28 @@ def _outline(tree: Any) -> str:
         fields = getattr(tree, "_fields", None)
         name = type(tree).__name__ if fields is None else f"fields {fields}"      # classes may be named otherwise
         return f"{name}({', '.join(map(_outline, tree))})"
-    return "None" if tree is None else "*"
+    if tree is None:
+        return "None"
+    node = _registered(tree)
+    return "*" if node is None else f"{node.structure}({', '.join(map(_outline, node.parts))})"
+
+
+class Node(NamedTuple):
+    """An object of a registered class: its parts, and the class with its static data."""
+
+    parts: list[Any]
+    structure: str
+
+
+def _registered(tree: Any) -> Node | None:
+    """An object of a class that is registered with xjax or JAX; None for a leaf, and for a function."""
+    if isinstance(tree, (np.ndarray, np.generic, bool, int, float, complex, str)) or callable(tree):
+        return None
+    for library in filter(None, (xjax, sys.modules.get("jax"))):
+        if not library.tree_util.all_leaves([tree]):
+            parts, structure = library.tree_util.tree_flatten(tree, is_leaf=lambda x: x is not tree)
+            return Node(parts, str(structure))
+    return None
 
 
 def _is_typed(x: Any) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,6 +15,17 @@ from tests import oracle
 from tests.compare import assert_close, assert_same, assert_same_outcome, assert_same_types, difference, outcome
 
 X = np.array([1.0, 2.0], np.float32)
+
+
+@xjax.tree_util.register_dataclass
+@dataclass
+class Scaled:
+    """A container of the user's own, with static data."""
+
+    values: Any
+    factor: int = field(metadata={"static": True})
+
+
 DIFFERENT = {
     "container": ([X], (X,)), "keys": ({"a": X}, {"b": X}), "number of leaves": ([X], [X, X]), "None": (None, X),
     "shape": (X, X[:1]), "dtype": (X, X.astype(np.float64)), "weak type": (jnp.float32(1), jnp.asarray(1.0)),
@@ -49,8 +63,11 @@ def test_kinds_of_differences():
     assert [difference(*DIFFERENT[k]).kind for k in ("shape", "weak type", "value", "text")] == [
         "type", "type", "value", "value"]
     assert difference(X, X) is None
+    for other in (Scaled(X, 3), Scaled(None, 2), (X,)):
+        assert difference(Scaled(X, 2), other).kind == "type"
+    assert difference(Scaled(X, 2), Scaled(X + 1, 2)).kind == "value"
     assert_same_types(X, 2 * X)
-    with pytest.raises(AssertionError, match=r"float32\[2\], JAX has float32\[1\]"):
+    with pytest.raises(AssertionError, match=r"float32\[2\], expected float32\[1\]"):
         assert_same_types(X, X[:1])
 
 
@@ -59,16 +76,18 @@ def test_closeness_is_of_shapes_and_values():
     for other in (X[:1], X + 1e-4, [X, X]):
         with pytest.raises(AssertionError):
             assert_close(X, other)
+    assert_close([Scaled(X, 2), 1], (X, 1.0))
 
 
 def test_tolerances():
-    """`tol` scales the tolerance, and `scale` bounds the scale of an array from below."""
+    """`tol` scales the tolerance, `scale` bounds the scale of an array from below, `like` has the dtype."""
     with pytest.raises(AssertionError):
         assert_same(X, X * np.float32(1 + 1e-6), tol=0)
     with pytest.raises(AssertionError):
         assert_same(np.float32(1e-8), np.float32(2e-8), scale=1e-6)
     assert_same(X, X * np.float32(1.0001), tol=20)
-    assert not difference(np.float64(1), np.float64(1 + 1e-6), like="float32")
+    assert_same(np.float64(1), np.float64(1 + 1e-6), like="float32")
+    assert_close(np.float64(1), np.float64(1 + 1e-6), like="float32")
 
 
 def test_outcomes():
