@@ -16,6 +16,7 @@ def assert_refused(call: Callable[[], object], kind: type[Exception] | tuple[typ
     """
     with pytest.raises(kind) as caught:
         call()
+    message = str(caught.value)
     for text in [*([texts] if isinstance(texts, str) else texts), *["fix: "] * fix]:
-        assert text in str(caught.value)
+        assert text in message, f"{text!r} is not in the message: {message}"
     return caught.value
