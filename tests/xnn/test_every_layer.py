@@ -6,6 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
 from tests.xnn.rows import FAMILIES, ROWS, WRONG
 from tests.xnn.rows.row import draw, make_params, make_state, run, wide
@@ -22,14 +23,6 @@ def rows(fast):
                                             for name in ROWS])
 
 
-def assert_near(got, want, dtype, grows=1.0):
-    """Within some 100 units in the last place of numbers of size 1, each layer being a short sum of such."""
-    tol = grows * 100 * float(jnp.finfo(dtype).eps)
-    got, want = tree_util.tree_leaves(got), tree_util.tree_leaves(want)
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
-
-
 @rows([*LAYERS, *VARIANTS[::20]])
 def test_shapes_and_values(name):
     row = ROWS[name]
@@ -43,9 +36,8 @@ def test_shapes_and_values(name):
         exact = [np.asarray(leaf, np.float64) for leaf in tree_util.tree_leaves(params)]
         want = row.value(tree_util.tree_unflatten(tree_util.tree_structure(params), exact), x.astype(
             x.dtype if row.below else np.float64), **extra)
-    assert_near(y, want, np.float32, row.grows)
-    assert_near(xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra), y, np.float32,
-                row.grows)
+    assert_close(y, want, tol=row.grows / 4)
+    assert_close(xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra), y, tol=row.grows / 4)
 
 
 @rows(LAYERS[::8])
@@ -80,7 +72,7 @@ def test_an_open_batch_has_the_same_parameters(name):
     shapes = {name: value.shape for name, value in extra.items()}
     out_shape, params = row.layer.init(random.key(0), row.shape, **shapes)
     open_shape, open_params = row.layer.init(random.key(0), (-1, *row.shape[1:]), **shapes)
-    tree_util.tree_map(np.testing.assert_array_equal, params, open_params)
+    assert_same(params, open_params, tol=0)
     is_shape = lambda shape: all(isinstance(n, int) for n in shape)
     flat, open_flat = (tree_util.tree_leaves(shape, is_leaf=is_shape) for shape in (out_shape, open_shape))
     assert [shape[1:] for shape in flat] == [shape[1:] for shape in open_flat]
@@ -98,8 +90,7 @@ def test_vmap_over_batches_and_over_ensembles(name):
     got = xjax.jit(xjax.vmap(lambda params, x, extra: run(row, params, x, extra)))(ensemble, x, extra)
     for i in range(2):
         member, part = tree_util.tree_map(lambda leaf: leaf[i], (ensemble, got))
-        assert_near(part, run(row, member, x[i], {name: value[i] for name, value in extra.items()}), np.float32,
-                    row.grows)
+        assert_close(part, run(row, member, x[i], {name: value[i] for name, value in extra.items()}), tol=row.grows / 4)
 
 
 @rows(LAYERS[2::8])
@@ -113,7 +104,7 @@ def test_two_devices_compute_their_examples(name):
     f = xjax.pmap(lambda x, extra: row.layer.apply(params, x, **extra))
     got = f(cut(x), {name: cut(value) for name, value in extra.items()})
     whole = row.layer.apply(params, x, **extra)
-    assert_near(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, np.float32, row.grows)
+    assert_close(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, tol=row.grows / 4)
 
 
 @rows(LAYERS[::8])
@@ -125,12 +116,7 @@ def test_half_precision_stays_half_precision(name, dtype):
     half = lambda tree: tree_util.tree_map(lambda v: jnp.asarray(v, dtype) if v.dtype.kind == "f" else v, tree)
     y = run(row, half(params), half(x), half(extra))
     assert all(leaf.dtype == jnp.dtype(dtype) for leaf in tree_util.tree_leaves(y))
-    # Each layer rounds some ten times: 10 * eps / 2, of numbers of the size of the largest.
-    want = run(row, params, x, extra)
-    for one, other in zip(tree_util.tree_leaves(y), tree_util.tree_leaves(want), strict=True):
-        scale = max(1.0, float(np.max(np.abs(other))))
-        np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=row.grows * 10 * scale * float(
-            jnp.finfo(dtype).eps))
+    assert_close(y, run(row, params, x, extra), tol=2.5 * row.grows)       # each layer rounds some ten times
 
 
 @rows(LAYERS[1::8])
@@ -140,12 +126,12 @@ def test_training(name):
     params, x = make_params(row), jnp.asarray(x)
     step = lambda params, x, extra, rng: run(row, params, x, extra, rng=rng, train=True)
     trained = step(params, x, extra, random.key(4))
-    assert_near(xjax.jit(step)(params, x, extra, random.key(4)), trained, np.float32, row.grows)
+    assert_close(xjax.jit(step)(params, x, extra, random.key(4)), trained, tol=row.grows / 4)
     other = step(params, x, extra, random.key(5))
     same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
     assert same != row.random
     if not row.random and not row.layer.state:
-        assert_near(trained, run(row, params, x, extra), np.float32, row.grows)
+        assert_close(trained, run(row, params, x, extra), tol=row.grows / 4)
     grads = xjax.jit(xjax.grad(lambda params: sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(
         step(params, x, extra, random.key(4))))))(params)
     assert all(np.all(np.isfinite(leaf)) for leaf in tree_util.tree_leaves(grads))
@@ -160,13 +146,13 @@ def test_state_of_two_steps(name):
     first = step(state, x)
     second = step(first, x)
     assert tree_util.tree_structure(first) == tree_util.tree_structure(state)
-    assert_near(xjax.jit(step)(xjax.jit(step)(state, x), x), second, np.float32)
+    assert_close(xjax.jit(step)(xjax.jit(step)(state, x), x), second, tol=0.25)
     moved = zip(*map(tree_util.tree_leaves, (state, first, second)), strict=True)
     assert any(not np.array_equal(a, b) and not np.array_equal(b, c) for a, b, c in moved)
     y = row.layer.apply(params, x, **extra, state=second)
     kept = row.layer.apply_with_state(params, second, x, **extra)
-    assert_near(kept[0], y, np.float32)
-    tree_util.tree_map(np.testing.assert_array_equal, kept[1], second)
+    assert_close(kept[0], y, tol=0.25)
+    assert_same(kept[1], second, tol=0)
 
 
 @rows(ROWS)

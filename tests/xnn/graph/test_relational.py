@@ -8,9 +8,10 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
+from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
 from tests.sampling import one_in
-from tests.xnn.graph.checks import assert_near, check_finite, check_numerics, doubled, moved
+from tests.xnn.graph.checks import check_finite, check_numerics, doubled, moved
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
@@ -53,14 +54,14 @@ def test_padding_batches_and_permutations_of_rgcn(name):
     apply = lambda params, graph: layer.apply(params, jnp.asarray(graph.nodes), graph)
     alone = jnp.concatenate([apply(params, graph) for graph in graphs])
     padded = xg.pad(xg.batch(graphs), 30, 50, 5)
-    assert_near(xjax.jit(apply)(params, padded)[:len(alone)], alone)
+    assert_close(xjax.jit(apply)(params, padded)[:len(alone)], alone, tol=0.25)
     total = lambda params, graph: jnp.sum(jnp.sin(apply(params, graph)[:len(alone)]))
     gradient = xjax.jit(xjax.grad(total))
-    assert_near(gradient(params, padded), gradient(params, xg.batch(graphs)), 1e-4)
+    assert_close(gradient(params, padded), gradient(params, xg.batch(graphs)), tol=2)      # sums over all nodes
     graph, order = graphs[0], np.random.default_rng(3).permutation(8)
     place = np.argsort(order)
     other = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
-    assert_near(apply(params, other), apply(params, graph)[order])
+    assert_close(apply(params, other), apply(params, graph)[order], tol=0.25)
 
 
 def test_edges_of_no_relation_count_nowhere():
@@ -71,10 +72,10 @@ def test_edges_of_no_relation_count_nowhere():
     kept = relation >= 0
     fewer = Graph.from_edges(graph.senders[kept], graph.receivers[kept], graph.nodes, {"relation": relation[kept]})
     want = layer.apply(params, fewer.nodes, fewer)
-    assert_near(layer.apply(params, graph.nodes, graph, relation), want)
+    assert_close(layer.apply(params, graph.nodes, graph, relation), want, tol=0.25)
     traced = xjax.jit(lambda relation: layer.apply(params, graph.nodes, graph, relation))
-    assert_near(traced(relation), want)
-    assert_near(traced(np.where(kept, relation, 7)), want)
+    assert_close(traced(relation), want, tol=0.25)
+    assert_close(traced(np.where(kept, relation, 7)), want, tol=0.25)
 
 
 @pytest.mark.slow
@@ -97,10 +98,10 @@ def test_rgcn_equals_pytorch_geometric(name):
     theirs = peer(x, torch.tensor(np.stack([graph.senders, graph.receivers]).astype(np.int64)),
                   torch.tensor(graph.edges["relation"].astype(np.int64)))
     y, pull = xjax.vjp(lambda x: layer.apply(params, x, graph), jnp.asarray(graph.nodes))
-    assert_near(y, theirs.detach().numpy())
+    assert_close(y, theirs.detach().numpy(), tol=0.25)
     ct = np.random.default_rng(2).normal(size=y.shape).astype(np.float32)
     theirs.backward(torch.tensor(ct))
-    assert_near(pull(jnp.asarray(ct))[0], x.grad.numpy(), 1e-4)
+    assert_close(pull(jnp.asarray(ct))[0], x.grad.numpy(), tol=2)                 # sums over all nodes
 
 
 # -- HeteroGraph ------------------------------------------------------------------------------------------------------
@@ -135,9 +136,9 @@ def test_batches_and_padding_change_nothing():
     want = {kind: jnp.concatenate([y[kind] for y in alone]) for kind in ("user", "item")}
     apply = lambda params, graph: {kind: y[:{"user": 15, "item": 9}[kind]]
                                    for kind, y in layer.apply(params, graph.nodes, graph).items()}
-    assert_near(apply(params, joined), want)
+    assert_close(apply(params, joined), want, tol=0.25)
     for graph in (padded, HeteroGraph.batch([joined, padded])):
-        assert_near(xjax.jit(apply)(params, graph), want)
+        assert_close(xjax.jit(apply)(params, graph), want, tol=0.25)
     for edges in padded.relations.values():
         assert np.all(np.diff(edges.receivers) >= 0) and np.all(np.diff(edges.senders[edges.by_sender]) >= 0)
 
@@ -153,8 +154,8 @@ def test_statistics_within_leave_out_padding():
                                    for kind, x in padded.nodes.items()})
     run = xjax.jit(lambda graph: layer.apply_with_state(params, state, graph.nodes, graph, train=True))
     (y, moved), (want, want_moved) = run(padded), run(graph)
-    assert_near({kind: rows[:graph.n_nodes(kind)] for kind, rows in y.items()}, want)
-    assert_near(moved, want_moved)
+    assert_close({kind: rows[:graph.n_nodes(kind)] for kind, rows in y.items()}, want, tol=0.25)
+    assert_close(moved, want_moved, tol=0.25)
     means = [np.asarray(leaf) for leaf in tree_util.tree_leaves(want_moved)]
     assert len(means) == 4 and all(np.any(leaf != 0) for leaf in means)
 
@@ -168,10 +169,7 @@ def test_unbatch_is_the_inverse_of_batch():
         parts = batched.unbatch()
         assert len(parts) == 3
         for part, graph in zip(parts, graphs, strict=True):
-            assert tree_util.tree_structure(part) == tree_util.tree_structure(graph)
-            for one, other in zip(*map(tree_util.tree_leaves, (part, graph)), strict=True):
-                np.testing.assert_array_equal(one, other)
-                assert one.dtype == other.dtype
+            assert_same(part, graph, tol=0)
     with pytest.raises(TypeError, match="(?s)HeteroGraph.unbatch.*fix:"):
         xjax.jit(lambda graph: graph.unbatch())(joined)
 
@@ -192,8 +190,7 @@ def test_hetero_data_of_pytorch_geometric_by_its_attributes():
 
     graph = hetero(features=True)
     again = HeteroGraph.from_pyg(graph.to_pyg(Data(), np.asarray))
-    for one, other in zip(tree_util.tree_leaves(again), tree_util.tree_leaves(graph), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(again, graph, tol=0)
 
 
 @pytest.mark.slow
@@ -206,8 +203,7 @@ def test_hetero_data_of_pytorch_geometric():
     data = graph.to_pyg(HeteroData(), torch.tensor)
     data.validate()
     again = HeteroGraph.from_pyg(data)
-    for one, other in zip(tree_util.tree_leaves(again), tree_util.tree_leaves(graph), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(again, graph, tol=0)
 
 
 # -- HeteroConvolution ------------------------------------------------------------------------------------------------
@@ -240,7 +236,7 @@ def test_values_of_a_heterogeneous_convolution(aggregate):
     likes = gated(own["item-likes-user"], LIKES)
     user = {"sum": likes + knows, "mean": (likes + knows) / 2, "max": np.maximum(likes, knows)}[aggregate]
     want = {"item": gated(own["user-buys-item"], BUYS), "user": user}
-    assert_near(layer.apply(params, graph.nodes, graph), want)
+    assert_close(layer.apply(params, graph.nodes, graph), want, tol=0.25)
 
 
 def test_numerics_of_a_heterogeneous_convolution():
@@ -280,7 +276,7 @@ def test_heterogeneous_convolution_equals_pytorch_geometric():
                    for key, edges in graph.relations.items()})
     y = layer.apply(params, graph.nodes, graph)
     assert y.keys() == theirs.keys()
-    assert_near([y[kind] for kind in sorted(y)], [theirs[kind].detach().numpy() for kind in sorted(y)])
+    assert_close([y[kind] for kind in sorted(y)], [theirs[kind].detach().numpy() for kind in sorted(y)], tol=0.25)
 
 
 NODES = {"user": np.ones((2, 4), np.float32), "item": np.ones((1, 4), np.float32)}

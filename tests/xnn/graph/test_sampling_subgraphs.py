@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import xjax
+from tests.compare import assert_same
 from tests.sampling import each_once
 from xnn.graph import Graph
 from xnn.graph.partitioning import cut, partition
@@ -33,10 +33,6 @@ def random_graph(n=40, e=160, seed=0):
     npr = np.random.default_rng(seed)
     return Graph.from_edges(npr.integers(0, n, e), npr.integers(0, n, e), np.arange(n, dtype=np.float32),
                             npr.uniform(1, 2, e).astype(np.float32))
-
-
-def same(one, other):
-    xjax.tree_util.tree_map(np.testing.assert_array_equal, one, other)
 
 
 # ---- partition ---------------------------------------------------------------------------------------------------
@@ -115,7 +111,7 @@ def test_batches_of_clusters(clusters):
         chosen = set(part[ids].tolist())
         assert len(chosen) <= clusters and len(ids) == np.isin(part, list(chosen)).sum()
         seen += ids.tolist()
-        same(block, batches.at(1, i))
+        assert_same(block, batches.at(1, i), tol=0)
     assert sorted(seen) == list(range(40))
     assert [b.ids.tolist() for b in batches.epoch(2)] != [b.ids.tolist() for b in blocks]
 
@@ -137,7 +133,7 @@ def test_subgraphs_of_walks():
         ids = block.ids[:int(block.graph.n_node[0])]
         assert 1 <= len(ids) <= 16 and block.loss_weight is None
         assert edges_of(block) == edges_within(graph, ids)
-        same(block, sampler.at(0, i))
+        assert_same(block, sampler.at(0, i), tol=0)
         reached |= set(ids.tolist())
     assert len(sampler) == 10 and len(reached) > 30
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xjax
+from tests.compare import assert_same
 from tests.refusals import assert_refused
 from xnn.graph import GraphSAGE, HeteroConvolution
 from xnn.graph.prefetching import prefetch
@@ -26,10 +27,6 @@ def real(block, relation):
     (source, _, target), mask = relation, block.edge_mask[relation]
     senders, receivers = block.edges[relation]
     return block.ids[source][senders[mask]], block.ids[target][receivers[mask]]
-
-
-def same(one, other):
-    xjax.tree_util.tree_map(np.testing.assert_array_equal, one, other)
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -79,7 +76,8 @@ def test_fan_outs_of_relations():
 def test_a_function_of_seed_epoch_and_index_in_any_thread():
     sampler = TypedSampler(relations(), SIZES, (2, 2), seed=3)
     alone = [sampler.sample("author", [i], index=i) for i in range(12)]
-    same(alone, list(prefetch(lambda i: sampler.sample("author", [i], index=i), range(12), threads=4, ahead=12)))
+    fetched = prefetch(lambda i: sampler.sample("author", [i], index=i), range(12), threads=4, ahead=12)
+    assert_same(list(fetched), alone, tol=0)
     others = [TypedSampler(relations(), SIZES, (2, 2), seed=seed).sample("author", [0], epoch=epoch, index=index)
               for seed, epoch, index in [(3, 0, 0), (4, 0, 0), (3, 1, 0), (3, 0, 1)]]
     assert len({str(block.edge_ids) for block in others}) == 4
@@ -100,7 +98,7 @@ def test_learnt_sizes_and_batches():
     blocks = list(batches.epoch(4))
     assert len(blocks) == len(batches) == 17
     assert sorted(np.concatenate([b.ids["paper"][b.seeds[b.seed_mask]] for b in blocks]).tolist()) == list(range(50))
-    same(blocks[5], batches.at(4, 5))
+    assert_same(blocks[5], batches.at(4, 5), tol=0)
     bound_nodes, bound_edges = sampler.bound("paper", 3)
     assert len({tuple(map(len, block.ids.values())) for block in blocks}) <= 2
     for block in blocks:
