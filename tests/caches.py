@@ -1,6 +1,6 @@
 """Compiled programs of the tests on disk, xjax's and real JAX's: a second run compiles what has changed alone.
 
-They lie in `~/.cache/xjax-tests` (or $XDG_CACHE_HOME), away from the user's own, in a folder for each jaxlib, JAX and
+They lie in `~/.cache/xjax-tests` (or $XDG_CACHE_HOME), away from the user's own, in a folder for each jaxlib and
 processor. xjax bounds its part by itself; JAX's part is trimmed when a run ends. Deleting the folder is always safe.
 """
 
@@ -10,16 +10,16 @@ import contextlib
 import hashlib
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 MAX_BYTES = 1 << 30             # of each part
 
 
 def folder() -> Path:
-    """The folder for the installed versions and this processor, made if it is absent."""
+    """The folder for the installed jaxlib and this processor, made if it is absent."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = base / "xjax-tests" / f"jaxlib-{_version('jaxlib')}-jax-{_version('jax')}-{_processor()}"
+    found = base / "xjax-tests" / f"jaxlib-{version('jaxlib')}-{_processor()}"
     found.mkdir(mode=0o700, parents=True, exist_ok=True)
     return found
 
@@ -52,13 +52,6 @@ def trim(directory: Path, max_bytes: int = MAX_BYTES) -> None:
             return
         path.unlink(missing_ok=True)
         excess -= size
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 def _processor() -> str:
