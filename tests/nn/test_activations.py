@@ -1,5 +1,7 @@
 """Activations and functions along an axis: values and derivatives against JAX, and against differences in float64."""
 
+import contextlib
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.oracle import real_jax
+from tests.quick_compiling import as_shipped
 from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import nn
@@ -47,6 +50,12 @@ def slopes(f, x, step=1e-6):
 
 @pytest.mark.parametrize("label", one_in(2, ELEMENTWISE))
 def test_elementwise(label):
+    # gelu near -7 is 1 + tanh, all digits but the last one cancelled: the same as in JAX if products and sums contract.
+    with as_shipped() if label == "gelu" else contextlib.nullcontext():
+        _check_elementwise(label)
+
+
+def _check_elementwise(label):
     smooth, step = X[1:29:2] + 0.013, 1e-6                              # no kink lies there
     points = np.concatenate([X, smooth, smooth + step, smooth - step])
     with xjax.enable_x64(True):
