@@ -17,11 +17,15 @@ MAX_BYTES = 1 << 30             # of each part
 
 
 def folder() -> Path:
-    """The folder for the installed jaxlib and this processor, made if it is absent."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = base / "xjax-tests" / f"jaxlib-{version('jaxlib')}-{_processor()}"
-    found.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return found
+    """The folder for the installed jaxlib and this processor, made if it is absent; in the checkout without a home."""
+    name = f"jaxlib-{version('jaxlib')}-{_processor()}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "xjax-tests" / name
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        home = Path(__file__).resolve().parents[1] / ".pytest_cache" / "xjax-tests" / name
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return home
 
 
 def use_for_xjax() -> None:

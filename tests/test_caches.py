@@ -20,3 +20,9 @@ def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert folder().is_dir() and folder().parent == tmp_path / "xjax-tests"
     assert folder().stat().st_mode & 0o077 == 0
+
+
+def test_without_a_home_it_is_in_the_checkout(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert ".pytest_cache" in folder().parts
