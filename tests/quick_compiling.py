@@ -21,8 +21,7 @@ _OLDER_EMITTERS = {"xla_cpu_use_fusion_emitters": (False, True), "xla_cpu_parall
 _OPTIONS = {_LEVEL: (0, 3), **(_OLDER_EMITTERS if version("jaxlib").startswith("0.10.") else {})}
 
 FLAGS = " ".join(f"--{name}={str(quick).lower()}" for name, (quick, _) in _OPTIONS.items())
-# For real JAX, where one program alone is to compile as shipped: its compiler_options.
-SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()}
+_SHIPPED = {name: shipped for name, (_, shipped) in _OPTIONS.items()}
 
 _compiles_quickly = False
 
@@ -57,8 +56,8 @@ def _chosen(compile_: Callable[..., Any]) -> Callable[..., Any]:
         if _compiles_quickly:
             optimization_level = 0
         else:
-            level = SHIPPED[_LEVEL] if optimization_level is None else optimization_level
-            options = {**SHIPPED, _LEVEL: level, **options}
+            level = _SHIPPED[_LEVEL] if optimization_level is None else optimization_level
+            options = {**_SHIPPED, _LEVEL: level, **options}
         return compile_(*args, optimization_level=optimization_level, options=options, **more)
     return run
 
@@ -68,16 +67,16 @@ def _chosen_by_jax(get_options: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **more: Any) -> Any:
         options = get_options(*args, **more)
         if not _compiles_quickly:
-            options.env_option_overrides = list({**SHIPPED, **dict(options.env_option_overrides)}.items())
+            options.env_option_overrides = list({**_SHIPPED, **dict(options.env_option_overrides)}.items())
         return options
     return run
 
 
 @contextlib.contextmanager
-def as_shipped() -> Iterator[None]:
-    """Within, xjax and JAX compile programs as they do for users, also those that they have compiled already."""
+def as_shipped(needed: bool = True) -> Iterator[None]:
+    """Within, if needed, xjax and JAX compile programs as for users, also those that they have compiled already."""
     global _compiles_quickly
-    if not _compiles_quickly:
+    if not (needed and _compiles_quickly):
         yield
         return
     _clear_caches()

@@ -17,13 +17,10 @@ def one_in(every: int, rows: Iterable[Any], name: Callable[[Any], str] | None = 
             for i, row in enumerate(rows)]
 
 
-def each_once(rows: Iterable[Any], columns: Iterable[Any], every: int = 0) -> list[Any]:
-    """All pairs, for a `parametrize` with two arguments; fast are some in which each row and each column occurs.
-
-    Args: every: pairs whose places differ by a multiple of it are fast; as many as make a row occur once, if not given.
-    """
+def each_once(rows: Iterable[Any], columns: Iterable[Any]) -> list[Any]:
+    """All pairs, for a `parametrize` with two arguments; fast are some in which each row and each column occurs."""
     rows, columns = list(rows), list(columns)
-    every = every or min(len(rows), len(columns))
+    every = min(len(rows), len(columns))
     slow = lambda i, k: [pytest.mark.slow] if (i - k) % every else []
     return [pytest.param(row, column, id=f"{_id(row, i)}-{_id(column, k)}", marks=slow(i, k))
             for i, row in enumerate(rows) for k, column in enumerate(columns)]

@@ -31,11 +31,8 @@ def params(rows: Sequence[Row]) -> list[Any]:
 
 # -- values -------------------------------------------------------------------------------------------------------
 
-def check_value(row: Row, ours: Any, theirs: Any, options: dict[str, Any] | None = None) -> None:
-    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = eager.
-
-    Args: options: XLA's, for JAX.
-    """
+def check_value(row: Row, ours: Any, theirs: Any) -> None:
+    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = eager."""
     jax, cases = real_jax(), value_cases(row)
 
     def all_of(namespace: Any) -> Callable[[list[Any]], list[Any]]:
@@ -43,7 +40,7 @@ def check_value(row: Row, ours: Any, theirs: Any, options: dict[str, Any] | None
 
     # JAX computes only where NumPy has no answer.
     unknown = [case.xs for case in cases if case.extreme or row.oracle is None]
-    from_jax = iter(jax.jit(all_of(theirs), compiler_options=options)(unknown))
+    from_jax = iter(jax.jit(all_of(theirs))(unknown))
     types = jax.eval_shape(all_of(theirs), [case.xs for case in cases])
     results = xjax.jit(all_of(ours))([case.xs for case in cases])
     for case, type_, got in zip(cases, types, results, strict=True):
@@ -226,24 +223,20 @@ CONDITION = 1e-9 / tolerance("float64")
 
 
 def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
-                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None,
-                 options: dict[str, Any] | None = None) -> None:
+                 copy: Callable[[np.ndarray, int], np.ndarray] | None = None) -> None:
     """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on: the value, vmapped
     values and derivatives, in one program.
 
     Args: order: of derivatives, at most the row's. every_batch: map arguments along other axes than the first, one at
       a time, and twice. copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x.
-      options: XLA's, for JAX.
     """
     values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
-    want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple,
-                                    compiler_options=options)
+    want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple)
     assert_same(values, want, what=str(row))
     assert_same(slopes, want_slopes, tol=CONDITION, what=f"derivatives of {row}")
 
 
-def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable,
-                **options: Any) -> Any:
+def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable) -> Any:
     """(value and vmapped values, derivatives) of a row, in one program."""
     f, own = row.function(namespace), row.arguments()
     patterns = _patterns(own, every_batch)
@@ -259,7 +252,7 @@ def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: boo
     batches = [_batched(own, p, copy) for p in patterns]
     twice = [np.stack([x, x[::-1]], 1) for x in batches[0]]
     with lib.enable_x64(True):
-        return lib.jit(program, **options)(own, batches, twice, dxs)
+        return lib.jit(program)(own, batches, twice, dxs)
 
 
 def _jvp_and_vjp(row: Row, lib: Any, namespace: Any, args: list[Any], dxs: list[Any], order: int) -> Any:

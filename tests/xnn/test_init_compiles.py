@@ -10,13 +10,9 @@ from tests.xnn.graph.rows import ROWS as GRAPH_ROWS
 from tests.xnn.rows import ROWS
 from tests.xnn.rows.row import draw
 from xjax import random
-from xjax.runtime.xla import jaxlib_version
-from xjax.runtime.xla.compiler_faults import FAULTS
 from xnn import models
 
-# XLA is quicker than users have it where it has no such fault.
-_HAS_FAULT = FAULTS["draws that never finish compiling"].is_in(jaxlib_version)
-pytestmark = [pytest.mark.usefixtures("as_shipped")] if _HAS_FAULT else []
+pytestmark = pytest.mark.usefixtures("as_shipped")
 
 _LIMIT = 10.0                   # seconds of all cores together; programs that do not end take hours
 

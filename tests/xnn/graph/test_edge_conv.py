@@ -82,10 +82,11 @@ def test_many_nodes_take_memory_for_some_rows_only():
 
 
 @pytest.mark.parametrize("features", [3, 40])
-def test_neighbours_among_many_nodes(features):
+@pytest.mark.parametrize("n", [6_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_neighbours_among_many_nodes(n, features):
     """So many that distances are computed for some rows at a time."""
-    x = np.random.default_rng(0).normal(size=(6_000, features)).astype(np.float32)
-    some = slice(0, 6_000, 29)
+    x = np.random.default_rng(0).normal(size=(n, features)).astype(np.float32)
+    some = slice(0, n, n // 206)
     _, want = cKDTree(x).query(x[some], k=9)
     got = np.asarray(knn_edges(x, 8).senders).reshape(-1, 8)[some]
     assert np.mean(got == want[:, 1:]) > 0.999                        # rounding of float32 may exchange two
