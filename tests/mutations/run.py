@@ -77,8 +77,10 @@ def caught_by(mutant: Mutant, tests: Path) -> tuple[str, str]:
         root.mkdir()
         for name in _COPIED:
             source = (tests if name == "tests" else ROOT) / name
-            copy = shutil.copytree if source.is_dir() else shutil.copy
-            copy(source, root / name, **({"ignore": shutil.ignore_patterns("__pycache__")} if source.is_dir() else {}))
+            if source.is_dir():
+                shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, root / name)
         if (ROOT.parent / "shared").is_dir():
             (Path(folder) / "shared").symlink_to(ROOT.parent / "shared")
         line = mutant.apply(root)
