@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import sys
 
 import pytest
 
@@ -15,6 +16,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Level 3: launches that tests make fail on purpose are not logged.
 os.environ.setdefault("XJAX_LOG_LEVEL", "3")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# The tests start hundreds of processes, which start a second sooner with the sources compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 caches.use_for_xjax()
 # The oracle, where it is installed, comes before xjax: jaxlib looks for JAX's types once, when a program first asks for
 # the parts of an array, and xjax hides JAX from it then.
