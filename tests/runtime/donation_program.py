@@ -1,6 +1,6 @@
 """Uses of arrays over four devices whose memory is gone; run in a process of its own, which a wrong use may end:
 
-    python -m tests.runtime.donation_program gone
+    python -m tests.runtime.donation_program
 
 It prints each use that did not raise the error it should, then "done". Names of uses go to the error stream before they
 are tried: the last one is the use that ended the process.
@@ -192,5 +192,6 @@ def refused(name, call, text):
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    for cases in (gone, twice, captured, joined, threads):
+        cases()
     print("done")

@@ -24,9 +24,8 @@ DOUBLE = xjax.jit(lambda x: x * 2, donate_argnums=0)
 FIRST = xjax.jit(lambda x, y: (x * 2, y + 1), donate_argnums=0)
 
 
-@pytest.mark.parametrize("cases", ["gone", "twice", "captured", "joined", "threads"])
-def test_misuse_is_an_error_and_not_the_end_of_the_process(cases):
-    done = subprocess.run([sys.executable, "-m", "tests.runtime.donation_program", cases], cwd=ROOT, env=os.environ,
+def test_misuse_is_an_error_and_not_the_end_of_the_process():
+    done = subprocess.run([sys.executable, "-m", "tests.runtime.donation_program"], cwd=ROOT, env=os.environ,
                           capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-200:]
 

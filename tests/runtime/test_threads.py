@@ -120,8 +120,7 @@ together(*works)
 
 @pytest.mark.parametrize("code", [SAME_CALLBACK, ALL_KINDS], ids=["one callback", "all kinds"])
 def test_first_calls_in_eight_threads(code):
-    for seed in range(2):
-        run(code, seed, devices=4)
+    run(code, 0, devices=4)
 
 
 @pytest.mark.slow
@@ -212,7 +211,7 @@ print(sum(counts))
 
 
 def test_stress():
-    assert int(run(STRESS, 5, 0, devices=4)) >= 8
+    assert int(run(STRESS, 2, 0, devices=4)) >= 8
 
 
 @pytest.mark.slow
