@@ -152,6 +152,12 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
 # ---- models of xnn as sections of a task's config ----------------------------------------------------------------
 
 
+class _Section(Frozen):
+    """Has descriptions of its fields already: pydantic need not look for their docstrings, which takes its time."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+
 def section_of(name: str, config: type, without: tuple[str, ...] = (), **defaults: Any) -> type[BaseModel]:
     """A section with the fields of a dataclass, such as ``xnn.models.ResNetConfig``, and ``name`` to choose it by.
 
@@ -169,7 +175,7 @@ def section_of(name: str, config: type, without: tuple[str, ...] = (), **default
     def make(self: Any, **filled_in: Any) -> Any:
         return config(**{key: getattr(self, key) for key in fields if key != "name"}, **filled_in)
 
-    made = create_model(f"{name} section", __base__=Frozen, __doc__=config.__doc__, **fields)
+    made = create_model(f"{name} section", __base__=_Section, __doc__=config.__doc__, **fields)
     made.make = make                                                           # type: ignore[attr-defined]
     return made
 
