@@ -8,9 +8,11 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
+from tests.sampling import one_in
 from tests.xnn.rows import FAMILIES, ROWS, WRONG
 from tests.xnn.rows.row import draw, make_params, make_state, run, wide
 from xjax import random, tree_util
+from xnn.layer import init_types
 
 VARIANTS = [name for name in ROWS if "," in name]
 LAYERS = [name for name in ROWS if "," not in name]
@@ -23,13 +25,18 @@ def rows(fast):
                                             for name in ROWS])
 
 
+def run_jitted(row, params, x, extra):
+    """`run` as one program, which takes less time to compile than its operations one by one."""
+    return xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra)
+
+
 @rows([*LAYERS, *VARIANTS[::20]])
 def test_shapes_and_values(name):
     row = ROWS[name]
     x, extra = draw(row)
     params = make_params(row)
-    out_shape, _ = row.layer.init(random.key(0), x, **extra)
-    y = run(row, params, jnp.asarray(x), extra)
+    out_shape, _ = init_types(row.layer, x, **extra)
+    y = run_jitted(row, params, x, extra)
     assert tree_util.tree_map(jnp.shape, y) == out_shape
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
     with np.errstate(all="ignore"):
@@ -37,7 +44,19 @@ def test_shapes_and_values(name):
         want = row.value(tree_util.tree_unflatten(tree_util.tree_structure(params), exact), x.astype(
             x.dtype if row.below else np.float64), **extra)
     assert_close(y, want, tol=row.grows / 4)
-    assert_close(xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra), y, tol=row.grows / 4)
+
+
+@rows(LAYERS[::6])
+def test_operations_one_by_one_give_the_same(name):
+    """From `init` on; a layer that draws random numbers draws them."""
+    row = ROWS[name]
+    x, extra = draw(row)
+    _, params = row.layer.init(random.key(0), x, **extra)
+    assert tree_util.tree_map(jnp.shape, params) == tree_util.tree_map(jnp.shape, make_params(row))
+    how = {"rng": random.key(4), "train": True} if row.random else {}
+    y = run(row, params, jnp.asarray(x), extra, **how)
+    assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **how))(params, x, extra),
+                 tol=row.grows / 4)
 
 
 @rows(LAYERS[::8])
@@ -56,10 +75,11 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
 
         npr = np.random.default_rng(5)
         step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), floats)
-        total = xjax.jit(total)
-        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, floats, step))
+        total = xjax.jit(xjax.value_and_grad(total))
+        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: np.asarray(leaf) + sign * 1e-6 * d, floats,
+                                                      step))[0]
         difference = (along(1) - along(-1)) / 2e-6
-        grads = xjax.jit(xjax.grad(total))(floats)
+        _, grads = total(floats)
         slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
         # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
         np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
@@ -68,13 +88,16 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
 @rows(LAYERS)
 def test_an_open_batch_has_the_same_parameters(name):
     row = ROWS[name]
-    x, extra = draw(row)
+    _, extra = draw(row)
     shapes = {name: value.shape for name, value in extra.items()}
-    out_shape, params = row.layer.init(random.key(0), row.shape, **shapes)
-    open_shape, open_params = row.layer.init(random.key(0), (-1, *row.shape[1:]), **shapes)
-    assert_same(params, open_params, tol=0)
+    open_x = (-1, *row.shape[1:])
+    program, open_program = (xjax.make_jaxpr(lambda key, x=x: row.layer.init(key, x, **shapes)[1])(random.key(0))
+                             for x in (row.shape, open_x))
+    assert str(program) == str(open_program)
+    assert_same(program.consts, open_program.consts, tol=0)
     is_shape = lambda shape: all(isinstance(n, int) for n in shape)
-    flat, open_flat = (tree_util.tree_leaves(shape, is_leaf=is_shape) for shape in (out_shape, open_shape))
+    flat, open_flat = (tree_util.tree_leaves(init_types(row.layer, x, **shapes)[0], is_leaf=is_shape)
+                       for x in (row.shape, open_x))
     assert [shape[1:] for shape in flat] == [shape[1:] for shape in open_flat]
     if row.by_example:
         assert all(shape[0] == -1 for shape in open_flat)
@@ -86,11 +109,12 @@ def test_vmap_over_batches_and_over_ensembles(name):
     x, extra = draw(row, batch=2)
     twice = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
     x, extra = twice(x), {name: twice(value) for name, value in extra.items()}
-    ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), make_params(row), make_params(row, seed=7))
+    members = [make_params(row), make_params(row, seed=7)]
+    ensemble = tree_util.tree_map(lambda *leaves: np.stack(leaves), *members)
     got = xjax.jit(xjax.vmap(lambda params, x, extra: run(row, params, x, extra)))(ensemble, x, extra)
-    for i in range(2):
-        member, part = tree_util.tree_map(lambda leaf: leaf[i], (ensemble, got))
-        assert_close(part, run(row, member, x[i], {name: value[i] for name, value in extra.items()}), tol=row.grows / 4)
+    for i, member in enumerate(members):
+        want = run_jitted(row, member, x[i], {name: value[i] for name, value in extra.items()})
+        assert_close(tree_util.tree_map(lambda leaf, i=i: np.asarray(leaf)[i], got), want, tol=row.grows / 4)
 
 
 @rows(LAYERS[2::8])
@@ -103,8 +127,9 @@ def test_two_devices_compute_their_examples(name):
     cut = lambda value: value.reshape(2, value.shape[0] // 2, *value.shape[1:])
     f = xjax.pmap(lambda x, extra: row.layer.apply(params, x, **extra))
     got = f(cut(x), {name: cut(value) for name, value in extra.items()})
-    whole = row.layer.apply(params, x, **extra)
-    assert_close(tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), got), whole, tol=row.grows / 4)
+    whole = run_jitted(row, params, x, extra)
+    assert_close(tree_util.tree_map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), got), whole,
+                 tol=row.grows / 4)
 
 
 @rows(LAYERS[::8])
@@ -113,46 +138,61 @@ def test_half_precision_stays_half_precision(name, dtype):
     row = ROWS[name]
     x, extra = draw(row)
     params = make_params(row)
-    half = lambda tree: tree_util.tree_map(lambda v: jnp.asarray(v, dtype) if v.dtype.kind == "f" else v, tree)
-    y = run(row, half(params), half(x), half(extra))
+    half = lambda tree: tree_util.tree_map(lambda v: np.asarray(v).astype(jnp.dtype(dtype)) if v.dtype.kind == "f"
+                                           else v, tree)
+    y = run_jitted(row, half(params), half(x), half(extra))
     assert all(leaf.dtype == jnp.dtype(dtype) for leaf in tree_util.tree_leaves(y))
-    assert_close(y, run(row, params, x, extra), tol=2.5 * row.grows)       # each layer rounds some ten times
+    assert_close(y, run_jitted(row, params, x, extra), tol=2.5 * row.grows)       # each layer rounds some ten times
 
 
 @rows(LAYERS[1::8])
 def test_training(name):
     row = ROWS[name]
     x, extra = draw(row)
-    params, x = make_params(row), jnp.asarray(x)
-    step = lambda params, x, extra, rng: run(row, params, x, extra, rng=rng, train=True)
-    trained = step(params, x, extra, random.key(4))
-    assert_close(xjax.jit(step)(params, x, extra, random.key(4)), trained, tol=row.grows / 4)
-    other = step(params, x, extra, random.key(5))
+    params = make_params(row)
+
+    def step(params, rng):
+        y = run(row, params, x, extra, rng=rng, train=True)
+        return sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(y)), y
+
+    step = xjax.jit(xjax.value_and_grad(step, has_aux=True))
+    (_, trained), grads = step(params, random.key(4))
+    (_, other), _ = step(params, random.key(5))
     same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
     assert same != row.random
     if not row.random and not row.layer.state:
-        assert_close(trained, run(row, params, x, extra), tol=row.grows / 4)
-    grads = xjax.jit(xjax.grad(lambda params: sum(jnp.sum(leaf) for leaf in tree_util.tree_leaves(
-        step(params, x, extra, random.key(4))))))(params)
+        assert_close(trained, run_jitted(row, params, x, extra), tol=row.grows / 4)
     assert all(np.all(np.isfinite(leaf)) for leaf in tree_util.tree_leaves(grads))
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.layer.state])
+STATEFUL = [name for name, row in ROWS.items() if row.layer.state]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
 def test_state_of_two_steps(name):
     row = ROWS[name]
     x, extra = draw(row)
     params, state = make_params(row), make_state(row)
-    step = lambda state, x: row.layer.apply_with_state(params, state, x, **extra, rng=random.key(1), train=True)[1]
-    first = step(state, x)
-    second = step(first, x)
+    step = xjax.jit(lambda state: row.layer.apply_with_state(
+        params, state, x, **extra, rng=random.key(1), train=True)[1])
+    first = step(state)
+    second = step(first)
     assert tree_util.tree_structure(first) == tree_util.tree_structure(state)
-    assert_close(xjax.jit(step)(xjax.jit(step)(state, x), x), second, tol=0.25)
     moved = zip(*map(tree_util.tree_leaves, (state, first, second)), strict=True)
     assert any(not np.array_equal(a, b) and not np.array_equal(b, c) for a, b, c in moved)
-    y = row.layer.apply(params, x, **extra, state=second)
-    kept = row.layer.apply_with_state(params, second, x, **extra)
+    y, kept = xjax.jit(lambda state: (row.layer.apply(params, x, **extra, state=state),
+                                      row.layer.apply_with_state(params, state, x, **extra)))(second)
     assert_close(kept[0], y, tol=0.25)
     assert_same(kept[1], second, tol=0)
+
+
+@pytest.mark.parametrize("name", one_in(3, sorted(STATEFUL)))
+def test_state_of_a_step_one_by_one(name):
+    row = ROWS[name]
+    x, extra = draw(row)
+    params, state = make_params(row), make_state(row)
+    step = lambda state: row.layer.apply_with_state(params, state, x, **extra, rng=random.key(1), train=True)[1]
+    assert_close(xjax.jit(step)(state), step(state), tol=0.25)
 
 
 @rows(ROWS)

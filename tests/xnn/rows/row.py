@@ -9,6 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
 from xnn import Layer
+from xnn.layer import init_types
 
 KEY = random.key(0)             # of wrong calls
 
@@ -52,13 +53,11 @@ def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[s
 
 
 def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
-    """Parameters with something added: none is 0 or 1, as scales and biases are at first."""
+    """Parameters of the types that `init` gives, drawn here: none is 0 or 1, as scales and biases are at first."""
     x, extra = draw(row)
-    _, params = row.layer.init(random.key(seed), x, **{name: value for name, value in extra.items()})
-    leaves, tree = tree_util.tree_flatten(params)
-    keys = random.split(random.key(seed + 1), max(len(leaves), 1))
-    moved = [leaf + 0.3 * random.uniform(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=False)]
-    return tree_util.tree_unflatten(tree, [jnp.asarray(leaf, dtype) for leaf in moved])
+    npr = np.random.default_rng(seed)
+    _, types = init_types(row.layer, x, **extra)
+    return tree_util.tree_map(lambda leaf: jnp.asarray(npr.uniform(-0.5, 0.8, leaf.shape).astype(dtype)), types)
 
 
 def make_state(row: Row, dtype: Any = np.float32) -> Any:
