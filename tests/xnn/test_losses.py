@@ -1,5 +1,6 @@
 """Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, what is refused."""
 
+import functools
 import itertools
 from functools import partial
 
@@ -38,10 +39,18 @@ AS_PYTORCH = {
 }
 
 
+@functools.cache
+def as_pytorch():
+    """All values and gradients: one program takes half the time to compile that one for each takes."""
+    def of_one(name, arrays):
+        at = "sequences" if name == "ctc" else "logits"
+        return xjax.value_and_grad(lambda x: AS_PYTORCH[name](arrays | {at: x}))(arrays[at])
+    return xjax.jit(lambda arrays: {name: of_one(name, arrays) for name in AS_PYTORCH})(ARRAYS)
+
+
 @pytest.mark.parametrize("name", AS_PYTORCH)
 def test_values_and_gradients_of_pytorch(name):
-    at = "sequences" if name == "ctc" else "logits"
-    value, gradient = xjax.jit(xjax.value_and_grad(lambda x: AS_PYTORCH[name](ARRAYS | {at: x})))(ARRAYS[at])
+    value, gradient = as_pytorch()[name]
     np.testing.assert_allclose(value, TORCH[f"{name}/value"], rtol=2e-6)
     np.testing.assert_allclose(gradient, TORCH[f"{name}/gradient"], rtol=1e-5, atol=1e-6)   # differences near 0 cancel
 
@@ -57,9 +66,11 @@ def test_focal():
     x, y = (np.float64(ARRAYS[name]) for name in ("logits", "bits"))
     p = np.where(y == 1, 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(x)))
     want = -np.where(y == 1, 0.25, 0.75) * (1 - p) ** 2 * np.log(p)
-    np.testing.assert_allclose(losses.focal(ARRAYS["logits"], ARRAYS["bits"], reduction=None), want, rtol=1e-5)
-    plain = losses.focal(ARRAYS["logits"], ARRAYS["bits"], gamma=0.0, alpha=None)
-    np.testing.assert_allclose(plain, losses.binary_cross_entropy(ARRAYS["logits"], ARRAYS["bits"]), rtol=1e-6)
+    each, plain, binary = xjax.jit(lambda x, y: (
+        losses.focal(x, y, reduction=None), losses.focal(x, y, gamma=0.0, alpha=None),
+        losses.binary_cross_entropy(x, y)))(ARRAYS["logits"], ARRAYS["bits"])
+    np.testing.assert_allclose(each, want, rtol=1e-5)
+    np.testing.assert_allclose(plain, binary, rtol=1e-6)
 
 
 def test_log_cosh():
@@ -76,30 +87,33 @@ def test_nt_xent_is_the_sum_over_pairs():
     for i in range(12):
         others = [np.exp(views[i] @ views[j] / 0.5) for j in range(12) if j != i]
         total -= np.log(np.exp(views[i] @ views[(i + 6) % 12] / 0.5) / sum(others)) / 12
-    np.testing.assert_allclose(losses.nt_xent(ARRAYS["logits"], ARRAYS["numbers"]), total, rtol=1e-5)
+    np.testing.assert_allclose(xjax.jit(losses.nt_xent)(ARRAYS["logits"], ARRAYS["numbers"]), total, rtol=1e-5)
 
 
 def test_info_nce_symmetric_is_the_mean_of_both_ways():
-    x, y = ARRAYS["logits"], ARRAYS["numbers"]
-    both = (losses.info_nce(x, y) + losses.info_nce(y, x)) / 2
-    np.testing.assert_allclose(losses.info_nce(x, y, symmetric=True), both, rtol=1e-6)
+    symmetric, both = xjax.jit(lambda x, y: (
+        losses.info_nce(x, y, symmetric=True), (losses.info_nce(x, y) + losses.info_nce(y, x)) / 2))(
+        ARRAYS["logits"], ARRAYS["numbers"])
+    np.testing.assert_allclose(symmetric, both, rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", [losses.info_nce, partial(losses.info_nce, symmetric=True), losses.nt_xent])
 def test_examples_of_weight_0_are_no_negatives(loss):
     x, y = ARRAYS["logits"], ARRAYS["numbers"]
     weights = jnp.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 0.0, 0.0])
-    padded = [jnp.concatenate([a, jnp.full((2, a.shape[1]), np.nan)]) for a in (x, y)]
-    run = xjax.jit(xjax.value_and_grad(lambda x, y, weights: loss(x, y, weights=weights), (0, 1)))
-    (value, gradients), right = run(*padded, weights), run(x, y, weights[:6])
+    padded = [np.concatenate([a, np.full((2, a.shape[1]), np.nan, np.float32)]) for a in (x, y)]
+    run = xjax.value_and_grad(lambda x, y, weights: loss(x, y, weights=weights), (0, 1))
+    (value, gradients), right = xjax.jit(lambda padded, real: (run(*padded), run(*real)))(
+        (*padded, weights), (x, y, np.asarray(weights)[:6]))
     np.testing.assert_allclose(value, right[0], rtol=1e-6)
-    assert_close([gradient[:6] for gradient in gradients], right[1], tol=0.06, scale=0)
-    assert not any(np.any(gradient[6:]) for gradient in gradients)
+    assert_close([np.asarray(gradient)[:6] for gradient in gradients], right[1], tol=0.06, scale=0)
+    assert not any(np.any(np.asarray(gradient)[6:]) for gradient in gradients)
 
 
 def test_ctc_is_the_sum_over_all_outputs():
     logits, labels = random.normal(random.key(0), (1, 5, 3)), (1, 1, 2)
-    log_p, total = np.float64(nn.log_softmax(logits))[0], 0
+    x = np.float64(logits)[0]
+    log_p, total = x - np.log(np.sum(np.exp(x), -1, keepdims=True)), 0
     for path in itertools.product(range(3), repeat=5):
         if tuple(k for k, _ in itertools.groupby(path) if k != 0) == labels:
             total += np.exp(sum(log_p[t, k] for t, k in enumerate(path)))
@@ -110,16 +124,17 @@ def test_ctc_is_the_sum_over_all_outputs():
 def test_ctc_of_labels_that_do_not_fit():
     logits = random.normal(random.key(0), (2, 2, 3))
     loss = lambda logits, **how: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), **how)      # 1 1 needs a blank between
-    each = xjax.jit(lambda x: loss(x, reduction=None))(logits)
-    value, gradient = xjax.jit(xjax.value_and_grad(lambda x: loss(x, weights=jnp.array([False, True]))))(logits)
+    each, (value, gradient), empty, blanks = xjax.jit(lambda x: (
+        loss(x, reduction=None), xjax.value_and_grad(lambda x: loss(x, weights=jnp.array([False, True])))(x),
+        losses.ctc(x, jnp.zeros((2, 0), int), reduction=None), -jnp.sum(nn.log_softmax(x)[:, :, 0], 1)))(logits)
+    each = np.asarray(each)
     assert each[0] == np.inf and value == each[1] < 10 and np.all(np.isfinite(gradient))
-    empty = xjax.jit(lambda x: losses.ctc(x, jnp.zeros((2, 0), int), reduction=None))(logits)
-    np.testing.assert_allclose(empty, -np.sum(nn.log_softmax(logits)[:, :, 0], 1), rtol=1e-6)
+    np.testing.assert_allclose(empty, blanks, rtol=1e-6)
 
 
 def test_gaussian_kl_is_the_mean_of_the_difference_of_log_densities():
-    mean, log_variance = jnp.array([[0.5, -1.0]]), jnp.array([[0.3, -2.0]])
-    z = mean + jnp.exp(log_variance / 2) * random.normal(random.key(0), (200_000, 2))
+    mean, log_variance = np.array([[0.5, -1.0]], np.float32), np.array([[0.3, -2.0]], np.float32)
+    z = mean + np.exp(log_variance / 2) * np.random.default_rng(0).normal(size=(200_000, 2))
     log_density = lambda z, mean, log_variance: -(log_variance + (z - mean) ** 2 / np.exp(log_variance)) / 2
     sampled = np.mean(np.sum(log_density(z, mean, log_variance) + z**2 / 2, -1))
     # The standard error of 200 000 samples of a number of size 1 is 0.003.
@@ -128,18 +143,21 @@ def test_gaussian_kl_is_the_mean_of_the_difference_of_log_densities():
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "normal"])
 def test_negative_elbo_is_its_two_terms(likelihood):
-    outputs, x, mean, log_variance = ARRAYS["logits"], ARRAYS["shares"], ARRAYS["numbers"], ARRAYS["others"]
-    first = {"bernoulli": losses.binary_cross_entropy(outputs, x, reduction=None),
-             "normal": losses.mse(outputs, x, reduction=None) / 2 + np.log(2 * np.pi) / 2}[likelihood]
-    want = jnp.sum(first, -1) + 0.5 * losses.gaussian_kl(mean, log_variance, reduction=None)
-    got = losses.negative_elbo(outputs, x, mean, log_variance, likelihood=likelihood, beta=0.5, reduction=None)
+    @xjax.jit
+    def computed(outputs, x, mean, log_variance):
+        first = {"bernoulli": losses.binary_cross_entropy(outputs, x, reduction=None),
+                 "normal": losses.mse(outputs, x, reduction=None) / 2 + np.log(2 * np.pi) / 2}[likelihood]
+        want = jnp.sum(first, -1) + 0.5 * losses.gaussian_kl(mean, log_variance, reduction=None)
+        return losses.negative_elbo(outputs, x, mean, log_variance, likelihood=likelihood, beta=0.5,
+                                    reduction=None), want
+
+    got, want = computed(*(ARRAYS[name] for name in ("logits", "shares", "numbers", "others")))
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 # -- weights and reductions --------------------------------------------------------------------------------------------
 
-X = random.normal(random.key(0), (4, 3))
-Y = random.normal(random.key(1), (4, 3))
+X, Y = (jnp.asarray(np.random.default_rng(i).normal(size=(4, 3)), jnp.float32) for i in range(2))
 LABELS = jnp.array([0, 2, 1, 1])
 ALL = {
     "binary_cross_entropy": lambda x, **how: losses.binary_cross_entropy(x, nn.sigmoid(Y), **how),
@@ -165,19 +183,26 @@ def test_all_losses_are_in_the_table():
     assert set(ALL) == set(losses.__all__)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_weights_and_reductions(name):
+def weights_of(name):
     is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change with an example left out
-    weights = np.array([1.0, 0.25 if is_of_pairs else 0.0, 2.0, 0.5], np.float32)
+    return np.array([1.0, 0.25 if is_of_pairs else 0.0, 2.0, 0.5], np.float32)
 
-    @xjax.jit
-    def computed(x):
+
+@functools.cache
+def weighted_and_reduced():
+    def of_one(name, x):
+        weights = weights_of(name)
         loss = lambda x=x, **how: ALL[name](x, **how)
         return (loss(reduction=None), loss(), loss(reduction="sum"), loss(weights=weights, reduction=None),
                 loss(weights=weights), loss(weights=weights > 0, reduction="sum"), loss(weights=jnp.zeros(4)),
                 xjax.grad(lambda x: loss(x, weights=jnp.zeros(4)))(x))
+    return xjax.jit(lambda x: {name: of_one(name, x) for name in ALL})(X)
 
-    each, mean, total, weighted, weighted_mean, kept, nothing, gradient = map(np.asarray, computed(X))
+
+@pytest.mark.parametrize("name", ALL)
+def test_weights_and_reductions(name):
+    weights = weights_of(name)
+    each, mean, total, weighted, weighted_mean, kept, nothing, gradient = map(np.asarray, weighted_and_reduced()[name])
     along = np.broadcast_to(weights.reshape(4, *[1] * (each.ndim - 1)), each.shape)
     near = lambda got, want: np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     near(mean, each.mean())
@@ -188,53 +213,69 @@ def test_weights_and_reductions(name):
     assert nothing == 0 and np.all(gradient == 0)
 
 
+@functools.cache
+def at_extremes():
+    run = xjax.jit(lambda x: {name: xjax.value_and_grad(loss)(x) for name, loss in ALL.items()})
+    return {size: run(np.asarray(X) * np.float32(size)) for size in (1e4, 1e-30, 0.0)}
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_extreme_inputs_have_finite_gradients(name):
-    at = xjax.jit(xjax.value_and_grad(ALL[name]))
-    for size in (1e4, 1e-30, 0.0):
-        value, gradient = at(X * size)
+    for size, found in at_extremes().items():
+        value, gradient = found[name]
         assert np.isfinite(value) and np.all(np.isfinite(gradient)), size
 
 
+@functools.cache
+def in_half_and_in_single_precision(dtype):
+    run = xjax.jit(lambda x: {name: (loss(x), loss(x.astype("float32"))) for name, loss in ALL.items()})
+    return run(np.asarray(X).astype(jnp.dtype(dtype)))
+
+
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision_is_computed_in_single_precision(name, dtype):
-    x = X.astype(dtype)
-    got, want = xjax.jit(lambda x: (ALL[name](x), ALL[name](x.astype("float32"))))(x)
-    assert got.dtype == x.dtype and got == want.astype(dtype)
-    assert xjax.eval_shape(xjax.grad(ALL[name]), x).dtype == x.dtype
+    got, want = map(np.asarray, in_half_and_in_single_precision(dtype)[name])
+    assert got.dtype == jnp.dtype(dtype) and got == want.astype(got.dtype)
+    assert xjax.eval_shape(xjax.grad(ALL[name]), X.astype(dtype)).dtype == jnp.dtype(dtype)
 
 
 def test_labels_outside_give_nan():
-    each = losses.cross_entropy(X, jnp.array([0, -1, 3, 2]), reduction=None)
+    labels, weights = jnp.array([0, -1, 3, 2]), jnp.array([True, False, False, True])
+    each, kept, sequence = map(np.asarray, xjax.jit(lambda x: (
+        losses.cross_entropy(x, labels, reduction=None), losses.cross_entropy(x, labels, weights=weights),
+        losses.ctc(x[None], jnp.array([[7]]))))(X))
     np.testing.assert_array_equal(np.isnan(each), [False, True, True, False])
-    kept = losses.cross_entropy(X, jnp.array([0, -1, 3, 2]), weights=jnp.array([True, False, False, True]))
     np.testing.assert_allclose(kept, (each[0] + each[3]) / 2, rtol=1e-6)
-    assert np.isnan(losses.ctc(X[None], jnp.array([[7]])))
+    assert np.isnan(sequence)
 
 
 def test_ignored_labels_and_weights_together():
     labels = jnp.array([0, -100, 2, 1])
-    got = losses.cross_entropy(X, labels, ignored_label=-100, weights=jnp.array([1.0, 5.0, 3.0, 0.0]))
-    each = losses.cross_entropy(X, jnp.array([0, 0, 2, 1]), reduction=None)
+    got, each = map(np.asarray, xjax.jit(lambda x: (
+        losses.cross_entropy(x, labels, ignored_label=-100, weights=jnp.array([1.0, 5.0, 3.0, 0.0])),
+        losses.cross_entropy(x, jnp.array([0, 0, 2, 1]), reduction=None)))(X))
     np.testing.assert_allclose(got, (each[0] + 3 * each[2]) / 4, rtol=1e-6)
 
 
 def test_impossible_classes_and_probabilities_of_zero():
     logits = jnp.array([[0.0, 1.0, -np.inf]])
     soft = jnp.array([[0.5, 0.5, 0.0]])
-    hard = losses.cross_entropy(logits, jnp.array([1]))
+    of_both = lambda x: [xjax.value_and_grad(loss)(x) for loss in (
+        lambda x: losses.cross_entropy(x, soft), lambda x: losses.kl_divergence(nn.log_softmax(x), soft))]
+    hard, both = xjax.jit(lambda x: (losses.cross_entropy(x, jnp.array([1])), of_both(x)))(logits)
     np.testing.assert_allclose(hard, np.log1p(np.exp(-1)), rtol=1e-6)
-    for loss in (lambda x: losses.cross_entropy(x, soft), lambda x: losses.kl_divergence(nn.log_softmax(x), soft)):
-        value, gradient = xjax.value_and_grad(loss)(logits)
+    for value, gradient in both:
         assert np.isfinite(value) and np.all(np.isfinite(gradient))
 
 
 def test_vmap_over_temperatures_and_examples():
-    values = xjax.vmap(lambda t: losses.info_nce(X, Y, temperature=t))(jnp.array([0.1, 0.5]))
-    np.testing.assert_allclose(values[1], losses.info_nce(X, Y, temperature=0.5), rtol=1e-6)
-    each = xjax.vmap(losses.cross_entropy)(X, LABELS)
-    np.testing.assert_allclose(each, losses.cross_entropy(X, LABELS, reduction=None), rtol=1e-6)
+    values, value, each, together = xjax.jit(lambda x, y: (
+        xjax.vmap(lambda t: losses.info_nce(x, y, temperature=t))(jnp.array([0.1, 0.5])),
+        losses.info_nce(x, y, temperature=0.5), xjax.vmap(losses.cross_entropy)(x, LABELS),
+        losses.cross_entropy(x, LABELS, reduction=None)))(X, Y)
+    np.testing.assert_allclose(np.asarray(values)[1], value, rtol=1e-6)
+    np.testing.assert_allclose(each, together, rtol=1e-6)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
