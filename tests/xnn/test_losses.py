@@ -226,9 +226,13 @@ def test_extreme_inputs_have_finite_gradients(name):
         assert np.isfinite(value) and np.all(np.isfinite(gradient)), size
 
 
+# Without log_softmax, which rounds its result.
+IN_HALF = ALL | {"kl_divergence": lambda x: losses.kl_divergence(x, nn.softmax(Y))}
+
+
 @functools.cache
 def in_half_and_in_single_precision(dtype):
-    run = xjax.jit(lambda x: {name: (loss(x), loss(x.astype("float32"))) for name, loss in ALL.items()})
+    run = xjax.jit(lambda x: {name: (loss(x), loss(x.astype("float32"))) for name, loss in IN_HALF.items()})
     return run(np.asarray(X).astype(jnp.dtype(dtype)))
 
 
