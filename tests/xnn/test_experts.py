@@ -9,17 +9,14 @@ import xnn
 from tests.compare import assert_close
 from tests.xnn.protocol_layers import Centered, Total
 from tests.xnn.rows.experts import EXPERT, mixture
+from tests.xnn.rows.row import drawn_params
 from xjax import random, tree_util
 from xnn import Dense, MixtureOfExperts, RowKey, auxiliary_loss, serial, switch
-from xnn.layer import init_types
 
 
 def made(layer, x):
-    """(Parameters of the types that `init` gives, the first state)."""
-    npr = np.random.default_rng(0)
-    _, types = init_types(layer, x.shape)
-    return (tree_util.tree_map(lambda leaf: jnp.asarray(npr.uniform(-0.8, 0.8, leaf.shape).astype(leaf.dtype)), types),
-            layer.init_state(x.shape))
+    """(Parameters, the first state)."""
+    return drawn_params(layer, x.shape), layer.init_state(x.shape)
 
 
 def tokens(n, features=5, seed=1):
@@ -144,8 +141,10 @@ def test_the_losses_reach_the_gradient_through_repeat_and_remat():
 def test_noise_is_learned_and_independent_of_blocks():
     x = tokens(8)
     layer = MixtureOfExperts(EXPERT, 3, k=1, capacity=None, noisy=True)
-    params, state = layer.init(random.key(0), x.shape)[1], layer.init_state(x.shape)
-    assert list(params) == ["router", "experts", "noise"]
+    names = []
+    xjax.eval_shape(lambda key: names.extend(layer.init(key, x.shape)[1]), random.key(0))
+    assert names == ["router", "experts", "noise"]
+    params, state = made(layer, x)
     run = xjax.jit(lambda x, start: layer.apply_with_state(
         params, state, x, rng=RowKey(random.key(5), start), train=True))
     whole, moved = run(x, 0)

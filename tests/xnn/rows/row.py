@@ -52,12 +52,17 @@ def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[s
     return x, {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in extra.items()}
 
 
-def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
-    """Parameters of the types that `init` gives, drawn here: none is 0 or 1, as scales and biases are at first."""
-    x, extra = draw(row)
+def drawn_params(layer: Layer, in_shape: Any, *, dtype: Any = np.float32, seed: int = 0, **shapes: Any) -> Any:
+    """Parameters of the shapes that `init` gives, without its programs; none is 0 or 1, as scales are there."""
     npr = np.random.default_rng(seed)
-    _, types = init_types(row.layer, x, **extra)
+    _, types = init_types(layer, in_shape, **shapes)
     return tree_util.tree_map(lambda leaf: jnp.asarray(npr.uniform(-0.5, 0.8, leaf.shape).astype(dtype)), types)
+
+
+def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
+    """Parameters of the layer of a row."""
+    x, extra = draw(row)
+    return drawn_params(row.layer, x, dtype=dtype, seed=seed, **extra)
 
 
 def make_state(row: Row, dtype: Any = np.float32) -> Any:
