@@ -10,17 +10,18 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
 from tests.refusals import assert_refused
+from tests.xnn.rows.row import drawn_params
 from xjax import lax, random
 from xnn import losses, metrics
 from xnn.models import LSTMLanguageModel, LSTMLanguageModelConfig
 
 CONFIG = LSTMLanguageModelConfig(vocabulary=7, features=8)
-TOKENS = random.randint(random.key(1), (2, 6), 0, 7)
+TOKENS = jnp.asarray(np.random.default_rng(1).integers(0, 7, (2, 6)), "int32")
 
 
 def made(config, **changes):
     model = LSTMLanguageModel(dataclasses.replace(config, **changes))
-    return model, model.init(random.key(0), TOKENS)[1]
+    return model, drawn_params(model, TOKENS)
 
 
 def test_number_of_parameters():
@@ -36,31 +37,41 @@ def test_number_of_parameters():
 @pytest.mark.parametrize("tied", [True, False])
 def test_greedy_generation_with_a_cache_is_that_without(tied):
     model, params = made(CONFIG, tied=tied)
-    logits, cache = model.apply_with_cache(params, model.init_cache(2, 11), TOKENS)
-
     def step(state, _):
         logits, cache = state
         token = jnp.argmax(logits[:, -1:], -1).astype(TOKENS.dtype)
         return model.apply_with_cache(params, cache, token), token[:, 0]
 
-    _, generated = lax.scan(step, (logits[:, -1:], cache), None, length=5)
-    tokens = jnp.concatenate([TOKENS, generated.T], 1)
-    np.testing.assert_array_equal(jnp.argmax(model.apply(params, tokens[:, :-1]), -1)[:, 5:], generated.T)
+    @xjax.jit
+    def generate(prompt):
+        logits, cache = model.apply_with_cache(params, model.init_cache(2, 11), prompt)
+        return lax.scan(step, (logits[:, -1:], cache), None, length=5)[1]
+
+    generated = np.asarray(generate(TOKENS)).T
+    tokens = np.concatenate([TOKENS, generated], 1)
+    logits = xjax.jit(model.apply)(params, tokens[:, :-1])
+    np.testing.assert_array_equal(np.argmax(logits, -1)[:, 5:], generated)
 
 
 def test_a_text_in_parts_is_the_whole():
     model, params = made(CONFIG, return_carry=True)
-    whole, last = model.apply(params, TOKENS)
-    start, carry = model.apply(params, TOKENS[:, :4])
-    end, carry = model.apply(params, TOKENS[:, 4:], carry=carry)
-    assert_close((jnp.concatenate([start, end], 1), carry), (whole, last), tol=0.125)
+    @xjax.jit
+    def computed(params, tokens):
+        start, carry = model.apply(params, tokens[:, :4])
+        return model.apply(params, tokens), start, model.apply(params, tokens[:, 4:], carry=carry)
+
+    (whole, last), start, (end, carry) = computed(params, TOKENS)
+    assert_close((np.concatenate([start, end], 1), carry), (whole, last), tol=0.125)
 
 
 def test_padding_does_not_reach_the_loss():
     model, params = made(CONFIG)
-    lengths, counts = jnp.array([6, 3]), jnp.arange(6)[None] < jnp.array([[6], [3]])
-    loss = lambda tokens: losses.cross_entropy(model.apply(params, tokens, lengths=lengths), TOKENS, weights=counts)
-    assert loss(TOKENS) == loss(TOKENS.at[1, 3:].set(0))
+    lengths, counts = np.array([6, 3]), np.arange(6)[None] < np.array([[6], [3]])
+    loss = xjax.jit(lambda tokens: losses.cross_entropy(model.apply(params, tokens, lengths=lengths), TOKENS,
+                                                        weights=counts))
+    other = np.array(TOKENS)
+    other[1, 3:] = 0
+    assert loss(TOKENS) == loss(other)
 
 
 @pytest.mark.slow

@@ -7,8 +7,10 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
+from tests.xnn.rows.row import drawn_params
 from xjax import tree_util
 from xnn import Attend, BatchNorm, Dense, Embedding, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, serial
+from xnn.layer import init_types
 
 
 class NumPyBatchNorm:
@@ -66,10 +68,12 @@ def test_batch_norm_counts_the_rows_of_the_mask(shape, mask_shape, npr):
         y, moved = layer.apply_with_state(params, state, x, mask, train=train)
         return jnp.sum(jnp.where(jnp.isnan(padded if mask is not None else x), 0, jnp.sin(y))), moved
 
-    for train in (True, False):
-        run = xjax.jit(xjax.value_and_grad(loss, (0, 1), has_aux=True), static_argnums=3)
-        (value, moved), (of_params, of_x) = run(params, padded, mask, train)
-        (want, want_moved), (want_of_params, want_of_x) = run(params, kept, None, train)
+    run = xjax.value_and_grad(loss, (0, 1), has_aux=True)
+    both = xjax.jit(lambda padded, mask, kept: [
+        (run(params, padded, mask, train), run(params, kept, None, train)) for train in (True, False)])
+    for ((value, moved), (of_params, of_x)), ((want, want_moved), (want_of_params, want_of_x)) in both(
+            padded, mask, kept):
+        of_x = np.asarray(of_x)
         got = (value, moved, of_params, of_x[mask].reshape(-1, 3))
         assert_close(got, (want, want_moved, want_of_params, want_of_x), tol=0.25)
         assert not np.any(of_x[~mask])
@@ -79,45 +83,45 @@ def test_batch_norm_counts_the_rows_of_the_mask(shape, mask_shape, npr):
 def test_batch_norm_without_enough_rows_keeps_its_statistics(n, npr):
     layer, x = BatchNorm(scale=False, bias=False), jnp.asarray(npr.normal(size=(4, 3)), jnp.float32)
     state = {"mean": jnp.ones(3), "var": jnp.full(3, 2.0)}
-    y, moved = layer.apply_with_state({}, state, x, np.arange(4) < n, train=True)
+    y, moved = xjax.jit(lambda state, x, mask: layer.apply_with_state({}, state, x, mask, train=True))(
+        state, x, np.arange(4) < n)
     assert np.all(np.isfinite(y))
     for key in state:
         np.testing.assert_array_equal(moved[key], state[key])
 
 
 def test_batch_norm_of_all_devices_with_a_mask(npr):
-    x, mask = jnp.asarray(npr.normal(size=(8, 3)), jnp.float32), np.array([1, 1, 1, 1, 1, 0, 0, 0], bool)
+    x, mask = npr.normal(size=(8, 3)).astype(np.float32), np.array([1, 1, 1, 1, 1, 0, 0, 0], bool)
     layer, one = BatchNorm(axis_name="batch", scale=False, bias=False), BatchNorm(scale=False, bias=False)
     state = one.init_state(x.shape)
-    want = one.apply_with_state({}, state, x[:5], train=True)
+    want = xjax.jit(lambda x: one.apply_with_state({}, state, x, train=True))(x[:5])
     step = xjax.pmap(lambda x, mask: layer.apply_with_state({}, state, x, mask, train=True), axis_name="batch",
                      devices=xjax.devices()[:2])
     y, moved = step(x.reshape(2, 4, 3), mask.reshape(2, 4))
-    np.testing.assert_allclose(y.reshape(8, 3)[:5], want[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(y).reshape(8, 3)[:5], want[0], rtol=1e-5, atol=1e-6)
     for key in state:
         np.testing.assert_allclose(moved[key], np.broadcast_to(want[1][key], (2, 3)), rtol=1e-5)
 
 
 def test_batch_norm_of_all_devices(key, npr):
-    x = jnp.asarray(npr.normal(size=(8, 5, 3)), jnp.float32)
+    x = npr.normal(size=(8, 5, 3)).astype(np.float32)
     _, params = BatchNorm().init(key, x.shape)
     state = BatchNorm().init_state(x.shape)
-    expected = BatchNorm().apply_with_state(params, state, x, train=True)
     layer = BatchNorm(axis_name="batch")
 
     def loss(layer, x):
         y, moved = layer.apply_with_state(params, state, x, train=True)
         return jnp.sum(jnp.sin(y) * x), (y, moved)
 
-    gradient = xjax.grad(loss, 1, has_aux=True)(BatchNorm(), x)[0]
+    gradient, expected = xjax.jit(xjax.grad(lambda x: loss(BatchNorm(), x), has_aux=True))(x)
     for n in (1, 2, 4):
         step = xjax.pmap(xjax.grad(lambda x: loss(layer, x), has_aux=True), axis_name="batch",
                          devices=xjax.devices()[:n])
         own, (y, moved) = step(x.reshape(n, 8 // n, 5, 3))
-        np.testing.assert_allclose(y.reshape(x.shape), expected[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(y).reshape(x.shape), expected[0], rtol=1e-5, atol=1e-5)
         on_each = tree_util.tree_map(lambda leaf, n=n: np.broadcast_to(leaf, (n, *leaf.shape)), expected[1])
         assert_close(moved, on_each, scale=0)
-        np.testing.assert_allclose(own.reshape(x.shape), gradient, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(np.asarray(own).reshape(x.shape), gradient, rtol=1e-4, atol=1e-4)
 
 
 NORMS = {"LayerNorm": LayerNorm(), "RMSNorm": RMSNorm(), "GroupNorm": GroupNorm(2), "InstanceNorm": InstanceNorm(),
@@ -127,13 +131,16 @@ NORMS = {"LayerNorm": LayerNorm(), "RMSNorm": RMSNorm(), "GroupNorm": GroupNorm(
 @pytest.mark.parametrize("name", NORMS)
 def test_norms_compute_in_float32(name, key, npr):
     """In half precision only the rounding of input and output is seen: squares of 300 do not overflow float16."""
-    x = jnp.asarray(300 * npr.normal(size=(6, 5, 4)), jnp.float16).astype("float32")
-    _, params = NORMS[name].init(key, x.shape)
-    state = NORMS[name].init_state(x.shape)
+    x = (300 * npr.normal(size=(6, 5, 4))).astype(np.float16).astype(np.float32)
     half = xnn.with_precision(NORMS[name], "float16")
-    for train in (False, True):
-        want = NORMS[name].apply_with_state(params, state, x, train=train)[0]
-        got = half.apply_with_state(params, state, x, train=train)[0]
+
+    @xjax.jit
+    def of_both(x):
+        params, state = NORMS[name].init(key, x.shape)[1], NORMS[name].init_state(x.shape)
+        return [[layer.apply_with_state(params, state, x, train=train)[0] for layer in (NORMS[name], half)]
+                for train in (False, True)]
+
+    for want, got in of_both(x):
         np.testing.assert_allclose(got, want, rtol=2 ** -10, atol=2 ** -10)
     assert got.dtype == np.float32
 
@@ -141,9 +148,9 @@ def test_norms_compute_in_float32(name, key, npr):
 @pytest.mark.parametrize("name", NORMS)
 def test_norms_in_double_precision(name, key, npr):
     with xjax.enable_x64():
-        x = jnp.asarray(npr.normal(size=(6, 5, 4)))
-        _, params = NORMS[name].init(key, x.shape)
-        y, _ = NORMS[name].apply_with_state(params, NORMS[name].init_state(x.shape), x, train=True)
+        y, _ = xjax.jit(lambda x: NORMS[name].apply_with_state(
+            NORMS[name].init(key, x.shape)[1], NORMS[name].init_state(x.shape), x, train=True))(
+            npr.normal(size=(6, 5, 4)))
     axes = {"LayerNorm": 2, "RMSNorm": 2, "GroupNorm": None, "InstanceNorm": 1, "BatchNorm": (0, 1)}[name]
     assert y.dtype == np.float64
     if axes is not None:
@@ -172,9 +179,10 @@ def test_tied_language_model(key):
         LayerNorm(),
         xnn.repeat(xnn.residual(LayerNorm(), Dense(4)), 2),
         xnn.shared("words", Attend(11))))
-    shape, params = model.init(key, xjax.ShapeDtypeStruct((2, -1), "int32"))
+    tokens = xjax.ShapeDtypeStruct((2, -1), "int32")
+    shape, params = init_types(model, tokens)[0], drawn_params(model, tokens)
     assert shape == (2, -1, 11) and list(params["shared"]["words"]) == ["table"]
-    logits = model.apply(params, jnp.array([[1, 2, 3], [4, 5, 6]]))
+    logits = xjax.eval_shape(model.apply, params, jnp.array([[1, 2, 3], [4, 5, 6]]))
     assert logits.shape == (2, 3, 11)
-    gradient = xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum())(params)
+    gradient = xjax.jit(xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum()))(params)
     assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row is in the output

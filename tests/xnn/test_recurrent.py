@@ -9,6 +9,7 @@ import xnn
 from tests.compare import assert_close
 from tests.xnn.peers import recurrent as peer
 from tests.xnn.rows.recurrent import normalised
+from tests.xnn.rows.row import drawn_params
 from xjax import lax, nn, random, tree_util
 from xnn import GRU, LSTM, RNN, Dense, Dropout, GRUCell, LSTMCell, RNNCell, bidirectional, init_carry, scan_over_time
 
@@ -18,10 +19,14 @@ OPTIONS = {"num_layers": "layers", "proj_size": "projection", "bidirectional": "
 
 @pytest.fixture(scope="module")
 def sequence():
-    return random.normal(random.key(1), (2, 6, 3))
+    return jnp.asarray(np.random.default_rng(1).normal(size=(2, 6, 3)), jnp.float32)
 
 
 def made(layer, in_shape=(-1, -1, 3)):
+    return drawn_params(layer, in_shape)
+
+
+def initial(layer, in_shape):
     return layer.init(random.key(0), in_shape)[1]
 
 
@@ -64,7 +69,7 @@ def test_values_and_gradients_of_pytorch(name):
     leaves = [leaf for layer_carry in carry for leaf in tree_util.tree_leaves(layer_carry)]
     kept = 2 if kind == "LSTM" else 1
     for i in range(kept):                                      # PyTorch stacks layers and directions in one array
-        assert_close(jnp.stack(leaves[i::kept]), TORCH[f"{name}/carry_{i}"], tol=0.25)
+        assert_close(np.stack(leaves[i::kept]), TORCH[f"{name}/carry_{i}"], tol=0.25)
 
 
 # -- carries and caches ------------------------------------------------------------------------------------------------
@@ -84,16 +89,20 @@ def test_a_sequence_in_parts_is_the_whole(name, sequence):
     for t in (4, 5):
         y, cache = step(params, cache, sequence[:, t:t + 1])
         rest.append(y)
-    assert_close(jnp.concatenate([start, *rest], 1), whole, tol=0.25)
+    assert_close(np.concatenate([start, *rest], 1), whole, tol=0.25)
 
 
 def test_the_carry_continues_a_sequence(sequence):
     layer = LSTM(4, layers=2, return_carry=True)
     params = made(layer)
-    whole, last = layer.apply(params, sequence)
-    start, carry = layer.apply(params, sequence[:, :4])
-    end, carry = layer.apply(params, sequence[:, 4:], carry=carry)
-    assert_close(jnp.concatenate([start, end], 1), whole, tol=0.25)
+
+    @xjax.jit
+    def computed(params, x):
+        start, carry = layer.apply(params, x[:, :4])
+        return layer.apply(params, x), start, layer.apply(params, x[:, 4:], carry=carry)
+
+    (whole, last), start, (end, carry) = computed(params, sequence)
+    assert_close(np.concatenate([start, end], 1), whole, tol=0.25)
     assert_close(carry, last, tol=0.25)
 
 
@@ -120,17 +129,20 @@ def test_padding_does_not_reach_values_or_gradients(sequence):
             return jnp.sum(jnp.sin(y)), y
         return xjax.grad(total, (0, 1), has_aux=True)(params, x)
 
-    (grads, _), (other_grads, y) = gradients(sequence), gradients(sequence.at[1, 2:].set(1e3))
+    far = np.array(sequence)
+    far[1, 2:] = 1e3
+    (grads, _), (other_grads, y) = gradients(sequence), gradients(far)
     assert_close(grads, other_grads, tol=0.06)
-    assert not np.any(other_grads[1][1, 2:])
-    assert_close(y[1:, :2], layer.apply(params, sequence[1:, :2]), tol=0.25)
+    assert not np.any(np.asarray(other_grads[1])[1, 2:])
+    assert_close(np.asarray(y)[1:, :2], xjax.jit(layer.apply)(params, far[1:, :2]), tol=0.25)
 
 
 def test_a_sequence_of_length_0_and_time_of_size_0(sequence):
     layer = LSTM(4, return_carry=True)
     params = made(layer)
-    y, carry = layer.apply(params, sequence, lengths=jnp.array([0, 6]))
-    assert not np.any(y[0]) and not np.any(carry[0][0][0])
+    y, carry = xjax.jit(lambda x: layer.apply(params, x, lengths=jnp.array([0, 6])))(sequence)
+    y, h = np.asarray(y), np.asarray(carry[0][0])
+    assert not np.any(y[0]) and not np.any(h[0])
     y, carry = layer.apply(params, sequence[:, :0])
     assert y.shape == (2, 0, 4) and not np.any(carry[0][1])
 
@@ -143,7 +155,7 @@ def test_a_cell_of_layers_draws_other_numbers_at_each_position():
 
 def test_generation_in_one_loop():
     model = xnn.serial(xnn.Embedding(5, 3), LSTM(4), Dense(5))
-    _, params = model.init(random.key(0), (-1, -1))
+    params = drawn_params(model, (-1, -1))
 
     def next_token(state, _):
         tokens, cache = state
@@ -151,23 +163,24 @@ def test_generation_in_one_loop():
         tokens = jnp.argmax(logits[:, 0], -1).astype(tokens.dtype)
         return (tokens, cache), tokens
 
-    first = jnp.array([1, 3], jnp.int32)
-    _, tokens = lax.scan(next_token, (first, model.init_cache(2, 4)), None, length=4)
-    sequence = jnp.concatenate([first[:, None], tokens.T], 1)
-    np.testing.assert_array_equal(jnp.argmax(model.apply(params, sequence[:, :-1]), -1), sequence[:, 1:])
+    first = np.array([1, 3], np.int32)
+    _, tokens = xjax.jit(lambda first: lax.scan(next_token, (first, model.init_cache(2, 4)), None, length=4))(first)
+    sequence = np.concatenate([first[:, None], np.asarray(tokens).T], 1)
+    logits = xjax.jit(model.apply)(params, sequence[:, :-1])
+    np.testing.assert_array_equal(np.argmax(logits, -1), sequence[:, 1:])
 
 
 # -- weights, precision, remat -----------------------------------------------------------------------------------------
 
 
 def test_initial_weights_of_each_gate():
-    params = made(LSTMCell(6), (-1, 3))
+    params = initial(LSTMCell(6), (-1, 3))
     for gate in np.split(np.asarray(params["w_rec"]), 4, 1):
         assert_close(gate @ gate.T, np.eye(6), tol=0.25)
     assert np.abs(params["w_in"]).max() <= (6 / (3 + 6)) ** 0.5          # glorot uniform of one gate
     np.testing.assert_array_equal(params["b"], np.repeat([0.0, 1, 0, 0], 6))
     uniform = lambda key, shape: random.uniform(key, shape, minval=-0.5, maxval=0.5)
-    other = made(LSTMCell(4, forget_bias=0.0, w_init=uniform, recurrent_init=uniform, b_init=uniform), (-1, 3))
+    other = initial(LSTMCell(4, forget_bias=0.0, w_init=uniform, recurrent_init=uniform, b_init=uniform), (-1, 3))
     assert all(0.3 < np.abs(leaf).max() <= 0.5 for leaf in other.values())
 
 
@@ -175,18 +188,20 @@ def test_initial_weights_of_each_gate():
 def test_mixed_precision(cell, sequence):
     layer = xnn.with_precision(xnn.serial(scan_over_time(cell), Dense(2)), "bfloat16")
     params = made(layer)
-    y = layer.apply(params, sequence, lengths=jnp.array([6, 3]))
+    wide = xnn.serial(scan_over_time(cell), Dense(2))
+    y, exact = xjax.jit(lambda params, x: [made.apply(params, x, lengths=jnp.array([6, 3])) for made in (layer, wide)])(
+        params, sequence)
     assert y.dtype == np.float32 and tree_util.tree_leaves(params)[0].dtype == np.float32
-    exact = xnn.serial(scan_over_time(cell), Dense(2)).apply(params, sequence, lengths=jnp.array([6, 3]))
     np.testing.assert_allclose(y, exact, atol=0.06)                   # some 10 roundings of 2^-9, of numbers below 2
 
 
 def test_mixed_precision_of_a_cache(sequence):
     layer = xnn.with_precision(LSTM(4), "bfloat16")
     params, cache = made(layer), layer.init_cache(2, 6)
-    y, after = layer.apply_with_cache(params, cache, sequence)
+    (y, after), want = xjax.jit(lambda params, cache, x: (
+        layer.apply_with_cache(params, cache, x), layer.apply(params, x)))(params, cache, sequence)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves((cache, after)))
-    assert_close(y, layer.apply(params, sequence), tol=0.25)
+    assert_close(y, want, tol=0.25)
 
 
 @pytest.mark.parametrize("layer", [xnn.with_remat(scan_over_time(LSTMCell(4))),
@@ -211,11 +226,11 @@ def test_further_inputs_of_a_cell_are_the_same_at_each_position(sequence):
         return layers.cell(jnp.concatenate([x, context], -1), carry=carry)
 
     layer = scan_over_time(xnn.composite(step, "Conditioned", cell=RNNCell(4)))
-    _, params = layer.init(random.key(0), (2, 6, 3), context=(2, 2))
-    context = jnp.ones((2, 2))
-    repeated = jnp.concatenate([sequence, jnp.ones((2, 6, 2))], -1)
-    want = RNN(4).apply({"layer_0": params["cell"]}, repeated)
-    assert_close(layer.apply(params, sequence, context=context), want, tol=0.25)
+    params = drawn_params(layer, (2, 6, 3), context=(2, 2))
+    repeated = np.concatenate([sequence, np.ones((2, 6, 2), np.float32)], -1)
+    got, want = xjax.jit(lambda params: (layer.apply(params, sequence, context=jnp.ones((2, 2))),
+                                         RNN(4).apply({"layer_0": params["cell"]}, repeated)))(params)
+    assert_close(got, want, tol=0.25)
 
 
 @pytest.mark.slow
