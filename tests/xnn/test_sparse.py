@@ -30,6 +30,11 @@ def edges(draw):
     return rows, cols, np.array(values, np.float32), (n_rows, n_cols)
 
 
+@xjax.jit
+def computed(csr, b):
+    return csr @ b, csr @ b[:, 0], csr.todense(), csr.T.todense()
+
+
 @given(edges())
 @settings(max_examples=20, deadline=None)
 def test_agrees_with_scipy(example):
@@ -38,14 +43,25 @@ def test_agrees_with_scipy(example):
     coo = sp.coo_array((values, (rows, cols)), shape=shape)
     dense = coo.toarray()
     b = np.arange(shape[1] * 2, dtype=np.float32).reshape(shape[1], 2)
-    np.testing.assert_allclose(csr @ b, dense @ b, rtol=1e-6)
-    np.testing.assert_allclose(csr @ b[:, 0], dense @ b[:, 0], rtol=1e-6)
-    np.testing.assert_array_equal(csr.todense(), dense)
-    np.testing.assert_array_equal(csr.T.todense(), dense.T)
-    np.testing.assert_array_equal(csr.to_scipy().toarray(), dense)
-    np.testing.assert_array_equal(CSR.from_scipy(coo).todense(), dense)
-    np.testing.assert_array_equal(CSR.from_dense(dense).todense(), dense)
+    product, column, ours, transposed = computed(csr, b)
+    np.testing.assert_allclose(product, dense @ b, rtol=1e-6)
+    np.testing.assert_allclose(column, dense @ b[:, 0], rtol=1e-6)
+    np.testing.assert_array_equal(ours, dense)
+    np.testing.assert_array_equal(transposed, dense.T)
+    for made in (csr, CSR.from_scipy(coo), CSR.from_dense(dense)):
+        np.testing.assert_array_equal(made.to_scipy().toarray(), dense)
     assert (csr.nnz, csr.shape, csr.ndim) == (len(rows), shape, 2)
+
+
+@xjax.jit
+def gradients(csr, dense, b):
+    def sparse_loss(data, b):
+        return jnp.sum(jnp.sin(csr.with_data(data) @ b))
+
+    def dense_loss(a, b):
+        return jnp.sum(jnp.sin(a @ b))
+
+    return xjax.grad(sparse_loss, (0, 1))(csr.data, b), xjax.grad(dense_loss, (0, 1))(dense, b)
 
 
 @given(edges())
@@ -53,17 +69,8 @@ def test_agrees_with_scipy(example):
 def test_gradients_agree_with_the_dense_product(example):
     rows, cols, values, shape = example
     csr = CSR.from_edges(rows, cols, values, shape=shape)
-    dense = jnp.asarray(csr.todense())
-    b = jnp.asarray(np.random.default_rng(0).normal(size=(shape[1], 2)), jnp.float32)
-
-    def sparse_loss(data, b):
-        return jnp.sum(jnp.sin(csr.with_data(data) @ b))
-
-    def dense_loss(a, b):
-        return jnp.sum(jnp.sin(a @ b))
-
-    d_data, d_b = xjax.grad(sparse_loss, (0, 1))(csr.data, b)
-    d_dense, d_b_expected = xjax.grad(dense_loss, (0, 1))(dense, b)
+    b = np.random.default_rng(0).normal(size=(shape[1], 2)).astype(np.float32)
+    (d_data, d_b), (d_dense, d_b_expected) = gradients(csr, csr.to_scipy().toarray(), b)
     np.testing.assert_allclose(d_b, d_b_expected, rtol=1e-5, atol=1e-5)
     stored = np.asarray(d_dense)[np.asarray(csr.rows), np.asarray(csr.indices)]
     np.testing.assert_allclose(d_data, stored, rtol=1e-5, atol=1e-5)
@@ -72,7 +79,7 @@ def test_gradients_agree_with_the_dense_product(example):
 @pytest.fixture
 def matrix(npr):
     dense = npr.normal(size=(6, 4)).astype(np.float32) * (npr.random((6, 4)) < 0.5)
-    return CSR.from_dense(dense), jnp.asarray(dense)
+    return CSR.from_dense(dense), dense
 
 
 def test_order_of_edges_does_not_matter(npr):
@@ -87,13 +94,13 @@ def test_order_of_edges_does_not_matter(npr):
 
 def test_jit_vmap_and_second_order(matrix, npr):
     csr, dense = matrix
-    b = jnp.asarray(npr.normal(size=(3, 4, 2)), jnp.float32)
-    expected = jnp.einsum("ij,bjk->bik", dense, b)
-    np.testing.assert_allclose(xjax.vmap(lambda b: csr @ b)(b), expected, rtol=1e-5, atol=1e-6)
+    b = npr.normal(size=(3, 4, 2)).astype(np.float32)
+    expected = np.einsum("ij,bjk->bik", dense, b)
+    np.testing.assert_allclose(xjax.jit(xjax.vmap(lambda b: csr @ b))(b), expected, rtol=1e-5, atol=1e-6)
     jitted = xjax.jit(lambda a, b: a @ b)
     np.testing.assert_allclose(jitted(csr, b[0]), expected[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
-        jitted(csr.T, jnp.ones((6, 1))), dense.T @ jnp.ones((6, 1)), rtol=1e-5
+        jitted(csr.T, jnp.ones((6, 1))), dense.T @ np.ones((6, 1)), rtol=1e-5
     )
 
     def loss(product, b):
@@ -102,26 +109,26 @@ def test_jit_vmap_and_second_order(matrix, npr):
     def penalty(product, b):
         return jnp.sum(jnp.square(xjax.grad(lambda b: loss(product, b))(b)))
 
-    got = xjax.jit(xjax.grad(lambda b: penalty(lambda b: csr @ b, b)))(b[0])
-    want = xjax.jit(xjax.grad(lambda b: penalty(lambda b: dense @ b, b)))(b[0])
+    got, want = xjax.jit(lambda b: [xjax.grad(lambda b: penalty(lambda b: a @ b, b))(b) for a in (csr, dense)])(b[0])
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)  # sixth powers in float32
 
 
 def test_vmap_over_the_values(matrix):
     csr, dense = matrix
     scales = jnp.asarray([1.0, 2.0])
-    b = jnp.ones((4, 2))
-    out = xjax.vmap(lambda s: csr.with_data(csr.data * s) @ b)(scales)
+    b = np.ones((4, 2), np.float32)
+    out = xjax.jit(xjax.vmap(lambda s: csr.with_data(csr.data * s) @ b))(scales)
     np.testing.assert_allclose(out, np.stack([dense @ b, 2 * dense @ b]), rtol=1e-5)
 
 
 def test_gradient_of_the_transpose_and_of_the_left_product(matrix, npr):
     csr, dense = matrix
-    left = jnp.asarray(npr.normal(size=(3, 6)), jnp.float32)
+    left = npr.normal(size=(3, 6)).astype(np.float32)
     np.testing.assert_allclose(left @ csr, left @ dense, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(np.asarray(left) @ csr, left @ dense, rtol=1e-5, atol=1e-6)
-    got = xjax.grad(lambda d: jnp.sum(jnp.sin(csr.with_data(d).T @ left.T)))(csr.data)
-    want = xjax.grad(lambda a: jnp.sum(jnp.sin(a.T @ left.T)))(dense)
+    product, got, want = xjax.jit(lambda left, data, dense: (
+        left @ csr, xjax.grad(lambda d: jnp.sum(jnp.sin(csr.with_data(d).T @ left.T)))(data),
+        xjax.grad(lambda a: jnp.sum(jnp.sin(a.T @ left.T)))(dense)))(left, csr.data, dense)
+    np.testing.assert_allclose(product, left @ dense, rtol=1e-5, atol=1e-6)
     stored = np.asarray(want)[np.asarray(csr.rows), np.asarray(csr.indices)]
     np.testing.assert_allclose(got, stored, rtol=1e-5, atol=1e-6)
 
@@ -190,20 +197,22 @@ def test_sampled_products_of_several_heads(npr, shape):
     left, right = (npr.integers(-9, 9, (n, *shape)).astype(np.float32) for n in (4, 5))
     rows, cols = npr.integers(0, 4, 9), npr.integers(0, 5, 9)
     want = np.einsum("ehf,ehf->eh", left[rows], right[cols])
-    np.testing.assert_array_equal(sampled(jnp.asarray(left), jnp.asarray(right), rows, cols), want)
+    np.testing.assert_array_equal(xjax.jit(sampled)(left, right, rows, cols), want)
 
 
 def test_sampled_products_and_their_gradients(matrix, npr):
     csr, _ = matrix
+    total = lambda scores, *operands: jnp.sum(jnp.sin(scores(*operands)))
+    dense = lambda left, right: (left @ right.T)[csr.rows, csr.indices]
+    sparse = lambda left, right: csr.sampled(left, right).data
+    computed = xjax.jit(lambda left, right: (csr.sampled(left, right).todense(), *(
+        xjax.grad(functools.partial(total, scores), (0, 1))(left, right) for scores in (sparse, dense))))
+    mask = np.zeros(csr.shape)
+    mask[csr.rows, csr.indices] = 1
     for f in (0, 1, 3, 8):
-        left, right = (jnp.asarray(npr.normal(size=(n, f)), jnp.float32) for n in csr.shape)
-        mask = jnp.zeros(csr.shape).at[csr.rows, csr.indices].set(1)
-        np.testing.assert_allclose(csr.sampled(left, right).todense(), mask * (left @ right.T), rtol=1e-5, atol=1e-5)
-        total = lambda scores, *operands: jnp.sum(jnp.sin(scores(*operands)))
-        dense = lambda left, right: (left @ right.T)[csr.rows, csr.indices]
-        sparse = lambda left, right: csr.sampled(left, right).data
-        got, want = (xjax.jit(xjax.grad(functools.partial(total, scores), (0, 1)))(left, right)
-                     for scores in (sparse, dense))
+        left, right = (npr.normal(size=(n, f)).astype(np.float32) for n in csr.shape)
+        made, got, want = computed(left, right)
+        np.testing.assert_allclose(made, mask * (left @ right.T), rtol=1e-5, atol=1e-5)
         assert_close(got, want, tol=0.25)
 
 
