@@ -11,6 +11,7 @@ import xnn
 from tests.refusals import assert_refused
 from xjax import nn, random
 from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
+from xnn.layer import init_types
 from xnn.models import T5, T5Config
 
 N = 11
@@ -44,15 +45,18 @@ PROMPT = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [0, 9, 10, 3]], np.int32)
 
 @pytest.fixture(scope="module")
 def params():
-    return MODEL.init(random.key(3), (-1, -1))[1]
+    npr = np.random.default_rng(3)
+    return xjax.tree.map(lambda leaf: jnp.asarray(npr.normal(size=leaf.shape), "float32"),
+                         init_types(MODEL, (-1, -1))[1])
 
 
 def by_hand(params, prompt, steps, choose):
     """Every token from the whole sequence; the zeros after it do not matter to a causal model."""
     n = prompt.shape[1]
     tokens = np.pad(prompt, [(0, 0), (0, steps)])
+    run, choose = xjax.jit(MODEL.apply), xjax.jit(choose)
     for i in range(steps):
-        tokens[:, n + i] = choose(i, xjax.jit(MODEL.apply)(params, tokens)[:, n + i - 1])
+        tokens[:, n + i] = choose(i, np.asarray(run(params, tokens))[:, n + i - 1])
     return tokens[:, n:]
 
 
@@ -118,7 +122,8 @@ def test_generation_is_a_function_that_compiles_and_maps(params, key):
     whole = generate(MODEL, params, PROMPT, steps=4, rng=key)
     jitted = xjax.jit(lambda params, prompt: generate(MODEL, params, prompt, steps=4, rng=key))(params, PROMPT)
     np.testing.assert_array_equal(jitted.tokens, whole.tokens)
-    rows = xjax.vmap(lambda i, prompt: generate(MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0])
+    rows = xjax.jit(xjax.vmap(lambda i, prompt: generate(
+        MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0]))
     np.testing.assert_array_equal(rows(jnp.arange(3), PROMPT), whole.tokens)
     devices = xjax.pmap(lambda i, prompt: generate(MODEL, params, prompt[None], steps=4, rng=RowKey(key, i)).tokens[0])
     np.testing.assert_array_equal(devices(jnp.arange(3), PROMPT), whole.tokens)
@@ -179,27 +184,29 @@ def kept(logits, top_k=None, top_p=None):
                                  {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
 def test_the_odds_that_are_left(how, npr):
     logits = npr.normal(size=(20, N)).astype(np.float32) * 2
-    got = np.asarray(filter_logits(logits, 0.7, **how))
+    got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **how))(logits))
     for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **how), strict=True):
         assert set(np.flatnonzero(np.isfinite(row))) == tokens
         np.testing.assert_allclose(row[list(tokens)], before[list(tokens)], rtol=1e-6)
 
 
 def test_equal_logits_are_all_kept():
-    assert np.isfinite(filter_logits(jnp.array([1.0, 2.0, 2.0, 0.0]), top_k=1)).tolist() == [False, True, True, False]
-    assert np.all(np.isfinite(filter_logits(jnp.zeros((2, 5)), top_p=0.1)))
+    one, other = xjax.jit(lambda x, y: (filter_logits(x, top_k=1), filter_logits(y, top_p=0.1)))(
+        jnp.array([1.0, 2.0, 2.0, 0.0]), jnp.zeros((2, 5)))
+    assert np.isfinite(one).tolist() == [False, True, True, False]
+    assert np.all(np.isfinite(other))
 
 
 def test_samples_have_the_odds(key):
-    logits = jnp.log(jnp.array([[0.5, 0.3, 0.2]]))
-    draws = xjax.vmap(lambda key: sample(key, logits)[0])(random.split(key, 20_000))
+    logits = np.log(np.array([[0.5, 0.3, 0.2]], np.float32))
+    draws = xjax.jit(lambda key: xjax.vmap(lambda key: sample(key, logits)[0])(random.split(key, 20_000)))(key)
     # 20,000 draws: three standard deviations of a share are 0.011.
     np.testing.assert_allclose(np.bincount(np.asarray(draws)) / 20_000, [0.5, 0.3, 0.2], atol=0.011)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_logits_of_any_float(dtype):
-    got = filter_logits(jnp.array([[1.0, 3.0, 2.0]], dtype), 0.5, top_k=2, top_p=0.9)
+    got = xjax.eval_shape(lambda x: filter_logits(x, 0.5, top_k=2, top_p=0.9), jnp.array([[1.0, 3.0, 2.0]], dtype))
     assert got.dtype == jnp.dtype(dtype)
 
 

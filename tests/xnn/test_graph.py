@@ -7,6 +7,8 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.refusals import assert_refused
+from tests.sampling import each_once
+from tests.xnn.rows.row import drawn_params
 from xjax import lax, random, tree_util
 from xnn import CSR, GCN, GraphConvolution, RowKey, normalized_adjacency
 from xnn.graph import as_adjacency
@@ -121,8 +123,8 @@ def test_gradient_to_edge_values_through_norm(graph, key):
     def loss(a):
         return jnp.sum(jnp.sin(layer.apply(params, x, a)))
 
-    got = xjax.grad(lambda data: loss(csr.with_data(data)))(csr.data)
-    dense = xjax.grad(loss)(csr.todense())
+    got, dense = xjax.jit(lambda data, dense: (
+        xjax.grad(lambda data: loss(csr.with_data(data)))(data), xjax.grad(loss)(dense)))(csr.data, adj.toarray())
     stored = np.asarray(dense)[np.asarray(csr.rows), np.asarray(csr.indices)]
     assert np.all(np.isfinite(got))  # the last node has degree 0
     np.testing.assert_allclose(got, stored, rtol=1e-4, atol=1e-5)
@@ -132,16 +134,17 @@ def test_batch_of_dense_graphs(key, npr):
     adj, x = npr.random((2, 4, 4)).astype(np.float32), npr.random((2, 4, F)).astype(np.float32)
     layer = GraphConvolution(3, norm="row")
     shape, params = layer.init(key, (2, 4, F))
-    y = layer.apply(params, x, adj)
+    run = xjax.jit(layer.apply)
+    y = np.asarray(run(params, x, adj))
     assert y.shape == shape
     for i in range(2):
-        np.testing.assert_allclose(y[i], layer.apply(params, x[i], adj[i]), rtol=1e-5)
+        np.testing.assert_allclose(y[i], run(params, x[i], adj[i]), rtol=1e-5)
 
 
 def test_the_classic_program_runs_as_written(graph, key):
     adj, x = graph
     n_features, rng = F, random.PRNGKey(1)
-    init_fun, predict_fun = GCN(16, 7, sparse=True)
+    init_fun, predict_fun = GCN(16, 7, sparse=True)         # not within jit, as the program was written
     _, params = init_fun(key, (-1, n_features))
     log_probs = predict_fun(params, x, adj, rng=rng)
     assert log_probs.shape == (N, 7)
@@ -172,16 +175,17 @@ def test_gcn_equals_its_formula_in_every_form(graph, key):
 def test_gcn_gradients_agree_sparse_and_dense(graph, key, bias):
     adj, x = graph
     csr = normalized_adjacency(adj)
-    init, predict = GCN(8, 3, bias=bias)
-    _, params = init(key, (-1, F))
+    _, predict = GCN(8, 3, bias=bias)
+    params = drawn_params(GCN(8, 3, bias=bias), (-1, F))
 
     def loss(params, x, adj):
         return jnp.mean(predict(params, x, adj)[:, 0])
 
-    expected = xjax.grad(loss)(params, x, csr.todense())
     edges = ((csr.rows, csr.indices), csr.data)
-    for features, a in ((CSR.from_dense(x), csr), (jnp.asarray(x), edges)):
-        got = xjax.jit(xjax.grad(loss))(params, features, a)
+    gradient = xjax.jit(xjax.grad(loss))
+    expected = gradient(params, x, csr.to_scipy().toarray())
+    for features, a in ((CSR.from_dense(x), csr), (x, edges)):
+        got = gradient(params, features, a)
         assert_same(got, expected, tol=0.125)
 
 
@@ -225,12 +229,11 @@ def test_depth_and_widths(key):
         assert [w.shape for w, _ in params] == expected and shape == (-1, nclass)
 
 
-@pytest.mark.parametrize("n_blocks", [2, 4])
-@pytest.mark.parametrize("norm", [None, "symmetric"])
+@pytest.mark.parametrize("n_blocks, norm", each_once([2, 4], [None, "symmetric"]))
 def test_blocks_of_rows_with_their_own_product(graph, key, n_blocks, norm):
     """The data-parallel form: each block has some rows, its product gathers the rest."""
     adj, x = graph
-    a, size = jnp.asarray(adj.toarray()), N // n_blocks
+    a, size = adj.toarray(), N // n_blocks
 
     class RowBlock:
         def __init__(self, rows):
@@ -239,16 +242,17 @@ def test_blocks_of_rows_with_their_own_product(graph, key, n_blocks, norm):
         def __matmul__(self, h):
             return self.rows @ lax.all_gather(h, "blocks").reshape(-1, h.shape[-1])
 
-    init, predict = GCN(8, 3, sparse=True, norm=norm)
-    _, params = init(key, (-1, F))
+    _, predict = GCN(8, 3, sparse=True, norm=norm)
+    params = drawn_params(GCN(8, 3, norm=norm), (-1, F))
 
     def block(x, rows, i):
         return predict(params, x, RowBlock(rows), rng=RowKey(key, i * size), train=True)
 
-    split = (jnp.asarray(x).reshape(n_blocks, size, F), a.reshape(n_blocks, size, N))
-    got = xjax.vmap(block, axis_name="blocks")(*split, jnp.arange(n_blocks))
-    expected = predict(params, x, CSR.from_scipy(adj), rng=RowKey(key, 0), train=True)
-    np.testing.assert_allclose(got.reshape(N, 3), expected, rtol=1e-4, atol=1e-5)
+    split = (x.reshape(n_blocks, size, F), a.reshape(n_blocks, size, N))
+    got = xjax.jit(xjax.vmap(block, axis_name="blocks"))(*split, np.arange(n_blocks))
+    expected = xjax.jit(lambda x, csr: predict(params, x, csr, rng=RowKey(key, 0), train=True))(
+        x, CSR.from_scipy(adj))
+    np.testing.assert_allclose(np.asarray(got).reshape(N, 3), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_traced_edge_out_of_range_is_never_a_number():

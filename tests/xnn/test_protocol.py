@@ -8,7 +8,9 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_same
 from tests.refusals import assert_refused
+from tests.sampling import one_in
 from tests.xnn.protocol_layers import Centered, Total, bias_like, masked, noted
+from tests.xnn.rows.row import drawn_params
 from xjax import random, tree_util
 from xnn import (
     Dense,
@@ -28,6 +30,7 @@ from xnn import (
     with_remat,
     with_shared,
 )
+from xnn.layer import init_types
 
 
 @pytest.fixture
@@ -62,37 +65,48 @@ def stateful(request):
 
 
 def test_state_is_threaded(stateful, key, x):
-    """Training moves every statistic, evaluation none; the same eagerly, under jit, and twice in a row."""
-    shape, params = stateful.init(key, x.shape)
+    """Training moves every statistic, evaluation none; twice in a row."""
+    shape, params = init_types(stateful, x.shape)[0], drawn_params(stateful, x.shape)
     state = stateful.init_state((-1, 3))
     how = {"rng": key, "train": True}
-    y, moved = stateful.apply_with_state(params, state, x, **how)
+    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **how))
+    y, moved = jitted(params, state, x)
     assert y.shape == shape == x.shape
     assert types(moved) == types(state) and tree_util.tree_leaves(state)
     for before, after in zip(tree_util.tree_leaves(state), tree_util.tree_leaves(moved), strict=True):
         assert not np.array_equal(before, after)
-    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **how))
-    assert_same(jitted(params, state, x), (y, moved), tol=0.06)
     _, again = jitted(params, moved, x)
     assert types(again) == types(state)
-    evaluated, unmoved = stateful.apply_with_state(params, moved, x)
+    (evaluated, unmoved), alone = xjax.jit(lambda params, state, x: (
+        stateful.apply_with_state(params, state, x), stateful.apply(params, x, state=state)))(params, moved, x)
     assert_same(unmoved, moved, tol=0)
-    assert_same(stateful.apply(params, x, state=moved), evaluated, tol=0.06)
+    assert_same(alone, evaluated, tol=0.06)
+
+
+@pytest.mark.parametrize("name", one_in(3, ["composite", *(name for name in STATEFUL if name != "composite")]))
+def test_state_is_threaded_without_jit(name, key, x):
+    layer, how = STATEFUL[name](), {"rng": key, "train": True}
+    _, params = layer.init(key, x.shape)
+    state = layer.init_state((-1, 3))
+    got = layer.apply_with_state(params, state, x, **how)
+    want = xjax.jit(lambda params, state, x: layer.apply_with_state(params, state, x, **how))(params, state, x)
+    assert_same(got, want, tol=0.06)
 
 
 def test_state_gets_no_gradient_and_vmaps(stateful, key, x):
-    _, params = stateful.init(key, x.shape)
+    params = drawn_params(stateful, x.shape)
     state = stateful.init_state(x.shape)
 
     def loss(params, state, x):
         y, state = stateful.apply_with_state(params, state, x, rng=key, train=True)
         return jnp.sum(jnp.square(y)), state
 
-    (_, moved), gradient = xjax.jit(xjax.value_and_grad(loss, has_aux=True))(params, state, x)
+    ensemble = tree_util.tree_map(lambda leaf: np.stack([leaf, leaf]), (params, state))
+    ((_, moved), gradient), (_, states) = xjax.jit(lambda params, state, x, ensemble: (
+        xjax.value_and_grad(loss, has_aux=True)(params, state, x),
+        xjax.vmap(loss, in_axes=(0, 0, None))(*ensemble, x)))(params, state, x, ensemble)
     assert types(gradient) == types(params) and types(moved) == types(state)
-    ensemble = tree_util.tree_map(lambda leaf: jnp.stack([leaf, leaf]), (params, state))
-    (_, states) = xjax.vmap(loss, in_axes=(0, 0, None))(*ensemble, x)
-    assert_same(tree_util.tree_map(lambda leaf: leaf[1], states), moved, tol=0.06)
+    assert_same(tree_util.tree_map(lambda leaf: jnp.asarray(np.asarray(leaf)[1]), states), moved, tol=0.06)
 
 
 def test_stateless_layers_have_an_empty_state(key, x):
@@ -107,25 +121,32 @@ def test_stateless_layers_have_an_empty_state(key, x):
 def test_repeated_state_is_that_of_the_layers_one_after_another(key, x):
     layer = serial(Dense(3), Centered())
     looped, unrolled = repeat(layer, 3), serial(layer, layer, layer)
-    (_, stacked), (_, separate) = looped.init(key, x.shape), unrolled.init(key, x.shape)
-    y, state = looped.apply_with_state(stacked, looped.init_state(x.shape), x, train=True)
-    expected, states = unrolled.apply_with_state(separate, unrolled.init_state(x.shape), x, train=True)
+    @xjax.jit
+    def computed(key, x):
+        (_, stacked), (_, separate) = looped.init(key, x.shape), unrolled.init(key, x.shape)
+        y, state = looped.apply_with_state(stacked, looped.init_state(x.shape), x, train=True)
+        each = [tree_util.tree_map(lambda leaf, i=i: leaf[i], state) for i in range(3)]
+        return (y, each), unrolled.apply_with_state(separate, unrolled.init_state(x.shape), x, train=True)
+
+    (y, each), (expected, states) = computed(key, x)
     assert_same(y, expected, tol=0.06)
     for i in range(3):
-        assert_same(tree_util.tree_map(lambda leaf, i=i: leaf[i], state), states[i], tol=0.06)
+        assert_same(each[i], states[i], tol=0.06)
 
 
 def test_statistics_are_those_of_all_devices(key, x):
-    model = serial(Dense(3), Centered(axis_name="batch"))
-    _, params = model.init(key, x.shape)
+    model, one = serial(Dense(3), Centered(axis_name="batch")), serial(Dense(3), Centered())
+    params = drawn_params(model, x.shape)
     state = model.init_state(x.shape)
-    expected = serial(Dense(3), Centered()).apply_with_state(params, state, x, train=True)
+    expected = xjax.jit(lambda x: one.apply_with_state(params, state, x, train=True))(x)
+    x = np.asarray(x)
     for n in (1, 2, 4):
         step = xjax.pmap(lambda x: model.apply_with_state(params, state, x, train=True), axis_name="batch",
                          devices=xjax.devices()[:n])
         y, states = step(x.reshape(n, 8 // n, 3))
-        assert_same(y.reshape(8, 3), expected[0], tol=0.06)
-        assert_same(tree_util.tree_map(lambda leaf: leaf[0], states), expected[1], tol=0.06)
+        assert_same(np.asarray(y).reshape(8, 3), np.asarray(expected[0]), tol=0.06)
+        first, wanted = (tree_util.tree_map(np.asarray, tree) for tree in (states, expected[1]))
+        assert_same(tree_util.tree_map(lambda leaf: leaf[0], first), wanted, tol=0.06)
 
 
 # -- cache --------------------------------------------------------------------------------------------------------
@@ -143,16 +164,16 @@ CACHED = {
 @pytest.mark.parametrize("name", CACHED)
 def test_steps_with_a_cache_are_the_whole_sequence(name, key, npr):
     model = CACHED[name]()
-    x = jnp.asarray(npr.normal(size=(2, 5, 3)), jnp.float32)
-    _, params = model.init(key, x.shape)
+    x = npr.normal(size=(2, 5, 3)).astype(np.float32)
+    params = drawn_params(model, x.shape)
     state = model.init_state(x.shape)
-    whole, _ = model.apply_with_state(params, state, x)
+    whole, _ = xjax.jit(model.apply_with_state)(params, state, x)
     cache, ys = model.init_cache(2, 5), []
     step = xjax.jit(lambda cache, x: model.apply_with_cache(params, cache, x, state=state))
-    for piece in (x[:, :2], x[:, 2:3], x[:, 3:]):
+    for piece in (x[:, :2], x[:, 2:4], x[:, 4:]):
         y, cache = step(cache, piece)
         ys.append(y)
-    np.testing.assert_allclose(jnp.concatenate(ys, 1), whole, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(ys, 1), whole, rtol=1e-5, atol=1e-5)
 
 
 # -- inputs -------------------------------------------------------------------------------------------------------
@@ -284,8 +305,9 @@ def test_shared_weights_are_there_once(key, x):
         return dense.apply(w, dense.apply(w, jnp.tanh(dense.apply(w, x))))
 
     np.testing.assert_allclose(tied.apply(params, x), by_hand(params["shared"]["w"], x), rtol=1e-5)
-    gradient = xjax.grad(lambda params: tied.apply(params, x).sum())(params)
-    assert_same(gradient["shared"]["w"], xjax.grad(lambda w: by_hand(w, x).sum())(params["shared"]["w"]), tol=0.06)
+    gradient, want = xjax.jit(lambda params: (xjax.grad(lambda params: tied.apply(params, x).sum())(params), xjax.grad(
+        lambda w: by_hand(w, x).sum())(params["shared"]["w"])))(params)
+    assert_same(gradient["shared"]["w"], want, tol=0.06)
 
 
 # -- precision and remat ------------------------------------------------------------------------------------------
@@ -297,13 +319,13 @@ def test_precision_of_a_model(key, x):
     _, params = half.init(key, x.shape)
     assert_same(params, model.init(key, x.shape)[1], tol=0)
     state = half.init_state(x.shape)
-    y, state = half.apply_with_state(params, state, x, train=True)
+    y, state = xjax.jit(lambda p, s, x: half.apply_with_state(p, s, x, train=True))(params, state, x)
     assert y.dtype == np.float32 and {leaf.dtype.name for leaf in tree_util.tree_leaves(state)} == {"float32", "int32"}
     text = str(xjax.make_jaxpr(lambda p, s, x: half.apply_with_state(p, s, x, train=True))(params, state, x))
     products = [line for line in text.splitlines() if "dot_general" in line]
     assert len(products) == 2 and all(":bf16[" in line for line in products)
     assert "f32[8,4] = sub" in text                                        # Centered computes in float32
-    full = model.apply_with_state(params, model.init_state(x.shape), x, train=True)[0]
+    full = xjax.jit(lambda p, x: model.apply_with_state(p, model.init_state(x.shape), x, train=True)[0])(params, x)
     np.testing.assert_allclose(y, full, rtol=0.05, atol=0.05)              # of 8 bits, after three roundings
 
 
@@ -330,25 +352,27 @@ def test_precision_of_a_graph_network(key, npr):
     net = with_precision(xnn.GCN(4, 2), "bfloat16")
     features, dense = npr.normal(size=(6, 5)).astype(np.float32), np.eye(6, dtype=np.float32)
     adj = xnn.CSR.from_dense(dense)
-    _, params = net.init(key, (-1, 5))
-    y = net.apply(params, features, adj)
+    params = drawn_params(net, (-1, 5))
+    y, want = xjax.jit(lambda params, x, adj: (net.apply(params, x, adj), xnn.GCN(4, 2).apply(params, x, adj)))(
+        params, features, adj)
     assert y.dtype == np.float32
     assert "f32" not in str(xjax.make_jaxpr(net.layers[0].apply)(params[0], jnp.asarray(features, "bfloat16"),
                                                                adj)).split("dot_general", 1)[1].split("\n")[0]
-    np.testing.assert_allclose(y, xnn.GCN(4, 2).apply(params, features, adj), atol=0.05)
+    np.testing.assert_allclose(y, want, atol=0.05)
 
 
 def test_remat_keeps_inputs_only(key, x):
     block = residual(Dense(16), Tanh, Dense(16), Tanh, Dense(3))
-    _, params = repeat(block, 4).init(key, x.shape)
+    params = drawn_params(repeat(block, 4), x.shape)
 
     def loss(model):
         return lambda params: jnp.sum(jnp.square(repeat(model, 4).apply(params, x, rng=key, train=True)))
 
-    assert_same(*(xjax.jit(xjax.grad(loss(layer)))(params) for layer in (with_remat(block), block)), tol=0.06)
+    assert_same(*xjax.jit(lambda params: [xjax.grad(loss(layer))(params) for layer in (with_remat(block), block)])(
+        params), tol=0.06)
 
     def kept(model):
-        _, pullback = xjax.vjp(lambda params: model.apply(params, x), block.init(key, x.shape)[1])
+        _, pullback = xjax.vjp(lambda params: model.apply(params, x), drawn_params(block, x.shape))
         return sum(leaf.size for leaf in tree_util.tree_leaves(pullback))
 
     assert kept(with_remat(block)) < kept(block)
