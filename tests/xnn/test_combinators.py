@@ -9,6 +9,7 @@ import xnn
 from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.sampling import one_in
+from tests.xnn.rows.row import drawn_params
 from xjax import random, tree_util
 from xnn import (
     BatchNorm,
@@ -92,27 +93,29 @@ def test_extra_inputs_go_to_the_layers_that_declare_them():
 
 
 def test_the_mask_of_batch_norm_takes_no_place_of_another_input(npr):
-    x, graph = jnp.asarray(npr.normal(size=(5, 3)), jnp.float32), np.eye(5, k=1, dtype=np.float32)
+    x, graph = npr.normal(size=(5, 3)).astype(np.float32), np.eye(5, k=1, dtype=np.float32)
     for model, n_extra in ((serial(BatchNorm(), GraphConvolution(2)), 1), (serial(BatchNorm(), EdgeConv(Relu, k=2)), 1),
                            (serial(serial(BatchNorm(), GraphConvolution(2)), scaled("a")), 2),
                            (parallel(BatchNorm(), scaled("a")), 1)):
         assert len(model.extra_inputs) == n_extra + 1 and model.extra_inputs[-1] == "row_mask"
     model = serial(BatchNorm(), scaled("a"), serial(BatchNorm(), GraphConvolution(2)))
-    _, params = model.init(random.key(0), x.shape)
+    params = drawn_params(model, x.shape)
     state, mask = model.init_state(x.shape), np.arange(5) < 3
-    np.testing.assert_array_equal(model.apply(params, x, 2.0, graph, state=state),
-                                  model.apply(params, x, a=2.0, graph=graph, row_mask=None, state=state))
-    _, by_place = model.apply_with_state(params, state, x, 2.0, graph, mask, train=True)
+    one, other, (_, by_place) = xjax.jit(lambda params, x: (
+        model.apply(params, x, 2.0, graph, state=state),
+        model.apply(params, x, a=2.0, graph=graph, row_mask=None, state=state),
+        model.apply_with_state(params, state, x, 2.0, graph, mask, train=True)))(params, x)
+    np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(by_place[0]["mean"], 0.1 * np.mean(x[:3], 0), rtol=1e-5)
     taken = serial(renamed(BatchNorm(), row_mask="a"), scaled("b"), scaled("a"))
     assert taken.extra_inputs == ("b", "a") and [one.comes_last for one in taken.inputs] == [False, False]
 
 
 def test_a_mask_of_attention_is_none_of_batch_norm(npr):
-    model, x = serial(BatchNorm(), MultiHeadAttention(4, 2)), jnp.asarray(npr.normal(size=(2, 2, 4)), jnp.float32)
-    _, params = model.init(random.key(0), x.shape)
+    model, x = serial(BatchNorm(), MultiHeadAttention(4, 2)), npr.normal(size=(2, 2, 4)).astype(np.float32)
+    params = drawn_params(model, x.shape)
     state, causal = model.init_state(x.shape), np.tril(np.ones((2, 2), bool))
-    _, moved = model.apply_with_state(params, state, x, causal, train=True)
+    _, moved = xjax.jit(lambda params, x: model.apply_with_state(params, state, x, causal, train=True))(params, x)
     np.testing.assert_allclose(moved[0]["mean"], 0.1 * np.mean(x, (0, 1)), rtol=1e-5)
 
 
@@ -154,21 +157,17 @@ def test_repeat_is_serial_with_stacked_parameters(key, npr, unroll):
     _, separate = unrolled.init(key, (4, 5))
     assert shape == (4, 5) and stacked[0]["w"].shape == (3, 5, 5)
     x = jnp.asarray(npr.normal(size=(4, 5)), jnp.float32)
-    for how in ({}, {"rng": key, "train": True}):
-        np.testing.assert_allclose(
-            looped.apply(stacked, x, **how),
-            unrolled.apply(separate, x, **how),
-            rtol=1e-5,
-            atol=1e-6,
-        )
 
-    def loss(params, model):
-        return jnp.sum(jnp.square(model.apply(params, x)))
+    def computed(params, model):
+        loss = lambda params: jnp.sum(jnp.square(model.apply(params, x)))
+        return ([model.apply(params, x, **how) for how in ({}, {"rng": key, "train": True})], xjax.grad(loss)(params))
 
-    grads, expected = (xjax.jit(xjax.grad(lambda params, layer=layer: loss(params, layer)))(params)
-                       for params, layer in ((stacked, looped), (separate, unrolled)))
+    (ys, grads), (wanted, expected) = xjax.jit(lambda stacked, separate: (
+        computed(stacked, looped), computed(separate, unrolled)))(stacked, separate)
+    for y, want in zip(ys, wanted, strict=True):
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
     for i in range(3):
-        np.testing.assert_allclose(grads[0]["w"][i], expected[i][0]["w"], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(grads[0]["w"])[i], expected[i][0]["w"], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("layer", "n", "unroll", "loops"), [

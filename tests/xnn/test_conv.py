@@ -1,5 +1,6 @@
 """Convolutions, pools and resizing layers: PyTorch's values, open sizes, initial values, models around them."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_same
+from tests.xnn.rows.row import drawn_params
 from xjax import random
 from xnn import (
     AdaptiveAvgPool,
@@ -32,6 +34,7 @@ from xnn import (
     residual,
     serial,
 )
+from xnn.layer import init_types
 
 PEER = dict(np.load(Path(__file__).parent / "peers" / "conv.npz"))      # written by tests/xnn/peers/conv.py
 AS_IN_PYTORCH = {
@@ -68,18 +71,30 @@ AS_IN_PYTORCH = {
 }
 
 
-@pytest.mark.parametrize("name", AS_IN_PYTORCH)
-def test_values_and_gradients_are_those_of_pytorch(name):
-    arrays = {key.rpartition("/")[2]: value for key, value in PEER.items() if key.rpartition("/")[0] == name}
-    params = {key: arrays[key] for key in ("w", "b") if key in arrays}
+def arrays_of(name):
+    return {key.rpartition("/")[2]: value for key, value in PEER.items() if key.rpartition("/")[0] == name}
 
-    @xjax.jit
-    def step(params, x):
-        y, transpose = xjax.vjp(AS_IN_PYTORCH[name].apply, params, x)
+
+def params_of(name):
+    return {key: value for key, value in arrays_of(name).items() if key in ("w", "b")}
+
+
+@functools.cache
+def as_in_pytorch():
+    """All of them as one program, which takes less time to compile than one for each."""
+    def step(layer, params, x):
+        y, transpose = xjax.vjp(layer.apply, params, x)
         return y, *transpose(jnp.cos(y))                                # of sum(sin(y))
 
-    y, grads, dx = step(params or (), arrays["x"])
-    got = {"y": y, "dx": dx, **{f"d{key}": grads[key] for key in params}}
+    inputs = {name: (params_of(name) or (), arrays_of(name)["x"]) for name in AS_IN_PYTORCH}
+    return xjax.jit(lambda inputs: {name: step(layer, *inputs[name]) for name, layer in AS_IN_PYTORCH.items()})(inputs)
+
+
+@pytest.mark.parametrize("name", AS_IN_PYTORCH)
+def test_values_and_gradients_are_those_of_pytorch(name):
+    arrays = arrays_of(name)
+    y, grads, dx = as_in_pytorch()[name]
+    got = {"y": y, "dx": dx, **{f"d{key}": grads[key] for key in params_of(name)}}
     for key, value in got.items():
         # Sums of at most 100 products of numbers near 1, in float32: 100 * 2^-24.
         np.testing.assert_allclose(value, arrays[key], rtol=1e-5, atol=1e-5, err_msg=key)
@@ -109,9 +124,9 @@ OPEN = {
 @pytest.mark.parametrize("name", OPEN)
 def test_open_spatial_sizes_stay_open(name, key):
     layer, in_shape, out_shape = OPEN[name]
-    assert layer.init(key, in_shape)[0] == out_shape
+    assert init_types(layer, in_shape)[0] == out_shape
     closed = tuple(7 if n < 0 else n for n in in_shape) if name != "PixelUnshuffle" else (7, 8, 4, 1)
-    shape, params = layer.init(key, closed)
+    shape, params = init_types(layer, closed)
     assert shape == xjax.eval_shape(layer.apply, params, jnp.zeros(closed)).shape
     assert all(n in (-1, m) for n, m in zip(out_shape, shape, strict=True))
 
@@ -119,18 +134,19 @@ def test_open_spatial_sizes_stay_open(name, key):
 @pytest.mark.parametrize("layer", [Conv(8, (3, 3)), MaxPool((2, 2)), AdaptiveAvgPool((2, 2)), ConvLocal(2, (2, 2)),
                                    ConvTranspose(2, (2, 2))], ids=lambda layer: layer.name)
 def test_any_number_of_batch_axes(layer, key, npr):
-    x = jnp.asarray(npr.normal(size=(2, 3, 4, 5, 3)), jnp.float32)
-    _, params = layer.init(key, x.shape)
+    x = npr.normal(size=(2, 3, 4, 5, 3)).astype(np.float32)
+    params = drawn_params(layer, x.shape)
     apply = xjax.jit(layer.apply)
-    y = apply(params, x)
-    assert y.shape == layer.init(key, x.shape)[0]
+    y = np.asarray(apply(params, x))
+    assert y.shape == init_types(layer, x.shape)[0]
     np.testing.assert_allclose(y[1, 2], apply(params, x[1, 2]), rtol=1e-5, atol=1e-6)
 
 
 def test_causal_outputs_depend_on_no_later_input(key, npr):
     layer = Conv(3, 3, padding="CAUSAL", dilation=2)
     x = jnp.asarray(npr.normal(size=(7, 2)), jnp.float32)
-    depends = np.abs(xjax.jacobian(lambda x: layer.apply(layer.init(key, x.shape)[1], x))(x)).sum((1, 3)) > 0
+    params = drawn_params(layer, x.shape)
+    depends = np.abs(xjax.jit(xjax.jacobian(lambda x: layer.apply(params, x)))(x)).sum((1, 3)) > 0
     np.testing.assert_array_equal(depends, [[j in (i, i - 2, i - 4) for j in range(7)] for i in range(7)])
 
 
@@ -158,7 +174,7 @@ def test_positionwise_convolutions_generate(key):
     assert Conv(3, 1).positionwise and Conv(3, (1, 1), groups=1).positionwise
     assert not Conv(3, 1, strides=2).positionwise and not Conv(3, 1, padding=1).positionwise
     model = serial(Conv(3, 1), Dense(2))
-    _, params = model.init(key, (1, 4, 2))
+    params = drawn_params(model, (1, 4, 2))
     y, _ = model.apply_with_cache(params, model.init_cache(1, 4), jnp.ones((1, 1, 2)))
     assert y.shape == (1, 1, 2)
     with pytest.raises(TypeError, match="Conv: it has no cache"):
@@ -200,8 +216,12 @@ def test_precision_and_remat_in_a_training_step(around, key, npr):
 def test_an_ensemble_and_rows_of_a_batch(key, npr):
     """`vmap` over parameters, and `repeat`, which stacks them."""
     model = xnn.repeat(residual(Conv(3, (3, 3)), Relu), 2)
-    x = jnp.asarray(npr.normal(size=(2, 4, 4, 3)), jnp.float32)
-    params = xjax.vmap(lambda key: model.init(key, x.shape)[1])(random.split(key, 3))
-    y = xjax.vmap(model.apply, (0, None))(params, x)
-    one = xjax.tree.map(lambda leaf: leaf[1], params)
-    np.testing.assert_allclose(y[1], model.apply(one, x), rtol=1e-5, atol=1e-5)
+    x = npr.normal(size=(2, 4, 4, 3)).astype(np.float32)
+
+    @xjax.jit
+    def computed(key, x):
+        params = xjax.vmap(lambda key: model.init(key, x.shape)[1])(random.split(key, 3))
+        one = xjax.tree.map(lambda leaf: leaf[1], params)
+        return xjax.vmap(model.apply, (0, None))(params, x)[1], model.apply(one, x)
+
+    np.testing.assert_allclose(*computed(key, x), rtol=1e-5, atol=1e-5)

@@ -1,5 +1,6 @@
 """The linear family, activations and normalised weights against arrays that PyTorch made: tests/xnn/peers/dense.py."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +20,32 @@ def arrays_of(name):
     return {key.removeprefix(f"{name}/"): value for key, value in ARRAYS.items() if key.startswith(f"{name}/")}
 
 
-def assert_as_pytorch(run, inputs, expected):
-    """y and the gradients of sum(sin(y)): sums of at most 20 terms of size 1 in float32."""
-    assert_close(run(inputs), expected["y"], tol=0.5)
-    grads = xjax.grad(lambda inputs: jnp.sum(jnp.sin(run(inputs))))(inputs)
+def with_gradients(run, inputs):
+    """y and the gradients of sum(sin(y))."""
+    def total(inputs):
+        y = run(inputs)
+        return jnp.sum(jnp.sin(y)), y
+    grads, y = xjax.grad(total, has_aux=True)(inputs)
+    return y, grads
+
+
+def assert_as_pytorch(y, grads, expected):
+    """Sums of at most 20 terms of size 1 in float32."""
+    assert_close(y, expected["y"], tol=0.5)
     assert_close(grads, {name: expected[f"grad {name}"] for name in grads}, tol=0.5)
+
+
+@functools.cache
+def activations():
+    """All of them as one program, which takes less time to compile than one for each."""
+    return xjax.jit(lambda x: {name: with_gradients(lambda inputs: getattr(xnn, name).apply((), inputs["x"]), {"x": x})
+                               for name in ACTIVATIONS})(arrays_of("activations")["x"])
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(name):
     data = arrays_of("activations")
-    assert_as_pytorch(lambda inputs: getattr(xnn, name).apply((), inputs["x"]), {"x": jnp.asarray(data["x"])},
-                      {"y": data[f"y {name}"], "grad x": data[f"grad {name}"]})
+    assert_as_pytorch(*activations()[name], {"y": data[f"y {name}"], "grad x": data[f"grad {name}"]})
 
 
 CASES = {
@@ -45,22 +60,24 @@ CASES = {
 def test_layers(name):
     layer, inputs, params, weights = CASES[name]
     data = arrays_of(name)
-    assert_as_pytorch(lambda v: layer.apply(params(v), *[v[key] for key in inputs]),
-                      {key: jnp.asarray(data[key]) for key in (*inputs, *weights)}, data)
+    run = lambda v: layer.apply(params(v), *[v[key] for key in inputs])
+    found = xjax.jit(lambda v: with_gradients(run, v))({key: data[key] for key in (*inputs, *weights)})
+    assert_as_pytorch(*found, data)
 
 
 def test_three_steps_of_spectral_norm():
     data = arrays_of("spectral_normed")
     layer = xnn.spectral_norm(xnn.Dense(3), epsilon=1e-12)
     state = {"u": {"w": jnp.asarray(data["u"])}, "layer": ()}
-    for _ in range(2):
-        _, state = layer.apply_with_state({"w": data["w"], "b": data["b"]}, state, data["x"], train=True)
+    @xjax.jit
+    def step(v, state):
+        run = lambda v: layer.apply_with_state({"w": v["w"], "b": v["b"]}, state, v["x"], train=True)
+        return with_gradients(lambda v: run(v)[0], v), run(v)[1]
 
-    def run(v):
-        return layer.apply_with_state({"w": v["w"], "b": v["b"]}, state, v["x"], train=True)[0]
-
-    assert_as_pytorch(run, {key: jnp.asarray(data[key]) for key in ("x", "w", "b")}, data)
-    _, state = layer.apply_with_state({"w": data["w"], "b": data["b"]}, state, data["x"], train=True)
+    inputs = {key: data[key] for key in ("x", "w", "b")}
+    for _ in range(3):
+        found, state = step(inputs, state)
+    assert_as_pytorch(*found, data)
     np.testing.assert_allclose(state["u"]["w"], data["u after"], rtol=1e-5, atol=1e-6)
 
 

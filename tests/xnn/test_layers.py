@@ -70,32 +70,30 @@ def test_dropout_gradient_is_its_mask(key):
     def drop(x):
         return Dropout(0.5).apply((), x, rng=key, train=True)
 
-    np.testing.assert_array_equal(xjax.grad(lambda x: drop(x).sum())(x), drop(x))
+    np.testing.assert_array_equal(*xjax.jit(lambda x: (xjax.grad(lambda x: drop(x).sum())(x), drop(x)))(x))
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 4])
 def test_row_key_draws_the_same_mask_for_any_number_of_blocks(key, n_blocks):
     x = jnp.ones((8, 16))
     layer = Dropout(0.5)
-    whole = layer.apply((), x, rng=RowKey(key, 0), train=True)
     size = 8 // n_blocks
 
     def block(i, x):
         return layer.apply((), x, rng=RowKey(key, i * size), train=True)
 
-    blocks = xjax.vmap(block)(jnp.arange(n_blocks), x.reshape(n_blocks, size, 16))
-    np.testing.assert_array_equal(blocks.reshape(8, 16), whole)
+    whole, blocks = xjax.jit(lambda x: (layer.apply((), x, rng=RowKey(key, 0), train=True), xjax.vmap(block)(
+        jnp.arange(n_blocks), x.reshape(n_blocks, size, 16))))(x)
+    np.testing.assert_array_equal(np.asarray(blocks).reshape(8, 16), whole)
     assert len(np.unique(np.asarray(whole), axis=0)) > 1  # rows differ from one another
 
 
 def test_row_key_on_sparse_rows(key, npr):
     x = (npr.random((8, 6)) < 0.6).astype(np.float32)
     layer = Dropout(0.5)
-    whole = layer.apply((), CSR.from_dense(x), rng=RowKey(key, 0), train=True).todense()
-    upper, lower = (
-        layer.apply((), CSR.from_dense(part), rng=RowKey(key, start), train=True).todense()
-        for start, part in ((0, x[:5]), (5, x[5:]))
-    )
+    parts = [(CSR.from_dense(part), start) for start, part in ((0, x), (0, x[:5]), (5, x[5:]))]
+    whole, upper, lower = xjax.jit(lambda parts: [
+        layer.apply((), part, rng=RowKey(key, start), train=True).todense() for part, start in parts])(parts)
     np.testing.assert_array_equal(np.concatenate([upper, lower]), whole)
     assert set(np.unique(whole)) == {0.0, 2.0}
     assert not np.any(np.asarray(whole)[x == 0])

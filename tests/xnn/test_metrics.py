@@ -1,5 +1,7 @@
 """Metrics: scikit-learn's values, averages over batches and devices, ties and empty classes, what is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.refusals import assert_refused
 from tests.xnn.peers import metrics as peer
-from xjax import lax, random
+from xjax import lax
 from xnn import losses, metrics
 from xnn.metrics import Average
 
@@ -30,14 +32,22 @@ AS_SKLEARN = {
 }
 
 
+@functools.cache
+def as_sklearn():
+    """All of them as one program, which takes less time to compile than one for each."""
+    return xjax.jit(lambda: {name: metric() for name, metric in AS_SKLEARN.items()})()
+
+
 @pytest.mark.parametrize("name", AS_SKLEARN)
 def test_values_of_scikit_learn(name):
-    np.testing.assert_allclose(xjax.jit(AS_SKLEARN[name])(), SKLEARN[name], rtol=1e-5)
+    np.testing.assert_allclose(as_sklearn()[name], SKLEARN[name], rtol=1e-5)
 
 
 def test_calibration_error_is_the_mean_over_bins():
-    logits, labels = random.normal(random.key(0), (50, 3)), random.randint(random.key(1), (50,), 0, 3)
-    p = np.float64(xjax.nn.softmax(logits))
+    npr = np.random.default_rng(0)
+    logits, labels = npr.normal(size=(50, 3)).astype(np.float32), npr.integers(0, 3, 50).astype(np.int32)
+    p = np.exp(np.float64(logits))
+    p /= p.sum(1, keepdims=True)
     confidence, right, total = p.max(1), p.argmax(1) == labels, 0
     for i in range(10):
         inside = (confidence > i / 10) & (confidence <= (i + 1) / 10)
@@ -50,40 +60,54 @@ def test_calibration_error_is_the_mean_over_bins():
 def test_perplexity_and_bits():
     logits = jnp.zeros((2, 3, 8))
     labels = jnp.zeros((2, 3), int)
-    np.testing.assert_allclose(metrics.perplexity(logits, labels), 8, rtol=1e-6)
-    np.testing.assert_allclose(metrics.bits_per_token(logits, labels), 3, rtol=1e-6)
     mask = jnp.array([[True, True, False], [False, False, False]])
-    sure = logits.at[0, 0, 0].set(100.0)
-    np.testing.assert_allclose(metrics.bits_per_token(sure, labels, weights=mask), 1.5, rtol=1e-6)
-    ignoring = jnp.where(mask, labels, -1)
-    np.testing.assert_allclose(metrics.bits_per_token(sure, ignoring, ignored_label=-1), 1.5, rtol=1e-6)
+
+    @xjax.jit
+    def computed(logits, labels):
+        sure, ignoring = logits.at[0, 0, 0].set(100.0), jnp.where(mask, labels, -1)
+        return (metrics.perplexity(logits, labels), metrics.bits_per_token(logits, labels),
+                metrics.bits_per_token(sure, labels, weights=mask),
+                metrics.bits_per_token(sure, ignoring, ignored_label=-1))
+
+    np.testing.assert_allclose(computed(logits, labels), [8, 3, 1.5, 1.5], rtol=1e-6)
 
 
 def test_ties_and_labels_outside():
     logits = jnp.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     labels = jnp.array([0, 1, -1, 3])
-    np.testing.assert_array_equal(metrics.accuracy(logits, labels, reduction=None), [1, 0, 0, 0])
-    np.testing.assert_array_equal(metrics.top_k_accuracy(logits, labels, 2, reduction=None), [1, 1, 0, 0])
-    matrix = metrics.confusion_matrix(jnp.array([0, 1, 2, 5]), labels, 3)
+    first, two, matrix = xjax.jit(lambda logits, labels: (
+        metrics.accuracy(logits, labels, reduction=None), metrics.top_k_accuracy(logits, labels, 2, reduction=None),
+        metrics.confusion_matrix(jnp.array([0, 1, 2, 5]), labels, 3)))(logits, labels)
+    np.testing.assert_array_equal(first, [1, 0, 0, 0])
+    np.testing.assert_array_equal(two, [1, 1, 0, 0])
     np.testing.assert_array_equal(matrix, [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 
 
 def test_a_matrix_with_weights_and_of_several_batches():
-    predictions, labels, weights = A["predictions"], A["labels"], A["weights"] > 0.5
-    got = metrics.confusion_matrix(predictions, labels, 5, weights=weights)
-    kept = metrics.confusion_matrix(predictions[np.asarray(weights)], labels[np.asarray(weights)], 5)
-    np.testing.assert_array_equal(got, kept)
-    parts = [metrics.confusion_matrix(predictions[i:i + 15], labels[i:i + 15], 5) for i in (0, 15, 30)]
-    np.testing.assert_array_equal(sum(parts), CONFUSION)
+    kept = np.asarray(A["weights"]) > 0.5
+
+    @xjax.jit
+    def computed(predictions, labels):
+        matrix = lambda at: metrics.confusion_matrix(predictions[at], labels[at], 5)
+        return (metrics.confusion_matrix(predictions, labels, 5, weights=kept), matrix(np.flatnonzero(kept)),
+                sum(matrix(slice(i, i + 15)) for i in (0, 15, 30)))
+
+    weighted, of_kept, of_parts = computed(A["predictions"], A["labels"])
+    np.testing.assert_array_equal(weighted, of_kept)
+    np.testing.assert_array_equal(of_parts, CONFUSION)
+
+
+SHARES = np.exp(np.asarray(A["logits"]))
+SHARES /= SHARES.sum(1, keepdims=True)
 
 
 def test_examples_of_weight_0_do_not_count():
-    half = (jnp.arange(40) < 20).astype("float32")
+    half = (np.arange(40) < 20).astype(np.float32)
     for metric, x, y in ((metrics.roc_auc, "scores", "bits"), (metrics.average_precision, "scores", "bits"),
                          (metrics.r2, "guesses", "targets"), (metrics.accuracy, "logits", "labels"),
                          (metrics.calibration_error, "shares", "labels")):
-        x = xjax.nn.softmax(A["logits"]) if x == "shares" else A[x]
-        padded = x.at[20:].set(np.nan)
+        x = SHARES if x == "shares" else np.array(A[x])
+        padded = np.concatenate([x[:20], np.full_like(x[20:], np.nan)])
         got, want = xjax.jit(lambda x, y, padded, f=metric: (f(padded, y, weights=half), f(x[:20], y[:20])))(
             x, A[y], padded)
         np.testing.assert_allclose(got, want, rtol=1e-5)
@@ -91,37 +115,39 @@ def test_examples_of_weight_0_do_not_count():
 
 def test_no_positive_example_gives_nan():
     scores, none = jnp.array([0.5, 0.2]), jnp.zeros(2, int)
-    assert np.isnan(metrics.roc_auc(scores, none)) and np.isnan(metrics.average_precision(scores, none))
+    assert np.isnan(xjax.jit(lambda x, y: (metrics.roc_auc(x, y), metrics.average_precision(x, y)))(scores, none)).all()
 
 
 def test_one_class_against_the_rest():
-    one_hot = xjax.nn.one_hot(A["labels"], 5)
-    each = xjax.jit(xjax.vmap(metrics.roc_auc, (1, 1)))(A["logits"], one_hot)
-    want = xjax.jit(metrics.roc_auc)(A["logits"][:, 2], one_hot[:, 2])
-    np.testing.assert_allclose(each[2], want, rtol=1e-6)
+    one_hot = np.eye(5, dtype=np.float32)[np.asarray(A["labels"])]
+    each, want = xjax.jit(lambda x, y: (xjax.vmap(metrics.roc_auc, (1, 1))(x, y), metrics.roc_auc(x[:, 2], y[:, 2])))(
+        A["logits"], one_hot)
+    np.testing.assert_allclose(np.asarray(each)[2], want, rtol=1e-6)
 
 
 # -- Average -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_average_over_unequal_batches_is_that_of_all():
-    each = losses.cross_entropy(A["logits"], A["labels"], reduction=None)
-    total = Average.empty()
+    each, whole = xjax.jit(lambda x, y, weights: (
+        losses.cross_entropy(x, y, reduction=None), losses.cross_entropy(x, y, weights=weights)))(
+        A["logits"], A["labels"], A["weights"])
+    each, weights, total = np.asarray(each), np.asarray(A["weights"]), Average.empty()
     for i, j in ((0, 3), (3, 30), (30, 40)):
-        total = total + Average.of(each[i:j], A["weights"][i:j])
-    np.testing.assert_allclose(total.value, losses.cross_entropy(A["logits"], A["labels"], weights=A["weights"]),
-                               rtol=1e-6)
+        total = total + Average.of(each[i:j], weights[i:j])
+    np.testing.assert_allclose(total.value, whole, rtol=1e-6)
     assert np.isnan(Average.empty().value)
 
 
 def test_an_average_in_a_scan_and_over_devices():
-    values, mask = A["logits"].reshape(4, 10, 5), (A["scores"] > 2).reshape(4, 10)
+    values, mask = np.asarray(A["logits"]).reshape(4, 10, 5), (np.asarray(A["scores"]) > 2).reshape(4, 10)
     spread = xjax.pmap(lambda v, m: lax.psum(Average.of(v, m), "batch"), axis_name="batch")(values, mask)
-    want = losses.mse(values, jnp.zeros_like(values), weights=mask, reduction="sum"), 5 * jnp.sum(mask)
-    np.testing.assert_allclose(spread.weight[0], want[1])
-    np.testing.assert_allclose(spread.value[0], np.mean(values[np.asarray(mask)]), rtol=1e-5, atol=1e-6)
-    looped, _ = lax.scan(lambda total, batch: (total + Average.of(*batch), None), Average.empty(), (values, mask))
-    np.testing.assert_allclose(looped.value, spread.value[0], rtol=1e-5, atol=1e-6)
+    weight, value = (np.asarray(leaf)[0] for leaf in (spread.weight, spread.value))
+    np.testing.assert_allclose(weight, 5 * np.sum(mask))
+    np.testing.assert_allclose(value, np.mean(values[mask]), rtol=1e-5, atol=1e-6)
+    looped, _ = xjax.jit(lambda values, mask: lax.scan(
+        lambda total, batch: (total + Average.of(*batch), None), Average.empty(), (values, mask)))(values, mask)
+    np.testing.assert_allclose(looped.value, value, rtol=1e-5, atol=1e-6)
 
 
 def test_an_average_of_bools_and_of_half_precision():
