@@ -238,7 +238,7 @@ def test_a_long_memory_is_learned():
     """The first of 50 inputs, told at the end: an LSTM that starts with open forget gates learns it."""
     model, head, x = LSTM(16), Dense(1), random.normal(random.key(0), (256, 50, 1))
     first = x[:, 0, 0] > 0
-    params = (made(model, (-1, -1, 1)), made(head, (-1, 16)))
+    params = (initial(model, (-1, -1, 1)), initial(head, (-1, 16)))
 
     def loss(params):
         logits = head.apply(params[1], model.apply(params[0], x)[:, -1])[:, 0]
