@@ -106,14 +106,18 @@ STEP = 1e-5                 # of central differences: an error of about 1e-10 in
 SLOPES = 1e-6 / tolerance("float64")
 
 
+def derivative_dtypes(row: Row) -> list[Dtypes]:
+    """The first dtype of a row, and its first complex one."""
+    return list(dict.fromkeys([row.dtypes[0], *[d for d in row.dtypes if "complex" in str(d)][:1]]))
+
+
 def derivative_cases(rows: Sequence[Row]) -> list[Any]:
-    """Every differentiable row with its first dtype, and its first complex one."""
+    """Every differentiable row with each of these dtypes."""
     return [pytest.param(row, dtypes, id=f"{row}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
-            for row in rows if row.order
-            for dtypes in dict.fromkeys([row.dtypes[0], *[d for d in row.dtypes if "complex" in str(d)][:1]])]
+            for row in rows if row.order for dtypes in derivative_dtypes(row)]
 
 
-def check_derivatives(row: Row, dtypes: Dtypes, ours: Any) -> None:
+def check_derivatives(row: Row, dtypes: Dtypes, ours: Any, order: int = 2) -> None:
     """In double precision: jvp against central differences, vjp against jvp; at order 2 the same for these two.
 
     It runs operation by operation: rows share most of them, which compile once; one program per row took as long.
@@ -122,7 +126,7 @@ def check_derivatives(row: Row, dtypes: Dtypes, ours: Any) -> None:
     xs = [args[i] for i in row.smooth(args)]
     assert xs, f"{row} has order={row.order} but no argument of a float dtype"
     with xjax.enable_x64(True):
-        _check_orders(_of_smooth(row, ours, args), xs, row.order, str(row), np.random.default_rng(1))
+        _check_orders(_of_smooth(row, ours, args), xs, min(order, row.order), str(row), np.random.default_rng(1))
 
 
 def _of_smooth(row: Row, namespace: Any, args: Sequence[Any]) -> Callable[..., list[Any]]:

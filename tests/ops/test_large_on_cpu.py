@@ -185,24 +185,22 @@ def test_largest_elements_of_blocks(shape, k):
 
 # -- cumsum -------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("where, reverse", each_once(
+@pytest.mark.parametrize("where, how", each_once(
     [((1 << 14,), 0), ((50_001,), 0), ((200, 100), 0), ((2, 100, 10, 10), 1), ((40_000, 1), 0), ((1, 40_000), 1),
-     ((3000, 8), 0), ((5, 2, 2017), 2), ((2, 35_001), 1), ((1029, 16), 1), ((40, 4501), 1)], [False, True]))
-def test_sums_equal_numpy(where, reverse):
-    shape, axis = where
+     ((3000, 8), 0), ((5, 2, 2017), 2), ((2, 35_001), 1), ((1029, 16), 1), ((40, 4501), 1)],
+    [("float64", True), ("int64", False), ("float32", True), ("float64", False), ("int64", True), ("float32", False)]))
+def test_sums_equal_numpy(where, how):
+    (shape, axis), (dtype, reverse) = where, how
     assert has_loop(ShapedArray(shape, np.dtype(np.float32)), axis)
     x = RNG.standard_normal(shape)
-    turned = np.flip(x, axis) if reverse else x
-    want = np.cumsum(turned, axis)
-    want = np.flip(want, axis) if reverse else want
-    f = xjax.jit(lambda x: lax.cumsum(x, axis, reverse))
+    x = (x * 1e6).astype(np.int64) if dtype == "int64" else x
+    want = np.flip(np.cumsum(np.flip(x, axis), axis), axis) if reverse else np.cumsum(x, axis)
     # each sum is rounded at most (pieces + elements of a piece + streams) times, and not all one way
-    np.testing.assert_allclose(f(x.astype(np.float32)), want, rtol=0, atol=2e-6 * np.abs(x).sum(axis).max())
-    with xjax.enable_x64():
-        np.testing.assert_allclose(f(x), want, rtol=0, atol=1e-10)
-        np.testing.assert_array_equal(f((x * 1e6).astype(np.int64)),
-                                      np.flip(np.cumsum(np.flip((x * 1e6).astype(np.int64), axis), axis), axis)
-                                      if reverse else np.cumsum((x * 1e6).astype(np.int64), axis))
+    atol = {"float32": 2e-6 * np.abs(x).sum(axis).max(), "float64": 1e-10, "int64": 0}[dtype]
+    with xjax.enable_x64(dtype != "float32"):
+        found = xjax.jit(lambda x: lax.cumsum(x, axis, reverse))(x.astype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, want, rtol=0, atol=atol)
 
 
 def test_a_long_sum_is_more_exact_than_one_loop():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.ops import harness
-from tests.ops.harness import derivative_cases, params
+from tests.ops.harness import derivative_cases, derivative_dtypes, params
 from tests.ops.op_table import TABLE
 from tests.oracle import real_jax
 from tests.sampling import one_in
@@ -33,7 +33,14 @@ def test_vmap(row):
 
 @pytest.mark.parametrize(("row", "dtypes"), derivative_cases(TABLE))
 def test_derivatives(row, dtypes):
-    harness.check_derivatives(row, dtypes, lax)
+    harness.check_derivatives(row, dtypes, lax, order=1)
+
+
+@pytest.mark.parametrize("row", one_in(6, [row for row in TABLE if row.order > 1], str))
+def test_second_derivatives(row):
+    """Most repeat first ones: rules consist of operations that have rows."""
+    for dtypes in derivative_dtypes(row):
+        harness.check_derivatives(row, dtypes, lax)
 
 
 @pytest.mark.parametrize("row", params([row for row in TABLE if row.order]))

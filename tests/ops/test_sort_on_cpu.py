@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("as_shipped")
 
 N = 200
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
+REPEATED = {"bfloat16", "int8", "int16", "uint32"}         # of a kind, and of a width, that others have
 
 
 def numbers(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -38,7 +39,7 @@ def x64(dtype):
         yield
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.slow] * (d in REPEATED)) for d in DTYPES])
 def test_order_of_one_and_of_several_arrays(dtype, x64):
     x = numbers(dtype, (3, N))
     positions = np.broadcast_to(np.arange(N, dtype=np.int32), x.shape)
