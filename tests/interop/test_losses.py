@@ -67,7 +67,8 @@ def test_losses_and_gradients_equal_optax(name):
     args, options = LOSSES[name]
     mean = interop.from_jax(weighted)
     ours = xjax.value_and_grad(lambda x, *rest: mean(getattr(optim.losses, name)(x, *rest, **options)))
-    theirs = jax.value_and_grad(lambda x, *rest: weighted(getattr(optax.losses, name)(x, *rest, **options)))
+    theirs = jax.jit(jax.value_and_grad(
+        lambda x, *rest: weighted(getattr(optax.losses, name)(x, *rest, **options))))
     value, g = theirs(*args)
     for f in (ours, xjax.jit(ours)):
         our_value, our_g = f(*args)

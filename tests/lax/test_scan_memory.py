@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("as_shipped")
 
 jax = real_jax()
 
-WIDTH = 32
+WIDTH = 8
 W = np.eye(WIDTH, dtype=np.float32)
 C = np.ones((4, WIDTH), np.float32)
 

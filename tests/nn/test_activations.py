@@ -58,16 +58,17 @@ def _check_elementwise(label):
     points = np.concatenate([X, smooth, smooth + step, smooth - step])
     with xjax.enable_x64(True):
         f = function(xjax, label, ELEMENTWISE[label])
-        value, slope = np.asarray(f(points)), np.asarray(xjax.vmap(xjax.grad(f))(points))
+        value, slope = map(np.asarray, xjax.jit(lambda x: (f(x), xjax.vmap(xjax.grad(f))(x)))(points))
     _, _, above, below = np.split(value, np.cumsum([X.size, smooth.size, smooth.size]))
     np.testing.assert_allclose(slope[X.size:X.size + smooth.size], (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
     jax = real_jax()
     with jax.enable_x64(True):
-        f = function(jax, label, ELEMENTWISE[label])
-        np.testing.assert_allclose(value, f(points), rtol=1e-12, atol=1e-15)
+        g = function(jax, label, ELEMENTWISE[label])
+        want, want_slope = jax.jit(lambda x: (g(x), jax.vmap(jax.grad(g))(x)))(points)
+        np.testing.assert_allclose(value, want, rtol=1e-12, atol=1e-15)
         # Slopes of tanh are differences from 1, of which the versions of JAX round different ones: some 1e-16 each,
         # times points of up to 30.
-        np.testing.assert_allclose(slope, jax.vmap(jax.grad(f))(points), rtol=1e-12, atol=4e-15)
+        np.testing.assert_allclose(slope, want_slope, rtol=1e-12, atol=4e-15)
 
 
 @pytest.mark.parametrize("label", ELEMENTWISE)
@@ -84,13 +85,14 @@ def test_along_axis(label):
     name, keywords = ALONG_AXIS[label]
     with xjax.enable_x64(True):
         f = xjax.jit(function(xjax, name, keywords))
-        value, slope = f(ROWS), xjax.grad(lambda x: (f(x) ** 2).sum())(ROWS)
+        value, slope = f(ROWS), xjax.jit(xjax.grad(lambda x: (f(x) ** 2).sum()))(ROWS)
         np.testing.assert_allclose(slope, slopes(lambda x: np.asarray(f(x)) ** 2, ROWS), rtol=1e-6, atol=1e-7)
     jax = real_jax()
     with jax.enable_x64(True):
-        f = jax.jit(function(jax, name, keywords))
-        np.testing.assert_allclose(value, f(ROWS), rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(slope, jax.grad(lambda x: (f(x) ** 2).sum())(ROWS), rtol=1e-10, atol=1e-12)
+        g = function(jax, name, keywords)
+        want, want_slope = jax.jit(lambda x: (g(x), jax.grad(lambda x: (g(x) ** 2).sum())(x)))(ROWS)
+        np.testing.assert_allclose(value, want, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(slope, want_slope, rtol=1e-10, atol=1e-12)
 
 
 def test_slopes_at_kinks():
@@ -110,23 +112,27 @@ def test_masked_rows():
 def test_gradient_of_masked_rows_is_as_in_jax():
     jax = real_jax()
     x = np.arange(9, dtype=np.float32).reshape(3, 3)
-    grads = [library.grad(lambda x, s=library.nn.softmax: (s(x, where=MASK)[np.array([0, 2])] ** 2).sum())(x)
-             for library in (xjax, jax)]
+    grads = [library.jit(library.grad(lambda x, s=library.nn.softmax: (s(x, where=MASK)[np.array([0, 2])] ** 2).sum()))(
+        x) for library in (xjax, jax)]
     np.testing.assert_allclose(*grads, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 5, 4096, 100_003, 1_000_000])
 def test_one_nan_is_enough(size):
     """The largest element may lose it; nothing that is computed from the others may."""
+    everything = xjax.jit(lambda x, axis: (
+        nn.softmax(x, axis), nn.log_softmax(x, axis), nn.logsumexp(x, axis, keepdims=True),
+        nn.logmeanexp(x, axis, keepdims=True)), static_argnums=1)
     for place in {0, size // 2, size - 1}:
         x = np.zeros((2, size), np.float32)
         x[0, place] = np.nan
         for axis in (1, 0):
             touched = np.isnan(x).any(axis, keepdims=True)
-            for along in (nn.softmax, nn.log_softmax):
-                np.testing.assert_array_equal(np.isnan(along(x, axis)), np.broadcast_to(touched, x.shape))
-            for total in (nn.logsumexp, nn.logmeanexp):
-                np.testing.assert_array_equal(np.isnan(total(x, axis, keepdims=True)), touched)
+            *along, one, other = everything(x, axis)
+            for found in along:
+                np.testing.assert_array_equal(np.isnan(found), np.broadcast_to(touched, x.shape))
+            for found in (one, other):
+                np.testing.assert_array_equal(np.isnan(found), touched)
 
 
 def test_softmax_of_a_dtype_without_infinity():

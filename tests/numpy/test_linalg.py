@@ -93,7 +93,7 @@ def test_the_gradient_of_a_norm_at_zero_is_no_nan():
         assert float(value) == 0 and np.isfinite(gradient).all()
     for _, gradient in found[:len(smooth)]:
         np.testing.assert_array_equal(gradient, x)
-    second = xjax.hessian(lambda x: jnp.linalg.norm(x) ** 2)(np.array([0.0, 3.0, 4.0], np.float32))
+    second = xjax.jit(xjax.hessian(lambda x: jnp.linalg.norm(x) ** 2))(np.array([0.0, 3.0, 4.0], np.float32))
     np.testing.assert_allclose(second, 2 * np.eye(3), atol=1e-5)
 
 
@@ -109,18 +109,21 @@ def test_the_gradient_of_det_of_a_singular_matrix():
 
 def test_failure_is_nan():
     broken = np.full((2, 2), np.nan, np.float32)
-    for f in (jnp.linalg.eigvalsh, jnp.linalg.svdvals, jnp.linalg.inv, jnp.linalg.eigvals):
-        assert np.isnan(f(broken)).all()
-    assert np.isnan(jnp.linalg.cholesky(-np.eye(2))[1, 1])
-    assert not np.isfinite(jnp.linalg.solve(np.zeros((2, 2)), np.ones(2))).any()
+    L = jnp.linalg
+    *found, negative, singular = xjax.jit(lambda x: (
+        L.eigvalsh(x), L.svdvals(x), L.inv(x), L.eigvals(x), L.cholesky(-np.eye(2)),
+        L.solve(np.zeros((2, 2)), np.ones(2))))(broken)
+    assert all(np.isnan(x).all() for x in found)
+    assert np.isnan(negative[1, 1]) and not np.isfinite(singular).any()
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
 def test_empty_matrices(shape):
-    x = np.zeros(shape, np.float32)
-    assert jnp.linalg.det(x).shape == shape[:-2] and jnp.linalg.inv(x).shape == shape
-    assert jnp.linalg.cholesky(x).shape == shape and jnp.linalg.eigvalsh(x).shape == shape[:-1]
-    q, r_ = jnp.linalg.qr(np.zeros((3, 0), np.float32), "complete")
+    L = jnp.linalg
+    det, inv, cholesky, eigenvalues, (q, r_) = xjax.jit(lambda x, thin: (
+        L.det(x), L.inv(x), L.cholesky(x), L.eigvalsh(x), L.qr(thin, "complete")))(
+            np.zeros(shape, np.float32), np.zeros((3, 0), np.float32))
+    assert det.shape == shape[:-2] and inv.shape == cholesky.shape == shape and eigenvalues.shape == shape[:-1]
     np.testing.assert_array_equal(q, np.eye(3))
     assert r_.shape == (3, 0)
 
