@@ -77,18 +77,19 @@ def test_expm_of_every_size(dtype, tolerance):
     """Relative to the norm; with exponents up to 1e3 the squarings multiply the rounding errors by as much."""
     xs = np.stack([s * r(4, 4) for s in (0.0, 1e-3, 0.3, 2.0, 8.0)]).astype(dtype)
     with xjax.enable_x64(True):
-        found = np.asarray(linalg.expm(xs))
+        found = np.asarray(xjax.jit(linalg.expm)(xs))
     for x, y in zip(xs, found, strict=True):
         want = scipy_linalg.expm(x.astype(np.complex128))
         assert np.linalg.norm(y - want) <= 30 * tolerance * np.linalg.norm(want)
-    assert np.isnan(linalg.expm(np.float32(1e7) * np.eye(2, dtype=np.float32))).all()
+    assert np.isnan(xjax.jit(linalg.expm)(np.float32(1e7) * np.eye(2, dtype=np.float32))).all()
 
 
 def test_expm_of_triangular_matrices_and_its_derivative():
     x, e = np.triu(r(4, 4)), r(4, 4)
     with xjax.enable_x64(True):
-        np.testing.assert_allclose(linalg.expm(x, upper_triangular=True), scipy_linalg.expm(x), atol=1e-13)
-        both, alone = linalg.expm_frechet(x, e), linalg.expm_frechet(x, e, compute_expm=False)
+        value, both, alone = xjax.jit(lambda x, e: (linalg.expm(x, upper_triangular=True), linalg.expm_frechet(x, e),
+                                                    linalg.expm_frechet(x, e, compute_expm=False)))(x, e)
+        np.testing.assert_allclose(value, scipy_linalg.expm(x), atol=1e-13)
         for got, want in zip((*both, alone), (*scipy_linalg.expm_frechet(x, e), both[1]), strict=True):
             np.testing.assert_allclose(got, want, atol=1e-12)
 
@@ -96,7 +97,7 @@ def test_expm_of_triangular_matrices_and_its_derivative():
 def test_the_gradient_of_expm_survives_large_neighbours():
     """The first needs fewer squarings, and would overflow in those of the second."""
     xs = np.stack([60 * np.eye(2), -2000 * np.eye(2)]).astype(np.float32)
-    gradient = xjax.grad(lambda x: linalg.expm(x)[0].sum())(xs)
+    gradient = xjax.jit(xjax.grad(lambda x: linalg.expm(x)[0].sum()))(xs)
     np.testing.assert_allclose(gradient[0], np.full((2, 2), np.exp(60.0)), rtol=1e-4)
     assert (np.asarray(gradient[1]) == 0).all()
 
@@ -114,12 +115,13 @@ def test_tridiagonal_vectors_and_their_derivative():
     d, e = r(5), c(4)
     matrix = np.diag(d) + np.diag(e, 1) + np.diag(e.conj(), -1)
     with xjax.enable_x64(True):
-        w, v = linalg.eigh_tridiagonal(d + 0j, e, select="i", select_range=(1, 3))
+        (w, v), slope, (_, vectors) = xjax.jit(lambda d, e: (
+            linalg.eigh_tridiagonal(d + 0j, e, select="i", select_range=(1, 3)),
+            xjax.grad(lambda d: linalg.eigh_tridiagonal(d, e.real, eigvals_only=True)[0])(d),
+            linalg.eigh_tridiagonal(d, e.real)))(d, e)
         np.testing.assert_allclose(w, np.linalg.eigvalsh(matrix)[1:4], atol=1e-13)
         np.testing.assert_allclose(matrix @ v, v * w, atol=1e-13)
-        slope = xjax.grad(lambda d: linalg.eigh_tridiagonal(d, e.real, eigvals_only=True)[0])(d)
-        _, v = linalg.eigh_tridiagonal(d, e.real)
-        np.testing.assert_allclose(slope, v[:, 0] ** 2, atol=1e-13)
+        np.testing.assert_allclose(slope, vectors[:, 0] ** 2, atol=1e-13)
 
 
 @pytest.mark.parametrize("method", ["schur", "eigen"])
@@ -128,11 +130,11 @@ def test_the_derivative_of_sylvester(method):
     a, b, x, da, db, dx = c(2, 3, 3), c(2, 2), c(3, 2), c(2, 3, 3), c(2, 2), c(3, 2)
     with xjax.enable_x64(True):
         solve = lambda a, b, x: linalg.solve_sylvester(a, b, x, method=method)
-        y, dy = xjax.jvp(solve, (a, b, x), (da, db, dx))
+        ct = c(2, 3, 2)
+        (y, dy), back = xjax.jit(lambda xs, dxs: (xjax.jvp(solve, xs, dxs), xjax.vjp(solve, *xs)[1](ct)))(
+            (a, b, x), (da, db, dx))
         np.testing.assert_allclose(a @ y + y @ b, np.broadcast_to(x, y.shape), atol=1e-12)
         np.testing.assert_allclose(a @ dy + da @ y + dy @ b + y @ db, np.broadcast_to(dx, y.shape), atol=1e-11)
-        ct = c(2, 3, 2)
-        back = xjax.vjp(solve, a, b, x)[1](ct)
         np.testing.assert_allclose(sum(np.sum(g * d) for g, d in zip(back, (da, db, dx), strict=True)),
                                    np.sum(ct * dy), rtol=1e-10)
         assert np.isnan(solve(a, -a, a)).all()                 # eigenvalues cancel: not even one solution
@@ -153,15 +155,15 @@ def test_whole_numbers_of_any_size():
 def test_decompositions_multiply_back():
     x = r(3, 5)
     with xjax.enable_x64(True):
-        u, p = linalg.polar(x, "left")
+        product = x @ x.T - np.eye(3)
+        (u, p), root = xjax.jit(lambda x, y: (linalg.polar(x, "left"), linalg.sqrtm(y)))(x, product)
         np.testing.assert_allclose(p @ u, x, atol=1e-12)
         np.testing.assert_allclose(u @ u.T, np.eye(3), atol=1e-12)
-        root = linalg.sqrtm(x @ x.T - np.eye(3))
-        np.testing.assert_allclose(root @ root, x @ x.T - np.eye(3), atol=1e-10)
+        np.testing.assert_allclose(root @ root, product, atol=1e-10)
         # The derivative of a solution for a positive definite matrix, complex too, is that of the general one.
         for matrix in (SPD, CSPD):
-            by = [xjax.vjp(lambda a, kind=kind: linalg.solve(a, np.ones(3), assume_a=kind), matrix)[1](
-                np.arange(3).astype(matrix.dtype))[0] for kind in ("gen", "pos")]
+            by = xjax.jit(lambda matrix, ct: [xjax.vjp(lambda a: linalg.solve(a, np.ones(3), assume_a=kind), matrix)[1](
+                ct)[0] for kind in ("gen", "pos")])(matrix, np.arange(3).astype(matrix.dtype))
             np.testing.assert_allclose(*by, atol=1e-12)
 
 

@@ -107,25 +107,27 @@ def test_vectors_of_small_rotations_differentiate():
     def there_and_back(v):
         return Rotation.from_rotvec(v).as_rotvec()
     with xjax.enable_x64(True):
+        jacobians = xjax.jit(lambda v: [jacobian(there_and_back)(v) for jacobian in (xjax.jacfwd, xjax.jacrev)])
         for x in (0.0, 1e-4, 0.3):
-            for jacobian in (xjax.jacfwd, xjax.jacrev):
-                np.testing.assert_allclose(jacobian(there_and_back)(x * np.ones(3)), np.eye(3), atol=1e-10)
+            for found in jacobians(x * np.ones(3)):
+                np.testing.assert_allclose(found, np.eye(3), atol=1e-10)
 
 
 def test_trees_and_random_rotations():
-    rotations = Rotation.random(xjax.random.PRNGKey(0), 200)
+    rotations = xjax.jit(lambda key: Rotation.random(key, 200))(xjax.random.PRNGKey(0))
     assert len(rotations) == 200 and not rotations.single and Rotation.random(xjax.random.PRNGKey(1)).single
     assert abs(float(jnp.mean(rotations.as_matrix()))) < 0.1            # 9 * 200 numbers of variance 1/3
     squares = xjax.jit(lambda r: r * r)(rotations)
     assert type(squares) is Rotation and xjax.tree.leaves(squares)[0].shape == (200, 4)
-    turned = xjax.vmap(lambda r, v: r.apply(v))(rotations, jnp.ones((200, 3)))
+    turned = xjax.jit(xjax.vmap(lambda r, v: r.apply(v)))(rotations, np.ones((200, 3), np.float32))
     np.testing.assert_allclose(turned, rotations.apply(jnp.ones(3)), atol=1e-6)
     np.testing.assert_allclose(Rotation.identity(2).apply(jnp.ones(3)), np.ones((2, 3)))
     assert Rotation.from_euler("z", 90, degrees=True).quat.dtype == np.float32
     both = Rotation.concatenate([Rotation.identity(), rotations[:2]])
     assert both.quat.shape == (3, 4)
-    motion = Slerp.init([0, 1], both[:2])
-    np.testing.assert_allclose((motion(2.0) * both[1].inv()).as_matrix(), both[1].as_matrix(), atol=1e-5)
+    moved, once = xjax.jit(lambda both: ((Slerp.init([0, 1], both[:2])(2.0) * both[1].inv()).as_matrix(),
+                                         both[1].as_matrix()))(both)
+    np.testing.assert_allclose(moved, once, atol=1e-5)
 
 
 @pytest.mark.parametrize("call, kind, text", [
