@@ -9,7 +9,7 @@ from tests.programs.generator.coverage import Coverage
 from tests.programs.generator.draw import program
 from tests.programs.generator.run import check
 
-_CHUNK = 20
+_CHUNK = 10
 
 
 @pytest.mark.parametrize("first", [
