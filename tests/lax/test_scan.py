@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from tests.lax.oracle import DERIVATIVES, check, stacked, vmap_transforms, vmapped
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
-from tests.sampling import one_in
+from tests.sampling import each_once, one_in
 from xjax import lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.runtime.dispatch import eval_trace
@@ -93,12 +93,9 @@ def test_tangents_of_integers_are_float0():
     assert carry[0].dtype == ys[0].dtype == xjax.float0 and ys[0].shape == (4,)
 
 
-# Fast are all mapped choices, by two kinds each.
-@pytest.mark.parametrize("kind, choice", [
-    pytest.param(kind, choice, marks=[pytest.mark.slow] * ((i + k) % 2))
-    for i, kind in enumerate(["vmap", "vmap of grad", "grad of vmap", "vmap of jvp"])
-    for k, choice in enumerate(dict(vmap_transforms(3)))])
-def test_vmap_as_jax(kind, choice):
+@pytest.mark.parametrize("choice, kind", each_once(
+    dict(vmap_transforms(3)), ["vmap", "vmap of grad", "grad of vmap", "vmap of jvp"]))
+def test_vmap_as_jax(choice, kind):
     f, axes = rnn if kind != "vmap" else counter, dict(vmap_transforms(3))[choice]
     check(jax, f, *stacked([W, C, XS], axes), transform=vmapped(kind, axes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,34 +20,38 @@ def check_calls(rows: Iterable[Row], name: str, module: str = "numpy", other_cla
     Args: other_class: the class of the error differs on purpose.
     """
     calls = [row[1:] for row in rows if row[0] == name]
-    for (args, keywords), theirs in zip(calls, _in_jax(f"{module}.{name}", calls), strict=True):
+    wants = outcomes_in_jax(
+        [lambda args=args, keywords=keywords: _called(real_jax(), f"{module}.{name}", args, keywords)
+         for args, keywords in calls])
+    for (args, keywords), theirs in zip(calls, wants, strict=True):
         what = f"{name} of {[getattr(x, 'dtype', x) for x in args]}, {keywords}"
-        ours = _call(xjax, f"{module}.{name}", args, keywords)
+        ours = outcome(_called, xjax, f"{module}.{name}", args, keywords)
         if not (other_class and ours.error and theirs.error):
             assert_same_outcome(ours, theirs, what=what)
 
 
-def _in_jax(name: str, calls: list[tuple[tuple, dict]]) -> list[Outcome]:
-    """The outcomes in JAX. Calls that give arrays are one program, which compiles sooner than their operations; others,
-    and those that raise within it, perhaps for they need values, are made again one by one."""
+def outcomes_in_jax(calls: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    """What calls of JAX's functions give. Those that give arrays are one program, which compiles sooner than their
+    operations; others, and those that raise within it, perhaps for they need values, are made again one by one."""
     jax, staged = real_jax(), []
-
-    def program() -> list[Any]:
-        staged[:] = [_call(jax, name, *call) for call in calls]
-        return [found.value for found in staged if is_staged(found)]
 
     def is_staged(found: Outcome) -> bool:
         leaves = jax.tree.leaves(found.value)
         return not found.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
 
-    values = iter(jax.jit(program)())
-    return [Outcome(next(values)) if is_staged(found) else _call(jax, name, *call)
+    @jax.jit
+    def program() -> list[Any]:
+        staged[:] = map(outcome, calls)
+        return [found.value for found in staged if is_staged(found)]
+
+    values = iter(program())
+    return [Outcome(next(values)) if is_staged(found) else outcome(call)
             for found, call in zip(staged, calls, strict=True)]
 
 
-def _call(library: Any, name: str, args: tuple, keywords: dict) -> Outcome:
-    return outcome(lambda: find(library, name)(*to_arrays(library.numpy, list(args)),
-                                               **{k: to_arrays(library.numpy, v) for k, v in keywords.items()}))
+def _called(library: Any, name: str, args: tuple, keywords: dict) -> Any:
+    return find(library, name)(*to_arrays(library.numpy, list(args)),
+                               **{k: to_arrays(library.numpy, v) for k, v in keywords.items()})
 
 
 def to_arrays(module: Any, x: Any) -> Any:
