@@ -68,7 +68,7 @@ def test_the_same_bound_method_is_traced_once(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_keeps_a_method_or_its_object_alive(name):
+def test_nothing_keeps_a_method_or_its_object_alive(name, quick_collections):
     call, method = CALLS[name]
     model = Model()
     for _ in range(2):
@@ -93,7 +93,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_partials_and_lambdas(kind):
+def test_partials_and_lambdas(kind, quick_collections):
     traced: list = []
     body = BODIES[kind](traced)
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_partials_and_lambdas(kind):
     assert alive() is None
 
 
-def test_a_callable_object_is_traced_once_and_released():
+def test_a_callable_object_is_traced_once_and_released(quick_collections):
     model = Model()
     for _ in range(3):
         scan(model)

@@ -287,7 +287,7 @@ def test_repeated_eager_calls_trace_and_compile_once():
     assert traced == 2
 
 
-def test_programs_die_with_the_function():
+def test_programs_die_with_the_function(quick_collections):
     def body(c, x):
         return lax.add(c, x), c
 
