@@ -12,9 +12,10 @@ import pytest
 from recipes.checkpoint import Checkpoints
 from recipes.config_file import load_config
 from recipes.errors import RecipeError
+from recipes.launch import main
 from recipes.loop import begin
 from recipes.parallel import choose_devices
-from recipes.run import prepare
+from recipes.run import prepare, run
 from recipes.step import init_state
 from tests.jobs import clean_environment, free_address
 from tests.quick_compiling import flags
@@ -24,6 +25,7 @@ from xjax import tree_util
 LAUNCH = ("-m", "recipes.launch")
 TABLE = ("--config", "mlp_table.yaml", "task.target=ring", "optim.schedule.warmup_steps=5")
 CONFIG = (*TABLE, "task.batch_size=50", "devices=4")
+LONG = ("--config", "gcn.yaml", "devices=2", "steps=100000", "eval_every=100000", "run_dir=run")
 
 # Imported by each process at its start: has one rank fail at a step.
 FAULT = """
@@ -127,18 +129,45 @@ def restored(run, config):
     return tree_util.tree_leaves(checkpoints.restore(checkpoints.steps()[-1], template)["state"].params)
 
 
-def train_both_ways(command, rings):
-    """The same run in two processes and in one, as two and one."""
+CLUSTERS = {
+    "Slurm": lambda rank, port: {"SLURM_JOB_ID": str(port - 61440), "SLURM_NTASKS": "2", "SLURM_PROCID": str(rank),
+                                 "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_NUM_NODES": "1"},
+    "Open MPI": lambda rank, port: {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(rank),
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                                    "OMPI_MCA_orte_hnp_uri": f"{(port - 61440) << 12}.0;tcp://127.0.0.1:1"},
+    "torchrun": lambda rank, port: {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
+                                    "RANK": str(rank)},
+}
+
+
+@pytest.fixture
+def no_cluster(monkeypatch):
+    """Nothing in the environment says that this process is one of several."""
+    for variable in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(variable)
+
+
+def train_both_ways(command, folder, rings, cluster=None):
+    """The same run in two processes and in one, as two and one. The two are started by a launcher, or by a cluster:
+    the same command once for each process, with what the cluster sets."""
     options = (*CONFIG, f"task.file={rings}", "steps=30", "eval_every=10", "checkpoint_every=15", "log_every=5")
-    code, out, err = command("--processes", "2", *options, "run_dir=two", module=LAUNCH)
-    assert code == 0, err
-    assert "devices   4 in 2 processes" in out and out.count("test accuracy") == 1 and not err, (out, err)
-    code, out, err = command(*options, "run_dir=one")
-    assert code == 0, err
+    starts = [(("--processes", "2"), {})]
+    if cluster is not None:
+        port = 61440 + int(free_address().rpartition(":")[2]) % 4096
+        starts = [((), CLUSTERS[cluster](rank, port)) for rank in range(2)]
+    started = [command(*how, *options, "run_dir=two", module=LAUNCH, wait=False, **env) for how, env in starts]
+    for rank, process in enumerate(started):
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, (rank, out, err)
+        found = out.count("4 in 2 processes"), out.count("test accuracy"), err
+        assert found == (rank == 0, rank == 0, ""), (rank, out, err)
+    run(load_config(TABLE[1], [*options[2:], f"run_dir={folder / 'one'}"]), "one")
 
 
-def test_two_processes_give_the_numbers_of_one(command, tmp_path, rings):
-    train_both_ways(command, rings)
+@pytest.mark.parametrize("cluster", ["Slurm", *(pytest.param(how, marks=pytest.mark.slow)
+                                                for how in (None, "Open MPI", "torchrun"))])
+def test_two_processes_give_the_numbers_of_one(cluster, command, tmp_path, rings, no_cluster):
+    train_both_ways(command, tmp_path, rings, cluster)
     assert_equal_runs(tmp_path / "two", tmp_path / "one")
     config = load_config(str(tmp_path / "one" / "config.yaml"), [])
     for mine, its in zip(restored(tmp_path / "two", config), restored(tmp_path / "one", config), strict=True):
@@ -147,7 +176,7 @@ def test_two_processes_give_the_numbers_of_one(command, tmp_path, rings):
 
 @pytest.mark.slow
 def test_checkpoints_move_between_counts_of_processes(command, tmp_path, rings):
-    train_both_ways(command, rings)
+    train_both_ways(command, tmp_path, rings)
     code, out, err = command("--resume", "two", "--extend", "40")
     assert code == 0 and "resumed at step 30 of 40" in out, err
     assert "processes: 2 before, None now" in out
@@ -156,9 +185,8 @@ def test_checkpoints_move_between_counts_of_processes(command, tmp_path, rings):
     assert_equal_runs(tmp_path / "two", tmp_path / "one")
 
 
-def test_a_signal_at_one_rank_stops_all_at_the_same_step(command, tmp_path, rings):
-    process = command("--processes", "2", *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
-                      "run_dir=run", module=LAUNCH, wait=False)
+def test_a_signal_at_one_rank_stops_all_at_the_same_step(command, tmp_path):
+    process = command("--processes", "2", *LONG, module=LAUNCH, wait=False)
     pids = ranks_of(process.pid)
     wait_for_steps(tmp_path / "run", 20, process)
     os.kill(pids[1], signal.SIGTERM)
@@ -206,10 +234,9 @@ def test_a_rank_that_never_comes(repeat, command, tmp_path, rings):
     assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run was begun" in err
 
 
-def check_failure(how, rank, command, tmp_path, rings, count=2):
+def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
     env = with_fault(tmp_path, how, rank, 25)
-    process = command("--processes", str(count), *CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000",
-                      "log_every=5", "run_dir=run", module=LAUNCH, wait=False, **env)
+    process = command("--processes", str(count), *config, "log_every=5", module=LAUNCH, wait=False, **env)
     pids = ranks_of(process.pid, count)
     wait_for_steps(tmp_path / "run", 20, process)
     start = time.monotonic()
@@ -226,28 +253,29 @@ def check_failure(how, rank, command, tmp_path, rings, count=2):
     assert seconds < 20 and not any(map(is_alive, pids)), (seconds, err)
 
 
-def test_a_rank_that_is_killed(command, tmp_path, rings):
-    check_failure("kill", 1, command, tmp_path, rings)
+def test_a_rank_that_is_killed(command, tmp_path):
+    check_failure("kill", 1, command, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("how", ["spin", "stop", "exit with 0"])
-def test_a_rank_that_fails(how, rank, command, tmp_path, rings):
-    check_failure(how, rank, command, tmp_path, rings)
+def test_a_rank_that_fails(how, rank, command, tmp_path):
+    check_failure(how, rank, command, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repeat", range(10))
 @pytest.mark.parametrize("how", ["kill", "raise", "exit"])
-def test_a_rank_that_fails_ten_times(how, repeat, command, tmp_path, rings):
-    check_failure(how, repeat % 2, command, tmp_path, rings)
+def test_a_rank_that_fails_ten_times(how, repeat, command, tmp_path):
+    check_failure(how, repeat % 2, command, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", "raise", "exit", "spin", "stop"])
 def test_a_rank_of_four_that_fails(how, command, tmp_path, rings):
-    check_failure(how, 2, command, tmp_path, rings, count=4)
+    config = (*CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000", "run_dir=run")
+    check_failure(how, 2, command, tmp_path, config, count=4)
 
 
 @pytest.mark.slow
@@ -305,39 +333,11 @@ def test_kills_change_no_bit(command, tmp_path, rings):
     assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
 
 
-CLUSTERS = {
-    "Slurm": lambda rank, port: {"SLURM_JOB_ID": str(port - 61440), "SLURM_NTASKS": "2", "SLURM_PROCID": str(rank),
-                                 "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_NUM_NODES": "1"},
-    "Open MPI": lambda rank, port: {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(rank),
-                                    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-                                    "OMPI_MCA_orte_hnp_uri": f"{(port - 61440) << 12}.0;tcp://127.0.0.1:1"},
-    "torchrun": lambda rank, port: {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
-                                    "RANK": str(rank)},
-}
-
-
-@pytest.mark.parametrize("name", ["Slurm", pytest.param("Open MPI", marks=pytest.mark.slow),
-                                  pytest.param("torchrun", marks=pytest.mark.slow)])
-def test_under_a_cluster(name, command, tmp_path, rings, monkeypatch):
-    """The same command, started once for each process with what the cluster sets."""
-    port = 61440 + int(free_address().rpartition(":")[2]) % 4096
-    for variable in os.environ.keys() - clean_environment().keys():
-        monkeypatch.delenv(variable)
-    started = [command(*CONFIG, f"task.file={rings}", "steps=20", "run_dir=run", module=LAUNCH, wait=False,
-                       **CLUSTERS[name](rank, port)) for rank in range(2)]
-    for rank, process in enumerate(started):
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, (rank, out, err)
-        assert ("4 in 2 processes" in out) == (rank == 0)
-    assert metrics(tmp_path / "run")[-1]["step"] == 20
-
-
-def test_wrong_calls(command, monkeypatch):
-    for variable in os.environ.keys() - clean_environment().keys():
-        monkeypatch.delenv(variable)
-    code, _, err = command("--config", "gcn.yaml", module=LAUNCH)
-    assert code == 2 and "how many processes train together is not known" in err and "fix: --processes N" in err
-    code, _, err = command("--processes", "2", "steps=abc", module=LAUNCH)
-    assert code == 2 and err.count("steps") == 1
+def test_wrong_calls(no_cluster, capfd):
+    assert main(["--config", "gcn.yaml"]) == 2
+    err = capfd.readouterr().err
+    assert "how many processes train together is not known" in err and "fix: --processes N" in err
+    assert main(["--processes", "2", "steps=abc"]) == 2
+    assert capfd.readouterr().err.count("steps") == 1
     with pytest.raises(RecipeError, match="(?s)cannot be divided among the processes.*fix: a multiple of 2"):
         choose_devices(3, processes=2)

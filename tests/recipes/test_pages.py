@@ -43,41 +43,61 @@ def commands(text):
     return [argv[1:] for argv in argvs]
 
 
-# All blocks of a page in one process, which spares the imports: what `python` does with a file's text, "-c", or "-m".
+# The blocks of all pages in one process, which spares the imports: what `python` does with a file's text, "-c" or "-m".
 IN_ONE_PROCESS = """
-import json, runpy, sys
+import json, os, runpy, sys
 sys.path.insert(0, "")
-for kind, content in json.load(sys.stdin):
-    if kind == "file":
-        open(content[0], "w").write(content[1])
-    elif kind == "python":
-        exec(compile(content, "block", "exec"), {"__name__": "__main__"})
-    for argv in content if kind == "bash" else ():
-        assert argv[0] == "-m"
-        sys.argv = argv[1:]
-        try:
-            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-        except SystemExit as end:
-            assert end.code in (0, None), argv
-    print("end of the block", flush=True)
+for folder, work in json.load(sys.stdin):
+    os.makedirs(folder)
+    os.chdir(folder)
+    for kind, content in work:
+        if kind == "file":
+            open(content[0], "w").write(content[1])
+        elif kind == "python":
+            exec(compile(content, "block", "exec"), {"__name__": "__main__"})
+        for argv in content if kind == "bash" else ():
+            assert argv[0] == "-m"
+            sys.argv = argv[1:]
+            try:
+                runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+            except SystemExit as end:
+                assert end.code in (0, None), (folder, argv)
+        print("end of the block", flush=True)
 """
+PAGES = ("docs/training.md", "docs/new_task.md", "README.md")
+# What other fast tests run too: those of sweeps and comparisons.
+REPEATED = ("--sweep", "recipes.compare")
 
 
-@pytest.mark.parametrize("page", ["docs/training.md", "docs/new_task.md"])
-def test_the_commands_of_a_page_run_and_print_what_it_shows(page, tmp_path):
-    work, shown = [], {}                                      # what to do; its number -> the text shown for it
+def work_of(page, whole):
+    """(What to do, its number -> the text shown for it) of a page; of the README, its commands alone."""
+    work, shown = [], {}
     for kind, text in blocks(page):
         name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
         if name:
             work.append(("file", (name[1], text)))
-        elif kind == "bash":
-            work.append(("bash", commands(text)))
-        elif kind == "python":
+        elif kind == "bash" and "venv" not in text:
+            work.append(("bash", [argv for argv in commands(text) if whole or not set(REPEATED) & set(argv)]))
+        elif kind == "python" and page != "README.md":
             work.append(("python", text))
         elif kind == "text":
             shown[len(work) - 1] = text
-    outputs = run([sys.executable, "-c", IN_ONE_PROCESS], tmp_path, json.dumps(work)).split("end of the block\n")
-    assert len(outputs) == len(work) + 1
+    return work, shown
+
+
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["fast", "whole"])
+def test_the_commands_of_the_pages_run_and_print_what_they_show(whole, tmp_path):
+    pages = {page: work_of(page, whole) for page in PAGES}
+    assert len(pages["README.md"][0]) == 1
+    given = [(str(tmp_path / page), work) for page, (work, _) in pages.items()]
+    outputs = run([sys.executable, "-c", IN_ONE_PROCESS], tmp_path, json.dumps(given)).split("end of the block\n")
+    assert len(outputs) == sum(len(work) for work, _ in pages.values()) + 1
+    for work, shown in pages.values():
+        check_shown(outputs[:len(work)], shown)
+        del outputs[:len(work)]
+
+
+def check_shown(outputs, shown):
     for number, text in shown.items():
         printed = [without_numbers(line) for line in outputs[number].splitlines()]
         for line in text.splitlines():
@@ -86,9 +106,9 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page, tmp_path):
             printed = printed[at + 1:]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run(tmp_path):
     """Each in a process of its own, as a user's are."""
-    texts = [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]
-    assert len(texts) == 1
-    for argv in commands(texts[0]):
-        run([sys.executable, *argv], tmp_path)
+    for text in [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]:
+        for argv in commands(text):
+            run([sys.executable, *argv], tmp_path)

@@ -1,10 +1,14 @@
-"""The command line, in a process of its own and outside the checkout."""
+"""The command line outside the checkout; what needs it in a process of its own."""
 
 import json
 import signal
 import time
 
 import pytest
+
+from recipes.config_file import load_config
+from recipes.run import run
+from recipes.train import main
 
 
 def test_main_job_prints_its_accuracy(command, tmp_path):
@@ -15,16 +19,16 @@ def test_main_job_prints_its_accuracy(command, tmp_path):
     assert (tmp_path / "runs/gcn/learning_curve.png").stat().st_size > 10_000
 
 
-def test_the_default_is_the_karate_club(command):
-    code, out, err = command("steps=1", "devices=2")
-    assert code == 0, err
-    assert "dataset  karate" in out
+def test_the_default_is_the_karate_club(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["steps=1", "devices=2"]) == 0
+    assert "dataset  karate" in capsys.readouterr().out
 
 
-def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path):
+def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path, monkeypatch, capsys):
     overrides = ("steps=300", "checkpoint_every=20", "devices=1", "task.dropout=0.5")
-    code, _, err = command(*overrides, "run_dir=whole")
-    assert code == 0, err
+    monkeypatch.chdir(tmp_path)
+    run(load_config("gcn.yaml", [*overrides, "run_dir=whole"]), "gcn")
     process = command(*overrides, "run_dir=broken", wait=False)
     while not (tmp_path / "broken/checkpoints/100").exists():
         assert process.poll() is None, process.communicate()
@@ -33,8 +37,9 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "broken/checkpoints/300").exists()
-    code, out, err = command("--resume", "broken")
-    assert code == 0, err
+    capsys.readouterr()
+    assert main(["--resume", "broken"]) == 0
+    out = capsys.readouterr().out
     assert "resumed at step" in out
     assert "not bit for bit" not in out
     whole, broken = (
@@ -56,14 +61,27 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path)
         (("--resume", "devices=2"), 1, "run: there is no run to resume."),
         (("--extend", "3"), 2, "run: --extend is for --resume."),
         (("run_dir=/proc/here",), 1, "file: no such file or directory."),
-        (("devices=1000",), 1, "devices: a CPU is split into 64 devices at most."),
         (("task.labelled=[0]",), 1, "karate: the labelled nodes must be"),
         (("--config", "gcn_cora", "task.root=here"), 1, "the data file ind.cora.x is missing."),
     ],
 )
-def test_errors_are_one_message_and_an_exit_code(command, tmp_path, args, code, told):
-    got, out, err = command(*args)
+def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, args, code, told):
+    monkeypatch.chdir(tmp_path)
+    try:
+        got = main(args)                                      # a traceback is raised here
+    except SystemExit as end:                                 # of argparse
+        got = end.code
+    out, err = capfd.readouterr()
     assert (got, out) == (code, "")
     assert told in err
     assert "Traceback" not in err
     assert not (tmp_path / "runs").exists()  # nothing is left behind
+
+
+def test_an_error_of_a_process(command, tmp_path):
+    """In one of its own: the devices of this one have begun."""
+    code, out, err = command("devices=1000")
+    assert (code, out) == (1, "")
+    assert "devices: a CPU is split into 64 devices at most." in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
