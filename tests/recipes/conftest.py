@@ -85,6 +85,12 @@ def train(config):
 
 
 @pytest.fixture
+def no_curve(monkeypatch):
+    """Runs draw no learning curve, which takes longer than a short training."""
+    monkeypatch.setattr("recipes.run.learning_curve", lambda *_: None)
+
+
+@pytest.fixture
 def command(tmp_path):
     """Starts ``python -m recipes.train`` in an empty folder; ``wait=False``: a Popen, stopped after the test."""
     started = []

@@ -17,6 +17,8 @@ from recipes.trained import open_run
 from tests.recipes.conftest import train
 from tests.sampling import one_in
 
+pytestmark = pytest.mark.usefixtures("no_curve")
+
 SMALL = ("task.count=60", "task.batch_size=10", "task.model.hidden=[8]")
 MODELS = ("gcn", "gat", "gatv2", "graphsage", "gin", "appnp", "sgc", "gcnii")
 MASKS_OF_EDGES = {"gat": ", attention_dropout: 0", "gatv2": ", attention_dropout: 0", "appnp": ", adjacency_dropout: 0",
@@ -91,7 +93,7 @@ def test_models_that_cannot_be(overrides, told):
 
 
 def test_losses_of_graphs_do_not_depend_on_devices_and_padding():
-    one, three = (train(load_config("gin_molecules", [*SMALL, "steps=6", f"devices={devices}"])) for devices in (1, 3))
+    one, three = (train(load_config("gin_molecules", [*SMALL, "steps=3", f"devices={devices}"])) for devices in (1, 3))
     np.testing.assert_allclose(one.losses, three.losses, rtol=1e-4)
     assert one.test["accuracy"] == three.test["accuracy"]
 
@@ -123,7 +125,7 @@ def molecules(tmp_path):
 
 def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
     config = load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}", "task.model.hidden=[8]",
-                                           "steps=4", "devices=2", f"run_dir={tmp_path / 'run'}", "task.batch_size=7"])
+                                           "steps=2", "devices=2", f"run_dir={tmp_path / 'run'}", "task.batch_size=7"])
     run(config, "graphs")
     trained = open_run(tmp_path / "run")
     (molecules / "SET_graph_labels.txt").unlink()
@@ -204,10 +206,17 @@ def test_links_are_learned_alike_on_any_number_of_devices(overrides):
     np.testing.assert_allclose(one.test["average_precision"], three.test["average_precision"], rtol=1e-4)
 
 
-def test_pairs_of_a_file_in_their_order(tmp_path):
-    run(of_links("steps=30", "devices=2", f"run_dir={tmp_path / 'run'}"), "links")
+@pytest.fixture(scope="module")
+def links(tmp_path_factory):
+    """The folder of a run."""
+    folder = tmp_path_factory.mktemp("links") / "run"
+    run(of_links("task.variational=true", "steps=30", "devices=1", f"run_dir={folder}"), "links")
+    return folder
+
+
+def test_pairs_of_a_file_in_their_order(links, tmp_path):
     (tmp_path / "pairs.csv").write_text("source,target\n33,32\n0,16\n16,0\n33,32\n")
-    trained = open_run(tmp_path / "run")
+    trained = open_run(links)
     found = trained.predict(tmp_path / "pairs.csv")
     assert found["source"].tolist() == ["33", "0", "16", "33"]
     np.testing.assert_allclose(found["probability"][[0, 1]], found["probability"][[3, 2]], rtol=1e-6)
@@ -220,28 +229,27 @@ def test_pairs_of_a_file_in_their_order(tmp_path):
             trained.predict(tmp_path / "pairs.csv")
 
 
-def test_new_edges_of_a_node(tmp_path, capsys):
+def test_new_edges_of_a_node(links, tmp_path, capsys):
     """All others but its neighbours, the likeliest first, from the run and from what was exported."""
-    run(of_links("steps=20", "devices=2", f"run_dir={tmp_path / 'run'}"), "links")
-    assert export.main([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+    assert export.main([str(links), str(tmp_path / "exported")]) == 0
     trained = open_run(tmp_path / "exported")
     found = new_edges.new_edges(trained, "33", 100)
     assert len(found["target"]) == 34 - 1 - 17                # it has 17 neighbours
     assert not {"33", "32"} & set(found["target"]) and (np.diff(found["probability"]) <= 0).all()
     capsys.readouterr()
-    assert new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "2"]) == 0
+    assert new_edges.main([str(links), "--node", "33", "--top", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "source,target,probability" and [line.split(",")[1] for line in lines[1:]] == [
         *found["target"][:2]]
-    assert new_edges.main([str(tmp_path / "run"), "--node", "34"]) == 1
+    assert new_edges.main([str(links), "--node", "34"]) == 1
     assert "the graph has no node '34'" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
-        new_edges.main([str(tmp_path / "run"), "--node", "33", "--top", "0"])
+        new_edges.main([str(links), "--node", "33", "--top", "0"])
 
 
 def test_a_changed_graph_has_no_predictions(ring, tmp_path):
     run(load_config("gae_cora", [f"task={{name: link_prediction, dataset: folder, folder: {ring}}}", "steps=2",
-                                 f"run_dir={tmp_path / 'run'}"]), "links")
+                                 "devices=1", f"run_dir={tmp_path / 'run'}"]), "links")
     trained = open_run(tmp_path / "run")
     assert len(trained.predict(trained.task.pairs(["0"], ["9"]))["probability"]) == 1
     for change in (lambda text: text.replace("0,1\n", "0,2\n", 1), lambda text: text + "139,3\n"):

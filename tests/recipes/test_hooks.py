@@ -13,6 +13,7 @@ from recipes.errors import DivergedError, RecipeError
 from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
 from recipes.loop import Record, Report
 from recipes.plots import learning_curve
+from tests.sampling import each_once
 
 
 def report(*values, final=False, params=()):
@@ -112,8 +113,7 @@ def _curve_image(tmp_path, n_steps, score="accuracy", test=None):
     return matplotlib.image.imread(file)
 
 
-@pytest.mark.parametrize("n_steps", [1, 20, 1000])
-@pytest.mark.parametrize("score", ["accuracy", "squared_error"])
+@pytest.mark.parametrize(("n_steps", "score"), each_once([1, 20, 1000], ["accuracy", "squared_error"]))
 def test_learning_curve_draws_train_val_and_test(tmp_path, n_steps, score):
     image = _curve_image(tmp_path, n_steps, score)
     assert image.shape[:2] == (540, 1440)

@@ -117,7 +117,7 @@ def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
     assert certainty == sorted(certainty, reverse=True)
     assert all(text[3] != text[5] for text in captions)             # "is 3\n8: 99 %"
     for i, figure in enumerate(figures.values()):
-        figure.savefig(tmp_path / f"{i}.png")
+        figure.savefig(tmp_path / f"{i}.png", dpi=40)
 
 
 def test_files_of_digits_are_read_as_the_digits_and_labelled(learned, tmp_path):

@@ -21,6 +21,8 @@ from recipes.trained import open_run
 from tests.recipes.conftest import train
 from xjax import tree_util
 
+pytestmark = pytest.mark.usefixtures("no_curve")
+
 
 @pytest.fixture
 def config(rings):
@@ -38,7 +40,7 @@ def assert_near(one, other, tol):
     tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=tol, atol=tol), one, other)
 
 
-@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("parts", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_gradients_of_parts_add_up_to_those_of_the_batch(config, parts):
     whole, cut = (train(config("task.dropout=0.3", f"accumulate={n}")) for n in (1, parts))
     np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-5)

@@ -21,6 +21,8 @@ from tests.recipes.conftest import train as train_config
 from tests.sampling import one_in
 from xjax import tree_util
 
+pytestmark = pytest.mark.usefixtures("no_curve")
+
 
 def train(name, *overrides):
     """Test metrics and train loss of every step, without a run folder."""
@@ -50,7 +52,8 @@ def one_device():
 
 @pytest.mark.parametrize(("name", "options", "devices"), [
     pytest.param("gcn", ["task.dropout=0.5"], 1, marks=pytest.mark.slow), ("gcn", ["task.dropout=0.5"], 2),
-    ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=50"], 1),
+    pytest.param("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=50"], 1,
+                 marks=pytest.mark.slow),
     ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=52", "accumulate=2"], 2),
     ("resnet_digits", ["task.model={{name: resnet, stages: [[1, 4]], small_images: true}}", "task.batch_size=20"], 1)])
 def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, rings, name, options, devices):
