@@ -58,7 +58,7 @@ def _summary(model: type[BaseModel]) -> str:
     return (model.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-def _tag(model: BaseModel | type[BaseModel]) -> str:
+def _tag(model: type[BaseModel]) -> str:
     return str(get_args(model.model_fields["name"].annotation)[0])
 
 
@@ -66,7 +66,7 @@ def _default_text(field: Any) -> str:
     if field.default is PydanticUndefined:
         return "(needed)"
     if isinstance(field.default, BaseModel):
-        return _tag(field.default)
+        return _tag(type(field.default))
     return "none" if field.default in (None, (), {}) else str(field.default)
 
 

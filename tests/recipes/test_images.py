@@ -16,7 +16,7 @@ from tests.recipes.conftest import train
 from tests.refusals import assert_refused
 from xjax import random
 
-SMALL = ("optim.schedule.warmup_steps=0", "devices=1")
+SMALL = ("optim.schedule=constant", "devices=1")
 MLP = "task.model={name: mlp, hidden: [32]}"
 RESNET = "task.model={name: resnet, stages: [[1, 8]], small_images: true}"
 VIT = "task.model={name: vit, patch: 4, features: 16, hidden: 32, layers: 1, heads: 2, dropout: 0.1}"

@@ -38,15 +38,14 @@ def corpus(tmp_path_factory):
 def config(corpus, *overrides, model=GPT2):
     return load_config("gpt2_stdlib.yaml", [
         f"task.files=[{corpus}]", "task.tokenizer=null", f"task.model={model}", "task.length=16", "task.stride=null",
-        "task.batch_size=6", "steps=4", "devices=1",
-        "optim.schedule.warmup_steps=0", "eval_every=4", *overrides])
+        "task.batch_size=16", "steps=4", "devices=1",
+        "optim.lr=0.01", "optim.schedule=constant", "eval_every=4", *overrides])
 
 
 @pytest.fixture(scope="module", params=one_in(len(MODELS), MODELS))
 def result(request, corpus):
     """Of a training in which the model learns the numbers of the corpus by heart, more or less."""
-    return train(config(corpus, "steps=80", "optim.lr=0.01", "task.batch_size=16", "eval_every=80",
-                        model=request.param))
+    return train(config(corpus, "steps=80", "eval_every=80", model=request.param))
 
 
 @pytest.fixture
@@ -65,7 +64,8 @@ def test_it_learns(result):
     pytest.param(MODELS[0], 2, marks=pytest.mark.slow), (MODELS[2], 3)])
 def test_device_count_changes_nothing(corpus, model, devices):
     """6 windows are even over 2 devices and 3; the last batch of the test split is short, its last window padded."""
-    one, many = (train(config(corpus, f"devices={n}", "steps=3", model=model)) for n in (1, devices))
+    one, many = (train(config(corpus, f"devices={n}", "steps=3", "task.batch_size=6", model=model))
+                 for n in (1, devices))
     np.testing.assert_allclose(many.losses, one.losses, rtol=1e-5)
     for name, value in one.test.items():
         assert many.test[name] == pytest.approx(value, rel=1e-5), name
@@ -173,7 +173,7 @@ def test_fine_tuning_starts_from_the_weights_and_tokenizer(corpus, folder):
 
 
 def test_fine_tuning_learns(corpus, folder):
-    result = train(config(corpus, f"task.pretrained={folder}", "optim.lr=0.01", "steps=12", model="null"))
+    result = train(config(corpus, f"task.pretrained={folder}", "steps=12", model="null"))
     assert result.losses[-1] < result.losses[0]
 
 

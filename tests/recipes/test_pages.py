@@ -65,8 +65,8 @@ for folder, work in json.load(sys.stdin):
         print("end of the block", flush=True)
 """
 PAGES = ("docs/training.md", "docs/new_task.md", "README.md")
-# What other fast tests run too: those of sweeps and comparisons.
-REPEATED = ("--sweep", "recipes.compare")
+# What other fast tests run too: those of sweeps, of comparisons and of several processes.
+REPEATED = ("--sweep", "recipes.compare", "recipes.launch")
 
 
 def work_of(page, whole):
@@ -80,7 +80,7 @@ def work_of(page, whole):
             work.append(("bash", [argv for argv in commands(text) if whole or not set(REPEATED) & set(argv)]))
         elif kind == "python" and page != "README.md":
             work.append(("python", text))
-        elif kind == "text":
+        elif kind == "text" and work[-1][1]:                  # without commands nothing is printed
             shown[len(work) - 1] = text
     return work, shown
 

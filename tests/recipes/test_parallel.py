@@ -11,7 +11,7 @@ from recipes.errors import RecipeError
 from recipes.parallel import Placer, choose_devices, my_rows
 from tests.jobs import assert_all_ended_well, run_job
 
-COUNTS = (1, 2, 3, 4)
+COUNTS = (1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow))
 
 
 @pytest.fixture(params=COUNTS)

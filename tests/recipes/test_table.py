@@ -17,7 +17,7 @@ from tests.recipes.conftest import train as train_config
 
 
 def config(file, *overrides, target="ring"):
-    return load_config("mlp_table.yaml", [f"task.file={file}", f"task.target={target}", "optim.schedule.warmup_steps=0",
+    return load_config("mlp_table.yaml", [f"task.file={file}", f"task.target={target}", "optim.schedule=constant",
                                          *overrides])
 
 
