@@ -210,7 +210,8 @@ def test_generated_text_goes_on_beyond_the_length(trained):
     assert " " in texts[0]
     greedy = task.generate(params, "12 and", SOME, temperature=0)
     assert greedy == task.generate(params, "12 and", SOME, temperature=0, seed=7)
-    assert greedy.startswith(task.generate(params, "12 and", FIRST, temperature=0))
+    short = task.generate(params, "12 and", FIRST, temperature=0).rstrip("\N{REPLACEMENT CHARACTER}")  # half a letter
+    assert len(short) > 5 and greedy.startswith(short)
 
 
 def test_generation_is_greedy_over_the_models_logits(trained):
