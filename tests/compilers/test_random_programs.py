@@ -6,7 +6,7 @@ seeds, and shows more of what it finds.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
 import signal
 
@@ -22,41 +22,50 @@ _CHUNK = 100
 _CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 32))
 
 
-def _without_faults(programs, kind, worker=Worker):
-    said = []
-    run = Run(programs, LIMITS[kind], worker, say=said.append)
+@pytest.fixture(scope="module")
+def worker():
+    """One for all tests: to start it takes longer than most programs."""
+    with Worker() as shared:
+        yield shared
+
+
+def _without_faults(programs, kind, worker, eager=True):
+    worker.eager, said = eager, []
+    run = Run(programs, LIMITS[kind], lambda: contextlib.nullcontext(worker), say=said.append)
     assert run.run() == 0, "\n".join(said)
 
 
-@pytest.mark.parametrize("seeds, eager", [(range(10), True), (range(10, 100), False)])
-def test_small_programs(seeds, eager):
-    worker = functools.partial(Worker, eager=eager)
-    _without_faults([numbers.program(seed, small=True) for seed in seeds], "numbers", worker)
+@pytest.mark.parametrize("seeds, eager", [
+    (range(3), True), (range(10, 32), False), pytest.param(range(3, 10), True, marks=pytest.mark.slow),
+    pytest.param(range(32, 100), False, marks=pytest.mark.slow)])
+def test_small_programs(seeds, eager, worker):
+    _without_faults([numbers.program(seed, small=True) for seed in seeds], "numbers", worker, eager)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, COUNTS["numbers"], _CHUNK))
-def test_programs(first):
-    _without_faults([numbers.program(seed) for seed in range(first, first + _CHUNK)], "numbers")
+def test_programs(first, worker):
+    _without_faults([numbers.program(seed) for seed in range(first, first + _CHUNK)], "numbers", worker)
 
 
-def test_some_draws_compile():
-    _without_faults([draws.program(seed, small=True) for seed in range(12)], "draws")
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)])
+def test_some_draws_compile(seeds, worker):
+    _without_faults([draws.program(seed, small=True) for seed in seeds], "draws", worker)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, COUNTS["draws"], _CHUNK))
-def test_draws_compile(first):
-    _without_faults([draws.program(seed) for seed in range(first, first + _CHUNK)], "draws")
+def test_draws_compile(first, worker):
+    _without_faults([draws.program(seed) for seed in range(first, first + _CHUNK)], "draws", worker)
 
 
-def test_some_chains_compile():
-    _without_faults([CHAINS[k] for k in _CHAINS_IN_FAST_SET], "chains")
+def test_some_chains_compile(worker):
+    _without_faults([CHAINS[k] for k in _CHAINS_IN_FAST_SET], "chains", worker)
 
 
 @pytest.mark.slow
-def test_chains_compile():
-    _without_faults([p for k, p in enumerate(CHAINS) if k not in _CHAINS_IN_FAST_SET], "chains")
+def test_chains_compile(worker):
+    _without_faults([p for k, p in enumerate(CHAINS) if k not in _CHAINS_IN_FAST_SET], "chains", worker)
 
 
 # -- the generator ------------------------------------------------------------------------------------------------
@@ -92,19 +101,16 @@ _HANGING = Source("hanging", "while True: pass")
 _RAISING = Source("raising", "raise ValueError('no program')")
 
 
-def test_a_program_that_dies_costs_itself_alone():
-    """Crashes, time-outs and exceptions are counted, and the next program runs."""
+def test_a_program_that_dies_costs_itself_alone(worker):
+    """Crashes, time-outs and exceptions are counted, and the next program runs; the worker's end ends its process."""
     said = []
-    run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, say=said.append)
-    assert run.run() == 1
-    assert dict(run.kinds) == {"same": 2, "crash": 1, "time-out": 1, "raises": 1}
-    assert [name for name, _ in run.faults] == ["crashing", "hanging", "raising"]
-    assert any("no program" in text for text in said)
-
-
-def test_the_end_of_a_worker_ends_its_process():
-    with Worker() as worker:
-        assert worker.run(_GOOD, 20).kind == "same"
+    with worker:
+        run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, lambda: contextlib.nullcontext(worker),
+                  say=said.append)
+        assert run.run() == 1
         pid = worker.process.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+    assert dict(run.kinds) == {"same": 2, "crash": 1, "time-out": 1, "raises": 1}
+    assert [name for name, _ in run.faults] == ["crashing", "hanging", "raising"]
+    assert any("no program" in text for text in said)
