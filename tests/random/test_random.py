@@ -7,6 +7,7 @@ import pytest
 from scipy import special
 
 import xjax
+from tests.sampling import each_once
 from xjax import random
 from xjax.core.key_types import KEY_TYPES
 from xjax.random import threefry
@@ -119,8 +120,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("impl", KEY_TYPES)
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize(("name", "impl"), each_once(COUNTS, KEY_TYPES))
 def test_counts(name, impl):
     n = 4000
     draw, cdf = COUNTS[name]
