@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
 from xnn import Layer
@@ -76,13 +77,26 @@ def draw_extra(row: Row, graph: Graph, dtype: Any = np.float32) -> dict[str, Any
 
 
 def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
-    """Parameters with something added: none is 0 or 1, as scales and biases are at first."""
-    graph = draw_graph(row)
-    _, params = row.layer.init(random.key(seed), (-1, row.features), **init_shapes(row, graph))
-    leaves, tree = tree_util.tree_flatten(params)
-    keys = random.split(random.key(seed + 1), max(len(leaves), 1))
-    moved = [leaf + 0.3 * random.uniform(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=False)]
-    return tree_util.tree_unflatten(tree, [jnp.asarray(leaf, dtype) for leaf in moved])
+    """Parameters of a row."""
+    _, params = traced_init(row.layer, (-1, row.features), seed, **init_shapes(row, draw_graph(row)))
+    return tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype), params)
+
+
+def traced_init(layer: Layer, shape: Any, seed: int = 0, **inputs: Any) -> tuple[Any, Any]:
+    """As ``layer.init``, but with numbers of NumPy, none of which is 0 or 1, as scales and biases are at first.
+
+    `init` itself is traced only: to compile its random numbers takes longer than to compile most layers.
+    """
+    shapes, npr = [], np.random.default_rng(seed)
+
+    def init(key):
+        out_shape, params = layer.init(key, shape, **inputs)
+        shapes.append(out_shape)
+        return params
+
+    draw = lambda leaf: jnp.asarray(npr.normal(0.1, 0.6, leaf.shape), leaf.dtype)
+    params = tree_util.tree_map(draw, xjax.eval_shape(init, KEY))
+    return shapes[0], params
 
 
 def init_shapes(row: Row, graph: Graph) -> dict[str, Any]:

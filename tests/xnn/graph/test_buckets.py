@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xjax
 import xnn.graph as xg
 from tests.refusals import assert_refused
+from tests.sampling import each_once
 from tests.xnn.graph.drawn import triples
 from xnn.graph import Graph
 from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
@@ -33,8 +34,8 @@ def sizes_of(name, npr, count=1000):
             "Pareto 1": np.minimum(10 * (1 + npr.pareto(1.0, count)), 10000).astype(int)}[name]
 
 
-@pytest.mark.parametrize("density", ["equal density", "any density"])
-@pytest.mark.parametrize("name", ["equal", "uniform", "two sizes", "log-normal", "Pareto 1.5", "Pareto 1"])
+@pytest.mark.parametrize(("name", "density"), each_once(
+    ["equal", "uniform", "two sizes", "log-normal", "Pareto 1.5", "Pareto 1"], ["equal density", "any density"]))
 def test_four_programs_and_little_padding(npr, name, density):
     """1,000 graphs in batches of 32, over epochs of which some were not looked at when the sizes were chosen."""
     sizes = sizes_of(name, npr)

@@ -6,7 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.graph.row import Row, draw_graph
+from tests.xnn.graph.row import Row, draw_graph, traced_init
 from tests.xnn.graph.rows.attention import gat, gatv2
 from xjax import random, tree_util
 from xnn.graph import Graph
@@ -24,16 +24,18 @@ DENSE[GRAPH.receivers, GRAPH.senders] = GRAPH.weight
 
 @pytest.mark.parametrize("layer", [SGC(3), SGC(6), ChebConv(3, 3), ChebConv(6, 3)])
 def test_sparse_features(layer, key):
-    _, params = layer.init(key, X.shape)
+    _, params = traced_init(layer, X.shape)
     sparse = xnn.CSR.from_dense(X)
-    np.testing.assert_allclose(layer.apply(params, sparse, GRAPH), layer.apply(params, X, GRAPH), atol=1e-5)
+    got, want = xjax.jit(lambda params, *xs: [layer.apply(params, x, GRAPH) for x in xs])(params, sparse, X)
+    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", [SGC(3), ChebConv(6, 3), APPNP(3)])
 def test_a_batch_of_dense_adjacencies(layer, key):
-    _, params = layer.init(key, X.shape)
-    y = layer.apply(params, jnp.stack([X, X]), jnp.stack([DENSE, DENSE.T]))
-    np.testing.assert_allclose(y[1], layer.apply(params, X, DENSE.T), atol=1e-5)
+    _, params = traced_init(layer, X.shape)
+    y, want = xjax.jit(lambda params: (layer.apply(params, jnp.stack([X, X]), jnp.stack([DENSE, DENSE.T])),
+                                       layer.apply(params, X, DENSE.T)))(params)
+    np.testing.assert_allclose(np.asarray(y)[1], want, atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", [SGC(3), ChebConv(3, 3), APPNP(3)])
@@ -42,8 +44,9 @@ def test_any_object_with_a_product(layer, key):
         def __matmul__(self, h):
             return jnp.asarray(DENSE) @ h
 
-    _, params = layer.init(key, X.shape)
-    np.testing.assert_allclose(layer.apply(params, X, Product()), layer.apply(params, X, DENSE), atol=1e-5)
+    _, params = traced_init(layer, X.shape)
+    got, want = xjax.jit(lambda params: [layer.apply(params, X, graph) for graph in (Product(), DENSE)])(params)
+    np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 FORMS = {"dense": DENSE, "csr": xnn.CSR.from_dense(DENSE), "graph": GRAPH,
@@ -67,7 +70,7 @@ def test_chebyshev_polynomials_are_bounded_by_one(n_out, k):
     layer = ChebConv(n_out, k, bias=False)
     w = np.zeros((k, 4, n_out), np.float32)
     w[-1, 0, 0] = 1
-    y = layer.apply({"w": w}, X, symmetric)
+    y = xjax.jit(layer.apply)({"w": w}, X, symmetric)
     assert np.linalg.norm(y) <= np.linalg.norm(X[:, 0]) * (1 + 1e-5)
 
 
@@ -77,7 +80,7 @@ def test_degrees_in_half_precision_do_not_end_at_256(weight):
     weight = None if weight is None else jnp.ones(1000, jnp.bfloat16)
     graph = Graph.from_edges(np.arange(1000), np.zeros(1000, int)).replace(edges=weight)
     x = jnp.zeros((1000, 1), jnp.bfloat16).at[7].set(1)
-    y = APPNP(1, 0.0, norm="row", self_loops=False).apply((), x, graph)
+    y = xjax.jit(lambda x: APPNP(1, 0.0, norm="row", self_loops=False).apply((), x, graph))(x)
     assert y.dtype == jnp.bfloat16
     np.testing.assert_allclose(float(y[0, 0]), 1e-3, rtol=2**-7)
 
@@ -97,8 +100,8 @@ def with_loops(features):
 @pytest.mark.parametrize("layer, value", [(GAT, gat), (GATv2, gatv2)])
 def test_a_node_is_its_own_neighbour_once(layer, value, features, key):
     graph, layer = with_loops(features), layer(3, 2, edge_features=features)
-    _, params = layer.init(key, (-1, 4))
-    np.testing.assert_allclose(layer.apply(params, graph.nodes, graph),
+    _, params = traced_init(layer, (-1, 4))
+    np.testing.assert_allclose(xjax.jit(layer.apply)(params, graph.nodes, graph),
                                value(2, 3)(tree_util.tree_map(np.asarray, params), graph.nodes, graph), atol=1e-5)
 
 
@@ -114,7 +117,7 @@ def test_self_loops_are_those_of_pytorch_geometric(features, key):
     graph = with_loops(features)
     for layer, peer in ((GAT, gat_peer), (GATv2, gatv2_peer)):
         layer = layer(3, 2, edge_features=features)
-        _, params = layer.init(key, (-1, 4))
+        _, params = traced_init(layer, (-1, 4))
         module, call = peer(3, 2, edge_dim=features)(params)
         module.eval()
         theirs = call(torch.tensor(graph.nodes), to_torch(graph)).detach().numpy()
@@ -124,12 +127,13 @@ def test_self_loops_are_those_of_pytorch_geometric(features, key):
 @pytest.mark.parametrize("layer", [GAT(3, 2, dropout=0.3), GATv2(3, 2, dropout=0.3),
                                    GraphTransformer(3, 2, dropout=0.3)])
 def test_dropout_of_attention_keeps_the_mean(layer, key):
-    _, params = layer.init(key, (-1, 4))
-    drawn = xjax.jit(xjax.vmap(lambda one: layer.apply(params, jnp.asarray(X), GRAPH, rng=one, train=True)))(
-        random.split(key, 4000))
+    _, params = traced_init(layer, (-1, 4))
+    train = lambda one: layer.apply(params, jnp.asarray(X), GRAPH, rng=one, train=True)
+    drawn, want = map(np.asarray, xjax.jit(lambda keys: (xjax.vmap(train)(keys), layer.apply(params, X, GRAPH)))(
+        random.split(key, 4000)))
     spread = np.std(drawn, 0).max()
     assert spread > 0.01
-    np.testing.assert_allclose(drawn.mean(0), layer.apply(params, X, GRAPH), atol=5 * spread / np.sqrt(4000))
+    np.testing.assert_allclose(drawn.mean(0), want, atol=5 * spread / np.sqrt(4000))
 
 
 # -- GraphSAGE ------------------------------------------------------------------------------------------------------
@@ -138,20 +142,26 @@ def test_dropout_of_attention_keeps_the_mean(layer, key):
 def test_a_traced_graph_with_a_larger_degree_than_the_bound_gives_nan_at_that_node(key):
     graph = Graph.from_edges([0, 1, 2, 0], [3, 3, 3, 1], np.ones((4, 2), np.float32))
     layer, enough = GraphSAGE(3, "lstm", max_degree=2), GraphSAGE(3, "lstm", max_degree=3)
-    _, params = layer.init(key, (-1, 2))
-    y = xjax.jit(lambda graph: layer.apply(params, graph.nodes, graph))(graph)
+    _, params = traced_init(layer, (-1, 2))
+    y, want = map(np.asarray, xjax.jit(lambda graph: [
+        of.apply(params, graph.nodes, graph) for of in (layer, enough)])(graph))
     assert np.isnan(y[3]).all()
-    np.testing.assert_allclose(y[:3], enough.apply(params, graph.nodes, graph)[:3], atol=1e-6)
+    np.testing.assert_allclose(y[:3], want[:3], atol=1e-6)
 
 
 def test_lengths_are_one_and_gradients_finite_at_zero(key):
     layer = GraphSAGE(3, normalize=True, bias=False)
-    _, params = layer.init(key, (-1, 2))
-    x = jnp.asarray([[1.0, 2.0], [0.0, 0.0]])
+    _, params = traced_init(layer, (-1, 2))
+    x = np.array([[1, 2], [0, 0]], np.float32)
     graph = Graph.from_edges([], [], n_nodes=2)
-    y = layer.apply(params, x, graph)
+
+    def total(x):
+        y = layer.apply(params, x, graph)
+        return jnp.sum(y), y
+
+    slopes, y = xjax.jit(xjax.grad(total, has_aux=True))(x)
     np.testing.assert_allclose(np.linalg.norm(y, axis=1), [1, 0], atol=1e-6)
-    assert np.isfinite(xjax.grad(lambda x: jnp.sum(layer.apply(params, x, graph)))(x)).all()
+    assert np.isfinite(slopes).all()
 
 
 # -- GIN ------------------------------------------------------------------------------------------------------------
@@ -160,7 +170,7 @@ def test_lengths_are_one_and_gradients_finite_at_zero(key):
 def test_the_network_of_gin_may_have_state_and_inputs_of_its_own(key):
     net = xnn.serial(xnn.Dense(5), xnn.BatchNorm(), xnn.Relu, xnn.Dense(3))
     layer = GIN(net)
-    _, params = layer.init(key, X.shape)
+    _, params = traced_init(layer, X.shape)
     y, state = layer.apply_with_state(params, layer.init_state(X.shape), X, GRAPH, train=True)
     assert y.shape == (7, 3)
     assert layer.apply(params, X, GRAPH, state=state).shape == (7, 3)
@@ -184,5 +194,5 @@ def test_the_rows_of_x_say_how_many_nodes_a_traced_graph_has():
     graph = Graph.from_edges([0, 1], [1, 2], n_nodes=4)
     x = np.ones((4, 2), np.float32)
     for layer in (xnn.GraphConvolution(3, norm="symmetric"), SGC(3), ChebConv(3, 2)):
-        _, params = layer.init(random.key(0), x.shape)
+        _, params = traced_init(layer, x.shape)
         assert xjax.jit(layer.apply)(params, x, graph).shape == (4, 3)

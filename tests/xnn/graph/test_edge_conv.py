@@ -10,11 +10,10 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
-from tests.xnn.graph.checks import check_numerics, moved
-from tests.xnn.graph.row import Row, draw_graph
+from tests.xnn.graph.checks import check_numerics
+from tests.xnn.graph.row import Row, draw_graph, traced_init
 from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
-from xjax import random
 from xnn import Dense
 from xnn.graph import Graph, edge_conv, knn_graph
 from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
@@ -49,10 +48,13 @@ def test_neighbours_are_the_nearest(self_loops, several):
 @pytest.mark.parametrize("several", [False, True])
 def test_blocks_of_rows_change_nothing(several, monkeypatch):
     x, ids = points(), jnp.asarray(IDS) if several else None
-    whole = [knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=loops) for loops in (False, True)]
+
+    def both(x):
+        return [knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=loops) for loops in (False, True)]
+
+    whole = xjax.jit(lambda x: both(x))(x)
     monkeypatch.setattr(edge_conv, "_AT_ONCE", 60)                                  # 4 rows
-    for loops, want in enumerate(whole):
-        parts = knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=bool(loops))
+    for parts, want in zip(xjax.jit(lambda x: both(x))(x), whole, strict=True):
         for name in ("senders", "receivers", "mask", "by_sender"):
             np.testing.assert_array_equal(getattr(parts, name), getattr(want, name))
 
@@ -100,39 +102,51 @@ def test_more_neighbours_than_nodes_are_masked():
 
 def test_the_dynamic_form_is_the_layer_on_the_graph_of_neighbours():
     layer, x = EdgeConv(NETWORK, k=3), points()
-    params = moved(layer.init(random.key(0), x.shape)[1])
-    assert_close(layer.apply(params, x), EdgeConv(NETWORK).apply(params, x, knn_edges(x, 3, self_loops=True)), tol=0.25)
+    params = traced_init(layer, x.shape)[1]
     graphs = [Graph.from_edges([], [], points(n, n)) for n in (5, 2, 6)]
-    alone = jnp.concatenate([layer.apply(params, graph.nodes, graph) for graph in graphs])
-    padded = xg.pad(xg.batch(graphs), 20, 4, 5)
-    apply = lambda params, x, graph: layer.apply(params, x, graph)[:13]
-    assert_close(xjax.jit(apply)(params, padded.nodes, padded), alone, tol=0.25)
-    grad = xjax.jit(xjax.grad(lambda params, graph: jnp.sum(jnp.sin(apply(params, jnp.asarray(graph.nodes), graph)))))
-    assert_close(grad(params, padded), grad(params, xg.batch(graphs)), tol=2)            # sums over all nodes
+
+    @xjax.jit
+    def outputs(params, x):
+        return (layer.apply(params, x), EdgeConv(NETWORK).apply(params, x, knn_edges(x, 3, self_loops=True)),
+                jnp.concatenate([layer.apply(params, graph.nodes, graph) for graph in graphs]))
+
+    dynamic, given, alone = outputs(params, x)
+    assert_close(dynamic, given, tol=0.25)
+
+    def total(params, graph):
+        y = layer.apply(params, jnp.asarray(graph.nodes), graph)[:13]
+        return jnp.sum(jnp.sin(y)), y
+
+    slopes = xjax.jit(xjax.grad(total, has_aux=True))
+    joined = xg.batch(graphs)
+    (of_padded, y), (of_joined, _) = (slopes(params, graph) for graph in (xg.pad(joined, 20, 4, 5), joined))
+    assert_close(y, alone, tol=0.25)
+    assert_close(of_padded, of_joined, tol=2)                                            # sums over all nodes
 
 
 def test_numerics_of_the_dynamic_form():
     layer, x = EdgeConv(NETWORK, k=3, aggregate="mean"), points(6)
     x = np.round(x * 8) / 8                                              # the same neighbours in bfloat16
-    params = moved(layer.init(random.key(0), x.shape)[1])
+    params = traced_init(layer, x.shape)[1]
     check_numerics(lambda floats: layer.apply(*floats), (params, jnp.asarray(x)), 3.0)
 
 
 def point_net():
     graph, p = draw_graph(Row(None, None)), points(7)
     layer = PointNet(Dense(5), Dense(3))
-    return layer, graph, p, moved(layer.init(random.key(0), graph.nodes.shape, positions=p)[1])
+    return layer, graph, p, traced_init(layer, graph.nodes.shape, positions=p)[1]
 
 
 def test_padding_and_permutations_of_point_net():
     layer, graph, p, params = point_net()
-    want = layer.apply(params, graph.nodes, graph, p)
+    apply = xjax.jit(layer.apply)
+    want = apply(params, graph.nodes, graph, p)
     padded, filled = xg.pad(graph, 12, 20, 3), np.concatenate([p, np.zeros((5, 3), np.float32)])
-    assert_close(xjax.jit(layer.apply)(params, padded.nodes, padded, filled)[:7], want, tol=0.25)
+    assert_close(np.asarray(apply(params, padded.nodes, padded, filled))[:7], want, tol=0.25)
     order = np.random.default_rng(3).permutation(7)
     place = np.argsort(order)
     other = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order])
-    assert_close(layer.apply(params, other.nodes, other, p[order]), want[order], tol=0.25)
+    assert_close(apply(params, other.nodes, other, p[order]), np.asarray(want)[order], tol=0.25)
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.graph.checks import check_finite, check_numerics, doubled, moved
-from tests.xnn.graph.row import Row, draw_graph, empty_graph
+from tests.xnn.graph.checks import check_finite, check_numerics, doubled
+from tests.xnn.graph.row import Row, draw_graph, empty_graph, traced_init
 from tests.xnn.graph.rows.mpnn import dense, sigmoid
 from xjax import random
 from xnn import serial
@@ -23,8 +23,8 @@ SETTINGS = {"plain": {}, "edges and attention": {"edge_features": 2, "attention"
 def drawn(layer, graph=None):
     graph = draw_graph(SIZES) if graph is None else graph
     p = np.random.default_rng(4).normal(size=(graph.n_nodes, 3)).astype(np.float32)
-    shape, params = layer.init(random.key(0), ((-1, 4), (-1, 3)))
-    return graph, p, shape, moved(params)
+    shape, params = traced_init(layer, ((-1, 4), (-1, 3)))
+    return graph, p, shape, params
 
 
 def network(layers, x):
@@ -54,7 +54,7 @@ def test_values(name):
     graph, p, shape, params = drawn(layer)
     assert shape == ((-1, 4), (-1, 3))
     want = by_loops(*doubled((params, graph.nodes, p)), graph, **SETTINGS[name])
-    assert_close(layer.apply(params, (graph.nodes, p), graph), want, tol=0.125)
+    assert_close(xjax.jit(layer.apply)(params, (graph.nodes, p), graph), want, tol=0.125)
 
 
 @pytest.mark.parametrize("name", [pytest.param("plain", marks=pytest.mark.slow), "edges and attention"])
@@ -80,15 +80,16 @@ def test_turned_and_moved_positions_move_the_output_alike():
 def test_padding_and_permuted_nodes():
     layer = EGNN(4, edge_features=2)
     graph, p, _, params = drawn(layer)
-    want = layer.apply(params, (graph.nodes, p), graph)
+    apply = xjax.jit(layer.apply)
+    want = [np.asarray(part) for part in apply(params, (graph.nodes, p), graph)]
     padded = xg.pad(graph, 12, 20, 3)
     filled = np.concatenate([p, np.zeros((12 - len(p), 3), np.float32)])
-    got = layer.apply(params, (padded.nodes, filled), padded)
-    assert_close([part[:graph.n_nodes] for part in got], want, tol=0.125)
+    got = apply(params, (padded.nodes, filled), padded)
+    assert_close([np.asarray(part)[:graph.n_nodes] for part in got], want, tol=0.125)
     order = np.random.default_rng(3).permutation(graph.n_nodes)
     place = np.argsort(order)
     other = xg.Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
-    assert_close(layer.apply(params, (other.nodes, p[order]), other), [part[order] for part in want], tol=0.125)
+    assert_close(apply(params, (other.nodes, p[order]), other), [part[order] for part in want], tol=0.125)
 
 
 def test_nodes_at_one_place_and_graphs_without_edges_have_finite_gradients():

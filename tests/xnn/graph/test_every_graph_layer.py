@@ -1,5 +1,6 @@
 """Every layer on graphs by table (`tests/xnn/graph/rows`): values, forms of the graph, padding, gradients, errors."""
 
+import functools
 import importlib.util
 
 import numpy as np
@@ -10,7 +11,7 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.graph.row import draw_extra, draw_graph, empty_graph, init_shapes, make_params, run
+from tests.xnn.graph.row import draw_extra, draw_graph, empty_graph, init_shapes, make_params, run, traced_init
 from tests.xnn.graph.rows import ROWS, WRONG
 from xjax import random, tree_util
 from xnn import CSR
@@ -31,20 +32,34 @@ def doubled(tree):
     return tree_util.tree_map(lambda leaf: np.asarray(leaf, np.float64) if leaf.dtype.kind == "f" else leaf, tree)
 
 
+@functools.cache
+def compiled(name):
+    return xjax.jit(lambda params, graph, extra: run(ROWS[name], params, jnp.asarray(graph.nodes), graph, extra))
+
+
 @rows([*LAYERS, *VARIANTS[::20]])
 def test_shapes_and_values(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
     extra = draw_extra(row, graph)
-    out_shape, _ = row.layer.init(random.key(0), graph.nodes.shape, **init_shapes(row, graph))
-    y = run(row, params, graph.nodes, graph, extra)
+    y = compiled(name)(params, graph, extra)
     if row.per == "node":
+        out_shape, _ = traced_init(row.layer, graph.nodes.shape, **init_shapes(row, graph))
         assert tree_util.tree_map(jnp.shape, y) == out_shape
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
     want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
     assert_close(y, want, tol=row.grows / 4)
-    jitted = xjax.jit(lambda params, x, graph, extra: run(row, params, x, graph, extra))
-    assert_close(jitted(params, graph.nodes, graph, extra), y, tol=row.grows / 4)
+
+
+@rows(LAYERS[3::6])
+def test_eager_and_compiled_agree(name):
+    """Compiled, the graph is an argument in evaluation and a constant in training."""
+    row = ROWS[name]
+    graph, params = draw_graph(row), make_params(row)
+    extra = draw_extra(row, graph)
+    assert_close(run(row, params, graph.nodes, graph, extra), compiled(name)(params, graph, extra), tol=row.grows / 4)
+    step = lambda params, x: run(row, params, x, graph, extra, rng=random.key(4), train=True)
+    assert_close(step(params, graph.nodes), xjax.jit(step)(params, graph.nodes), tol=row.grows / 4)
 
 
 @rows(LAYERS)
@@ -58,11 +73,15 @@ def test_a_graph_without_edges_has_finite_values_and_gradients(name):
     row = ROWS[name]
     graph, params = empty_graph(row), make_params(row)
     extra = draw_extra(row, graph)
-    y = run(row, params, graph.nodes, graph, extra)
+
+    @xjax.jit
+    def outcome(params, x):
+        y, pull = xjax.vjp(lambda params, x: run(row, params, x, graph, extra), params, x)
+        return y, pull(tree_util.tree_map(jnp.ones_like, y))
+
+    y, grads = outcome(params, graph.nodes)
     want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
     assert_close(y, want, tol=row.grows / 4)
-    slopes = xjax.jit(xjax.grad(lambda params, x: _total(run(row, params, x, graph, extra)), argnums=(0, 1)))
-    grads = slopes(params, graph.nodes)
     assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
 
 
@@ -77,18 +96,22 @@ def test_every_form_of_the_graph_gives_the_same(name):
     shuffled = np.random.default_rng(1).permutation(graph.n_edges)
     unsorted = Graph(graph.nodes, tree_util.tree_map(lambda e: e[shuffled], graph.edges), graph.senders[shuffled],
                      graph.receivers[shuffled], None, graph.n_node, graph.n_edge)
-    forms = {"csr": csr, "unrolled csr": csr.tune(form="unrolled"), "unrolled": graph.tune(form="unrolled"),
-             "scipy": csr.to_scipy(), "dense": np.asarray(csr.todense()), "unsorted": unsorted,
+    dense = np.asarray(csr.todense())
+    given = {"graph": graph, "scipy": csr.to_scipy(), "dense": dense,
              "edges": ((graph.receivers, graph.senders), weight)}
-    if row.ordered:
-        del forms["unsorted"]
-    want = run(row, params, graph.nodes, graph, extra)
-    for form, given in forms.items():
-        call = lambda given: run(row, params, jnp.asarray(graph.nodes), given, extra)
-        y = xjax.jit(call)(given) if isinstance(given, CSR | Graph) else call(given)
+    arguments = {"csr": csr, "unrolled csr": csr.tune(form="unrolled"), "unrolled": graph.tune(form="unrolled"),
+                 "traced dense": dense}
+    if not row.ordered:
+        arguments["unsorted"] = unsorted
+
+    @xjax.jit
+    def outputs(params, x, arguments):
+        return {form: run(row, params, x, of, extra) for form, of in (given | arguments).items()}
+
+    found = outputs(params, graph.nodes, arguments)
+    want = found.pop("graph")
+    for form, y in found.items():
         assert_close(y, want, tol=row.grows / 4, what=form)
-    traced = xjax.jit(lambda dense: run(row, params, graph.nodes, dense, extra))(forms["dense"])
-    assert_close(traced, want, tol=row.grows / 4)
 
 
 @rows(LAYERS[::6])
@@ -101,22 +124,25 @@ def test_padding_and_batching_change_nothing(name):
     joined = xg.batch(alone)
     padded = xg.pad(joined, 20, 40, 6)
 
-    def outputs(params, graph):
-        y = run(row, params, jnp.asarray(graph.nodes), graph)
-        kept = joined.n_nodes if row.per == "node" else joined.n_graphs
-        return tree_util.tree_map(lambda leaf: leaf[:kept], y)
+    def outcome(params, graph):
+        def loss(params):
+            y = run(row, params, jnp.asarray(graph.nodes), graph)
+            kept = joined.n_nodes if row.per == "node" else joined.n_graphs
+            y = tree_util.tree_map(lambda leaf: leaf[:kept], y)
+            return _total(tree_util.tree_map(jnp.sin, y)), y
+        slopes, y = xjax.grad(loss, has_aux=True)(params)
+        return y, slopes
 
-    def outcomes(params, graph):
-        loss = lambda params: _total(tree_util.tree_map(jnp.sin, outputs(params, graph)))
-        return outputs(params, graph), xjax.grad(loss)(params)
+    @xjax.jit
+    def outcomes(params, padded, joined, alone):
+        parts = [] if row.layer.state else [run(row, params, jnp.asarray(graph.nodes), graph) for graph in alone]
+        return outcome(params, padded), outcome(params, joined), parts
 
-    (got, slopes), (want, slopes_alone) = (xjax.jit(outcomes)(params, graph) for graph in (padded, joined))
+    (got, slopes), (want, slopes_alone), parts = outcomes(params, padded, joined, alone)
     assert_close(got, want, tol=row.grows / 4)
     assert_close(slopes, slopes_alone, tol=2.5 * row.grows)         # sums over all nodes
     if not row.layer.state:
-        parts = [xjax.jit(lambda params, graph: run(row, params, jnp.asarray(graph.nodes), graph))(params, graph)
-                 for graph in alone]
-        together = tree_util.tree_map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        together = tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
         assert_close(want, together, tol=row.grows / 4)
 
 
@@ -132,12 +158,17 @@ def test_sparse_features_give_the_same_values_and_gradients(name):
             y, pull = xjax.vjp(lambda params, values: run(row, params, of_values(values), graph), params, values)
             return y, *pull(jnp.asarray(np.random.default_rng(4).normal(size=y.shape)))
 
-        y, by_params, by_x = pulled(lambda x: x, jnp.asarray(x))
-        want = (y, by_params, by_x[csr.rows, csr.indices])
-        for form in ("segments", "unrolled"):
-            got = xjax.jit(lambda csr: pulled(csr.with_data, csr.data))(csr.tune(form=form))
-            assert_close(got, want)
-        assert_close(run(row, params, csr.to_scipy(), graph), y)
+        forms = {form: csr.tune(form=form) for form in ("segments", "unrolled")}
+
+        @xjax.jit
+        def outcomes(x, forms):
+            return (pulled(lambda x: x, x), run(row, params, csr.to_scipy(), graph),
+                    {form: pulled(csr.with_data, csr.data) for form, csr in forms.items()})
+
+        (y, by_params, by_x), of_scipy, of_forms = outcomes(x, forms)
+        for got in of_forms.values():
+            assert_close(got, (y, by_params, by_x[csr.rows, csr.indices]))
+        assert_close(of_scipy, y)
 
 
 @rows(LAYERS[2::6], among=lambda row: row.per == "node" and not row.extra and not row.ordered)
@@ -147,9 +178,8 @@ def test_permuted_nodes_give_permuted_outputs(name):
     order = np.random.default_rng(3).permutation(graph.n_nodes)            # node order[i] becomes node i
     place = np.argsort(order)
     moved = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
-    call = xjax.jit(lambda graph: run(row, params, jnp.asarray(graph.nodes), graph))
-    y = call(graph)
-    assert_close(call(moved), tree_util.tree_map(lambda leaf: leaf[order], y), tol=row.grows / 4)
+    y, of_moved = (compiled(name)(params, graph, {}) for graph in (graph, moved))
+    assert_close(of_moved, tree_util.tree_map(lambda leaf: leaf[order], y), tol=row.grows / 4)
 
 
 @rows(LAYERS[1::8])
@@ -159,7 +189,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         graph, params = draw_graph(row, dtype=np.float64), make_params(row, np.float64)
         extra = draw_extra(row, graph, np.float64)
         # The structure is no input of the derivative; weights and features of edges are.
-        floats = (params, jnp.asarray(graph.nodes), graph.edges)
+        floats = tree_util.tree_map(np.asarray, (params, graph.nodes, graph.edges))
 
         def total(floats):
             params, x, edges = floats
@@ -169,11 +199,11 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
 
         npr = np.random.default_rng(5)
         step = tree_util.tree_map(lambda leaf: npr.normal(size=leaf.shape), floats)
-        total = xjax.jit(total)
-        along = lambda sign: total(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, floats, step))
+        derivatives = xjax.jit(lambda floats: (xjax.jvp(total, (floats,), (step,)), xjax.grad(total)(floats)))
+        along = lambda sign: derivatives(tree_util.tree_map(lambda leaf, d: leaf + sign * 1e-6 * d, floats, step))[0][0]
         difference = (along(1) - along(-1)) / 2e-6
-        slope = _slope(xjax.jit(xjax.grad(total))(floats), step)
-        forward = xjax.jit(lambda floats, step: xjax.jvp(total, (floats,), (step,))[1])(floats, step)
+        (_, forward), grads = derivatives(floats)
+        slope = _slope(grads, step)
         # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
         np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
         np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.grows)
@@ -187,12 +217,12 @@ def test_an_ensemble_of_parameters(name):
     members = [make_params(row), make_params(row, seed=7)]
     if not tree_util.tree_leaves(members):
         pytest.skip("the layer has no parameters")
-    ensemble = tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *members)
+    ensemble = tree_util.tree_map(lambda *leaves: np.stack(leaves), *members)
     got = xjax.jit(xjax.vmap(lambda params, x: run(row, params, x, graph, extra), in_axes=(0, None), axis_size=2))(
         ensemble, graph.nodes)
     for i, member in enumerate(members):
-        assert_close(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), run(row, member, graph.nodes, graph, extra),
-                    tol=row.grows / 4)
+        assert_close(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), compiled(name)(member, graph, extra),
+                     tol=row.grows / 4)
 
 
 @rows(LAYERS[2::8])
@@ -200,9 +230,9 @@ def test_bfloat16_stays_bfloat16(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
     extra = draw_extra(row, graph)
-    half = lambda tree: tree_util.tree_map(lambda v: jnp.asarray(v, jnp.bfloat16) if v.dtype.kind == "f" else v, tree)
-    call = xjax.jit(lambda params, graph, extra: run(row, params, jnp.asarray(graph.nodes), graph, extra))
-    y, want = call(half(params), half(graph), half(extra)), call(params, graph, extra)
+    half = lambda tree: tree_util.tree_map(
+        lambda v: np.asarray(v).astype(jnp.bfloat16) if v.dtype.kind == "f" else v, tree)
+    y, want = compiled(name)(*half((params, graph, extra))), compiled(name)(params, graph, extra)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(y))
     assert_close(y, want, tol=2.5 * row.grows)             # each layer rounds some twenty times
 
@@ -212,12 +242,15 @@ def test_training(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
     extra, x = draw_extra(row, graph), jnp.asarray(graph.nodes)
-    step = lambda params, key: run(row, params, x, graph, extra, rng=key, train=True)
-    trained, other = step(params, random.key(4)), step(params, random.key(5))
-    assert_close(xjax.jit(step)(params, random.key(4)), trained, tol=row.grows / 4)
+
+    @xjax.jit
+    def step(params, key):
+        y, pull = xjax.vjp(lambda params: run(row, params, x, graph, extra, rng=key, train=True), params)
+        return y, pull(tree_util.tree_map(jnp.ones_like, y))
+
+    (trained, grads), (other, _) = step(params, random.key(4)), step(params, random.key(5))
     same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
     assert same != row.random
-    grads = xjax.jit(xjax.grad(lambda params: _total(step(params, random.key(4)))))(params)
     assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
 
 
@@ -246,7 +279,8 @@ def test_equals_pytorch_geometric(name):
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_say_what_to_do(name):
-    assert_refused(*WRONG[name])
+    call, *refusal = WRONG[name]
+    assert_refused(lambda: xjax.eval_shape(call), *refusal)         # staged: what comes before is not compiled
 
 
 @rows(LAYERS, among=lambda row: row.per == "node" and row.layer.state is None)
@@ -261,4 +295,4 @@ def _total(tree):
 
 
 def _slope(grads, step):
-    return sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
+    return sum(np.sum(np.asarray(g) * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))

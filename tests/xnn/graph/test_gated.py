@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
-from tests.xnn.graph.checks import check_finite, check_numerics, doubled, moved
-from tests.xnn.graph.row import Row, draw_graph, empty_graph
+from tests.xnn.graph.checks import check_finite, check_numerics, doubled
+from tests.xnn.graph.row import Row, draw_graph, empty_graph, traced_init
 from tests.xnn.graph.rows.mpnn import dense, received, relu, sigmoid
-from xjax import random
 from xnn import LayerNorm, serial
 from xnn.graph.gated import GatedGCN
 
@@ -18,8 +18,8 @@ SIZES = Row(None, None, features=3, edge_features=3)
 
 def drawn(layer, graph=None):
     graph = draw_graph(SIZES) if graph is None else graph
-    shape, params = layer.init(random.key(0), ((-1, 3), (-1, 3)))
-    return graph, shape, moved(params)
+    shape, params = traced_init(layer, ((-1, 3), (-1, 3)))
+    return graph, shape, params
 
 
 def by_loops(params, x, e, graph, epsilon=1e-6):
@@ -52,9 +52,10 @@ def test_without_edges():
 def test_padding_changes_nothing_in_two_layers_with_norms():
     layer = serial(GatedGCN(3, norm=LayerNorm()), GatedGCN(3, norm=LayerNorm()))
     graph, _, params = drawn(layer)
-    x, e = layer.apply(params, (graph.nodes, graph.edge_features), graph)
+    apply = xjax.jit(layer.apply)
+    x, e = apply(params, (graph.nodes, graph.edge_features), graph)
     padded = xg.pad(graph, 12, 20, 3)
-    px, pe = layer.apply(params, (padded.nodes, padded.edge_features), padded)
+    px, pe = map(np.asarray, apply(params, (padded.nodes, padded.edge_features), padded))
     assert_close((px[:graph.n_nodes], pe[:graph.n_edges]), (x, e), tol=0.25)
 
 
@@ -62,5 +63,5 @@ def test_padding_changes_nothing_in_two_layers_with_norms():
 def test_features_of_another_size_are_not_added(residual):
     layer = GatedGCN(5, residual=residual)
     graph, shape, params = drawn(layer)
-    x, e = layer.apply(params, (graph.nodes, graph.edge_features), graph)
+    x, e = xjax.jit(layer.apply)(params, (graph.nodes, graph.edge_features), graph)
     assert shape == ((-1, 5), (-1, 5)) and x.shape == (graph.n_nodes, 5) and np.min(x) >= 0 and np.min(e) >= 0

@@ -9,6 +9,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
+from tests.xnn.graph.row import traced_init
 from xjax import random, tree_util
 from xnn import GraphConvolution, Relu, losses, metrics, serial
 from xnn.graph import Graph
@@ -53,14 +54,16 @@ def test_scores_of_pairs(how, features):
 def test_the_pairs_of_a_graph_are_its_edges():
     graph = Graph.from_edges(PAIRS[:, 0], PAIRS[:, 1], X)
     head = EdgeHead("bilinear")
-    _, params = head.init(random.key(0), (-1, 3))
+    _, params = traced_init(head, (-1, 3))
     ends = np.stack([graph.senders, graph.receivers], 1)
-    np.testing.assert_allclose(head.apply(params, X, graph), head.apply(params, X, pairs=ends), rtol=1e-6)
-    assert np.isnan(head.apply(params, X, pairs=np.array([[0, 4]])))
+    of_graph, of_ends, beyond = xjax.jit(lambda params: (head.apply(params, X, graph), *(
+        head.apply(params, X, pairs=pairs) for pairs in (ends, np.array([[0, 4]])))))(params)
+    np.testing.assert_allclose(of_graph, of_ends, rtol=1e-6)
+    assert np.isnan(beyond)
 
 
 def test_a_node_head_is_an_mlp():
-    shape, params = NodeHead(7, hidden=(5,)).init(random.key(0), (-1, 3))
+    shape, params = traced_init(NodeHead(7, hidden=(5,)), (-1, 3))
     assert shape == (-1, 7) and params["head"]["w"].shape == (5, 7)
 
 
@@ -80,11 +83,14 @@ def test_an_autoencoder_learns_which_nodes_are_linked(variational):
         kl = gaussian_kl(*code) / 12 if variational else 0.0
         return reconstruction_loss(logits[:len(edges)], logits[len(edges):]) + kl
 
-    step = xjax.jit(lambda params, key: tree_util.tree_map(lambda p, g: p - 0.3 * g, params,
-                                                           xjax.grad(loss)(params, key)))
+    @xjax.jit
+    def step(params, i):
+        slopes = xjax.grad(loss)(params, random.fold_in(random.key(1), i))
+        return tree_util.tree_map(lambda p, g: p - 0.3 * g, params, slopes)
+
     for i in range(100):
-        params = step(params, random.fold_in(random.key(1), i))
-    y = model.apply(params, graph.nodes, graph, pairs)
+        params = step(params, i)
+    y = xjax.jit(model.apply)(params, graph.nodes, graph, pairs)
     logits = np.asarray(y[0] if variational else y)
     assert logits[:len(edges)].min() > logits[len(edges):].max()
 
@@ -97,7 +103,7 @@ def test_a_loss_and_a_metric_with_the_masks_of_a_padded_batch():
     padded = xg.pad(graph, 20, 40, 6)
     of_graphs, of_nodes = GraphHead(3, hidden=(5,)), NodeHead(3)
     labels, node_labels = np.array([0, 2, 1]), npr.integers(0, 3, 14)
-    params = (of_graphs.init(random.key(0), (-1, 4))[1], of_nodes.init(random.key(1), (-1, 4))[1])
+    params = (traced_init(of_graphs, (-1, 4))[1], traced_init(of_nodes, (-1, 4))[1])
 
     def results(params, graph, labels, node_labels):
         x, masks = jnp.asarray(graph.nodes), (graph.mask, graph.node_mask)

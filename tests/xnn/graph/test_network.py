@@ -10,7 +10,8 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.graph.checks import check_finite, check_numerics, doubled, moved
+from tests.xnn.graph.checks import check_finite, check_numerics, doubled
+from tests.xnn.graph.row import traced_init
 from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
 from xnn import Dense, serial
@@ -66,7 +67,7 @@ def applied(layer, graph):
 
 
 def params_of(layer, graph=None):
-    return moved(layer.init(random.key(0), drawn() if graph is None else graph)[1])
+    return traced_init(layer, drawn() if graph is None else graph)[1]
 
 
 def test_values_by_loops():
@@ -85,14 +86,14 @@ def test_values_by_loops():
 def test_padding_batches_and_jit(name):
     layer, (joined, padded) = NETWORKS[name], batches()
     params = params_of(layer)
-    want = layer.apply(params, joined)
-    got = xjax.jit(layer.apply)(params, padded)
+    apply = xjax.jit(layer.apply)
+    want, got = apply(params, joined), apply(params, padded)
     real = joined.n_nodes, joined.n_edges, joined.n_graphs
     assert_close([part[:n] for part, n in zip(features(got), real, strict=True)], features(want), tol=0.125)
-    alone = [layer.apply(params, graph) for graph in xg.unbatch(joined)]
-    together = [jnp.concatenate(parts) for parts in zip(*map(features, alone), strict=True)]
+    alone = xjax.jit(lambda params: [layer.apply(params, graph) for graph in xg.unbatch(joined)])(params)
+    together = [np.concatenate(parts) for parts in zip(*map(features, alone), strict=True)]
     assert_close(together, features(want), tol=0.125)
-    shape, _ = layer.init(random.key(0), joined)
+    shape, _ = traced_init(layer, joined)
     assert tree_util.tree_map(jnp.shape, features(shape)) == tree_util.tree_map(jnp.shape, features(want))
 
 
@@ -116,8 +117,8 @@ def test_networks_follow_one_another_from_a_graph_without_features_of_edges():
     layer = serial(GraphMapFeatures(embed_node=Dense(4)), GraphNetwork(Dense(5), Dense(6)),
                    GraphNetwork(Dense(5), Dense(6), Dense(2)))
     graph = drawn().replace(edges=None, globals=None)
-    shape, params = layer.init(random.key(0), graph)
-    y = layer.apply(params, graph)
+    shape, params = traced_init(layer, graph)
+    y = xjax.jit(layer.apply)(params, graph)
     assert y.nodes.shape == shape.nodes.shape == (6, 6) and y.edges.shape == (11, 5) and y.globals.shape == (1, 2)
 
 

@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
-from xjax import random
+from tests.xnn.graph.row import traced_init
 from xnn import Dense, GraphConvolution, composite
 from xnn.graph import Graph
 from xnn.graph.masked import MaskedGraph, kept_part, mask_graph
@@ -47,20 +47,23 @@ def test_it_keeps_the_largest_of_each_graph_and_the_edges_between_them():
 
 def test_layers_that_follow_see_the_kept_part_only():
     graph = a_batch()
-    x, kept = TopKPool(0.6).apply(W, jnp.asarray(graph.nodes), graph)
+    x, kept = xjax.jit(TopKPool(0.6).apply)(W, graph.nodes, graph)
     small = kept_part(kept)
     mask = np.asarray(kept.node_mask)
     assert small.n_nodes == mask.sum() and small.n_edges == np.asarray(kept.edge_mask).sum()
     assert small.by_sender is not None and np.all(np.diff(small.receivers) >= 0)
-    _, params = GraphConvolution(3, norm="symmetric").init(random.key(0), (-1, 4))
-    conv, pool = GraphConvolution(3, norm="symmetric").apply, GraphPool("max").apply
-    y, small_y = conv(params, x, kept), conv(params, x[mask], small)
-    np.testing.assert_allclose(y[mask], small_y, atol=1e-6)
-    np.testing.assert_allclose(pool((), y, kept), pool((), small_y, small), atol=1e-6)
-    again, kept_twice = TopKPool(0.5).apply({"w": W["w"][:3]}, y, kept)
-    small_again, small_twice = TopKPool(0.5).apply({"w": W["w"][:3]}, small_y, small)
-    np.testing.assert_array_equal(np.asarray(kept_twice.node_mask)[mask], small_twice.node_mask)
-    np.testing.assert_allclose(again[mask], small_again, atol=1e-6)
+    _, params = traced_init(GraphConvolution(3, norm="symmetric"), (-1, 4))
+
+    @xjax.jit
+    def follow(x, graph):
+        y = GraphConvolution(3, norm="symmetric").apply(params, x, graph)
+        again, twice = TopKPool(0.5).apply({"w": W["w"][:3]}, y, graph)
+        return (y, again, twice.node_mask), GraphPool("max").apply((), y, graph)
+
+    (of_nodes, of_graphs), (small_of_nodes, small_of_graphs) = follow(x, kept), follow(np.asarray(x)[mask], small)
+    np.testing.assert_allclose(of_graphs, small_of_graphs, atol=1e-6)
+    for got, want in zip(of_nodes, small_of_nodes, strict=True):
+        np.testing.assert_allclose(np.asarray(got)[mask], want, atol=1e-6)
 
 
 def test_a_network_that_pools_twice_does_not_depend_on_padding():
@@ -71,7 +74,7 @@ def test_a_network_that_pools_twice_does_not_depend_on_padding():
 
     model = composite(forward, first=GraphConvolution(8), pool=TopKPool(0.8), second=GraphConvolution(8),
                       again=TopKPool(k=2), readout=GraphPool("sum"), head=Dense(2))
-    shape, params = model.init(random.key(0), (-1, 4))
+    shape, params = traced_init(model, (-1, 4))
     assert shape == (-1, 2)
     loss = lambda params, graph: jnp.sum(jnp.sin(model.apply(params, jnp.asarray(graph.nodes), graph)[:3]))
     plain, padded = (xjax.jit(xjax.value_and_grad(loss))(params, graph) for graph in (a_batch(False), a_batch()))
@@ -126,7 +129,7 @@ def test_pools_of_many_nodes_in_bfloat16():
 def test_batches_without_nodes_and_of_padding_only_have_zeros(pool):
     empty = Graph(np.zeros((0, 4), np.float32), None, *np.zeros((2, 0), np.int32), None, *np.zeros((2, 2), np.int32))
     padding = xg.pad(empty, 3, 2, 4).replace(mask=np.zeros(4, bool))
-    _, params = pool.init(random.key(0), (-1, 4))
+    _, params = traced_init(pool, (-1, 4))
     for graph in (empty, padding):
         y = xjax.jit(pool.apply)(params, jnp.ones_like(graph.nodes), graph)
         y = y[0] if isinstance(y, tuple) else y

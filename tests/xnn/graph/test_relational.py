@@ -11,7 +11,8 @@ import xnn.graph as xg
 from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
 from tests.sampling import one_in
-from tests.xnn.graph.checks import check_finite, check_numerics, doubled, moved
+from tests.xnn.graph.checks import check_finite, check_numerics, doubled
+from tests.xnn.graph.row import traced_init
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
@@ -50,29 +51,35 @@ def hetero(seed=0, features=False):
 def test_padding_batches_and_permutations_of_rgcn(name):
     layer = RGCN(6, 3, **SETTINGS[name])
     graphs = [drawn(), drawn(5, 0), drawn(6, 9, seed=2)]
-    params = moved(layer.init(random.key(0), (-1, 4))[1])
+    params = traced_init(layer, (-1, 4))[1]
     apply = lambda params, graph: layer.apply(params, jnp.asarray(graph.nodes), graph)
-    alone = jnp.concatenate([apply(params, graph) for graph in graphs])
-    padded = xg.pad(xg.batch(graphs), 30, 50, 5)
-    assert_close(xjax.jit(apply)(params, padded)[:len(alone)], alone, tol=0.25)
-    total = lambda params, graph: jnp.sum(jnp.sin(apply(params, graph)[:len(alone)]))
-    gradient = xjax.jit(xjax.grad(total))
-    assert_close(gradient(params, padded), gradient(params, xg.batch(graphs)), tol=2)      # sums over all nodes
+    alone, joined = [apply(params, graphs[0])], xg.batch(graphs)
+    alone += xjax.jit(lambda params: [apply(params, graph) for graph in graphs[1:]])(params)
+
+    def total(params, graph):
+        y = apply(params, graph)[:joined.n_nodes]
+        return jnp.sum(jnp.sin(y)), y
+
+    slopes = xjax.jit(xjax.grad(total, has_aux=True))
+    (of_padded, y), (of_joined, _) = (slopes(params, graph) for graph in (xg.pad(joined, 30, 50, 5), joined))
+    assert_close(y, np.concatenate(alone), tol=0.25)
+    assert_close(of_padded, of_joined, tol=2)                                              # sums over all nodes
     graph, order = graphs[0], np.random.default_rng(3).permutation(8)
     place = np.argsort(order)
     other = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
-    assert_close(apply(params, other), apply(params, graph)[order], tol=0.25)
+    assert_close(xjax.jit(apply)(params, other), np.asarray(alone[0])[order], tol=0.25)
 
 
 def test_edges_of_no_relation_count_nowhere():
     layer, graph = RGCN(6, 3), drawn()
-    params = moved(layer.init(random.key(0), (-1, 4))[1])
+    params = traced_init(layer, (-1, 4))[1]
     relation = graph.edges["relation"].copy()
     relation[::2] = -1
     kept = relation >= 0
     fewer = Graph.from_edges(graph.senders[kept], graph.receivers[kept], graph.nodes, {"relation": relation[kept]})
-    want = layer.apply(params, fewer.nodes, fewer)
-    assert_close(layer.apply(params, graph.nodes, graph, relation), want, tol=0.25)
+    want, got = xjax.jit(lambda params: (layer.apply(params, fewer.nodes, fewer),
+                                         layer.apply(params, graph.nodes, graph, relation)))(params)
+    assert_close(got, want, tol=0.25)
     traced = xjax.jit(lambda relation: layer.apply(params, graph.nodes, graph, relation))
     assert_close(traced(relation), want, tol=0.25)
     assert_close(traced(np.where(kept, relation, 7)), want, tol=0.25)
@@ -88,7 +95,7 @@ def test_rgcn_equals_pytorch_geometric(name):
 
     settings = SETTINGS[name]
     layer, graph = RGCN(6, 3, **settings), drawn()
-    params = moved(layer.init(random.key(0), (-1, 4))[1])
+    params = traced_init(layer, (-1, 4))[1]
     peer = RGCNConv(4, 6, 3, num_bases=settings.get("bases"), num_blocks=settings.get("blocks"),
                     aggr=settings.get("aggregate", "mean"))
     names = {"w": "weight", "coefficients": "comp", "root": "root", "b": "bias"}
@@ -119,12 +126,13 @@ def test_a_graph_of_several_types_is_a_pytree_and_joins_to_one():
     np.testing.assert_array_equal(np.sort(one.senders[of_buys] - 3), np.sort(graph.relations[BUYS].senders))
     assert one.edge_features.shape == (22, 2)
     layer = RGCN(4, 3)
-    assert layer.apply(layer.init(random.key(0), one.nodes.shape)[1], one.nodes, one).shape == (8, 4)
+    params = traced_init(layer, one.nodes.shape)[1]
+    assert xjax.eval_shape(lambda: layer.apply(params, one.nodes, one)).shape == (8, 4)
 
 
 def test_batches_and_padding_change_nothing():
     layer = convolutions("mean")
-    params = moved(layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})[1])
+    params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})[1]
     empty = HeteroGraph.from_edges(hetero(2).nodes, {key: ([], []) for key in (BUYS, LIKES, KNOWS)})
     graphs = [hetero(), hetero(1), empty]
     joined = HeteroGraph.batch(graphs)
@@ -132,13 +140,13 @@ def test_batches_and_padding_change_nothing():
     assert joined.mask is None and padded.mask.tolist() == [True] * 3 + [False] and padded.n_graphs == 4
     assert padded.n_node["user"].tolist() == [5, 5, 5, 5] and padded.node_graph("item").tolist() == [
         0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    alone = [layer.apply(params, graph.nodes, graph) for graph in graphs]
-    want = {kind: jnp.concatenate([y[kind] for y in alone]) for kind in ("user", "item")}
+    alone = xjax.jit(lambda params: [layer.apply(params, graph.nodes, graph) for graph in graphs])(params)
+    want = {kind: np.concatenate([y[kind] for y in alone]) for kind in ("user", "item")}
     apply = lambda params, graph: {kind: y[:{"user": 15, "item": 9}[kind]]
                                    for kind, y in layer.apply(params, graph.nodes, graph).items()}
-    assert_close(apply(params, joined), want, tol=0.25)
-    for graph in (padded, HeteroGraph.batch([joined, padded])):
-        assert_close(xjax.jit(apply)(params, graph), want, tol=0.25)
+    compiled = xjax.jit(apply)
+    for graph in (joined, padded, HeteroGraph.batch([joined, padded])):
+        assert_close(compiled(params, graph), want, tol=0.25)
     for edges in padded.relations.values():
         assert np.all(np.diff(edges.receivers) >= 0) and np.all(np.diff(edges.senders[edges.by_sender]) >= 0)
 
@@ -147,7 +155,7 @@ def test_statistics_within_leave_out_padding():
     layer = HeteroConvolution({BUYS: serial(GraphConvolution(4), BatchNorm()), LIKES: GraphConvolution(3),
                                KNOWS: GIN(serial(Dense(3), BatchNorm()))})
     shapes = {"user": (-1, 4), "item": (-1, 4)}
-    _, params = layer.init(random.key(0), shapes)
+    _, params = traced_init(layer, shapes)
     graph, state = HeteroGraph.batch([hetero(), hetero(1)]), layer.init_state(shapes)
     padded = graph.pad({"user": 13, "item": 8}, {BUYS: 20, LIKES: 13, KNOWS: 16})
     padded = padded.replace(nodes={kind: np.where(np.arange(len(x))[:, None] < graph.n_nodes(kind), x, np.nan)
@@ -217,8 +225,7 @@ def convolutions(aggregate="sum"):
 @pytest.mark.parametrize("aggregate", ["sum", "mean", "max"])
 def test_values_of_a_heterogeneous_convolution(aggregate):
     graph, layer = hetero(), convolutions(aggregate)
-    shape, params = layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})
-    params = moved(params)
+    shape, params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})
     assert shape == {"item": (-1, 3), "user": (-1, 3)}
 
     def gated(params, key):                               # between two types, by loops
@@ -242,7 +249,7 @@ def test_values_of_a_heterogeneous_convolution(aggregate):
 def test_numerics_of_a_heterogeneous_convolution():
     graph = hetero()
     layer = serial(parallel(user=Dense(4), item=Dense(4)), convolutions(), convolutions())
-    params = moved(layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})[1])
+    params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})[1]
     check_numerics(lambda floats: layer.apply(*floats, graph), (params, dict(graph.nodes)), 4.0)
     empty = HeteroGraph.from_edges(graph.nodes, {key: ([], []) for key in graph.relations})
     check_finite(lambda floats: layer.apply(*floats, empty), (params, dict(graph.nodes)))
@@ -250,11 +257,12 @@ def test_numerics_of_a_heterogeneous_convolution():
 
 def test_features_of_edges_reach_the_layers():
     graph, layer = hetero(features=True), HeteroConvolution({BUYS: MPNN(3, edge_features=2, hidden=())})
-    params = moved(layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})[1])
-    y = xjax.jit(layer.apply)(params, graph.nodes, graph)
+    params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})[1]
+    apply = xjax.jit(layer.apply)
+    y = apply(params, graph.nodes, graph)
     other = graph.replace(relations={BUYS: graph.relations[BUYS].replace(
         features=graph.relations[BUYS].features + 1)})
-    assert y.keys() == {"item"} and not np.allclose(y["item"], layer.apply(params, other.nodes, other)["item"])
+    assert y.keys() == {"item"} and not np.allclose(y["item"], apply(params, other.nodes, other)["item"])
 
 
 @pytest.mark.slow
@@ -268,7 +276,7 @@ def test_heterogeneous_convolution_equals_pytorch_geometric():
     graph = hetero()
     keys = (BUYS, LIKES, KNOWS)
     layer = HeteroConvolution({key: GatedGraphConvolution(3) for key in keys}, aggregate="mean")
-    params = moved(layer.init(random.key(0), {"user": (-1, 4), "item": (-1, 4)})[1])
+    params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})[1]
     assert ResGatedGraphConv                              # the peer of a row makes it
     peer = HeteroConv({key: res_gated(None)(params["-".join(key)])[0] for key in keys}, aggr="mean")
     theirs = peer({kind: torch.tensor(x) for kind, x in graph.nodes.items()},

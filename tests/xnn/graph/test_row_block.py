@@ -6,8 +6,8 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.refusals import assert_refused
-from tests.sampling import one_in
-from xjax import random
+from tests.sampling import each_once, one_in
+from tests.xnn.graph.row import traced_init
 from xnn import CSR, Dense, GraphConvolution
 from xnn.graph import GAT, GIN, SGC, GraphSAGE, normalized_adjacency, rows_moved, split_rows
 
@@ -49,7 +49,7 @@ def test_training_gives_the_same_losses_on_any_number_of_devices(devices):
     graph = normalized_adjacency(ring(N) + ring(N).T)
     x = np.random.default_rng(1).normal(size=(N, F)).astype(np.float32)
     layer = GraphConvolution(2)
-    _, params = layer.init(random.key(0), (-1, F))
+    _, params = traced_init(layer, (-1, F))
 
     def losses(step, params):
         found = []
@@ -72,21 +72,20 @@ def test_training_gives_the_same_losses_on_any_number_of_devices(devices):
     mapped = xjax.pmap(own, axis_name="devices", in_axes=(None, 0, 0, 0), out_axes=(0, None))
     blocks, rows = split_rows(graph, devices), cut(x, devices)
     got = losses(lambda params: mapped(params, rows, blocks, real), params)
-    np.testing.assert_allclose(got, losses(whole, params), rtol=1e-5)
+    np.testing.assert_allclose(got, losses(xjax.jit(whole), params), rtol=1e-5)
 
 
 LAYERS = {"GAT": GAT(2, 3), "GraphSAGE": GraphSAGE(3, "max"), "GIN": GIN(Dense(3)), "SGC": SGC(3)}
 
 
-@pytest.mark.parametrize("exchange", ["gather", "halo"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "exchange"), each_once(LAYERS, ["gather", "halo"]))
 def test_layers_that_pass_messages_read_the_rows_of_other_devices(name, exchange):
     layer, matrix = LAYERS[name], MATRICES["scattered"]
     x = np.random.default_rng(2).normal(size=(N, F)).astype(np.float32)
-    _, params = layer.init(random.key(1), (-1, F))
+    _, params = traced_init(layer, (-1, F))
     apply = xjax.pmap(layer.apply, axis_name="devices", in_axes=(None, 0, 0))
     y = apply(params, cut(x, 2), split_rows(matrix, 2, exchange=exchange))
-    want = layer.apply(params, x, CSR.from_scipy(matrix))
+    want = xjax.jit(layer.apply)(params, x, CSR.from_scipy(matrix))
     np.testing.assert_allclose(np.asarray(y).reshape(-1, y.shape[-1])[:N], want, rtol=1e-4, atol=1e-5)
 
 

@@ -12,7 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
-from xjax import random
+from tests.xnn.graph.row import traced_init
 from xnn import GraphConvolution, Relu, serial
 from xnn.graph import Graph, batch
 from xnn.graph.blocks import ascending
@@ -408,7 +408,7 @@ def test_errors(case):
 def test_values_and_gradients_do_not_depend_on_the_size():
     graph, _, _ = random_graph()
     model = serial(GraphConvolution(5), Relu, GraphConvolution(2))
-    _, params = model.init(random.key(0), (-1, 2))
+    _, params = traced_init(model, (-1, 2))
 
     def loss(params, block):
         y = model.apply(params, block.graph.nodes, block.graph)[block.seeds]

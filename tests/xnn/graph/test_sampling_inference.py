@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import xjax
 import xnn
 from tests.refusals import assert_refused
 from xjax import random
@@ -21,21 +22,21 @@ def features(n, f=6):
     return np.random.default_rng(1).normal(size=(n, f)).astype(np.float32)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 25, 101, 400])
+@pytest.mark.parametrize("batch_size", [1, 25, 400, *[pytest.param(n, marks=pytest.mark.slow) for n in (7, 101)]])
 def test_equals_the_whole_graph(batch_size):
     graph, x = random_graph(), features(101)
     model = serial(GraphConvolution(8), Relu, Dense(5), GraphConvolution(3))
     _, params = model.init(random.key(0), x.shape)
     found = infer_by_layers(model.layers, params, graph, x, batch_size)
     assert type(found) is np.ndarray
-    np.testing.assert_allclose(found, model.apply(params, x, graph), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, xjax.jit(model.apply)(params, x, graph), rtol=1e-6, atol=1e-6)
 
 
 def test_a_layer_that_reads_degrees_of_senders():
     graph, x = random_graph(), features(101)
     model = serial(GraphConvolution(8, norm="symmetric"), Relu, GraphConvolution(3))
     _, params = model.init(random.key(0), x.shape)
-    whole = model.apply(params, x, graph)
+    whole = xjax.jit(model.apply)(params, x, graph)
     np.testing.assert_allclose(infer_by_layers(model.layers, params, graph, x, 10, reach=(2, 1, 1)), whole, rtol=1e-6,
                                atol=1e-6)
 

@@ -1,5 +1,8 @@
 """Segment reductions: against loops in NumPy, derivatives against differences, what masks and ids leave out."""
 
+import functools
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.ops import test_extrema_compiled as compiled
 from tests.refusals import assert_refused
+from tests.sampling import each_once, one_in
 from xnn import CSR
 from xnn import graph as xg
 
@@ -44,19 +48,47 @@ def looped(name, x, ids, mask=None, n=N):
     return out
 
 
-@pytest.mark.parametrize("is_sorted", [False, True])
-@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "masked"])
-@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, pytest.param(np.float16, marks=pytest.mark.slow)])
+def in_fast_set(dtype, masked, is_sorted):
+    """With float32 and with bfloat16 some rows are masked, and some sorted."""
+    return dtype != np.float16 and (dtype == np.float32) == (masked == is_sorted)
+
+
+CASES = [pytest.param(*case, marks=[] if in_fast_set(*case) else [pytest.mark.slow])
+         for case in itertools.product([np.float32, jnp.bfloat16, np.float16], [False, True], [False, True])]
+
+
+@functools.cache
+def reduced(name, dtype, alike):
+    """By (masked, sorted), which are alike or not: the result, and its arguments x, ids, mask. One program for both."""
+    given = {}
+    for masked in (False, True):
+        is_sorted = masked == alike
+        at = np.argsort(IDS) if is_sorted else np.arange(10)
+        given[masked, is_sorted] = np.asarray(ROWS, dtype)[at], IDS[at], MASK[at] if masked else None
+    compute = xjax.jit(lambda given: {case: ALL[name](x, ids, N, mask=mask, is_sorted=case[1])
+                                      for case, (x, ids, mask) in given.items()})
+    return {case: (y, *given[case]) for case, y in compute(given).items()}
+
+
+@pytest.mark.parametrize(("dtype", "masked", "is_sorted"), CASES)
 @pytest.mark.parametrize("name", ALL)
-def test_values(name, dtype, mask, is_sorted):
-    order = np.argsort(IDS) if is_sorted else np.arange(10)
-    x, ids = np.asarray(ROWS, dtype)[order], IDS[order]
-    mask = None if mask is None else mask[order]
-    got = ALL[name](x, ids, N, mask=mask, is_sorted=is_sorted)
+def test_values(name, dtype, masked, is_sorted):
+    got, *arguments = reduced(name, dtype, masked == is_sorted)[masked, is_sorted]
     assert got.dtype == dtype
     # Up to three roundings of numbers below 3; the std of a narrow type squares what it rounded.
-    np.testing.assert_allclose(np.asarray(got, np.float64), looped(name, x, ids, mask),
+    np.testing.assert_allclose(np.asarray(got, np.float64), looped(name, *arguments),
                                rtol=4 * float(jnp.finfo(dtype).eps), atol=8 * float(jnp.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("name", one_in(3, ALL))
+def test_eager_and_compiled_agree(name):
+    y, x, ids, mask = reduced(name, np.float32, True)[True, True]
+    np.testing.assert_allclose(ALL[name](x, ids, N, mask=mask, is_sorted=True), y, rtol=1e-6, atol=1e-6)
+
+
+@functools.cache
+def compiled_for(name):
+    return xjax.jit(lambda x, ids, mask: ALL[name](x, ids, N, mask=mask))
 
 
 @settings(deadline=None, max_examples=30)
@@ -65,7 +97,7 @@ def test_any_rows_and_ids(data, name):
     x = data.draw(arrays.arrays(np.float32, st.just((9, 2)), elements=st.floats(-3, 3, width=16)))
     ids = data.draw(arrays.arrays(np.int32, 9, elements=st.integers(-2, N + 2)))
     mask = data.draw(st.none() | arrays.arrays(bool, 9))
-    got = ALL[name](x, ids, N, mask=mask)
+    got = compiled_for(name)(x, ids, mask)
     want = looped(name, x, ids, mask)
     if name == "std":                                               # a variance up to epsilon counts as 0
         want = np.where(want**2 > 1e-5, want, 0)
@@ -76,12 +108,13 @@ def test_any_rows_and_ids(data, name):
 @pytest.mark.parametrize("name", REDUCE)
 def test_integers(name, dtype):
     x = np.random.default_rng(1).integers(1, 5, (10, 2)).astype(dtype)
-    got = REDUCTIONS[name](x, IDS, N, mask=MASK)
+    extreme = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    got, of_extreme = xjax.jit(lambda x, extreme: (
+        REDUCTIONS[name](x, IDS, N, mask=MASK), REDUCTIONS[name](extreme, np.array([0, 1]), 3)))(x, extreme)
     assert got.dtype == (np.float32 if name in ("mean", "std") else dtype)
     np.testing.assert_allclose(got, looped(name, x, IDS, MASK), rtol=1e-6)
-    extreme = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
     if name in ("max", "min"):
-        np.testing.assert_array_equal(REDUCTIONS[name](extreme, np.array([0, 1]), 3), [*extreme, 0])
+        np.testing.assert_array_equal(of_extreme, [*extreme, 0])
 
 
 def test_counts():
@@ -94,18 +127,20 @@ def test_counts():
 def test_long_sums_of_narrow_types():
     """In bfloat16 itself a sum of ones would end at 256, in int8 at 127."""
     ids = np.zeros(1000, np.int32)
-    ones = jnp.ones(1000, jnp.bfloat16)
-    assert float(xg.segment_sum(ones, ids, 1)[0]) == 1000
-    assert float(xg.segment_mean(ones, ids, 1)[0]) == 1
-    assert float(xg.segment_softmax(ones, ids, 1).sum()) == pytest.approx(1, rel=0.01)
-    assert float(xg.segment_mean(np.full(1000, 100, np.int8), ids, 1)[0]) == 100
+    ones, hundreds = np.ones(1000, jnp.bfloat16), np.full(1000, 100, np.int8)
+    total, mean, shares, of_hundreds = xjax.jit(lambda ones, hundreds: (
+        xg.segment_sum(ones, ids, 1), xg.segment_mean(ones, ids, 1), xg.segment_softmax(ones, ids, 1).sum(),
+        xg.segment_mean(hundreds, ids, 1)))(ones, hundreds)
+    assert total.tolist() == [1000] and mean.tolist() == [1] and of_hundreds.tolist() == [100]
+    assert float(shares) == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_rows_and_no_segments(name):
-    assert ALL[name](jnp.zeros((0, 2)), jnp.zeros(0, np.int32), 3).tolist() == (
-        [] if name == "softmax" else [[0, 0]] * 3)
-    assert ALL[name](jnp.ones((2, 2)), jnp.zeros(2, np.int32), 0).shape == ((2, 2) if name == "softmax" else (0, 2))
+    x, ids = np.ones((2, 2), np.float32), np.zeros(2, np.int32)
+    no_rows, no_segments = xjax.jit(lambda x, ids: (ALL[name](x[:0], ids[:0], 3), ALL[name](x, ids, 0)))(x, ids)
+    assert no_rows.tolist() == ([] if name == "softmax" else [[0, 0]] * 3)
+    assert no_segments.shape == ((2, 2) if name == "softmax" else (0, 2))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -126,11 +161,16 @@ def test_what_does_not_count_changes_nothing(name):
 def test_nan_stays_in_its_segment(name):
     x = ROWS.astype(np.float32).copy()
     x[1] = np.nan
-    got, want = np.asarray(ALL[name](x, IDS, N)), looped(name, ROWS, IDS)
+
+    def total(x):
+        y = ALL[name](x, IDS, N)
+        return jnp.nansum(y), y
+
+    grad, got = map(np.asarray, xjax.jit(xjax.grad(total, has_aux=True))(x))
+    want = looped(name, ROWS, IDS)
     own = IDS == 0 if name == "softmax" else np.arange(N) == 0
     assert np.isnan(got[own]).all()
     np.testing.assert_allclose(got[~own], want[~own], rtol=1e-5)
-    grad = np.asarray(xjax.jit(xjax.grad(lambda x: jnp.nansum(ALL[name](x, IDS, N))))(x))
     assert np.isfinite(grad[IDS != 0]).all()
 
 
@@ -139,22 +179,24 @@ def test_nan_stays_in_its_segment(name):
 def test_derivatives(name, mask):
     """In float64: forward mode against differences, reverse against forward, second order against differences."""
     with xjax.enable_x64(True):
-        f = xjax.jit(lambda x: jnp.sin(ALL[name](x, IDS, N, mask=mask)).sum())
+        f = lambda x: jnp.sin(ALL[name](x, IDS, N, mask=mask)).sum()
         step = np.random.default_rng(2).normal(size=ROWS.shape)
-        slope = xjax.jvp(f, (ROWS,), (step,))[1]
-        np.testing.assert_allclose(slope, (f(ROWS + 1e-6 * step) - f(ROWS - 1e-6 * step)) / 2e-6, rtol=1e-7, atol=1e-8)
-        grad = xjax.jit(xjax.grad(f))
-        np.testing.assert_allclose((grad(ROWS) * step).sum(), slope, rtol=1e-12, atol=1e-12)
-        curve = xjax.jvp(grad, (ROWS,), (step,))[1]
-        np.testing.assert_allclose(curve, (grad(ROWS + 1e-6 * step) - grad(ROWS - 1e-6 * step)) / 2e-6,
-                                   rtol=1e-6, atol=1e-7)
+        derivatives = xjax.jit(lambda x: (xjax.jvp(f, (x,), (step,)), xjax.jvp(xjax.grad(f), (x,), (step,))))
+        ((_, slope), (grad, curve)), *moved = (derivatives(ROWS + 1e-6 * sign * step) for sign in (0, 1, -1))
+        (y, grads), (y_back, grads_back) = (tuple(np.asarray(values) for values, _ in found) for found in moved)
+        np.testing.assert_allclose(slope, (y - y_back) / 2e-6, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(np.sum(grad * step), slope, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(curve, (grads - grads_back) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
 def test_equal_rows_share_the_gradient_of_the_largest():
-    x, ids = jnp.array([2.0, 2.0, 1.0, 5.0, -1.0]), jnp.array([0, 0, 0, 1, 1])
-    assert xjax.grad(lambda x: xg.segment_max(x, ids, 3).sum())(x).tolist() == [0.5, 0.5, 0, 1, 0]
-    assert xjax.grad(lambda x: xg.segment_min(x, ids, 3).sum())(x).tolist() == [0, 0, 1, 0, 1]
-    assert xjax.jvp(lambda x: xg.segment_max(x, ids, 3), (x,), (jnp.arange(5.0),))[1].tolist() == [0.5, 3, 0]
+    x, ids = np.array([2, 2, 1, 5, -1], np.float32), np.array([0, 0, 0, 1, 1])
+    largest, smallest, pushed = xjax.jit(lambda x: (
+        xjax.grad(lambda x: xg.segment_max(x, ids, 3).sum())(x),
+        xjax.grad(lambda x: xg.segment_min(x, ids, 3).sum())(x),
+        xjax.jvp(lambda x: xg.segment_max(x, ids, 3), (x,), (jnp.arange(5.0),))[1]))(x)
+    assert largest.tolist() == [0.5, 0.5, 0, 1, 0] and smallest.tolist() == [0, 0, 1, 0, 1]
+    assert pushed.tolist() == [0.5, 3, 0]
 
 
 def test_all_derivatives_of_products_exist_at_zeros():
@@ -171,13 +213,13 @@ def test_all_derivatives_of_products_exist_at_zeros():
 
 def test_an_infinite_product_does_not_reach_the_gradient_of_another():
     x, ids = np.array([1e30, 1e30, 2, 0], np.float32), np.array([0, 0, 1, 1], np.int32)
-    grad = xjax.grad(lambda x: xg.segment_prod(x, ids, 2)[1])(x)
+    grad = xjax.jit(xjax.grad(lambda x: xg.segment_prod(x, ids, 2)[1]))(x)
     assert grad.tolist() == [0, 0, 0, 2]
 
 
 def test_std_of_equal_rows_has_no_gradient():
-    x = jnp.array([2.0, 2.0, 5.0])
-    value, grad = xjax.value_and_grad(lambda x: xg.segment_std(x, jnp.array([0, 0, 1]), 2).sum())(x)
+    x = np.array([2, 2, 5], np.float32)
+    value, grad = xjax.jit(xjax.value_and_grad(lambda x: xg.segment_std(x, np.array([0, 0, 1]), 2).sum()))(x)
     assert value == 0 and grad.tolist() == [0, 0, 0]
 
 
@@ -186,8 +228,8 @@ def test_vmap(name):
     x = np.random.default_rng(3).normal(size=(4, 10, 2)).astype(np.float32)
     ids = np.random.default_rng(4).integers(-1, N + 1, (4, 10)).astype(np.int32)
     mask = np.random.default_rng(5).random((4, 10)) < 0.7
-    got = xjax.jit(xjax.vmap(lambda x, ids, mask: ALL[name](x, ids, N, mask=mask)))(x, ids, mask)
-    shared = xjax.jit(xjax.vmap(lambda x: ALL[name](x, IDS, N)))(x)
+    got, shared = xjax.jit(xjax.vmap(lambda x, ids, mask: (ALL[name](x, ids, N, mask=mask), ALL[name](x, IDS, N))))(
+        x, ids, mask)
     for i in range(4):
         np.testing.assert_allclose(got[i], looped(name, x[i], ids[i], mask[i]), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(shared[i], looped(name, x[i], IDS), rtol=1e-5, atol=1e-6)
@@ -202,13 +244,18 @@ def best(x, ids, n, k, mask):
     return found
 
 
+@functools.cache
+def top(k):
+    return xjax.jit(lambda x, ids, mask: xg.segment_top_k(x, ids, 4, k, mask=mask))
+
+
 @settings(deadline=None, max_examples=30)
-@given(st.data(), st.integers(0, 6))
+@given(st.data(), st.sampled_from([0, 1, 2, 3, 6]))
 def test_top_k(data, k):
     x = data.draw(arrays.arrays(np.float32, 9, elements=st.sampled_from([-1.0, 0.0, 2.0, 2.5, np.inf, np.nan])))
     ids = data.draw(arrays.arrays(np.int32, 9, elements=st.integers(-1, 4)))
     mask = data.draw(arrays.arrays(bool, 9))
-    places, exists = xg.segment_top_k(x, ids, 4, k, mask=mask)
+    places, exists = top(k)(x, ids, mask)
     assert places.shape == exists.shape == (4, k) and not np.asarray(places)[~np.asarray(exists)].any()
     assert [np.asarray(row)[there].tolist() for row, there in zip(places, np.asarray(exists), strict=True)] == best(
         x, ids, 4, k, mask)
@@ -217,8 +264,9 @@ def test_top_k(data, k):
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8])
 def test_top_k_of_integers(dtype):
     x = np.array([np.iinfo(dtype).min, 3, np.iinfo(dtype).max, 3], dtype)
-    assert xg.segment_top_k(x, np.zeros(4, np.int32), 1, 4)[0].tolist() == [[2, 1, 3, 0]]
-    places, exists = xg.segment_top_k(x[:0], np.zeros(0, np.int32), 1, 2)
+    (of_four, _), (places, exists) = xjax.jit(lambda x: (
+        xg.segment_top_k(x, np.zeros(4, np.int32), 1, 4), xg.segment_top_k(x[:0], np.zeros(0, np.int32), 1, 2)))(x)
+    assert of_four.tolist() == [[2, 1, 3, 0]]
     assert places.tolist() == [[0, 0]] and not np.asarray(exists).any()
 
 
@@ -254,7 +302,6 @@ EXTREMA = {
        for form in ("unrolled", "segments")}}
 
 
-@pytest.mark.parametrize("convolution", compiled.CONVOLUTIONS)
-@pytest.mark.parametrize("name", EXTREMA)
+@pytest.mark.parametrize(("name", "convolution"), each_once(EXTREMA, compiled.CONVOLUTIONS))
 def test_gradients_of_extrema_compiled_and_eager_agree(name, convolution):
     compiled.assert_compiled_as_eager(lambda x, y: EXTREMA[name](x), compiled.CONVOLUTIONS[convolution])
