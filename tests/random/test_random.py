@@ -1,5 +1,6 @@
 """Random numbers: laws that hold whatever the stream, and the parts that no small stream reaches."""
 
+import functools
 import math
 
 import numpy as np
@@ -103,11 +104,16 @@ CDFS = {
 }
 
 
+@functools.cache
+def drawn_together(n):
+    """Of each distribution n numbers; in one program, which has the generator once."""
+    return xjax.jit(lambda key: {name: draw(key, (n,)) for name, (draw, _) in CDFS.items()})(random.PRNGKey(5))
+
+
 @pytest.mark.parametrize("name", CDFS)
 def test_distribution_with_parameters(name):
-    n = 4000
-    draw, cdf = CDFS[name]
-    x = np.sort(np.asarray(draw(random.PRNGKey(5), (n,)), np.float64))
+    n, (_, cdf) = 4000, CDFS[name]
+    x = np.sort(np.asarray(drawn_together(n)[name], np.float64))
     assert np.abs(cdf(x) - (np.arange(n) + 0.5) / n).max() < 1.95 / math.sqrt(n)
 
 
@@ -130,17 +136,18 @@ def test_counts(name, impl):
 
 
 def test_vectors():
-    key = random.PRNGKey(3)
-    counts = np.asarray(random.multinomial(key, 50, np.float32([0.2, 0.5, 0.3]), shape=(9,)))
+    shapes, cov = ((3, 3), (2, 4), (4, 2)), np.float32([[2, 0.5], [0.5, 1]])
+    counts, shares, inside, *bases, x = map(np.asarray, xjax.jit(lambda key: [
+        random.multinomial(key, 50, np.float32([0.2, 0.5, 0.3]), shape=(9,)),
+        random.dirichlet(key, np.float32([0.1, 1, 9]), (5,)), random.ball(key, 4, 2, (500,)),
+        *[random.orthogonal(key, n, m=m) for n, m in shapes],
+        random.multivariate_normal(key, np.float32([1, -1]), cov, (20_000,))])(random.PRNGKey(3)))
     assert (counts.sum(-1) == 50).all() and (counts >= 0).all()
-    np.testing.assert_allclose(np.sum(random.dirichlet(key, np.float32([0.1, 1, 9]), (5,)), -1), 1, rtol=1e-6)
-    assert (np.linalg.norm(random.ball(key, 4, 2, (500,)), axis=-1) <= 1 + 1e-6).all()
-    for shape in ((3, 3), (2, 4), (4, 2)):
-        q = np.asarray(random.orthogonal(key, shape[0], m=shape[1]))
+    np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-6)
+    assert (np.linalg.norm(inside, axis=-1) <= 1 + 1e-6).all()
+    for shape, q in zip(shapes, bases, strict=True):
         square = q @ q.T if shape[0] < shape[1] else q.T @ q
         np.testing.assert_allclose(square, np.eye(min(shape)), atol=1e-6)
-    cov = np.float32([[2, 0.5], [0.5, 1]])
-    x = np.asarray(random.multivariate_normal(key, np.float32([1, -1]), cov, (20_000,)))
     np.testing.assert_allclose(x.mean(0), [1, -1], atol=0.05)
     np.testing.assert_allclose(np.cov(x.T), cov, atol=0.08)
 

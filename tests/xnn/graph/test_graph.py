@@ -50,7 +50,7 @@ def test_unbatch_undoes_batch(alone):
     assert_same(xg.batch([xg.batch(alone[:1]), *alone[1:]]), joined, tol=0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(batches(), st.integers(1, 4), st.integers(0, 4), st.integers(1, 3))
 def test_unbatch_undoes_pad(graph, nodes, edges, n_graphs):
     padded = xg.pad(graph, graph.n_nodes + nodes, graph.n_edges + edges, graph.n_graphs + n_graphs)

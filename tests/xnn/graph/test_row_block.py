@@ -38,8 +38,8 @@ def test_products_and_gradients(name, devices, exchange):
     x = np.random.default_rng(0).normal(size=(n, F)).astype(np.float32)
     blocks = split_rows(matrix, devices, exchange=exchange)
     total = lambda x, block: jnp.sum(jnp.sin(block @ x))
-    y = xjax.pmap(lambda block, x: block @ x, axis_name="devices")(blocks, cut(x, devices))
-    g = xjax.pmap(xjax.grad(total), axis_name="devices")(cut(x, devices), blocks)
+    both = xjax.pmap(lambda block, x: (block @ x, xjax.grad(total)(x, block)), axis_name="devices")
+    y, g = both(blocks, cut(x, devices))
     np.testing.assert_allclose(np.asarray(y).reshape(-1, F)[:n], matrix @ x, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(np.asarray(g).reshape(-1, F)[:n], matrix.T @ np.cos(matrix @ x), rtol=1e-5, atol=1e-5)
 

@@ -136,7 +136,7 @@ def _subsets(n, k):
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_each_neighbour_is_equally_likely(replace):
-    degree, count, draws = 40, 6, 4000
+    degree, count, draws = 40, 6, 2000
     sampler = NeighbourSampler(star(degree), (count,), replace=replace)
     counts = np.zeros(degree)
     for i in range(draws):

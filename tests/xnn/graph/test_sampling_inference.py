@@ -54,9 +54,11 @@ def test_running_statistics_and_composites():
     model = serial(residual(GraphConvolution(4)), BatchNorm(), GraphConvolution(2))
     _, params = model.init(random.key(0), x.shape)
     state = model.init_state(x.shape)
-    _, state = model.apply_with_state(params, state, x, graph, rng=random.key(1), train=True)
+    _, state = xjax.jit(lambda params, state: model.apply_with_state(
+        params, state, x, graph, rng=random.key(1), train=True))(params, state)
     found = infer_by_layers(model.layers, params, graph, x, 30, state=state)
-    np.testing.assert_allclose(found, model.apply(params, x, graph, state=state), rtol=1e-6, atol=1e-6)
+    whole = xjax.jit(lambda params, state: model.apply(params, x, graph, state=state))(params, state)
+    np.testing.assert_allclose(found, whole, rtol=1e-6, atol=1e-6)
 
 
 def test_features_and_outputs_in_files(tmp_path):
