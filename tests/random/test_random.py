@@ -30,10 +30,9 @@ def test_older_stream_takes_a_key_for_each_block(monkeypatch):
     monkeypatch.setattr(threefry, "_BLOCK", 6)
     key = random.PRNGKey(3)
     with xjax.threefry_partitionable(False):
-        words = np.asarray(threefry._words_in_pairs(15, key))
-        keys = random.split(key, 3)
-        parts = [threefry.encrypt_in_pairs(tuple(np.asarray(k)), np.arange(n, dtype=np.uint32))
-                 for k, n in zip(keys, (6, 6, 3), strict=True)]
+        words, parts = xjax.jit(lambda key: (threefry._words_in_pairs(15, key), [
+            threefry.encrypt_in_pairs(tuple(k), np.arange(n, dtype=np.uint32))
+            for k, n in zip(random.split(key, 3), (6, 6, 3), strict=True)]))(key)
     np.testing.assert_array_equal(words, np.concatenate(parts))
 
 

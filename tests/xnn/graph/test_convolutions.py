@@ -23,7 +23,7 @@ DENSE[GRAPH.receivers, GRAPH.senders] = GRAPH.weight
 
 
 @pytest.mark.parametrize("layer", [SGC(3), SGC(6), ChebConv(3, 3), ChebConv(6, 3)])
-def test_sparse_features(layer, key):
+def test_sparse_features(layer):
     _, params = traced_init(layer, X.shape)
     sparse = xnn.CSR.from_dense(X)
     got, want = xjax.jit(lambda params, *xs: [layer.apply(params, x, GRAPH) for x in xs])(params, sparse, X)
@@ -31,7 +31,7 @@ def test_sparse_features(layer, key):
 
 
 @pytest.mark.parametrize("layer", [SGC(3), ChebConv(6, 3), APPNP(3)])
-def test_a_batch_of_dense_adjacencies(layer, key):
+def test_a_batch_of_dense_adjacencies(layer):
     _, params = traced_init(layer, X.shape)
     y, want = xjax.jit(lambda params: (layer.apply(params, jnp.stack([X, X]), jnp.stack([DENSE, DENSE.T])),
                                        layer.apply(params, X, DENSE.T)))(params)
@@ -39,7 +39,7 @@ def test_a_batch_of_dense_adjacencies(layer, key):
 
 
 @pytest.mark.parametrize("layer", [SGC(3), ChebConv(3, 3), APPNP(3)])
-def test_any_object_with_a_product(layer, key):
+def test_any_object_with_a_product(layer):
     class Product:
         def __matmul__(self, h):
             return jnp.asarray(DENSE) @ h
@@ -99,7 +99,7 @@ def with_loops(features):
 
 @pytest.mark.parametrize("features", [None, 2])
 @pytest.mark.parametrize("layer, value", [(GAT, gat), (GATv2, gatv2)])
-def test_a_node_is_its_own_neighbour_once(layer, value, features, key):
+def test_a_node_is_its_own_neighbour_once(layer, value, features):
     graph, layer = with_loops(features), layer(3, 2, edge_features=features)
     _, params = traced_init(layer, (-1, 4))
     np.testing.assert_allclose(xjax.jit(layer.apply)(params, graph.nodes, graph),
@@ -108,7 +108,7 @@ def test_a_node_is_its_own_neighbour_once(layer, value, features, key):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features", [None, 2])
-def test_self_loops_are_those_of_pytorch_geometric(features, key):
+def test_self_loops_are_those_of_pytorch_geometric(features):
     pytest.importorskip("torch_geometric")
     import torch
 
@@ -140,7 +140,7 @@ def test_dropout_of_attention_keeps_the_mean(layer, key):
 # -- GraphSAGE ------------------------------------------------------------------------------------------------------
 
 
-def test_a_traced_graph_with_a_larger_degree_than_the_bound_gives_nan_at_that_node(key):
+def test_a_traced_graph_with_a_larger_degree_than_the_bound_gives_nan_at_that_node():
     graph = Graph.from_edges([0, 1, 2, 0], [3, 3, 3, 1], np.ones((4, 2), np.float32))
     layer, enough = GraphSAGE(3, "lstm", max_degree=2), GraphSAGE(3, "lstm", max_degree=3)
     _, params = traced_init(layer, (-1, 2))
@@ -150,7 +150,7 @@ def test_a_traced_graph_with_a_larger_degree_than_the_bound_gives_nan_at_that_no
     np.testing.assert_allclose(y[:3], want[:3], atol=1e-6)
 
 
-def test_lengths_are_one_and_gradients_finite_at_zero(key):
+def test_lengths_are_one_and_gradients_finite_at_zero():
     layer = GraphSAGE(3, normalize=True, bias=False)
     _, params = traced_init(layer, (-1, 2))
     x = np.array([[1, 2], [0, 0]], np.float32)
@@ -168,7 +168,7 @@ def test_lengths_are_one_and_gradients_finite_at_zero(key):
 # -- GIN ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_network_of_gin_may_have_state_and_inputs_of_its_own(key):
+def test_the_network_of_gin_may_have_state_and_inputs_of_its_own():
     net = xnn.serial(xnn.Dense(5), xnn.BatchNorm(), xnn.Relu, xnn.Dense(3))
     layer = GIN(net)
     _, params = traced_init(layer, X.shape)
