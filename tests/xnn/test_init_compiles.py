@@ -61,11 +61,13 @@ def _programs():
 
 
 _PROGRAMS = _programs()
-_MODELS = [name for name in _PROGRAMS if "," in name]
+_GRAPH_MODELS = [f"{name}, model" for name in _ON_GRAPHS]            # which differ in one layer
+_OTHER_MODELS = [f"{name}, model" for name in MODELS if name not in _ON_GRAPHS]
+_LAYERS = [name for name in _PROGRAMS if "," not in name]
 _compiled = set()               # texts: many layers have the same parameters, and this is about the compiler
 
 
-@pytest.mark.parametrize("name", [*one_in(4, [name for name in _PROGRAMS if name not in _MODELS]), *_MODELS])
+@pytest.mark.parametrize("name", [*one_in(8, _LAYERS), *one_in(4, _GRAPH_MODELS), *_OTHER_MODELS])
 def test_init_compiles(name):
     lowered = _PROGRAMS[name]()
     text = lowered.as_text()
