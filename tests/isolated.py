@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.quick_compiling import flags
@@ -30,3 +31,16 @@ def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks
                           text=True, timeout=timeout, env=environment(devices), cwd=ROOT)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-6000:]}"
     return done.stdout
+
+
+def done_together(programs: Mapping[str, str], run: Callable[[str], subprocess.CompletedProcess[str]]) -> set[str]:
+    """Names of the programs that end well in one process, one after the other: most of the time goes to its imports.
+
+    Those that come after one that fails or hangs are not among them.
+    Args: run: runs a text in a process of its own.
+    """
+    lines = [f"{program}\nprint({name!r}, flush=True)\n" for name, program in programs.items()]
+    try:
+        return set(run("".join(lines)).stdout.splitlines())
+    except subprocess.TimeoutExpired:
+        return set()

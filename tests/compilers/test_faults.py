@@ -10,6 +10,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.isolated import done_together
 from xjax import lax
 from xjax.runtime import compile_cache, xla
 from xjax.runtime.xla import compiler_faults
@@ -34,10 +35,7 @@ def is_avoided(fault):
 
 @pytest.fixture(scope="module")
 def right_together():
-    """The programs that end well in one process, one after the other: most of the time goes to its imports."""
-    programs = [f"{fault.program}\nprint({name!r}, flush=True)\n"
-                for name, fault in WITH_PROGRAMS.items() if is_avoided(fault)]
-    return run("".join(programs)).stdout.splitlines()
+    return done_together({name: fault.program for name, fault in WITH_PROGRAMS.items() if is_avoided(fault)}, run)
 
 
 @pytest.mark.parametrize("name", WITH_PROGRAMS)

@@ -25,21 +25,21 @@ CASES = {
 OTHERWISE_ROUNDED = set() if holds(since="0.12") else {"normal", "normal 3", "batch", "fan_out"}
 
 
+def drawn(make, shape, dtype=None):
+    """What an initializer draws in xjax and in JAX."""
+    return [library.jit(lambda key, library=library: make(library.nn.initializers)(key, shape, dtype))(KEY)
+            for library in (xjax, real_jax())]
+
+
 @pytest.mark.parametrize("name", one_in(3, CASES))
 def test_as_jax(name):
-    jax = real_jax()
-    for shape, dtype in (((3, 20, 30), None), ((3, 20, 30), "bfloat16")):
-        ours, theirs = (library.jit(lambda key, library=library: CASES[name](library.nn.initializers)(
-            key, shape, dtype))(KEY) for library in (xjax, jax))
-        assert_same(ours, theirs, tol=name in OTHERWISE_ROUNDED)
+    for dtype in (None, "bfloat16"):
+        assert_same(*drawn(CASES[name], (3, 20, 30), dtype), tol=name in OTHERWISE_ROUNDED)
 
 
 @pytest.mark.parametrize("name", ["glorot_uniform", "glorot_normal", "fan_out", "normal 3"])
 def test_complex_as_jax(name):
-    jax = real_jax()
-    ours, theirs = (library.jit(lambda key, library=library: CASES[name](library.nn.initializers)(
-        key, (20, 30), "complex64"))(KEY) for library in (xjax, jax))
-    assert_same(ours, theirs)
+    assert_same(*drawn(CASES[name], (20, 30), "complex64"))
 
 
 ORTHOGONAL = {
@@ -52,11 +52,7 @@ ORTHOGONAL = {
 @pytest.mark.parametrize("name", ORTHOGONAL)
 def test_orthogonal_as_jax(name):
     """Not bit for bit: the QR decompositions differ in rounding."""
-    jax = real_jax()
-    make, shape = ORTHOGONAL[name]
-    ours, theirs = (library.jit(lambda key, library=library: make(library.nn.initializers)(key, shape))(KEY)
-                    for library in (xjax, jax))
-    assert_same(ours, theirs)
+    assert_same(*drawn(*ORTHOGONAL[name]))
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.isolated import done_together
+
 # LLVM of jaxlib 0.12 takes for ever where it sees two ciphers in one loop: see `xjax.ops.prng`. So the programs are
 # compiled in a process that can be ended.
 PROGRAMS = {
@@ -34,26 +36,21 @@ def rows(draw):
 """
 
 
-def run(names):
-    """The programs in a new process, which prints the names of those that are done."""
+def run(program):
+    """A program in a process of its own."""
     env = {**os.environ, "XJAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(Path(__file__).parents[2]),
            "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    lines = [f"{PROGRAMS[name]}\nprint({name!r}, flush=True)" for name in names]
-    return subprocess.run([sys.executable, "-c", "\n".join([SETTING, *lines])], env=env, timeout=100, text=True,
+    return subprocess.run([sys.executable, "-c", f"{SETTING}\n{program}"], env=env, timeout=100, text=True,
                           capture_output=True)
 
 
 @pytest.fixture(scope="module")
 def compiled_together():
-    """The names of those that compile one after the other in one process, which saves its imports."""
-    try:
-        return run(PROGRAMS).stdout.splitlines()
-    except subprocess.TimeoutExpired:
-        return []
+    return done_together(PROGRAMS, run)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_compiles(name, compiled_together):
     if name not in compiled_together:
-        done = run([name])
+        done = run(PROGRAMS[name])
         assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
 from tests.sampling import one_in
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
 from xnn import (
     ALiBi,

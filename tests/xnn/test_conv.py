@@ -10,7 +10,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_same
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import random
 from xnn import (
     AdaptiveAvgPool,

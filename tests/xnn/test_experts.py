@@ -7,9 +7,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
+from tests.xnn.drawn_params import drawn_params
 from tests.xnn.protocol_layers import Centered, Total
 from tests.xnn.rows.experts import EXPERT, mixture
-from tests.xnn.rows.row import drawn_params
 from xjax import random, tree_util
 from xnn import Dense, MixtureOfExperts, RowKey, auxiliary_loss, serial, switch
 

@@ -9,9 +9,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
+from tests.xnn.drawn_params import drawn_params
 from xjax import nn, random
 from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
-from xnn.layer import init_types
 from xnn.models import T5, T5Config
 
 N = 11
@@ -45,9 +45,7 @@ PROMPT = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [0, 9, 10, 3]], np.int32)
 
 @pytest.fixture(scope="module")
 def params():
-    npr = np.random.default_rng(3)
-    return xjax.tree.map(lambda leaf: jnp.asarray(npr.normal(size=leaf.shape), "float32"),
-                         init_types(MODEL, (-1, -1))[1])
+    return drawn_params(MODEL, (-1, -1), seed=3)
 
 
 def by_hand(params, prompt, steps, choose):

@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.sampling import each_once
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import lax, random, tree_util
 from xnn import CSR, GCN, GraphConvolution, RowKey, normalized_adjacency
 from xnn.graph import as_adjacency

@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close, assert_same
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
 from xjax.tree_util import tree_map_with_path
 from xnn.layer import init_types

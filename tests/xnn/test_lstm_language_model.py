@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import lax, random
 from xnn import losses, metrics
 from xnn.models import LSTMLanguageModel, LSTMLanguageModelConfig

@@ -7,7 +7,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import tree_util
 from xnn import Attend, BatchNorm, Dense, Embedding, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, serial
 from xnn.layer import init_types

@@ -9,8 +9,8 @@ import xnn
 from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.sampling import one_in
+from tests.xnn.drawn_params import drawn_params
 from tests.xnn.protocol_layers import Centered, Total, bias_like, masked, noted
-from tests.xnn.rows.row import drawn_params
 from xjax import random, tree_util
 from xnn import (
     Dense,

@@ -7,9 +7,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_close
+from tests.xnn.drawn_params import drawn_params
 from tests.xnn.peers import recurrent as peer
 from tests.xnn.rows.recurrent import normalised
-from tests.xnn.rows.row import drawn_params
 from xjax import lax, nn, random, tree_util
 from xnn import GRU, LSTM, RNN, Dense, Dropout, GRUCell, LSTMCell, RNNCell, bidirectional, init_carry, scan_over_time
 

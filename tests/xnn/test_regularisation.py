@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import random
 from xnn import AlphaDropout, Dense, Dropout, GaussianDropout, GaussianNoise, RowKey, StochasticDepth
 

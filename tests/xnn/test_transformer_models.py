@@ -5,7 +5,7 @@ import pytest
 
 import xjax
 from tests.sampling import one_in
-from tests.xnn.rows.row import drawn_params
+from tests.xnn.drawn_params import drawn_params
 from xjax import tree_util
 from xnn.layer import init_types
 from xnn.models import BERT, GPT2, T5, BERTConfig, GPT2Config, Llama, LlamaConfig, T5Config, ViT, ViTConfig

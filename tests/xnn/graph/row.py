@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import xjax
-import xjax.numpy as jnp
+from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
 from xnn import Layer
 from xnn.graph import Graph
@@ -78,25 +77,7 @@ def draw_extra(row: Row, graph: Graph, dtype: Any = np.float32) -> dict[str, Any
 
 def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
     """Parameters of a row."""
-    _, params = traced_init(row.layer, (-1, row.features), seed, **init_shapes(row, draw_graph(row)))
-    return tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype), params)
-
-
-def traced_init(layer: Layer, shape: Any, seed: int = 0, **inputs: Any) -> tuple[Any, Any]:
-    """As ``layer.init``, but with numbers of NumPy, none of which is 0 or 1, as scales and biases are at first.
-
-    `init` itself is traced only: to compile its random numbers takes longer than to compile most layers.
-    """
-    shapes, npr = [], np.random.default_rng(seed)
-
-    def init(key):
-        out_shape, params = layer.init(key, shape, **inputs)
-        shapes.append(out_shape)
-        return params
-
-    draw = lambda leaf: jnp.asarray(npr.normal(0.1, 0.6, leaf.shape), leaf.dtype)
-    params = tree_util.tree_map(draw, xjax.eval_shape(init, KEY))
-    return shapes[0], params
+    return drawn_params(row.layer, (-1, row.features), dtype=dtype, seed=seed, **init_shapes(row, draw_graph(row)))
 
 
 def init_shapes(row: Row, graph: Graph) -> dict[str, Any]:

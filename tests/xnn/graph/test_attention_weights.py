@@ -6,7 +6,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xnn import CSR
 from xnn.graph import GAT, GATv2, Graph, GraphTransformer
 

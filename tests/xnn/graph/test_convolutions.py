@@ -6,7 +6,8 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.graph.row import Row, draw_graph, traced_init
+from tests.xnn.drawn_params import traced_init
+from tests.xnn.graph.row import Row, draw_graph
 from tests.xnn.graph.rows.attention import gat, gatv2
 from xjax import random, tree_util
 from xnn.graph import Graph

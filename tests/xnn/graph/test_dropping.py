@@ -5,7 +5,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xjax import random
 from xnn import GraphConvolution, serial
 from xnn.graph import Graph

@@ -10,8 +10,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
+from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_numerics
-from tests.xnn.graph.row import Row, draw_graph, traced_init
+from tests.xnn.graph.row import Row, draw_graph
 from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
 from xnn import Dense

@@ -8,8 +8,9 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
+from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import Row, draw_graph, empty_graph, traced_init
+from tests.xnn.graph.row import Row, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, sigmoid
 from xjax import random
 from xnn import serial

@@ -11,7 +11,9 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.graph.row import draw_extra, draw_graph, empty_graph, init_shapes, make_params, run, traced_init
+from tests.xnn.drawn_params import traced_init
+from tests.xnn.graph.checks import cast, doubled
+from tests.xnn.graph.row import draw_extra, draw_graph, empty_graph, init_shapes, make_params, run
 from tests.xnn.graph.rows import ROWS, WRONG
 from xjax import random, tree_util
 from xnn import CSR
@@ -26,10 +28,6 @@ def rows(fast, among=None):
     """Args: fast: the names of the rows in the fast set; among: those that the test is for, all if None."""
     return pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast))
                                             for name in ROWS if among is None or among(ROWS[name])])
-
-
-def doubled(tree):
-    return tree_util.tree_map(lambda leaf: np.asarray(leaf, np.float64) if leaf.dtype.kind == "f" else leaf, tree)
 
 
 @functools.cache
@@ -230,9 +228,7 @@ def test_bfloat16_stays_bfloat16(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
     extra = draw_extra(row, graph)
-    half = lambda tree: tree_util.tree_map(
-        lambda v: np.asarray(v).astype(jnp.bfloat16) if v.dtype.kind == "f" else v, tree)
-    y, want = compiled(name)(*half((params, graph, extra))), compiled(name)(params, graph, extra)
+    y, want = compiled(name)(*cast((params, graph, extra), jnp.bfloat16)), compiled(name)(params, graph, extra)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(y))
     assert_close(y, want, tol=2.5 * row.grows)             # each layer rounds some twenty times
 

@@ -7,8 +7,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
+from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import Row, draw_graph, empty_graph, traced_init
+from tests.xnn.graph.row import Row, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, received, relu, sigmoid
 from xnn import LayerNorm, serial
 from xnn.graph.gated import GatedGCN

@@ -10,8 +10,8 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
+from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import traced_init
 from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
 from xnn import Dense, serial

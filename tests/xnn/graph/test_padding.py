@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
 from tests.refusals import assert_refused
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xjax import random, tree_util
 from xnn import BatchNorm, Dense, GraphConvolution, Relu, serial
 from xnn.graph import Graph

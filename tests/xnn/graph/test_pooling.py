@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn.graph as xg
 from tests.compare import assert_close
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xnn import Dense, GraphConvolution, composite
 from xnn.graph import Graph
 from xnn.graph.masked import MaskedGraph, kept_part, mask_graph

@@ -11,8 +11,8 @@ import xnn.graph as xg
 from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
 from tests.sampling import one_in
+from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import traced_init
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util

@@ -7,7 +7,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.refusals import assert_refused
 from tests.sampling import each_once, one_in
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xnn import CSR, Dense, GraphConvolution
 from xnn.graph import GAT, GIN, SGC, GraphSAGE, normalized_adjacency, rows_moved, split_rows
 

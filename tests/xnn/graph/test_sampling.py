@@ -12,7 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xnn import GraphConvolution, Relu, serial
 from xnn.graph import Graph, batch
 from xnn.graph.blocks import ascending

@@ -6,7 +6,7 @@ import pytest
 import xjax
 from tests.compare import assert_same
 from tests.refusals import assert_refused
-from tests.xnn.graph.row import traced_init
+from tests.xnn.drawn_params import traced_init
 from xnn.graph import GraphSAGE, HeteroConvolution
 from xnn.graph.prefetching import prefetch
 from xnn.graph.sampling import SeedBatches

@@ -7,9 +7,9 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
+from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
 from xnn import Layer
-from xnn.layer import init_types
 
 KEY = random.key(0)             # of wrong calls
 
@@ -50,13 +50,6 @@ def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[s
     parts = [{name: make(npr) for name, make in row.extra.items()} for _ in range(batch)]
     extra = {name: np.concatenate([part[name] for part in parts]) for name in row.extra}
     return x, {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in extra.items()}
-
-
-def drawn_params(layer: Layer, in_shape: Any, *, dtype: Any = np.float32, seed: int = 0, **shapes: Any) -> Any:
-    """Parameters of the shapes that `init` gives, without its programs; none is 0 or 1, as scales are there."""
-    npr = np.random.default_rng(seed)
-    _, types = init_types(layer, in_shape, **shapes)
-    return tree_util.tree_map(lambda leaf: jnp.asarray(npr.uniform(-0.5, 0.8, leaf.shape).astype(dtype)), types)
 
 
 def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
