@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal
 
 import numpy as np
 
 from recipes.config import TaskConfig
-from recipes.lazy import jnp, xjax, xnn
+from recipes.lazy import jnp, xnn
 from recipes.parallel import weighted
 from recipes.plots import confusion_figure
-from recipes.task import Bound, Sums, Task
+from recipes.task import Bound, Sums, Task, metrics_by_name
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]
 _OTHER_NAMES = {"balanced_accuracy": "recall"}            # of functions in xnn.metrics: the mean over the classes
@@ -45,9 +44,10 @@ class Classifier(Task):
 
     def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
         found = super().metrics(totals)
-        if "confusion" in totals and self.config.metrics:
-            confusion = np.asarray(totals["confusion"][0], np.float32)
-            found |= {name: float(value) for name, value in _of_confusion(self.config.metrics)(confusion).items()}
+        if "confusion" in totals:
+            functions = {name: _OTHER_NAMES.get(name, name) for name in self.config.metrics}
+            values = metrics_by_name(sorted(set(functions.values())), np.asarray(totals["confusion"][0], np.float32))
+            found |= {name: values[function] for name, function in functions.items()}
         return found
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
@@ -62,13 +62,6 @@ class Classifier(Task):
         if not totals:
             return {}
         return {"Confusion, test": confusion_figure(totals["confusion"][0], self.artifacts["classes"])}
-
-
-@functools.cache
-def _of_confusion(names: tuple[Metric, ...]) -> Any:
-    """``confusion matrix -> metrics``, one program."""
-    return xjax.jit(lambda confusion: {
-        name: getattr(xnn.metrics, _OTHER_NAMES.get(name, name))(confusion) for name in names})
 
 
 def class_artifacts(classes: list[str], labels: np.ndarray, config: ClassesConfig) -> dict[str, Any]:

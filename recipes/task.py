@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from recipes.batches import Batches, RowBatches
 from recipes.errors import DataError
+from recipes.lazy import xjax, xnn
 from recipes.parallel import Placer
 
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
@@ -131,3 +134,13 @@ class Task:
         Args: trained: a `recipes.trained.Trained`, with ``outputs(split)`` and ``totals(split)``.
         """
         return {}
+
+
+def metrics_by_name(names: Sequence[str], *args: Any, **named: Any) -> dict[str, float]:
+    """Functions of `xnn.metrics` of the same arguments, computed in one program."""
+    return {name: float(value) for name, value in _metrics(tuple(names))(args, named).items()} if names else {}
+
+
+@functools.cache
+def _metrics(names: tuple[str, ...]) -> Any:
+    return xjax.jit(lambda args, named: {name: getattr(xnn.metrics, name)(*args, **named) for name in names})

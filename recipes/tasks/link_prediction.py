@@ -7,7 +7,6 @@ Each device owns a block of nodes, as in `node_classification`, and a block of t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,11 @@ from recipes.data.pairs import Links, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.errors import DataError
 from recipes.graph_models import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
-from recipes.lazy import jnp, lax, nn, xjax, xnn
+from recipes.lazy import jnp, lax, nn, xnn
 from recipes.pair_batches import PairBatches
 from recipes.parallel import AXIS, Placer, my_rows, weighted
 from recipes.plots import scores_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task
+from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
 
 class Config(TaskConfig):
@@ -110,7 +109,7 @@ class LinkPrediction(Task):
         found = super().metrics(totals)
         if "pairs" in totals:
             scores, labels, weights = np.asarray(totals["pairs"][0], np.float32)
-            found |= {name: float(value) for name, value in _of_pairs()(scores, labels, weights).items()}
+            found |= metrics_by_name(("roc_auc", "average_precision"), scores, labels, weights=weights)
         return found
 
     def batches(self, split: Links, placer: Placer, seed: int) -> PairBatches:
@@ -186,14 +185,6 @@ class LinkPrediction(Task):
         code = lax.all_gather(code, AXIS, tiled=True)
         one, other = (code[batch["pairs"][:, end]] for end in (0, 1))
         return jnp.sum(one * other, -1), divergence
-
-
-@functools.cache
-def _of_pairs() -> Any:
-    """``(scores, labels, weights) -> metrics``, one program."""
-    names = ("roc_auc", "average_precision")
-    return xjax.jit(lambda scores, labels, weights: {
-        name: getattr(xnn.metrics, name)(scores, labels, weights=weights) for name in names})
 
 
 def _read(config: Config) -> LinkedGraph:
