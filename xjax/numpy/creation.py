@@ -484,9 +484,9 @@ def identity(n: int, dtype: Any = None) -> Any:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    """Matrix [N, M] with ones on and below the k-th diagonal; float32 by default, with 64 bits too, as in JAX."""
+    """Matrix [N, M] with ones on and below the k-th diagonal."""
     shape = as_shape((N, N if M is None else M), "numpy.tri")
-    dtype = as_dtype(np.float32 if dtype is None else dtype, "numpy.tri")
+    dtype = as_dtype(float if dtype is None else dtype, "numpy.tri")
     return convert_element_type(below_diagonal(shape, k), dtype)
 
 
