@@ -88,7 +88,7 @@ rows("logspace", (0, 2, 5))
 rows("geomspace", (1, 1000, 4))
 rows("eye", 3, (3, 4, 1), (3, None, -1, "int32"))
 rows("identity", 2)
-rows("tri", (3, 4, -1))
+rows("tri", (3, 4, -1, "int32"), *current([only((3, 4, -1), since="0.12")]))     # float32 with 64 bits too before
 rows("indices", ((2, 3),), ((2, 3), {"sparse": True}))
 rows("meshgrid", (V, X[:, 0]), (V, X[:, 0], {"indexing": "ij", "sparse": True}), (V, {"indexing": "no"}))
 rows("astype", (X, "int32"), (X, bool))
