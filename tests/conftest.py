@@ -25,13 +25,28 @@ caches.use_for_xjax()
 with contextlib.suppress(ImportError):
     caches.use_for_jax()
 
+# Of each process. Programs that one file compiles are used again by others.
+COMPILED_MEMORY_LIMIT = 1 << 30
+
 
 def pytest_configure(config):
     """Watch compilations; pytest captures no output at this moment, so this is the terminal's."""
-    from xjax.runtime import xla  # here: after the environment above is set
+    import xjax  # here: after the environment above is set
+    from xjax.runtime import xla
 
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
     quick_compiling.install()
+    xjax.config.update("jax_compiled_memory_limit", COMPILED_MEMORY_LIMIT)
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    """Collect garbage seldom, and not among the libraries and the tests themselves: it took a fifth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
 
 
 def pytest_sessionfinish(session):
@@ -49,6 +64,4 @@ def as_shipped():
 @pytest.fixture
 def quick_collections():
     """For tests of what is freed: collections leave out what other tests keep, which takes most of their time."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
+    gc.freeze()                 # for good, since what was frozen before cannot be told from it

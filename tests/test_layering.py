@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -45,26 +46,56 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+class Import(NamedTuple):
+    """`import module` without names, or `from module import names`."""
+
+    module: str
+    names: tuple[str, ...]
+    line: int
+    function: str               # that contains it, "" for none
+    local_names: tuple[str, ...]
+
+
+class Source(ast.NodeVisitor):
+    """What the rules ask of a file, found in one walk."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.imports: list[Import] = []
+        self.private: list[tuple[str, str, int]] = []       # `name._attribute` in a line
+        self._function = ""
+        self.visit(ast.parse(text, name))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.imports += [Import(alias.name, (), node.lineno, self._function, (alias.asname or alias.name,))
+                         for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.level == 0, f"relative import in line {node.lineno}"
+        self.imports.append(Import(node.module or "", tuple(alias.name for alias in node.names), node.lineno,
+                                   self._function, tuple(alias.asname or alias.name for alias in node.names)))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outer, self._function = self._function, self._function or node.name
+        self.generic_visit(node)
+        self._function = outer
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if isinstance(node.value, ast.Name) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            self.private.append((node.value.id, node.attr, node.lineno))
+        self.generic_visit(node)
+
+
 @lru_cache(None)
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+def source(path: Path) -> Source:
+    return Source(path.read_text(), str(path))
 
 
 def listed(path: Path, table: dict | set) -> bool:
     """Whether the file, or a folder that it lies in, stands in the table."""
     name = name_of(path)
     return any(name == entry or name.startswith(f"{entry}/") or name == f"{entry}.py" for entry in table)
-
-
-def imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...], int]]:
-    """(module, names taken from it, line)."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, (), node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"relative import in line {node.lineno}"
-            yield node.module or "", tuple(alias.name for alias in node.names), node.lineno
 
 
 def modules(module: str, names: tuple[str, ...]) -> Iterator[str]:
@@ -94,7 +125,7 @@ def test_layers_of_xjax_point_downwards():
         if parts[0] != "xjax" or parts[1] not in RANK:
             continue                                    # the modules at the top only re-export
         own = parts[1]
-        for module, names, line in imports(parsed(path)):
+        for module, names, line, *_ in source(path).imports:
             for reached in modules(module, names):
                 top = reached.split(".")
                 if top[0] != "xjax":
@@ -112,7 +143,7 @@ def test_models_and_recipes_use_public_modules(package):
     for path in sources():
         if path.relative_to(ROOT).parts[0] != package:
             continue
-        for module, names, line in imports(parsed(path)):
+        for module, names, line, *_ in source(path).imports:
             for reached in modules(module, names):
                 if reached.split(".")[0] == "xjax" and reached not in PUBLIC:
                     faults.append(f"{name_of(path)}:{line} imports {reached}")
@@ -125,50 +156,42 @@ def test_no_private_name_crosses_a_package():
     faults = []
     for path in sources():
         own = package_of(module_name(path))
-        tree = parsed(path)
         foreign: set[str] = set()                       # local names of modules of another package of ours
-        for node in ast.walk(tree):
-            if not isinstance(node, (ast.Import, ast.ImportFrom)):
-                continue
-            module = node.module if isinstance(node, ast.ImportFrom) else None
-            for alias in node.names:
-                target = f"{module}.{alias.name}" if module else alias.name
+        for module, names, line, _, local_names in source(path).imports:
+            targets = [f"{module}.{name}" for name in names] or [module]
+            for target, local_name in zip(targets, local_names, strict=True):
                 if target.split(".")[0] not in ("xjax", "xnn", "recipes") or package_of(target) == own:
                     continue
-                if alias.name.rpartition(".")[2].startswith("_") and not alias.name.endswith("__"):
-                    faults.append(f"{name_of(path)}:{node.lineno} imports {target}")
+                last = target.rpartition(".")[2]
+                if last.startswith("_") and not last.endswith("__"):
+                    faults.append(f"{name_of(path)}:{line} imports {target}")
                 if ROOT.joinpath(*target.split(".")).with_suffix(".py").exists():
-                    foreign.add(alias.asname or alias.name)
-        for node in ast.walk(tree):
-            if (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in foreign
-                    and node.attr.startswith("_") and not node.attr.startswith("__")):
-                faults.append(f"{name_of(path)}:{node.lineno} uses {node.value.id}.{node.attr}")
+                    foreign.add(local_name)
+        faults += [f"{name_of(path)}:{line} uses {name}.{attribute}"
+                   for name, attribute, line in source(path).private if name in foreign]
     assert not faults, "\n".join(faults)
 
 
 def test_functions_contain_no_imports():
-    faults = []
-    for path in sources():
-        if listed(path, IMPORT_INSIDE):
-            continue
-        for function in ast.walk(parsed(path)):
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                faults += [f"{name_of(path)}:{node.lineno} in {function.name}" for node in ast.walk(function)
-                           if isinstance(node, (ast.Import, ast.ImportFrom))]
+    faults = [f"{name_of(path)}:{each.line} in {each.function}" for path in sources()
+              if not listed(path, IMPORT_INSIDE) for each in source(path).imports if each.function]
     assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_HERE))
 def test_a_library_is_imported_in_its_one_place(library):
     faults = [f"{name_of(path)}:{line}" for path in sources() if not listed(path, ONLY_HERE[library])
-              for module, _, line in imports(parsed(path)) if module.split(".")[0] == library]
+              for module, _, line, *_ in source(path).imports if module.split(".")[0] == library]
     assert not faults, "\n".join(faults)
 
 
 def test_the_check_itself_sees_faults():
     """A file that breaks every rule is caught by the helpers above."""
-    tree = ast.parse("from xjax.numpy import ufuncs\nfrom xjax.ops.shape import _shape\n")
-    found = [m for module, names, _ in imports(tree) for m in modules(module, names)]
-    assert found == ["xjax.numpy.ufuncs", "xjax.ops.shape"]
+    text = "from xjax.numpy import ufuncs\nfrom xjax.ops.shape import _shape\ndef f():\n  def g():\n    import jax\n" \
+           "  return ufuncs._add, ufuncs.__name__\n"
+    found = Source(text, "faulty.py")
+    reached = [m for each in found.imports for m in modules(each.module, each.names)]
+    assert reached == ["xjax.numpy.ufuncs", "xjax.ops.shape", "jax"]
+    assert [each.function for each in found.imports] == ["", "", "f"] and found.private == [("ufuncs", "_add", 6)]
     assert package_of("xjax.ops.shape") == "xjax.ops" and package_of("xjax.typing") == "xjax"
     assert module_name(ROOT / "xjax" / "ops" / "__init__.py") == "xjax.ops"
