@@ -53,3 +53,11 @@ def test_partition():
 def test_the_integral_of_no_samples_is_zero():
     """As in NumPy; JAX raises an IndexError."""
     assert xnp.trapezoid(xnp.zeros((2, 0))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("size, fill_value, want", [(None, None, []), (2, None, [0, 0]), (2, 7, [7, 7])])
+def test_the_symmetric_difference_of_nothing(size, fill_value, want):
+    nothing = xnp.zeros(0, np.int32)
+    difference = lambda x: xnp.setxor1d(x, x, size=size, fill_value=fill_value)
+    for f in (difference, xjax.jit(difference))[:1 if size is None else 2]:
+        assert f(nothing).dtype == np.int32 and f(nothing).tolist() == want

@@ -150,7 +150,8 @@ def test_the_report_is_a_table():
     assert report.arrays[0] >= 1 and report.arrays[1] >= kept.nbytes
     first, *_, last = str(report).splitlines()
     limit = xjax.config.read("compiled_memory_limit") >> 20
-    assert first.split()[0] == "arrays" and last.startswith("programs: ") and last.endswith(f" MiB of at most {limit:,}")
+    assert first.split()[0] == "arrays"
+    assert last.startswith("programs: ") and last.endswith(f" MiB of at most {limit:,}")
 
 
 _GROWTH = """

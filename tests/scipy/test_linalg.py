@@ -72,6 +72,16 @@ def test_as_jax(row: Row) -> None:
     check_as_jax(row, linalg, jax.scipy.linalg)
 
 
+@pytest.mark.parametrize("name, arguments", [
+    ("hilbert", (3,)), ("invhilbert", (5,)), ("helmert", (4,)), ("helmert", (3, True)), ("hadamard", (4,)),
+    ("dft", (3,)), ("dft", (4, "sqrtn"))])
+def test_matrices_of_a_formula(name, arguments):
+    """As in SciPy, to the last place of float64 but two."""
+    with xjax.enable_x64(True):
+        found = np.asarray(getattr(linalg, name)(*arguments))
+    np.testing.assert_allclose(found, getattr(scipy_linalg, name)(*arguments), rtol=1e-15, atol=1e-15)
+
+
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.complex128, 1e-13)])
 def test_expm_of_every_size(dtype, tolerance):
     """Relative to the norm; with exponents up to 1e3 the squarings multiply the rounding errors by as much."""

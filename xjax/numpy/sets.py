@@ -293,8 +293,6 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     x, y = _pair("numpy.setxor1d", ar1, ar2, size)
     parts = [_first_in(x, y, invert=True), _first_in(y, x, invert=True)]
     values, keep = (concatenate([part[i] for part in parts]) for i in range(2))
-    if not values.size:
-        return values if size is None else full((size,), 0 if fill_value is None else fill_value, values.dtype)
     values, keep = lax_sort((values, keep), 0, True, 1)
     return _kept(keep, size).of(values, _fill(fill_value, values, keep, size))
 
