@@ -1,9 +1,11 @@
 """Shared by all tests: four CPU devices (also in real JAX, the oracle), compile caches of their own, quiet XLA."""
 
 import contextlib
+import faulthandler
 import gc
 import os
 import sys
+import time
 
 import pytest
 
@@ -37,6 +39,7 @@ def pytest_configure(config):
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
     quick_compiling.install()
     xjax.config.update("jax_compiled_memory_limit", COMPILED_MEMORY_LIMIT)
+    config.pluginmanager.register(_Hanging(os.dup(2)))
     gc.disable()
 
 
@@ -47,6 +50,27 @@ def pytest_collection_finish(session):
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
+
+
+class _Hanging:
+    """A test that hangs, in a compiler say, ends after half an hour with the stacks of all threads.
+
+    pytest has an option for it, which starts a thread for each test: half a millisecond. Here it is one a minute.
+    """
+
+    SECONDS, EVERY = 1800, 60
+    started = -EVERY
+
+    def __init__(self, terminal):
+        self.terminal = terminal
+
+    def pytest_runtest_setup(self, item):
+        if time.monotonic() - self.started > self.EVERY:
+            self.started = time.monotonic()
+            faulthandler.dump_traceback_later(self.SECONDS, exit=True, file=self.terminal)
+
+    def pytest_sessionfinish(self, session):
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_sessionfinish(session):
