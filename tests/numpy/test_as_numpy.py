@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import xjax
 import xjax.numpy as jnp
 
 X = np.arange(24.0, dtype=np.float32).reshape(4, 6)
@@ -27,3 +28,17 @@ def test_padding_by_a_function_that_does_not_return_the_row(function, given):
     """NumPy's function writes into the row; arrays here cannot be written into."""
     with pytest.raises(ValueError, match=f"(?s)numpy.pad.*must return.*{given}.*fix:"):
         jnp.pad(X, 2, function)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_complex_numbers(name, dtype):
+    """By the real part, then by the imaginary one, each as exact as it is given."""
+    x = np.array([[1 + 2j, 1 + 1e-12, 1 + 3j], [-1, -1 - 1j, complex(-2, np.nan)]], dtype)
+    with xjax.enable_x64(True):
+        found = np.asarray(getattr(jnp, name)(jnp.asarray(x), 1))
+        compiled = np.asarray(xjax.jit(lambda x: getattr(jnp, name)(x, 1))(x))
+    want = getattr(np, name)(x, 1)
+    assert found.dtype == compiled.dtype == dtype
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(compiled, want)

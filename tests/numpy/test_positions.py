@@ -99,3 +99,10 @@ def test_traced_positions():
     assert [int(back(i)) for i in range(6)] == list(range(6))
     with pytest.raises(xjax.errors.ConcretizationTypeError, match="mode='clip'"):
         xjax.jit(lambda i: xnp.ravel_multi_index((i, 1), (2, 3)))(1)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_negative_positions_of_every_width_count_from_the_end(dtype):
+    """As in JAX; of -7 there is none, and the first is taken."""
+    found = xnp.unravel_index(np.array([-2, -7, 3], dtype), (2, 3))
+    assert [x.tolist() for x in found] == [[1, 0, 1], [1, 0, 0]] and found[0].dtype == dtype

@@ -111,6 +111,8 @@ def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
     small, trained = learned
     figures = trained.task.draw(after(small, trained))
     assert list(figures) == ["Confusion, test", "Most certain mistakes, test"]
+    shares = figures["Confusion, test"].axes[0].images[0].get_array()
+    np.testing.assert_allclose(shares.sum(1), 1)                    # of each class
     mistakes = figures["Most certain mistakes, test"]
     captions = [axis.get_title() for axis in mistakes.axes if axis.get_title()]
     certainty = [float(text.split()[-2]) for text in captions]

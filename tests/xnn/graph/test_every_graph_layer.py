@@ -35,7 +35,7 @@ def compiled(name):
     return xjax.jit(lambda params, graph, extra: run(ROWS[name], params, jnp.asarray(graph.nodes), graph, extra))
 
 
-@rows([*LAYERS, *VARIANTS[::20]])
+@rows([*LAYERS, *VARIANTS[::20], "RGCN, bases", "RGCN, blocks"])
 def test_shapes_and_values(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)

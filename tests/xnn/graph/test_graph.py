@@ -211,3 +211,14 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls(name):
     assert_refused(*WRONG[name])
+
+
+def test_gradients_of_gathers_need_no_order_of_the_edges():
+    x, senders, receivers = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([2, 0, 2, 1]), np.array([3, 1, 0, 1])
+    weights = np.array([1, 10, 100, 1000], np.float32)[:, None]
+    for ends, gather in ((senders, "at_senders"), (receivers, "at_receivers")):
+        want = np.zeros_like(x)
+        np.add.at(want, ends, np.broadcast_to(weights, (4, 2)))
+        edges = xg.as_edges(Graph(x, None, senders, receivers, None, np.array([4]), np.array([4])), x, "here")
+        assert edges.by_sender is None
+        np.testing.assert_array_equal(xjax.grad(lambda x: (getattr(edges, gather)(x) * weights).sum())(x), want)
