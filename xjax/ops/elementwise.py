@@ -87,8 +87,9 @@ def _div_transpose(ct, x, y):
     return [unbroadcast(div(ct, y), x.aval), None]
 
 
+# The slope by y is -z / y: a power of y would leave the range of its dtype, which float16 does from y = 256 on.
 div_p = nary("div", NUMBER, "stablehlo.divide",
-             (lambda dx, z, x, y: div(dx, y), lambda dy, z, x, y: mul(mul(neg(dy), x), integer_pow(y, -2))),
+             (lambda dx, z, x, y: div(dx, y), lambda dy, z, x, y: mul(neg(dy), div(z, y))),
              transpose=_div_transpose)
 div = binary_function(div_p, "Quotient, element-wise: ``x / y``; integers are truncated toward zero.")
 
