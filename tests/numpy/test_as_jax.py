@@ -13,6 +13,7 @@ import xjax.numpy as xnp
 from tests.numpy.calls import check_calls
 from tests.numpy.rows import ROWS
 from tests.oracle import current, only, real_jax
+from tests.refusals import assert_refused
 from tests.sampling import one_in
 
 jax = real_jax()
@@ -61,3 +62,7 @@ def test_the_symmetric_difference_of_nothing(size, fill_value, want):
     difference = lambda x: xnp.setxor1d(x, x, size=size, fill_value=fill_value)
     for f in (difference, xjax.jit(difference))[:1 if size is None else 2]:
         assert f(nothing).dtype == np.int32 and f(nothing).tolist() == want
+
+
+def test_an_unknown_method_of_isin_is_refused():
+    assert_refused(lambda: xnp.isin(xnp.arange(3), xnp.arange(2), method="no"), ValueError, ["numpy.isin", "method"])
