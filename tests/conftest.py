@@ -32,7 +32,7 @@ COMPILED_MEMORY_LIMIT = 1 << 30
 
 
 def pytest_configure(config):
-    """Watch compilations; pytest captures no output at this moment, so this is the terminal's."""
+    """Watch compilations and tests that hang; pytest captures no output at this moment, so this is the terminal's."""
     import xjax  # here: after the environment above is set
     from xjax.runtime import xla
 
@@ -40,16 +40,18 @@ def pytest_configure(config):
     quick_compiling.install()
     xjax.config.update("jax_compiled_memory_limit", COMPILED_MEMORY_LIMIT)
     config.pluginmanager.register(_Hanging(os.dup(2)))
-    gc.disable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session):
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
     """Collect garbage seldom, and not among the libraries and the tests themselves: it took a fifth of the time."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
+    return result
 
 
 class _Hanging:

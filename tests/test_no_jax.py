@@ -61,8 +61,9 @@ def test_configs_of_models_need_no_jaxlib():
         """)
 
 
-PROGRAMS = {
-    "arrays and transforms": """
+def test_programs_of_one_device():
+    """Arrays and transforms, random numbers, layers."""
+    run("""
         import numpy as np
         import xjax, xjax.numpy as jnp
 
@@ -76,14 +77,22 @@ PROGRAMS = {
         print(repr(x.astype(jnp.bfloat16)))
         xjax.device_put(np.ones(3)).block_until_ready()
         print(xjax.make_jaxpr(loss)(w), xjax.jit(loss).lower(w).as_text()[:10])
-        """,
-    "random": """
-        import xjax
+
         from xjax import random
         key = random.key(0)
         print(random.normal(random.split(key)[0], (3,)), random.PRNGKey(1), repr(key))
-        """,
-    "several devices": """
+
+        from xnn import GCN
+
+        init, predict = GCN(4, 2, sparse=True)
+        edges = (np.array([0, 1, 1]), np.array([1, 0, 1])), np.ones(3, np.float32)
+        _, params = init(random.PRNGKey(0), (-1, 3))
+        print(predict(params, jnp.ones((2, 3)), edges, rng=random.PRNGKey(1)))
+        """)
+
+
+def test_several_devices():
+    run("""
         import numpy as np
         import xjax, xjax.numpy as jnp
         from xjax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -94,28 +103,7 @@ PROGRAMS = {
         cut = xjax.device_put(np.arange(4.0), NamedSharding(Mesh(np.array(xjax.devices()), ("d",)), PartitionSpec("d")))
         assert float(cut.sum()) == 6.0 and len(cut.addressable_shards) == 2
         print(repr(cut), cut.sharding)
-        """,
-    "layers": """
-        import numpy as np
-        import xjax.numpy as jnp
-        from xjax import random
-        from xnn import GCN
-
-        init, predict = GCN(4, 2, sparse=True)
-        edges = (np.array([0, 1, 1]), np.array([1, 0, 1])), np.ones(3, np.float32)
-        _, params = init(random.PRNGKey(0), (-1, 3))
-        print(predict(params, jnp.ones((2, 3)), edges, rng=random.PRNGKey(1)))
-        """,
-}
-
-
-def test_a_first_program():
-    """Nothing that starts with the first one asks for JAX."""
-    run(PROGRAMS["arrays and transforms"])
-
-
-def test_programs():
-    run("".join(map(textwrap.dedent, PROGRAMS.values())), XLA_FLAGS="--xla_force_host_platform_device_count=2")
+        """, XLA_FLAGS="--xla_force_host_platform_device_count=2")
 
 
 def test_the_spy_sees_an_import():

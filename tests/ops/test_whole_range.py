@@ -19,8 +19,8 @@ def whole_range(dtype: np.dtype) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)
     exponents = np.linspace(info.minexp, info.maxexp, 25)[:-1]
     mantissas = 1 + np.random.default_rng(0).random(24)
-    x = np.append(np.ldexp(mantissas, exponents.astype(int)).astype(dtype), [info.smallest_normal, info.max])
-    return np.concatenate([x, -x]).astype(dtype)
+    x = [*np.ldexp(mantissas, exponents.astype(int)), float(info.smallest_normal), float(info.max)]
+    return np.array([x, np.negative(x)]).reshape(-1).astype(dtype)
 
 
 def assert_near(found: np.ndarray, exact: list[Fraction], ulps: float, dtype: np.dtype) -> None:

@@ -119,7 +119,7 @@ def test_the_second_to_ask_gets_the_text():
 # -- programs of several devices ----------------------------------------------------------------------------------
 
 SEVERAL = """
-import time
+import sys, time
 import numpy as np
 import xjax, xjax.numpy as jnp
 from xjax import lax
@@ -164,7 +164,9 @@ def error_of(program, *args):
 """
 
 
-def test_one_device_fails_before_a_collective():
+@pytest.mark.parametrize("calls_of_loops", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_one_device_fails_before_a_collective(calls_of_loops):
+    """Each program is called twice; a loop takes seconds to end."""
     run(SEVERAL + """
 shard_map = lambda f: xjax.jit(xjax.shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=P(), check_vma=False))
 programs = [
@@ -175,14 +177,14 @@ programs = [
     (xjax.jit(lambda x: pure(on_two)(x) + x.sum()), cut), (xjax.pmap(pure(on_two)), X),
     (xjax.pmap(lambda x: lax.scan(lambda c, _: (total(pure(on_two))(c), 0), x, None, 5), axis_name="i"), X),
 ]
-loops = [(xjax.pmap(f, axis_name="i"), X) for f in (loop, loop_down, flagged)]      # each takes seconds to end
-for i, (program, x) in enumerate([*programs, *programs, *loops]):
+loops = [(xjax.pmap(f, axis_name="i"), X) for f in (loop, loop_down, flagged)]
+for i, (program, x) in enumerate(2 * programs + int(sys.argv[1]) * loops):
     error = error_of(program, x)
     assert type(error) is KeyError and error.args[0] in ("two", "all"), (i, error)
     assert error.__context__ is None and "called by a compiled program" in error.__notes__[0]
     assert all_sums(X).tolist() == [6] * 4
 assert float(xjax.pmap(total(pure(on_two)), axis_name="i")(X + 3)[0]) == 18
-""", devices=4)
+""", calls_of_loops, devices=4)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "uint32", "bfloat16", "float8_e4m3fn", "float32", "complex64"])
