@@ -84,13 +84,18 @@ def _platforms() -> tuple[str, ...]:
 def _chosen_platforms(option: str | None) -> tuple[str, ...]:
     if option:
         names = [name.strip() for name in option.split(",") if name.strip()]
-        for name in names:
-            if _ALIASES.get(name, name) not in _STARTERS:
-                raise _unknown(name, "jax_platforms")
-        return tuple(dict.fromkeys(_ALIASES.get(name, name) for name in names))
+        return tuple(dict.fromkeys(platform_named("jax_platforms", name) for name in names))
     if cuda_wheels.gpu_visible() and cuda_wheels.find_plugin() is not None:
         return ("gpu", "cpu")
     return ("cpu",)
+
+
+def platform_named(where: str, name: str) -> str:
+    """The runtime's own name of a platform. Raises: RuntimeError for one that xjax does not run on."""
+    found = _ALIASES.get(name, name)
+    if found not in _STARTERS:
+        raise _unknown(name, where)
+    return found
 
 
 def _unknown(name: str, where: str) -> Exception:
@@ -167,6 +172,12 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 host_id, host_count, host_ids = process_index, process_count, process_indices       # JAX's older names
+
+
+def host_device() -> Device:
+    """The CPU that functions on the host compute with, also where `jax_platforms` leaves CPUs out."""
+    started = _state.clients.get("cpu") or _started("cpu")
+    return started.local_devices()[0]
 
 
 def default_device() -> Device:

@@ -70,7 +70,7 @@ def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequ
 
 
 def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
-    cpu = backend.local_devices(backend="cpu")[0]
+    cpu = backend.host_device()
     # The launch, or the operation, may be inside a transform of this thread; the function is not.
     with current_trace(eval_trace), default_device(cpu), without_mesh():
         return _checked(where, function(*[put(x, on(cpu)) for x in args]), outs)
@@ -126,7 +126,8 @@ class _HostCall:
 
     def _run(self, views: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         with enable_x64(self.x64):
-            args = [from_numpy(v) for v in views[self.ordered:]]
+            cpu = on(backend.host_device())
+            args = [from_numpy(v, cpu) for v in views[self.ordered:]]
             results = _call(self.where, self.function, args, self.outs)
         return (_TOKEN, *results) if self.ordered else tuple(results)
 

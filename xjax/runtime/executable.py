@@ -133,11 +133,13 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
-                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool]) -> ModuleText:
+                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool],
+                    platform: str | None = None) -> ModuleText:
     ins, outs = map(physical, closed.in_avals), map(physical, closed.out_avals)
     sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, ins, strict=True)],
                     [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, outs, strict=True)])
-    return lower_program(closed, name, shardings=sdy, donated=donated, platform=mesh.devices_flat[0].platform)
+    return lower_program(closed, name, shardings=sdy, donated=donated,
+                         platform=platform or mesh.devices_flat[0].platform)
 
 
 def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
@@ -167,14 +169,14 @@ def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], 
 
 
 def program_module(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
-                   consts: int = 0) -> tuple[ModuleText, Any]:
-    """The text that `program_executable` compiles, and a device that it is for."""
+                   consts: int = 0, platform: str | None = None) -> tuple[ModuleText, Any]:
+    """The text that `program_executable` compiles, and a device that it is for; or the text for another platform."""
     home = home_of(f"jit `{name}`", closed, places, consts)
     if isinstance(home, Mesh):
         return _sharded_module(closed, name, home, shardings_over(home, closed, places),
-                               [None] * len(closed.out_avals), donated), home.devices_flat[0]
+                               [None] * len(closed.out_avals), donated, platform), home.devices_flat[0]
     device = sharding_of(home).devices[0]
-    return lower_program(closed, name, donated=donated, platform=device.platform), device
+    return lower_program(closed, name, donated=donated, platform=platform or device.platform), device
 
 
 def shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:

@@ -101,4 +101,4 @@ def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
         outs = (out,)
         results = [p.lower(b, out, *args, **params)]
     module.functions.append(function_text("public @main", args, results, b.lines))
-    return ModuleText(f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n"), outs
+    return ModuleText(f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks)), outs

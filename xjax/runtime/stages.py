@@ -16,7 +16,7 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
-from xjax.runtime import xla
+from xjax.runtime import backend, xla
 from xjax.runtime.array import Array, to_array
 from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.current_mesh import current_mesh
@@ -210,19 +210,39 @@ class Traced(_Stage):
         """The program; captured arrays are its first arguments."""
         return self._found.program
 
-    def lower(self) -> Lowered:
-        """The program for devices: those of the arguments, or of the mesh that is the current one now."""
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """The program for devices: those of the arguments, or of the mesh that is the current one now.
+
+        Args:
+          lowering_platforms: ("cpu",) or ("cuda",): write the text for devices of this platform, which need not be
+            there; it can be read, and compiled where the devices are of this platform.
+        """
+        platform = None if lowering_platforms is None else _one_platform(self.fun_name, lowering_platforms)
         program, places, arguments = self._found.program, self._places(), self._arguments
         consts = len(places) - len(arguments)
         home = home_of(f"jit `{self.fun_name}`", program, places, consts)
         if isinstance(home, Mesh):
             shardings = shardings_over(home, program, places)[consts:]
             arguments = [x._replace(place=s) for x, s in zip(arguments, shardings, strict=True)]
-        return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options)
+        return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options, platform)
+
+
+def _one_platform(name: str, platforms: Sequence[str]) -> str:
+    """The runtime's name of the one platform that a text is asked for."""
+    found = [platforms] if isinstance(platforms, str) else list(platforms)
+    if len(found) != 1:
+        raise bad(f"lower of `{name}`", "a program is written for one platform", {"lowering_platforms": platforms},
+                  "lower it once for each of them.", exc=NotImplementedError)
+    return backend.platform_named("lowering_platforms", found[0])
 
 
 class Lowered(_Stage):
     """A program as StableHLO text: `jit(f).lower(*args)`."""
+
+    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = (),
+                 platform: str | None = None):
+        super().__init__(found, arguments, in_tree, name, options)
+        self._platform = platform                       # None: that of the devices of the arguments
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program, whose first arguments are the captured arrays.
@@ -236,7 +256,7 @@ class Lowered(_Stage):
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._found.program, self.fun_name, self._places(), self._donated_operands(),
-                              len(self._found.consts))
+                              len(self._found.consts), self._platform)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
@@ -256,7 +276,13 @@ class Lowered(_Stage):
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """The executable; `compiler_options` are XLA flags, beside those of the `jit`."""
-        more = as_options(f"compile of `{self.fun_name}`", compiler_options)
+        where = f"compile of `{self.fun_name}`"
+        if self._platform is not None and self._platform != (devices := self._module()[1].platform):
+            raise bad(where, "the program was lowered for another platform than that of its devices",
+                      {"lowered for": self._platform, "devices": devices},
+                      "lower it again without lowering_platforms, or on a machine that has such devices.",
+                      exc=ValueError)
+        more = as_options(where, compiler_options)
         return Compiled(self._found, self._arguments, self.in_tree, self.fun_name,
                         tuple(sorted({**dict(self._options), **dict(more)}.items())))
 

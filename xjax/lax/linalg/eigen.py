@@ -10,9 +10,10 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import native
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_column,
@@ -39,7 +40,7 @@ from xjax.ops.shape import reduce_sum
 
 
 class EighImplementation(enum.Enum):
-    """How `eigh` computes; QR is what LAPACK does, the others are for other devices."""
+    """How `eigh` computes: QR on every device, JACOBI on GPUs too, QDWH on none that xjax runs on."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -47,7 +48,7 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """How `eig` computes; the CPU has LAPACK only."""
+    """How `eig` computes: LAPACK on CPUs; on GPUs all three (LAPACK and MAGMA on the host)."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -72,8 +73,8 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
       x: float or complex[..., n, n].
       symmetrize_input: take half the sum of `x` and its adjoint; else only the triangle that `lower` names is read.
       sort_eigenvalues: whether their order matters; they ascend in any case.
-      subset_by_index: None or (0, n). implementation: None or QR.
-    Returns: (v [..., n, n], w real[..., n]); NaN where LAPACK does not converge.
+      subset_by_index: None or (0, n). implementation: None: the library chooses; see `EighImplementation`.
+    Returns: (v [..., n, n], w real[..., n]); NaN where the library does not converge.
     """
     implementation = None if implementation is None else EighImplementation(implementation)
     check_matrix("eigh", typeof(x), square=True)
@@ -81,9 +82,6 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
         raise bad("lax.linalg.eigh", "a part of the eigenvalues cannot be asked for on this platform",
                   given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
                   exc=NotImplementedError)
-    if implementation not in (None, EighImplementation.QR):
-        raise bad("lax.linalg.eigh", f"the implementation {implementation.name} is not available on this platform",
-                  fix="pass EighImplementation.QR, or nothing.", exc=NotImplementedError)
     x = symmetrized(x) if symmetrize_input else x
     return tuple(eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues),
                              subset_by_index=subset_by_index, algorithm=implementation))
@@ -94,14 +92,13 @@ def _eigh_type(x, **_):
     return x.strong(), ShapedArray(x.shape[:-1], real_dtype(x.dtype))
 
 
-def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, **_) -> list[Value]:
+def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, algorithm,
+                **_) -> list[Value]:
     vectors, values = outs
     if not vectors.size:
         return [b.constant(0, out) for out in outs]
-    name = lapack.routine("syevd", "heevd", vectors.dtype)
-    v, w, info = lapack.call(b, name, [x], [vectors, values, lapack.info_type(vectors)], lapack.letter("mode", "V"),
-                             lapack.letter("uplo", "L" if lower else "U"), in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, info, v, w)
+    v, w, info = library_of(b).syevd(b, x, values, lower=lower, algorithm=algorithm and algorithm.value)
+    return native.nan_where_failed(b, info, v, w)
 
 
 def _eigh_jvp(primals, tangents, **params):
@@ -123,20 +120,20 @@ eigh_p = matrix_primitive("eigh", type_rule=_eigh_type, lower=_eigh_lower, jvp=_
 def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
         enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None,
         use_magma: bool | None = None) -> list[Any]:
-    """Eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``, on the CPU.
+    """Eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``.
 
     Args:
       x: float or complex[..., n, n].
       enable_eigvec_derivs: give eigenvectors a derivative: that of vectors of norm 1 whose largest element is real,
         which is right for matrices with distinct eigenvalues only.
-      implementation: None or LAPACK. use_magma: accepted for calls written for GPUs.
+      implementation: None: cuSOLVER on GPUs if it can, else LAPACK. use_magma: an older form of it: True is MAGMA,
+        False LAPACK.
     Returns: [w, left vectors, right vectors], complex, those that are asked for; column i belongs to w[i]. NaN where
-      LAPACK does not converge.
+      the library does not converge.
     """
+    if use_magma is not None:
+        implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
     implementation = None if implementation is None else EigImplementation(implementation)
-    if implementation not in (None, EigImplementation.LAPACK):
-        raise bad("lax.linalg.eig", f"the implementation {implementation.name} is not available on this platform",
-                  fix="pass EigImplementation.LAPACK, or nothing.", exc=NotImplementedError)
     return list(eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
                            compute_right_eigenvectors=bool(compute_right_eigenvectors),
                            enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=implementation))
@@ -150,18 +147,14 @@ def _eig_type(x, *, compute_left_eigenvectors, compute_right_eigenvectors, **_):
 
 
 def _eig_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_left_eigenvectors,
-               compute_right_eigenvectors, **_) -> list[Value]:
+               compute_right_eigenvectors, implementation, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, out) for out in outs]
-    values, vectors = outs[0], ShapedArray(x.aval.shape, outs[0].dtype)
-    is_complex = dtypes.is_complex(x.aval.dtype)
-    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
-    flags = [lapack.letter(name, "V" if flag else "N") for name, flag in (
-        ("compute_left", compute_left_eigenvectors), ("compute_right", compute_right_eigenvectors))]
-    *w, left, right, info = lapack.call(b, "geev", [x], [*parts, vectors, vectors, lapack.info_type(x.aval)], *flags)
-    w, = w if is_complex else [b.op(f"stablehlo.complex {w[0]}, {w[1]} : {tensor_type(values)}", values)]
+    w, left, right, info = library_of(b).geev(b, x, outs[0], left=compute_left_eigenvectors,
+                                              right=compute_right_eigenvectors,
+                                              implementation=implementation and implementation.value)
     wanted = [v for v, flag in ((left, compute_left_eigenvectors), (right, compute_right_eigenvectors)) if flag]
-    return lapack.nan_where_failed(b, info, w, *wanted)
+    return native.nan_where_failed(b, info, w, *wanted)
 
 
 def _eig_jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs,

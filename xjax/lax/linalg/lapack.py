@@ -1,122 +1,141 @@
-"""Calls of LAPACK from programs for the CPU: the text of the call, and what a failure gives.
-
-LAPACK wants matrices column by column and batch axes in front, and reports failure in an integer for each matrix. The
-routines are SciPy's; they are made known to XLA when the first program that needs one is lowered, which takes 0.3 s.
-"""
+"""LAPACK, on the CPU. The routines are SciPy's; they are registered when a program first needs one (0.3 s)."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
+from xjax.lax.linalg import native
+from xjax.lax.linalg.native import flag, info_type
 from xjax.runtime.xla import register_lapack
 
-INT32 = np.dtype(np.int32)
 _PREFIX = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
-def letter(name: str, value: str) -> str:
-    """An option of LAPACK, as the call wants it: ``uplo = 76 : ui8`` for "L"."""
+def _call(b: Builder, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], *attributes: str,
+          **how: Any) -> list[Value]:
+    """Write a call of a routine, named without the letter of its type: "potrf"."""
+    register_lapack()
+    target = f"lapack_{_PREFIX[operands[0].aval.dtype.name]}{routine}_ffi"
+    return native.call(b, target, operands, outs, *attributes, **how)
+
+
+def _letter(name: str, value: str) -> str:
+    """An option of LAPACK: ``uplo = 76 : ui8`` for "L"."""
     return f"{name} = {ord(value)} : ui8"
 
 
-def routine(real: str, complex_: str, dtype: np.dtype) -> str:
+def _triangle(lower: bool) -> str:
+    return _letter("uplo", "L" if lower else "U")
+
+
+def _named(real: str, complex_: str, x: Value) -> str:
     """The name of a routine that is called differently for complex matrices: orgqr and ungqr."""
-    return complex_ if dtypes.is_complex(dtype) else real
+    return complex_ if dtypes.is_complex(x.aval.dtype) else real
 
 
-def info_type(matrix: ShapedArray) -> ShapedArray:
-    """Type of the reports: int32, one for each matrix of a batch."""
-    return ShapedArray(matrix.shape[:-2], INT32)
+def potrf(b: Builder, x: Value) -> Sequence[Value]:
+    return _call(b, "potrf", [x], [x.aval, info_type(x.aval)], _triangle(True), in_place=[(0, 0)])
 
 
-def call(b: Builder, name: str, operands: Sequence[Value], outs: Sequence[ShapedArray], *attributes: str,
-         in_place: Sequence[tuple[int, int]] = (), batch_rank: int | None = None) -> list[Value]:
-    """Write a call of a LAPACK routine.
+def trsm(b: Builder, a: Value, rhs: Value, *, left_side: bool, lower: bool, transpose: str,
+         unit_diagonal: bool) -> Value:
+    options = [_letter("side", "L" if left_side else "R"), _triangle(lower), _letter("trans_x", transpose),
+               _letter("diag", "U" if unit_diagonal else "N")]
+    return _call(b, "trsm", [a, rhs], [rhs.aval], *options, in_place=[(1, 0)])[0]
 
-    Args:
-      name: of the routine without its type, "potrf", or jaxlib's name of a routine of its own, which ends with "_ffi".
-      outs: types of all its results.
-      in_place: pairs (operand, result) that share memory.
-      batch_rank: number of leading batch axes; None: the first operand is a matrix.
-    Raises: NotImplementedError where the program is not for the CPU.
-    """
-    if b.module.platform != "cpu":
-        raise bad("lax.linalg", f"LAPACK's {name} runs on the CPU only", given={"platform": b.module.platform},
-                  fix="put the matrix on jax.devices('cpu')[0] with device_put, and the result back.",
-                  exc=NotImplementedError)
+
+def getrf(b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
+    return _call(b, "getrf", [x], [x.aval, pivots, info_type(x.aval)], in_place=[(0, 0)])
+
+
+def order_of_rows(b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
+    return None
+
+
+def geqrf(b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
+    return _call(b, "geqrf", [x], [x.aval, taus], in_place=[(0, 0)])
+
+
+def geqp3(b: Builder, x: Value, order: Value, taus: ShapedArray, use_magma: bool | None) -> Sequence[Value]:
+    return _call(b, "geqp3", [x, order], [x.aval, order.aval, taus], in_place=[(0, 0), (1, 1)])
+
+
+def orgqr(b: Builder, a: Value, taus: Value) -> Value:
+    return _call(b, _named("orgqr", "ungqr", a), [a, taus], [a.aval], in_place=[(0, 0)])[0]
+
+
+def ormqr(b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Value:
+    return _call(b, _named("ormqr", "unmqr", a), [a, taus, c], [c.aval], flag("left", left),
+                 flag("transpose", transpose), in_place=[(2, 0)])[0]
+
+
+def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: str | None) -> Sequence[Value]:
+    if algorithm not in (None, "qr"):
+        raise bad("lax.linalg.eigh", f"the implementation {algorithm.upper()} is not available on this platform",
+                  given={"platform": "cpu"}, fix="pass EighImplementation.QR, or nothing.", exc=NotImplementedError)
+    return _call(b, _named("syevd", "heevd", x), [x], [x.aval, values, info_type(x.aval)], _letter("mode", "V"),
+                 _triangle(lower), in_place=[(0, 0)])
+
+
+def geev(b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
+         implementation: str | None) -> Sequence[Value]:
+    if implementation not in (None, "lapack"):
+        raise bad("lax.linalg.eig", f"the implementation {implementation.upper()} is not available on this platform",
+                  given={"platform": "cpu"}, fix="pass EigImplementation.LAPACK, or nothing.", exc=NotImplementedError)
+    vectors = ShapedArray(x.aval.shape, values.dtype)
+    is_complex = dtypes.is_complex(x.aval.dtype)
+    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
+    options = [_letter(f"compute_{side}", "V" if wanted else "N") for side, wanted in (("left", left),
+                                                                                      ("right", right))]
+    *w, vl, vr, info = _call(b, "geev", [x], [*parts, vectors, vectors, info_type(x.aval)], *options)
+    return native.as_complex(b, w), vl, vr, info
+
+
+def svd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *, full_matrices: bool,
+        compute_uv: bool, algorithm: str | None) -> Sequence[Value]:
+    if algorithm in ("Jacobi", "polar"):
+        raise bad("lax.linalg.svd", f"the algorithm {algorithm.upper()} is not available on this platform",
+                  given={"platform": "cpu"}, fix="pass SvdAlgorithm.QR, or nothing.", exc=NotImplementedError)
+    mode = ("A" if full_matrices else "S") if compute_uv else "N"
+    return _call(b, "gesvd" if algorithm == "QR" else "gesdd", [x], [x.aval, s, u, vh, info_type(x.aval)],
+                 _letter("mode", mode), in_place=[(0, 0)])[1:]
+
+
+def gees(b: Builder, x: Value, compute_vectors: bool) -> Sequence[Value]:
+    """The Schur form, its vectors, the report."""
+    values = [ShapedArray(x.aval.shape[:-1], x.aval.dtype)] * (1 if dtypes.is_complex(x.aval.dtype) else 2)
+    count = info_type(x.aval)                           # of the eigenvalues that were selected: none
+    t, z, *_, info = _call(b, "gees", [x], [x.aval, x.aval, *values, count, info_type(x.aval)],
+                           _letter("mode", "V" if compute_vectors else "N"), _letter("sort", "N"), in_place=[(0, 0)])
+    return t, z, info
+
+
+def gehrd(b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
+    return _call(b, "gehrd", [x], [x.aval, taus, info_type(x.aval)], "low = 1 : i32",
+                 f"high = {x.aval.shape[-1]} : i32", in_place=[(0, 0)])
+
+
+def sytrd(b: Builder, x: Value, outs: Sequence[ShapedArray], *, lower: bool) -> Sequence[Value]:
+    return _call(b, _named("sytrd", "hetrd", x), [x], [*outs, info_type(x.aval)], _triangle(lower), in_place=[(0, 0)])
+
+
+def gtsv(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
+    operands = [*diagonals, rhs]
+    *_, x, info = _call(b, "gtsv", operands, [*(v.aval for v in operands), info_type(rhs.aval)],
+                        in_place=[(i, i) for i in range(4)], batch_rank=rhs.aval.ndim - 2)
+    return native.nan_where_failed(b, info, x)[0]
+
+
+def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
     register_lapack()
-    batch = operands[0].aval.ndim - 2 if batch_rank is None else batch_rank
-    target = name if name.endswith("_ffi") else f"lapack_{_PREFIX[operands[0].aval.dtype.name]}{name}_ffi"
-    several = len(outs) > 1
-    aliases = ", ".join(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = [{o if several else ''}], operand_index = {i}, "
-        "operand_tuple_indices = []>" for i, o in in_place)
-    text = (f'call_target_name = "{target}", api_version = 4 : i32, backend_config = {{{", ".join(attributes)}}}, '
-            f"operand_layouts = [{_layouts([x.aval for x in operands], batch)}], "
-            f"result_layouts = [{_layouts(outs, batch)}], output_operand_aliases = [{aliases}]")
-    if b.module.partitioned and batch:
-        text += ", " + _split_by_batch([x.aval for x in operands], outs, batch)
-    return b.generic("stablehlo.custom_call", operands, outs, text)
+    return native.call(b, "tridiagonal_solve_perturbed_ffi", [*diagonals, rhs], [rhs.aval],
+                       batch_rank=rhs.aval.ndim - 2)[0]
 
 
-def _split_by_batch(operands: Sequence[ShapedArray], outs: Sequence[ShapedArray], batch: int) -> str:
-    """The attributes by which the partitioner gives each device the call for its own matrices of a batch.
-
-    Without them it gathers the operands. The rule names every axis of every array: batch axes alike, others apart.
-    """
-    names, sizes = _factor_names(), []
-    shared = [next(names) for _ in range(batch)]
-    sizes += zip(shared, operands[0].shape, strict=False)
-
-    def axes(aval: ShapedArray) -> str:
-        own = [next(names) for _ in aval.shape[batch:]]
-        sizes.extend(zip(own, aval.shape[batch:], strict=True))
-        return f"[{', '.join([*shared, *own])}]"
-
-    ins, results = (", ".join(map(axes, avals)) for avals in (operands, outs))
-    factors = ", ".join(f"{name}={size}" for name, size in sizes)
-    return (f'mhlo.frontend_attributes = {{num_batch_dims = "{batch}"}}, '
-            f"sdy.sharding_rule = #sdy.op_sharding_rule<({ins})->({results}) {{{factors}}}, custom>")
-
-
-def _factor_names() -> Iterator[str]:
-    """i to z, then z_1, z_2 and so on: the names of Shardy."""
-    yield from "ijklmnopqrstuvwxyz"
-    yield from map("z_{}".format, itertools.count(1))
-
-
-def _layouts(avals: Sequence[ShapedArray], batch: int) -> str:
-    """Axes from the fastest to the slowest: of a matrix the rows first, of all else the last axis."""
-    found = []
-    for aval in avals:
-        order = list(range(aval.ndim))[::-1]
-        if aval.ndim - batch == 2:
-            order[:2] = order[1], order[0]
-        found.append(f"dense<{order}> : tensor<{aval.ndim}xindex>" if order else "dense<> : tensor<0xindex>")
-    return ", ".join(found)
-
-
-def nan_where_failed(b: Builder, info: Value, *values: Value, allowed: str = "EQ") -> list[Value]:
-    """The values, NaN for the matrices of which LAPACK reports a failure: ``info`` not `allowed` compared with 0."""
-    fine = b.compare(allowed, info, b.constant(0, info.aval))
-    found = []
-    for x in values:
-        mask = ShapedArray(x.aval.shape, np.dtype(np.bool_))
-        nan = complex(math.nan, math.nan) if dtypes.is_complex(x.aval.dtype) else math.nan
-        which = b.op(f"stablehlo.broadcast_in_dim {fine}, dims = {list(range(fine.aval.ndim))} : ({fine.type}) -> "
-                     f"{tensor_type(mask)}", mask)
-        found.append(b.select(which, x, b.constant(nan, x.aval)))
-    return found
-
-
-def identities(b: Builder, out: ShapedArray) -> Value:
-    """What an empty matrix has as its orthogonal factor: the identity, for each matrix of the batch."""
-    return b.constant(np.broadcast_to(np.eye(*out.shape[-2:], dtype=out.dtype), out.shape), out)
+def cholesky_update(b: Builder, r: Value, w: Value) -> Value | None:
+    return None

@@ -11,7 +11,8 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import native
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     check_matrix,
     identity_like,
@@ -52,7 +53,7 @@ def _order_type(pivots, *, permutation_size):
         raise bad("lax.linalg.lu_pivots_to_permutation", "takes at most `permutation_size` pivots, as integers",
                   given={"pivots": pivots.str_short(), "permutation_size": permutation_size},
                   fix="pass the second result of lu, and the number of rows.", exc=ValueError)
-    return (ShapedArray((*pivots.shape[:-1], permutation_size), lapack.INT32),)
+    return (ShapedArray((*pivots.shape[:-1], permutation_size), native.INT32),)
 
 
 def _order(pivots: Any, *, permutation_size: int) -> Sequence[Any]:
@@ -77,8 +78,13 @@ def _value_at(order: Any, place: Any) -> Any:
     return broadcast_in_dim(value, shape, range(len(shape) - 1))
 
 
-lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_rule=_order_type,
-                                              lower=lower_by(_order), jvp=ZERO)
+def _order_lower(b: Builder, outs: Sequence[ShapedArray], pivots: Value, *, permutation_size: int) -> list[Value]:
+    found = library_of(b).order_of_rows(b, outs[0], pivots)
+    return lower_by(_order)(b, outs, pivots, permutation_size=permutation_size) if found is None else [found]
+
+
+lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_rule=_order_type, lower=_order_lower,
+                                              jvp=ZERO)
 
 
 # -- lu -------------------------------------------------------------------------------------------------------------
@@ -97,7 +103,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
 def _lu_type(x):
     check_matrix("lu", x)
     *batch, m, n = x.shape
-    return x.strong(), ShapedArray((*batch, min(m, n)), lapack.INT32), ShapedArray((*batch, m), lapack.INT32)
+    return x.strong(), ShapedArray((*batch, min(m, n)), native.INT32), ShapedArray((*batch, m), native.INT32)
 
 
 def _lu_lower(b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
@@ -105,11 +111,10 @@ def _lu_lower(b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
     if not factors.size:
         rows = np.broadcast_to(np.arange(order.shape[-1], dtype=np.int32), order.shape)
         return [b.constant(0, factors), b.constant(0, pivots), b.constant(rows, order)]
-    found, exchanges, info = lapack.call(b, "getrf", [x], [factors, pivots, lapack.info_type(factors)],
-                                         in_place=[(0, 0)])
-    found, = lapack.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
+    found, exchanges, info = library_of(b).getrf(b, x, pivots)
+    found, = native.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
     exchanges = b.sub(exchanges, 1)
-    return [found, exchanges, *lower_by(_order)(b, None, exchanges, permutation_size=order.shape[-1])]
+    return [found, exchanges, *_order_lower(b, [order], exchanges, permutation_size=order.shape[-1])]
 
 
 def _lu_jvp(primals, tangents):

@@ -12,7 +12,8 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Missing
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import native
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
     check_matrix,
@@ -61,9 +62,8 @@ def _householder_type(a, taus):
 
 def _householder_lower(b: Builder, out: ShapedArray, a: Value, taus: Value) -> Value:
     if not a.aval.size:
-        return lapack.identities(b, out)
-    name = lapack.routine("orgqr", "ungqr", out.dtype)
-    return lapack.call(b, name, [a, taus], [out], in_place=[(0, 0)])[0]
+        return native.identities(b, out)
+    return library_of(b).orgqr(b, a, taus)
 
 
 householder_product_p = matrix_primitive("householder_product", type_rule=_householder_type, lower=_householder_lower,
@@ -98,11 +98,9 @@ def _ormqr_lower(b: Builder, out: ShapedArray, a: Value, taus: Value, c: Value, 
     if not a.aval.size or not out.size:
         return c
     k = taus.aval.shape[-1]
-    if k < a.aval.shape[-1]:                            # LAPACK wants one column for each reflection
+    if k < a.aval.shape[-1]:                            # the libraries want one column for each reflection
         a = slice_text(b, a, [0] * a.aval.ndim, [*a.aval.shape[:-1], k])
-    name = lapack.routine("ormqr", "unmqr", out.dtype)
-    flags = [f"{key} = {str(flag).lower()}" for key, flag in (("left", left), ("transpose", transpose))]
-    return lapack.call(b, name, [a, taus, c], [out], *flags, in_place=[(2, 0)])[0]
+    return library_of(b).ormqr(b, a, taus, c, left=left, transpose=transpose)
 
 
 ormqr_p = matrix_primitive("ormqr", type_rule=_ormqr_type, lower=_ormqr_lower, jvp=_NO_DERIVATIVE,
@@ -129,7 +127,7 @@ def _geqrf_type(a):
 def _geqrf_lower(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
-    return lapack.call(b, "geqrf", [a], outs, in_place=[(0, 0)])
+    return library_of(b).geqrf(b, a, outs[1])
 
 
 geqrf_p = matrix_primitive("geqrf", type_rule=_geqrf_type, lower=_geqrf_lower, jvp=_NO_DERIVATIVE)
@@ -143,7 +141,8 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
     Args:
       x: float or complex[..., m, n].
       pivoting: reorder the columns so that the diagonal of R falls in size.
-      full_matrices: Q has m columns, else min(m, n). use_magma: accepted for calls written for GPUs.
+      full_matrices: Q has m columns, else min(m, n). use_magma: on GPUs,
+        where `pivoting` needs it: with MAGMA (True) or LAPACK on the host (False), None: MAGMA if it is installed.
     Returns: (Q, R), with pivoting (Q, R, p) and p int32[..., n].
     """
     return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
@@ -154,7 +153,7 @@ def _qr_type(x, *, pivoting, full_matrices, use_magma):
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
     found = ShapedArray((*batch, m, k), x.dtype), ShapedArray((*batch, k, n), x.dtype)
-    return (*found, ShapedArray((*batch, n), lapack.INT32)) if pivoting else found
+    return (*found, ShapedArray((*batch, n), native.INT32)) if pivoting else found
 
 
 def _qr_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, full_matrices, use_magma) -> list[Value]:
@@ -162,15 +161,14 @@ def _qr_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, fu
     *batch, m, n = x.aval.shape
     if not x.aval.size:
         order = [b.constant(np.broadcast_to(np.arange(n, dtype=np.int32), out.shape), out) for out in order_type]
-        return [lapack.identities(b, q_type), b.constant(0, r_type), *order]
+        return [native.identities(b, q_type), b.constant(0, r_type), *order]
     taus_type = ShapedArray((*batch, min(m, n)), x.aval.dtype)
     if pivoting:
         free = b.constant(0, order_type[0])             # 0: the column may be moved
-        packed, order, taus = lapack.call(b, "geqp3", [x, free], [x.aval, order_type[0], taus_type],
-                                          in_place=[(0, 0), (1, 1)])
+        packed, order, taus = library_of(b).geqp3(b, x, free, taus_type, use_magma)
         orders = [b.sub(order, 1)]
     else:
-        (packed, taus), orders = lapack.call(b, "geqrf", [x], [x.aval, taus_type], in_place=[(0, 0)]), []
+        (packed, taus), orders = library_of(b).geqrf(b, x, taus_type), []
     k = q_type.shape[-1]
     start = packed if k == n else _with_columns(b, packed, k)
     rows = slice_text(b, packed, [0] * packed.aval.ndim, [*batch, k, n])

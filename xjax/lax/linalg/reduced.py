@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import Missing
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import lapack, native
+from xjax.lax.linalg.libraries import library_of, on_host_without_lapack
 from xjax.lax.linalg.matrices import as_column, check_matrix, matrix_primitive, real_dtype
 from xjax.ops.arrange import batched_in_front, concatenate
 from xjax.ops.elementwise import add, mul, neg
@@ -27,7 +27,7 @@ def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = F
     """Decompose square matrices as ``x = Z @ T @ Z^H``: T upper triangular (real: with blocks of 2 on the diagonal).
 
     Args: x: float or complex[..., n, n]. sort_eig_vals, select_callable: not supported.
-    Returns: (T, Z), or (T,) without `compute_schur_vectors`; NaN where LAPACK does not converge.
+    Returns: (T, Z), or (T,) without `compute_schur_vectors`; NaN where it does not converge.
     """
     if sort_eig_vals or select_callable is not None:
         raise bad("lax.linalg.schur", "eigenvalues cannot be sorted",
@@ -41,15 +41,12 @@ def _schur_type(x, *, compute_schur_vectors, **_):
     return (x.strong(),) * (1 + compute_schur_vectors)
 
 
+@on_host_without_lapack(lambda: schur_p)
 def _schur_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_schur_vectors, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, out) for out in outs]
-    matrix, info = outs[0], lapack.info_type(outs[0])
-    values = [ShapedArray(matrix.shape[:-1], matrix.dtype)] * (1 if dtypes.is_complex(matrix.dtype) else 2)
-    found = lapack.call(b, "gees", [x], [matrix, matrix, *values, info, info],
-                        lapack.letter("mode", "V" if compute_schur_vectors else "N"), lapack.letter("sort", "N"),
-                        in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, found[-1], *found[:len(outs)])
+    *found, info = lapack.gees(b, x, compute_schur_vectors)
+    return native.nan_where_failed(b, info, *found[:len(outs)])
 
 
 schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=_schur_lower,
@@ -76,13 +73,12 @@ def _hessenberg_type(a):
     return a.strong(), ShapedArray((*a.shape[:-2], a.shape[-1] - 1), a.dtype)
 
 
+@on_host_without_lapack(lambda: hessenberg_p)
 def _hessenberg_lower(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
     if not outs[1].size:                                # of size 1: there is nothing to do
         return [a, b.constant(0, outs[1])]
-    n = a.aval.shape[-1]
-    packed, taus, info = lapack.call(b, "gehrd", [a], [*outs, lapack.info_type(a.aval)], "low = 1 : i32",
-                                     f"high = {n} : i32", in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, info, packed, taus)
+    packed, taus, info = lapack.gehrd(b, a, outs[1])
+    return native.nan_where_failed(b, info, packed, taus)
 
 
 hessenberg_p = matrix_primitive("hessenberg", type_rule=_hessenberg_type, lower=_hessenberg_lower,
@@ -116,10 +112,8 @@ def _tridiagonal_type(a, *, lower):
 def _tridiagonal_lower(b: Builder, outs: Sequence[ShapedArray], a: Value, *, lower) -> list[Value]:
     if not a.aval.size:
         return [b.constant(0, out) for out in outs]
-    name = lapack.routine("sytrd", "hetrd", a.aval.dtype)
-    *found, info = lapack.call(b, name, [a], [*outs, lapack.info_type(a.aval)],
-                               lapack.letter("uplo", "L" if lower else "U"), in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, info, *found)
+    *found, info = library_of(b).sytrd(b, a, outs, lower=lower)
+    return native.nan_where_failed(b, info, *found)
 
 
 tridiagonal_p = matrix_primitive("tridiagonal", type_rule=_tridiagonal_type, lower=_tridiagonal_lower,
@@ -156,12 +150,9 @@ def _banded_lower(b: Builder, out: ShapedArray, dl: Value, d: Value, du: Value, 
                   perturb_singular) -> Value:
     if not out.size:
         return b.constant(0, out)
-    if perturb_singular:
-        return lapack.call(b, "tridiagonal_solve_perturbed_ffi", [dl, d, du, rhs], [out], batch_rank=out.ndim - 2)[0]
-    outs = [dl.aval, d.aval, du.aval, out, lapack.info_type(out)]
-    *_, x, info = lapack.call(b, "gtsv", [dl, d, du, rhs], outs, in_place=[(i, i) for i in range(4)],
-                              batch_rank=out.ndim - 2)
-    return lapack.nan_where_failed(b, info, x)[0]
+    library = library_of(b)
+    solve = library.gtsv_perturbed if perturb_singular else library.gtsv
+    return solve(b, [dl, d, du], rhs)
 
 
 def _banded_product(dl: Any, d: Any, du: Any, x: Any) -> Any:

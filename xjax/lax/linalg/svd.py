@@ -9,7 +9,8 @@ from typing import Any
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import native
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_column,
@@ -29,9 +30,10 @@ from xjax.ops.makers import filled_like
 
 
 class SvdAlgorithm(enum.Enum):
-    """How `svd` computes: DEFAULT divides and conquers (LAPACK's gesdd), QR is gesvd.
+    """How `svd` computes: QR is gesvd, on every device; DIVIDE_AND_CONQUER is LAPACK's gesdd, on CPUs only.
 
-    DIVIDE_AND_CONQUER is what DEFAULT does on the CPU; JACOBI and POLAR are for other platforms.
+    JACOBI and POLAR are on GPUs only. DEFAULT is DIVIDE_AND_CONQUER on CPUs; on GPUs JACOBI up to 1024 rows and
+    columns, else QR.
     """
 
     DEFAULT, QR = "default", "QR"
@@ -46,13 +48,10 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
       x: float or complex[..., m, n].
       full_matrices: U and Vh are square, else k = min(m, n) columns and rows. compute_uv: else only s.
       subset_by_index: None or (0, k). algorithm: see `SvdAlgorithm`; None is DEFAULT.
-    Returns: (U, s, Vh), or s: real[..., k], descending. NaN where LAPACK does not converge.
+    Returns: (U, s, Vh), or s: real[..., k], descending. NaN where the library does not converge.
     """
     where = "lax.linalg.svd"
     algorithm = None if algorithm is None else SvdAlgorithm(algorithm)
-    if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
-        raise bad(where, f"the algorithm {algorithm.name} is not available on this platform",
-                  fix="pass SvdAlgorithm.QR, or nothing.", exc=NotImplementedError)
     if subset_by_index not in (None, (0, min(typeof(x).shape[-2:], default=0))):
         raise bad(where, "a part of the singular values cannot be asked for on this platform",
                   given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
@@ -76,14 +75,12 @@ def _svd_type(x, *, full_matrices, compute_uv, **_):
 def _svd_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, full_matrices, compute_uv, algorithm,
                **_) -> list[Value]:
     if not x.aval.size:
-        return [b.constant(0, outs[0]), *[lapack.identities(b, out) for out in outs[1:]]]
-    mode = ("A" if full_matrices else "S") if compute_uv else "N"
-    name = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
+        return [b.constant(0, outs[0]), *[native.identities(b, out) for out in outs[1:]]]
     s_type, u_type, v_type = outs if compute_uv else (
-        *outs, *_svd_type(x.aval, full_matrices=True, compute_uv=True)[1:])
-    found = lapack.call(b, name, [x], [x.aval, s_type, u_type, v_type, lapack.info_type(x.aval)],
-                        lapack.letter("mode", mode), in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, found[-1], *found[1:1 + len(outs)])
+        *outs, *_svd_type(x.aval, full_matrices=full_matrices, compute_uv=True)[1:])
+    *found, info = library_of(b).svd(b, x, s_type, u_type, v_type, full_matrices=full_matrices, compute_uv=compute_uv,
+                                     algorithm=algorithm and algorithm.value)
+    return native.nan_where_failed(b, info, *found[:len(outs)])
 
 
 def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):

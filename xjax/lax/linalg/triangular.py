@@ -9,7 +9,8 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
-from xjax.lax.linalg import lapack
+from xjax.lax.linalg import native
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_column,
@@ -69,17 +70,8 @@ def _solve_lower(b: Builder, out: ShapedArray, a: Value, rhs: Value, *, left_sid
         return b.constant(0, out)
     if conjugate_a and not transpose_a:                 # an operation that neither of the two forms has
         a, = lower_by(lambda x: [conjugate(x)])(b, None, a)
-    if b.module.platform == "cpu":
-        op = ("C" if conjugate_a else "T") if transpose_a else "N"
-        letters = {"side": "L" if left_side else "R", "uplo": "L" if lower else "U", "trans_x": op,
-                   "diag": "U" if unit_diagonal else "N"}
-        return lapack.call(b, "trsm", [a, rhs], [out], *[lapack.letter(*kv) for kv in letters.items()],
-                           in_place=[(1, 0)])[0]
-    op = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
-    flags = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in (
-        ("left_side", left_side), ("lower", lower), ("unit_diagonal", unit_diagonal)))
-    return b.generic("stablehlo.triangular_solve", [a, rhs], [out], f"{flags}, transpose_a = #stablehlo<transpose {op}>"
-                     )[0]
+    op = ("C" if conjugate_a else "T") if transpose_a else "N"
+    return library_of(b).trsm(b, a, rhs, left_side=left_side, lower=lower, transpose=op, unit_diagonal=unit_diagonal)
 
 
 def _solve_jvp(primals, tangents, **params):
@@ -148,11 +140,8 @@ def _cholesky_type(x):
 def _cholesky_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     if not out.size:
         return b.constant(0, out)
-    if b.module.platform != "cpu":
-        return b.op(f"stablehlo.cholesky {x}, lower = true : {x.type}", out)
-    factor, info = lapack.call(b, "potrf", [x], [out, lapack.info_type(out)], lapack.letter("uplo", "L"),
-                               in_place=[(0, 0)])
-    return lapack.nan_where_failed(b, info, factor)[0]
+    factor, info = library_of(b).potrf(b, x)
+    return native.nan_where_failed(b, info, factor)[0]
 
 
 def _hermitian_of_lower(x: Any) -> Any:

@@ -11,6 +11,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     as_column,
     as_row,
@@ -124,7 +125,8 @@ def _rotate(r: Any, w: Any) -> Sequence[Any]:
 
 
 def _update_lower(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value:
-    return lower_by(_rotate)(b, None, r, w)[0]
+    found = library_of(b).cholesky_update(b, r, w)
+    return lower_by(_rotate)(b, None, r, w)[0] if found is None else found
 
 
 def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):

@@ -27,6 +27,8 @@ from xjax.runtime.xla.arrays import (
     with_shared_parts,
 )
 from xjax.runtime.xla.clients import (
+    cusolver_version,
+    initialize_cuda_hybrids,
     join_processes,
     make_cpu_client,
     make_gloo_collectives,
@@ -78,13 +80,14 @@ from xjax.runtime.xla.shardings import (
     shard_indices,
 )
 
-__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
-           "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready", "compile",
-           "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis", "deserialize", "device_put",
-           "dlpack_device", "execute", "execute_with_token", "forget_devices", "from_dlpack", "has_collectives",
-           "hlo_sharding_replicated", "hlo_sharding_tiled", "hlo_text", "host_call", "interface_version",
-           "is_deleted", "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives",
-           "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
-           "output_hlo_shardings", "parse_module", "profile_data", "profiler", "register_lapack", "result_handler",
-           "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
+__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding",
+           "MemoryStats", "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready",
+           "compile", "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis",
+           "cusolver_version", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
+           "forget_devices", "from_dlpack", "has_collectives", "hlo_sharding_replicated", "hlo_sharding_tiled",
+           "hlo_text", "host_call", "initialize_cuda_hybrids", "interface_version", "is_deleted", "jaxlib_version",
+           "join", "join_processes", "make_cpu_client", "make_gloo_collectives", "make_gpu_client",
+           "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices", "output_hlo_shardings",
+           "parse_module", "profile_data", "profiler", "register_lapack", "result_handler", "serialize",
+           "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
            "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]

@@ -84,7 +84,7 @@ def _load_cuda_plugin(version: str, library: str) -> None:
     for name, target in extension.ffi_handlers().items():
         xc.register_custom_call_target(name, target, platform="CUDA", api_version=1)
     for name in ("gpu_solver", "gpu_linalg", "gpu_sparse", "gpu_prng"):
-        _register_all(importlib.import_module(f"jaxlib.{name}").registrations())
+        _register_module(importlib.import_module(f"jaxlib.{name}"))
     if not xc.pjrt_plugin_initialized("cuda"):
         xc.initialize_pjrt_plugin("cuda")
 
@@ -136,14 +136,33 @@ def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]
             xc.register_custom_call_target(name, target, platform=platform, api_version=api_version)
 
 
+def _register_module(module: ModuleType) -> None:
+    """The functions of one of jaxlib's modules, and those that XLA may split over the batch."""
+    _register_all(module.registrations())
+    for name in getattr(module, "batch_partitionable_targets", list)():
+        xc.register_custom_call_as_batch_partitionable(name)
+
+
 @once
 def register_lapack() -> None:
     """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
 
     Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
     """
-    lapack = importlib.import_module("jaxlib.lapack")
-    _register_all(lapack.registrations())
-    for name in lapack.batch_partitionable_targets():
-        xc.register_custom_call_as_batch_partitionable(name)
+    _register_module(importlib.import_module("jaxlib.lapack"))
     importlib.import_module("jaxlib.cpu._lapack").initialize()
+
+
+@once
+def initialize_cuda_hybrids() -> None:
+    """Make the ``cuhybrid_*`` custom calls usable: without it a launch of one crashes. Nothing without the plugin."""
+    importlib.import_module("jaxlib.gpu_solver").initialize_hybrid_kernels()
+
+
+@once
+def cusolver_version() -> int | None:
+    """The version of cuSOLVER that the CUDA plugin runs, 11701 for 11.7.1; None without the plugin."""
+    found = cuda_wheels.find_plugin()
+    if found is None:
+        return None
+    return importlib.import_module(f"jax_cuda{found[0]}_plugin._versions").cusolver_get_version()

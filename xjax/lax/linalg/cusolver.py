@@ -1,0 +1,233 @@
+"""cuSOLVER, cuSPARSE and the other libraries of the CUDA plugin, on NVIDIA GPUs, called as JAX calls them.
+
+Non-Hermitian eigenvalues with left vectors, and pivoted QR, are hybrid: the plugin runs LAPACK on the host, or MAGMA
+where that is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_function
+from xjax.core.types import ShapedArray, typeof
+from xjax.lax.linalg import native
+from xjax.lax.linalg.matrices import adjoint, real_dtype
+from xjax.lax.linalg.native import flag, info_type
+from xjax.ops.arrange import concatenate
+from xjax.ops.compare import gt, lt, select
+from xjax.ops.complex_numbers import complex, imag
+from xjax.ops.elementwise import neg
+from xjax.ops.makers import filled_like
+from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.slice import pad, slice_in_dim
+from xjax.runtime.xla import cusolver_version, initialize_cuda_hybrids
+
+_LARGEST_OF_JACOBI = 1024           # rows or columns: JAX takes Jacobi's method for singular values up to this size
+_BATCHED_JACOBI = 32                # up to this size the plugin calls gesvdjBatched, which gives full matrices only
+_FIRST_WITH_GEEV = 11701            # cuSOLVER 11.7.1
+
+
+def potrf(b: Builder, x: Value) -> Sequence[Value]:
+    return native.call(b, "cusolver_potrf_ffi", [x], [x.aval, info_type(x.aval)], flag("lower", True),
+                       in_place=[(0, 0)])
+
+
+def trsm(b: Builder, a: Value, rhs: Value, *, left_side: bool, lower: bool, transpose: str,
+         unit_diagonal: bool) -> Value:
+    op = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[transpose]
+    flags = [flag("left_side", left_side), flag("lower", lower), flag("unit_diagonal", unit_diagonal)]
+    return b.generic("stablehlo.triangular_solve", [a, rhs], [rhs.aval],
+                     f"{', '.join(flags)}, transpose_a = #stablehlo<transpose {op}>")[0]
+
+
+def getrf(b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
+    return native.call(b, "cusolver_getrf_ffi", [x], [x.aval, pivots, info_type(x.aval)], in_place=[(0, 0)])
+
+
+def order_of_rows(b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
+    if pivots.aval.dtype != native.INT32 or not pivots.aval.size:
+        return None
+    return native.call(b, "cu_lu_pivots_to_permutation", [pivots], [out], batch_rank=out.ndim - 1)[0]
+
+
+def geqrf(b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
+    return native.call(b, "cusolver_geqrf_ffi", [x], [x.aval, taus], in_place=[(0, 0)])
+
+
+def geqp3(b: Builder, x: Value, order: Value, taus: ShapedArray, use_magma: bool | None) -> Sequence[Value]:
+    initialize_cuda_hybrids()
+    return native.call(b, "cuhybrid_geqp3", [x, order], [x.aval, order.aval, taus], _magma(use_magma),
+                       in_place=[(0, 0), (1, 1)])
+
+
+def _magma(wanted: bool | None) -> str:
+    return f'magma = "{"auto" if wanted is None else "on" if wanted else "off"}"'
+
+
+def orgqr(b: Builder, a: Value, taus: Value) -> Value:
+    return native.call(b, "cusolver_orgqr_ffi", [a, taus], [a.aval], in_place=[(0, 0)])[0]
+
+
+def ormqr(b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Value:
+    return native.call(b, "cusolver_ormqr_ffi", [a, taus, c], [c.aval], flag("left", left),
+                       flag("transpose", transpose), in_place=[(2, 0)])[0]
+
+
+def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: str | None) -> Sequence[Value]:
+    numbers = {None: 0, "qr": 1, "jacobi": 2}
+    if algorithm not in numbers:
+        raise bad("lax.linalg.eigh", f"the implementation {algorithm.upper()} is not available on this platform",
+                  given={"platform": "gpu"}, fix="pass EighImplementation.QR or JACOBI, or nothing.",
+                  exc=NotImplementedError)
+    return native.call(b, "cusolver_syevd_ffi", [x], [x.aval, values, info_type(x.aval)],
+                       f"algorithm = {numbers[algorithm]} : ui8", flag("lower", lower), in_place=[(0, 0)])
+
+
+# -- eigenvalues of other matrices ----------------------------------------------------------------------------------
+
+def geev(b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
+         implementation: str | None) -> Sequence[Value]:
+    if _takes_cusolver(left, implementation):
+        return _geev(b, x, values, right)
+    return _hybrid_geev(b, x, values, left, right, {"magma": True, "lapack": False}.get(implementation or ""))
+
+
+def _takes_cusolver(left: bool, implementation: str | None) -> bool:
+    version = cusolver_version()
+    has_geev = version is not None and version >= _FIRST_WITH_GEEV
+    if implementation == "cusolver" and (left or not has_geev):
+        raise bad("lax.linalg.eig", "cuSOLVER gives no left eigenvectors" if left else "cuSOLVER 11.7.1 is needed",
+                  given={"cuSOLVER": "not there" if version is None else version},
+                  fix="pass compute_left_eigenvectors=False." if left else "leave `implementation` out.",
+                  exc=NotImplementedError)
+    return implementation == "cusolver" or (implementation is None and has_geev and not left)
+
+
+def _geev(b: Builder, x: Value, values: ShapedArray, right: bool) -> Sequence[Value]:
+    _, w, vl, vr, info = native.call(b, "cusolver_geev_ffi", [x], [x.aval, values, x.aval, x.aval, info_type(x.aval)],
+                                     flag("left", False), flag("right", right))
+    if not dtypes.is_complex(x.aval.dtype) and right:
+        vr, = lower_function(b, lambda w, v: [_complex_vectors(w, v)], [w, vr])
+    return w, vl, vr, info
+
+
+def _complex_vectors(w: Any, v: Any) -> Any:
+    """The eigenvectors of real matrices, of which columns j and j + 1 hold real and imaginary part of a pair."""
+    axis, n = typeof(v).ndim - 1, typeof(v).shape[-1]
+    by_column = tuple(k for k in range(axis + 1) if k != axis - 1)
+    sign = broadcast_in_dim(imag(w), typeof(v).shape, by_column)
+    zero = filled_like(v, 0)
+    first, second = gt(sign, zero), lt(sign, zero)      # the value of a pair with positive imaginary part is the first
+    gap = slice_in_dim(zero, 0, 1, axis=axis)
+    after = concatenate([slice_in_dim(v, 1, n, axis=axis), gap], axis)
+    before = concatenate([gap, slice_in_dim(v, 0, n - 1, axis=axis)], axis)
+    return complex(select(second, before, v), select(first, after, select(second, neg(v), zero)))
+
+
+def _hybrid_geev(b: Builder, x: Value, values: ShapedArray, left: bool, right: bool,
+                 magma: bool | None) -> Sequence[Value]:
+    initialize_cuda_hybrids()
+    is_complex = dtypes.is_complex(x.aval.dtype)
+    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
+    vectors = ShapedArray(x.aval.shape, values.dtype)
+    *w, vl, vr, info = native.call(b, f"cuhybrid_eig_{'comp' if is_complex else 'real'}", [x],
+                                   [*parts, vectors, vectors, info_type(x.aval)], flag("left", left), _magma(magma),
+                                   flag("right", right))
+    return native.as_complex(b, w), vl, vr, info
+
+
+# -- singular values ------------------------------------------------------------------------------------------------
+
+def svd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *, full_matrices: bool,
+        compute_uv: bool, algorithm: str | None) -> Sequence[Value]:
+    if algorithm == "divide_and_conquer":
+        raise bad("lax.linalg.svd", "the algorithm DIVIDE_AND_CONQUER is not available on this platform",
+                  given={"platform": "gpu"}, fix="pass SvdAlgorithm.JACOBI, QR or POLAR, or nothing.",
+                  exc=NotImplementedError)
+    if algorithm in (None, "default"):
+        algorithm = "Jacobi" if max(x.aval.shape[-2:]) <= _LARGEST_OF_JACOBI else "QR"
+    if algorithm == "QR":
+        return _gesvd(b, x, s, u, vh, full_matrices, compute_uv)
+    return _svd_with_v(b, x, s, u, vh, full_matrices, compute_uv, algorithm == "Jacobi")
+
+
+def _gesvd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, full_matrices: bool,
+           compute_uv: bool) -> Sequence[Value]:
+    """By QR, for m >= n only: matrices with m < n, read row by row, are their own transposes column by column."""
+    m, n = x.aval.shape[-2:]
+    if not compute_uv:
+        u = vh = ShapedArray((), u.dtype)
+    factors = [vh, u] if m < n else [u, vh]
+    _, values, *found, info = native.call(b, "cusolver_gesvd_ffi", [x], [x.aval, s, *factors, info_type(x.aval)],
+                                          flag("compute_uv", compute_uv), flag("full_matrices", full_matrices),
+                                          flag("transposed", m < n), in_place=[(0, 0)], by_columns=m >= n)
+    u_found, vh_found = found[::-1] if m < n else found
+    return values, u_found, vh_found, info
+
+
+def _svd_with_v(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, full_matrices: bool,
+                compute_uv: bool, by_jacobi: bool) -> Sequence[Value]:
+    """By Jacobi's method or the polar decomposition, which give V and always need room for U and V."""
+    *batch, m, n = x.aval.shape
+    is_small = min(m, n) <= _BATCHED_JACOBI
+    full = full_matrices or (by_jacobi and is_small)
+    k = min(m, n)
+    outs = [x.aval, s, ShapedArray((*batch, m, m if full else k), x.aval.dtype),
+            ShapedArray((*batch, n, n if full else k), x.aval.dtype), info_type(x.aval)]
+    target = f"cusolver_gesvd{'j' if by_jacobi else 'p'}_ffi"
+    _, values, u_found, v_found, info = native.call(b, target, [x], outs, flag("compute_uv", compute_uv),
+                                                    flag("full_matrices", full), in_place=[(0, 0)])
+    if not compute_uv:
+        return values, u_found, v_found, info
+
+    def cut(u_all: Any, v_all: Any) -> list[Any]:
+        columns, rows = u.shape[-1], vh.shape[-2]
+        return [slice_in_dim(u_all, 0, columns, axis=-1), slice_in_dim(adjoint(v_all), 0, rows, axis=-2)]
+
+    return values, *lower_function(b, cut, [u_found, v_found]), info
+
+
+# -- tridiagonal matrices, updates ----------------------------------------------------------------------------------
+
+def sytrd(b: Builder, x: Value, outs: Sequence[ShapedArray], *, lower: bool) -> Sequence[Value]:
+    return native.call(b, "cusolver_sytrd_ffi", [x], [*outs, info_type(x.aval)], flag("lower", lower),
+                       in_place=[(0, 0)])
+
+
+def gtsv(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
+    """By cuSPARSE, which wants 3 rows or more, and zeros in the elements that lie outside the matrix."""
+    n = rhs.aval.shape[-2]
+    more = max(3 - n, 0)
+    *operands, rhs = lower_function(b, lambda *xs: _banded(*xs, more=more), [*diagonals, rhs])
+    x = native.call(b, "cusparse_gtsv2_ffi", [*operands, rhs], [rhs.aval], in_place=[(3, 0)],
+                    batch_rank=rhs.aval.ndim - 2)[0]
+    return lower_function(b, lambda x: [slice_in_dim(x, 0, n, axis=-2)], [x])[0] if more else x
+
+
+def _banded(dl: Any, d: Any, du: Any, rhs: Any, more: int) -> list[Any]:
+    """The operands with zeros outside the matrix, and with `more` rows of the identity below."""
+    def padded(x: Any, axis: int, value: float, low: int, high: int) -> Any:
+        axis += typeof(x).ndim
+        return pad(x, typeof(x).dtype.type(value), [(low, high, 0) if k == axis else (0, 0, 0)
+                                                    for k in range(typeof(x).ndim)])
+
+    n = typeof(d).shape[-1]
+    return [padded(slice_in_dim(dl, 1, n, axis=-1), -1, 0, 1, more), padded(d, -1, 1, 0, more) if more else d,
+            padded(slice_in_dim(du, 0, n - 1, axis=-1), -1, 0, 0, 1 + more),
+            padded(rhs, -2, 0, 0, more) if more else rhs]
+
+
+def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
+    return native.call(b, "cu_tridiagonal_solve_perturbed", [*diagonals, rhs], [rhs.aval],
+                       batch_rank=rhs.aval.ndim - 2)[0]
+
+
+def cholesky_update(b: Builder, r: Value, w: Value) -> Value | None:
+    if r.aval.ndim > 2 or r.aval.dtype != real_dtype(r.aval.dtype):
+        return None
+    return native.call(b, "cu_cholesky_update_ffi", [r, w], [r.aval, w.aval], in_place=[(0, 0), (1, 1)],
+                       by_columns=False)[0]

@@ -1,0 +1,90 @@
+"""The libraries that decompose matrices, one for each kind of device, behind one interface."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from xjax.core.errors import warn
+from xjax.core.hlo import Builder, Value
+from xjax.core.once import once
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray
+from xjax.lax.linalg import cusolver, lapack
+from xjax.runtime.callbacks import emit_call
+
+
+class Library(Protocol):
+    """What a library gives, under the names of LAPACK. Each function writes a call into a program.
+
+    `x` are matrices [..., m, n] of one of the four dtypes of LAPACK, not empty; a ShapedArray is the type of a result
+    that follows from no operand. ``info`` is a report for each matrix, int32[...]: 0 where all went well.
+    """
+
+    def potrf(self, b: Builder, x: Value) -> Sequence[Value]:
+        """(factor, info): the lower Cholesky factor; what lies above the diagonal is undefined."""
+    def trsm(self, b: Builder, a: Value, rhs: Value, *, left_side: bool, lower: bool, transpose: str,
+             unit_diagonal: bool) -> Value:
+        """The solution of a triangular system; `transpose` is "N", "T" or "C"."""
+    def getrf(self, b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
+        """(factors, pivots counted from 1, info), info > 0 where the matrix is singular."""
+    def order_of_rows(self, b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
+        """The permutation that exchanges of rows make, counted from 0; None: the library has no such function."""
+    def geqrf(self, b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
+        """(packed, taus)."""
+    def geqp3(self, b: Builder, x: Value, order: Value, taus: ShapedArray, use_magma: bool | None) -> Sequence[Value]:
+        """(packed, order of the columns counted from 1, taus)."""
+    def orgqr(self, b: Builder, a: Value, taus: Value) -> Value: ...
+    def ormqr(self, b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Value: ...
+    def syevd(self, b: Builder, x: Value, values: ShapedArray, *, lower: bool,
+              algorithm: str | None) -> Sequence[Value]:
+        """(vectors, values, info); `algorithm` is a value of EighImplementation."""
+    def geev(self, b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
+             implementation: str | None) -> Sequence[Value]:
+        """(values, left vectors, right vectors, info), complex; vectors that are not wanted are undefined."""
+    def svd(self, b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *, full_matrices: bool,
+            compute_uv: bool, algorithm: str | None) -> Sequence[Value]:
+        """(s, u, vh, info); `algorithm` is a value of SvdAlgorithm; without `compute_uv` u and vh are undefined."""
+    def sytrd(self, b: Builder, x: Value, outs: Sequence[ShapedArray], *, lower: bool) -> Sequence[Value]:
+        """(packed, diagonal, off-diagonal, taus, info)."""
+    def gtsv(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
+        """The solution of a tridiagonal system; NaN or infinite where it is singular."""
+    def gtsv_perturbed(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
+        """The same with pivots near 0 replaced."""
+    def cholesky_update(self, b: Builder, r: Value, w: Value) -> Value | None:
+        """The updated upper factor; None: the library has no such function for these types."""
+
+
+_LIBRARIES: dict[str, Library] = {"cpu": lapack, "gpu": cusolver}
+
+
+def library_of(b: Builder) -> Library:
+    """The library of the platform that a program is written for."""
+    return _LIBRARIES[b.module.platform]
+
+
+def on_host_without_lapack(primitive: Callable[[], Primitive]) -> Callable[[Callable], Callable]:
+    """Decorator of a lowering that calls a routine which only LAPACK has.
+
+    In programs for other devices the operation runs on the host: its operands go there and its results come back.
+
+    Args: primitive: gives the operation, which is made after its lowering.
+    """
+    def decorate(lower: Callable) -> Callable:
+        @functools.wraps(lower)
+        def rule(b: Builder, outs: Sequence[ShapedArray], *xs: Value, **params: Any) -> Sequence[Value]:
+            if library_of(b) is lapack:
+                return lower(b, outs, *xs, **params)
+            p = primitive()
+            _warn_of_host(p.name)
+            return emit_call(b, f"lax.linalg.{p.name}", lambda *arrays: p.bind(*arrays, **params), xs, list(outs),
+                             has_effect=False)
+        return rule
+    return decorate
+
+
+@once
+def _warn_of_host(name: str) -> None:
+    warn(f"lax.linalg.{name}: runs on the host, since cuSOLVER has no such routine. Each call copies its matrices from "
+         "the GPU and back.")
