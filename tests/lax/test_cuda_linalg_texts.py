@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.refusals import assert_refused
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 BATCHES = ((), (3,), (2, 3))
@@ -124,7 +123,7 @@ def _cuda_text(jit, function, operands):
     return jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
 
 
-@pytest.mark.parametrize(("name", "dtype", "batch"), _cases())
+@pytest.mark.parametrize(("name", "dtype", "batch"), list(_cases()))
 def test_calls_as_in_jax(name, dtype, batch):
     make, shapes = ROWS[name]
     operands = [np.zeros((*batch, *shape), dtype) for shape in shapes]

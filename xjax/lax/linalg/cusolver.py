@@ -18,11 +18,12 @@ from xjax.lax.linalg import native
 from xjax.lax.linalg.matrices import adjoint, real_dtype
 from xjax.lax.linalg.native import flag, info_type
 from xjax.ops.arrange import concatenate
-from xjax.ops.compare import gt, lt, select
+from xjax.ops.compare import eq, gt, lt, select
 from xjax.ops.complex_numbers import complex, imag
-from xjax.ops.elementwise import neg
+from xjax.ops.elementwise import neg, sub
 from xjax.ops.makers import filled_like
-from xjax.ops.shape import broadcast_in_dim
+from xjax.ops.piecewise import abs
+from xjax.ops.shape import broadcast_in_dim, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.xla import cusolver_version, initialize_cuda_hybrids
 
@@ -83,8 +84,19 @@ def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: 
         raise bad("lax.linalg.eigh", f"the implementation {algorithm.upper()} is not available on this platform",
                   given={"platform": "gpu"}, fix="pass EighImplementation.QR or JACOBI, or nothing.",
                   exc=NotImplementedError)
-    return native.call(b, "cusolver_syevd_ffi", [x], [x.aval, values, info_type(x.aval)],
-                       f"algorithm = {numbers[algorithm]} : ui8", flag("lower", lower), in_place=[(0, 0)])
+    v, w, info = native.call(b, "cusolver_syevd_ffi", [x], [x.aval, values, info_type(x.aval)],
+                             f"algorithm = {numbers[algorithm]} : ui8", flag("lower", lower), in_place=[(0, 0)])
+    return v, w, _failed_unless_finite(b, x, info)
+
+
+def _failed_unless_finite(b: Builder, x: Value, info: Value) -> Value:
+    """The report, with a failure where a matrix has NaN or infinite elements, which cuSOLVER passes over in silence."""
+    def report(x: Any, info: Any) -> list[Any]:
+        rank = typeof(x).ndim
+        differences = reduce_sum(abs(sub(x, x)), (rank - 2, rank - 1))         # 0, or NaN
+        return [select(eq(differences, filled_like(differences, 0)), info, filled_like(info, 1))]
+
+    return lower_function(b, report, [x, info])[0]
 
 
 # -- eigenvalues of other matrices ----------------------------------------------------------------------------------
@@ -151,8 +163,10 @@ def svd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *
     if algorithm in (None, "default"):
         algorithm = "Jacobi" if max(x.aval.shape[-2:]) <= _LARGEST_OF_JACOBI else "QR"
     if algorithm == "QR":
-        return _gesvd(b, x, s, u, vh, full_matrices, compute_uv)
-    return _svd_with_v(b, x, s, u, vh, full_matrices, compute_uv, algorithm == "Jacobi")
+        *found, info = _gesvd(b, x, s, u, vh, full_matrices, compute_uv)
+    else:
+        *found, info = _svd_with_v(b, x, s, u, vh, full_matrices, compute_uv, algorithm == "Jacobi")
+    return *found, _failed_unless_finite(b, x, info)
 
 
 def _gesvd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, full_matrices: bool,
