@@ -73,8 +73,9 @@ def _ordered(b: Builder, x: Value) -> list[Value]:
                 for name in ("real", "imag")]
     if dtypes.is_float(dtype):
         zero, nan = b.constant(0, x.aval), b.constant(math.nan, x.aval)
-        x = b.select(b.compare("EQ", x, zero), zero, x)
-        return [b.select(b.compare("NE", x, x), nan, x)]
+        # XLA sorts by radix on GPUs only if it finds this very comparison, with both tests on the element itself.
+        one_zero = b.select(b.compare("EQ", x, zero), zero, x)
+        return [b.select(b.compare("NE", x, x), nan, one_zero)]
     return [x]
 
 
@@ -128,7 +129,8 @@ def _sort_jvp(primals, tangents, *, dimension, **params):
         outs = sort_p.bind(*primals, dimension=dimension, **params)
         return outs, [Zero(o.aval.tangent()) for o in outs]
     shape = typeof(primals[0]).shape
-    positions = broadcasted_iota(np.uint32, shape, dimension)
+    # int32, as XLA's radix sort on GPUs carries it
+    positions = broadcasted_iota(np.int32 if shape[dimension] < 2**31 else np.uint32, shape, dimension)
     *outs, order = sort_p.bind(*primals, positions, dimension=dimension, **params)
     moved = iter(_taken([t for t in tangents if type(t) is not Zero], order, dimension))
     return outs, [Zero(o.aval.tangent()) if type(t) is Zero else next(moved)

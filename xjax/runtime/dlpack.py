@@ -7,28 +7,34 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.config import enable_x64
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
+from xjax.ops.convert import convert_element_type
 from xjax.runtime import backend, xla
 from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
 from xjax.runtime.placement import on
+from xjax.runtime.xla import XlaRuntimeError
 
-_HOST = 1               # DLPack's name for CPU memory
+_HOST, _CUDA = 1, 2     # DLPack's names of CPU memory and of the memory of an NVIDIA GPU
 _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library in host memory, through DLPack.
+    """An array of another library in the memory of the host or of an NVIDIA GPU, through DLPack.
 
-    Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, at a 64-byte boundary, for the
-    CPU), so `x` must not be changed afterwards unless it was copied. Detach a torch tensor that requires a gradient.
+    Memory is shared where it can be (an array without gaps of a dtype that xjax keeps, on the host at a 64-byte
+    boundary and in the order of its axes), so `x` must not be changed afterwards unless it was copied. Detach a torch
+    tensor that requires a gradient. What the GPU still computes for `x` is waited for there, not here.
 
     The result is committed to its device.
 
-    Args: device: of the result; None: the default device. copy: True: always copied, False: never.
-    Raises: TypeError if `x` has no ``__dlpack__`` or is on another device than the CPU; ValueError if copy=False cannot
-      be kept; BufferError if `x` is on several devices.
+    Args:
+      device: of the result; None: the default device, for an array on a GPU that GPU.
+      copy: True: always copied, False: never.
+    Raises: TypeError if `x` has no ``__dlpack__`` or is on a device of another kind; ValueError if copy=False cannot be
+      kept; BufferError if `x` is on several devices, or has gaps between its elements on a GPU.
 
     >>> from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
@@ -37,12 +43,17 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
         raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
                   fix="convert it with xjax.numpy.asarray(x).")
-    kind, _ = x.__dlpack_device__()
+    kind, index = x.__dlpack_device__()
     if isinstance(x, Array) and device is None and not copy:
         return put(x, on(x.sharding.devices[0]))
+    if not isinstance(x, Array) and int(kind) == _CUDA:
+        x = _on_gpu(where, x, index)
+        if device is None and not copy:
+            return x
+        device = x.sharding.devices[0] if device is None else device
     if not isinstance(x, Array) and int(kind) != _HOST:
-        raise bad(where, "the array does not lie in host memory", given={"type": type(x).__name__},
-                  fix="copy it there first (tensor.cpu(), jax.device_put(x, cpu)).")
+        raise bad(where, "the array lies neither in host memory nor on an NVIDIA GPU",
+                  given={"type": type(x).__name__}, fix="copy it to the host first (tensor.cpu()).")
     sharding = on(backend.default_device() if device is None else device)
     if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
         raise bad(where, "copy=False, but the array has to be copied to another device",
@@ -59,6 +70,33 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     check_move(TO_DEVICE, aval)
     return Array(xla.device_put(aval, sharding.xla(aval.ndim), [value], list(sharding.devices), alias=True), aval,
                  sharding)
+
+
+def lies_on_gpu(x: Any) -> bool:
+    """Whether `x`, of another library, says that it is on an NVIDIA GPU."""
+    ask = getattr(x, "__dlpack_device__", None)
+    try:
+        return ask is not None and int(ask()[0]) == _CUDA
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return False                                # on several devices, or in no memory at all
+
+
+def _on_gpu(where: str, x: Any, index: int) -> Array:
+    """The same memory on a GPU as an array; one of a dtype that xjax does not keep is converted."""
+    device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
+    stream = device.get_stream_for_external_ready_events()
+    try:
+        buffer = xla.from_dlpack(x.__dlpack__(stream=stream), device, stream)
+    except XlaRuntimeError as error:
+        raise bad(where, "the array has gaps between its elements", given={"type": type(x).__name__, "XLA": error},
+                  fix="make it contiguous first: tensor.contiguous().", exc=BufferError) from error
+    aval = ShapedArray(tuple(x.shape), np.dtype(buffer.aval.dtype))
+    found = Array(buffer, aval, on(device))
+    kept = dtypes.canonicalize_dtype(aval.dtype)
+    if kept == aval.dtype:
+        return found
+    with enable_x64(True):
+        return convert_element_type(found, kept)
 
 
 def _on_host(x: Any) -> np.ndarray:

@@ -49,13 +49,12 @@ def make_gpu_client(**distributed: Any) -> Client:
             exc=RuntimeError,
         )
     fork.starting_client()
-    version, library = found
-    _load_cuda_plugin(version, library)
+    plugin = _load_cuda_plugin(*found)
     options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
     client = distributed.pop("distributed_client", None)
     options |= distributed
     try:
-        return xc.make_c_api_client("cuda", options, client)
+        return xc.make_c_api_client(plugin, options, client)
     except XlaRuntimeError as error:
         raise bad(
             "devices('gpu')",
@@ -68,13 +67,18 @@ def make_gpu_client(**distributed: Any) -> Client:
 
 
 @once
-def _load_cuda_plugin(version: str, library: str) -> None:
-    """Load NVIDIA's libraries, the plugin and its custom calls; once per process."""
+def _load_cuda_plugin(version: str, library: str) -> str:
+    """Load NVIDIA's libraries, the plugin and its custom calls, once per process.
+
+    Returns: the name that jaxlib knows the plugin by. Real JAX calls its own "cuda" and fails if that is taken, so
+      xjax takes another one; the library behind them is the same.
+    """
     if xc.pjrt_plugin_loaded("cuda"):
-        return  # real JAX was first: the plugin and its custom calls are there
+        return "cuda"  # real JAX was first: the plugin and its custom calls are there
+    plugin = "xjax_cuda"
     for path in cuda_wheels.libraries(version):
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-    c_api = xc.load_pjrt_plugin_dynamically("cuda", library)
+    c_api = xc.load_pjrt_plugin_dynamically(plugin, library)
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(c_api)
     extension = importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension")
     xc.register_custom_type_handler("CUDA", partial(extension.register_custom_type, c_api))
@@ -85,8 +89,9 @@ def _load_cuda_plugin(version: str, library: str) -> None:
         xc.register_custom_call_target(name, target, platform="CUDA", api_version=1)
     for name in ("gpu_solver", "gpu_linalg", "gpu_sparse", "gpu_prng"):
         _register_module(importlib.import_module(f"jaxlib.{name}"))
-    if not xc.pjrt_plugin_initialized("cuda"):
-        xc.initialize_pjrt_plugin("cuda")
+    if not xc.pjrt_plugin_initialized(plugin):
+        xc.initialize_pjrt_plugin(plugin)
+    return plugin
 
 
 # --- Profiling and several processes ---------------------------------------------------------------
