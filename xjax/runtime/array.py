@@ -20,7 +20,7 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import donation, processes, xla
+from xjax.runtime import donation, host_errors, processes, xla
 from xjax.runtime.placement import Place, Uncommitted, default_place, on, sharding_of
 from xjax.runtime.sharding import (
     NamedSharding,
@@ -73,7 +73,10 @@ class Array:
         if is_key(self.aval):
             raise bad("random keys", "keys are no numbers, and do not become a NumPy array or a Python number",
                       given={"keys": self.aval.str_short()}, fix="take their bits with random.key_data(keys).")
-        return xla.to_numpy(buf)
+        try:
+            return xla.to_numpy(buf)
+        except xla.XlaRuntimeError as error:
+            host_errors.raise_original(error)
 
     def _live_buffer(self) -> xla.Buffer:
         """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
@@ -221,7 +224,7 @@ class Array:
 
     def block_until_ready(self) -> Array:
         """Wait until the value is computed; raises the error of the computation, if any."""
-        xla.wait_for(self._live_buffer())
+        host_errors.wait_for(self._live_buffer())
         return self
 
     def is_ready(self) -> bool:
@@ -629,4 +632,7 @@ def device_get(x: Array) -> np.ndarray:
 
 def block_until_ready(leaves: Sequence[Any]) -> None:
     """Wait for every array among `leaves`."""
-    xla.block_until_ready([x._live_buffer() for x in leaves if type(x) is Array])
+    try:
+        xla.block_until_ready([x._live_buffer() for x in leaves if type(x) is Array])
+    except xla.XlaRuntimeError as error:                # of a program on a GPU, which runs after its launch
+        host_errors.raise_original(error)

@@ -24,8 +24,8 @@ _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library in the memory of the host or of an NVIDIA GPU, through DLPack.
 
-    Memory is shared where it can be (an array without gaps of a dtype that xjax keeps, on the host at a 64-byte
-    boundary and in the order of its axes), so `x` must not be changed afterwards unless it was copied. Detach a torch
+    Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, on the host at a 64-byte boundary,
+    for the device that it is on), so `x` must not be changed afterwards unless it was copied. Detach a torch
     tensor that requires a gradient. What the GPU still computes for `x` is waited for there, not here.
 
     The result is committed to its device.
@@ -34,7 +34,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
       device: of the result; None: the default device, for an array on a GPU that GPU.
       copy: True: always copied, False: never.
     Raises: TypeError if `x` has no ``__dlpack__`` or is on a device of another kind; ValueError if copy=False cannot be
-      kept; BufferError if `x` is on several devices, or has gaps between its elements on a GPU.
+      kept; BufferError if `x` is on several devices, or on a GPU and not contiguous.
 
     >>> from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
@@ -87,9 +87,13 @@ def _on_gpu(where: str, x: Any, index: int) -> Array:
     stream = device.get_stream_for_external_ready_events()
     try:
         buffer = xla.from_dlpack(x.__dlpack__(stream=stream), device, stream)
-    except XlaRuntimeError as error:
-        raise bad(where, "the array has gaps between its elements", given={"type": type(x).__name__, "XLA": error},
-                  fix="make it contiguous first: tensor.contiguous().", exc=BufferError) from error
+        row_by_row = xla.is_row_major(buffer)
+    except XlaRuntimeError:                             # there are gaps between the elements
+        row_by_row = False
+    if not row_by_row:
+        raise bad(where, "the elements of the array do not lie one after the other in the order of its axes",
+                  given={"type": type(x).__name__, "shape": tuple(x.shape)},
+                  fix="make it contiguous first: tensor.contiguous().", exc=BufferError)
     aval = ShapedArray(tuple(x.shape), np.dtype(buffer.aval.dtype))
     found = Array(buffer, aval, on(device))
     kept = dtypes.canonicalize_dtype(aval.dtype)

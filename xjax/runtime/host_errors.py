@@ -91,10 +91,12 @@ def wait_for(launch: Any) -> None:
     try:
         xla.wait_for(launch)
     except XlaRuntimeError as error:
-        found = original(error)
-        if found is None:
-            raise
-        raise_again(found)
+        raise_original(error)
+
+
+def raise_original(error: XlaRuntimeError) -> NoReturn:
+    """Raise the exception of a function on the host that caused an error of XLA's, or that error."""
+    raise_again(original(error) or error)
 
 
 # -- programs of several devices ----------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def effects_barrier() -> None:
     >>> xjax.effects_barrier()
     """
     if (error := effects.drain()) is not None:
-        host_errors.raise_again(host_errors.original(error) or error)
+        host_errors.raise_original(error)
 
 
 wait = host_errors.wait_for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -202,6 +203,14 @@ def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> B
         raise fork.error()
     with without_jax:
         return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+
+
+def is_row_major(buf: Buffer) -> bool:
+    """Whether the elements of a buffer on one device lie in the order of its axes, as programs take them to."""
+    # "{0,1}" are the axes from the fastest to the slowest; what may follow them is about tiles.
+    axes = [int(k) for k in re.findall(r"\d+", re.match(r"\{([\d,]*)", str(buf._pjrt_layout))[1])]
+    moving = [k for k in axes if buf.aval.shape[k] > 1]
+    return moving == sorted(moving, reverse=True)
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:
