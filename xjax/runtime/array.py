@@ -95,6 +95,8 @@ class Array:
         """The value for `memoryview(x)`, read-only; Python 3.12 and later ask for it."""
         if self.aval.dtype not in _WITH_BUFFERS:
             raise BufferError(f"the buffer protocol has no format for {self.aval.str_short()}")
+        # NumPy drops an error here and asks `__array__`: that one, not this, raises a failed function's exception.
+        xla.wait_for(self._live_buffer())
         return memoryview(self.numpy())
 
     @property
