@@ -1,8 +1,8 @@
 """Decompositions of matrices, as LAPACK has them: the public namespace `xjax.lax.linalg`.
 
-Strict where `xjax.numpy.linalg` is generous: arrays [..., m, n] of one float or complex dtype of 32 bits or more. They
-run on the CPU; `triangular_solve` and `cholesky` everywhere. Nothing raises for a matrix that has no decomposition: the
-result is NaN.
+Strict where `xjax.numpy.linalg` is generous: arrays [..., m, n] of one float or complex dtype of 32 bits or more. CPUs
+compute them by LAPACK, NVIDIA GPUs by cuSOLVER; `schur` and `hessenberg`, which that lacks, run on the host for a GPU.
+Nothing raises for a matrix that has no decomposition: the result is NaN.
 """
 
 from xjax.core.public import attributes_of
