@@ -432,6 +432,11 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     return float32 if is_int(dtype) or is_bool(dtype) else dtype
 
 
+def accumulator_dtype(dtype: Any) -> np.dtype:
+    """Dtype in which many numbers are added up: float32 for floats of fewer bits, whose range sums soon leave."""
+    return float32 if is_float(dtype) and bit_width(dtype) < 32 else np.dtype(dtype)
+
+
 def to_complex_dtype(dtype: Any) -> np.dtype:
     """complex128 for what becomes float64 or is complex128, else complex64."""
     return complex128 if to_inexact_dtype(dtype) in (float64, complex128) else complex64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,20 +43,31 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
         a, = promote_inexact("nn.logsumexp", a)
     else:
         a, b = promote_inexact("nn.logsumexp", a, b)
-        a = jnp.where(b != 0, a, -np.inf)
     shown = a if where is None else jnp.where(where, a, -np.inf)
+    shown = shown if b is None else jnp.where(b != 0, shown, -np.inf)
     largest = exponent_shift("nn.logsumexp", jnp.real(shown), axes)
     largest = jnp.where(jnp.isfinite(largest), largest, 0)
-    terms = jnp.exp(a - largest.astype(a.dtype))
-    total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where)
+    exponents = a - largest.astype(a.dtype)
+    if b is not None:
+        exponents = _without_overflow(exponents, b)
+    terms = jnp.exp(exponents)
+    total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where,
+                    dtype=dtypes.accumulator_dtype(terms.dtype))
     sign, is_real = jnp.sign(total), not dtypes.is_complex(total.dtype)
     if return_sign or is_real:
         total = jnp.abs(total)
     largest = largest if keepdims else lax.squeeze(largest, axes)
-    out = jnp.log(total) + largest.astype(total.dtype)
+    out = (jnp.log(total) + largest.astype(total.dtype)).astype(terms.dtype)
     if return_sign:
-        return out, sign
+        return out, sign.astype(terms.dtype)
     return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
+
+
+def _without_overflow(exponents: Any, b: Any) -> Any:
+    """The exponents of terms whose factor is 0 cut off below the overflow: 0 times the term is 0, and the term itself,
+    which is the derivative with respect to the factor, is finite."""
+    most = math.floor(math.log(float(dtypes.finfo(exponents.dtype).max)))
+    return jnp.where((b == 0) & ~(jnp.real(exponents) <= most), most, exponents)
 
 
 def exponent_shift(where: str, x: Any, axis: Axis) -> Any:
@@ -80,5 +92,6 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     aval = typeof(x)
     mask = np.True_ if where is None else where
-    count = jnp.sum(jnp.broadcast_to(mask, aval.shape), axis, dtype=total.dtype, keepdims=keepdims)
-    return total - jnp.log(count)
+    count = jnp.sum(jnp.broadcast_to(mask, aval.shape), axis, dtype=dtypes.accumulator_dtype(total.dtype),
+                    keepdims=keepdims)
+    return total - jnp.log(count).astype(total.dtype)

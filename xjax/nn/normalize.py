@@ -12,6 +12,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad, warn
 from xjax.nn.logsumexp import Axis, exponent_shift
 from xjax.numpy.promote import array_like, promote_inexact
@@ -41,7 +42,8 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 def _softmax_rule(axis: Axis, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x, where), (dx, _) = primals, tangents
     y = _softmax(x, axis, where)
-    return y, y * (dx - jnp.sum(y * dx, axis, where=where, keepdims=True))
+    along = jnp.sum(y * dx, axis, where=where, keepdims=True, dtype=accumulator_dtype(y.dtype))
+    return y, (y.astype(along.dtype) * (dx.astype(along.dtype) - along)).astype(y.dtype)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -58,7 +60,8 @@ def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
     if where is not None:
         x = jnp.where(where, x, -np.inf)
     unscaled = jnp.exp(x - exponent_shift("nn.softmax", x, axis))
-    y = unscaled / jnp.sum(unscaled, axis, where=where, keepdims=True)
+    total = jnp.sum(unscaled, axis, where=where, keepdims=True, dtype=accumulator_dtype(unscaled.dtype))
+    y = (unscaled.astype(total.dtype) / total).astype(unscaled.dtype)
     return y if where is None else jnp.where(where, y, 0)
 
 
@@ -74,7 +77,8 @@ def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
     if where is not None:
         x = jnp.where(where, x, -np.inf)
     shifted, = promote_inexact("nn.log_softmax", x - exponent_shift("nn.log_softmax", x, axis))
-    y = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
+    total = jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True, dtype=accumulator_dtype(shifted.dtype))
+    y = (shifted.astype(total.dtype) - jnp.log(total)).astype(shifted.dtype)
     return y if where is None else jnp.where(where, y, -np.inf)
 
 

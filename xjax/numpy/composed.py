@@ -14,6 +14,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.trace import Tracer
 from xjax.core.types import typeof
 from xjax.numpy.promote import (
     array_likes,
@@ -26,7 +27,7 @@ from xjax.numpy.promote import (
     to_inexact,
     to_numeric,
 )
-from xjax.numpy.rounding import filled_bool, trunc
+from xjax.numpy.rounding import copysign, filled_bool, trunc
 from xjax.numpy.selection import choose, operand, operands, refuse_complex
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops import bitwise as bits
@@ -70,13 +71,23 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 
 def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Quotient rounded down and remainder of floats; exact also where ``x1 / x2`` is not."""
+    """Quotient rounded down and remainder of floats; exact also where ``x1 / x2`` is not. Zeros have NumPy's signs: a
+    remainder that of x2, a quotient that of ``x1 / x2``."""
     r = rem(x1, x2)
     quotient = div(choose(eq(x2, 0), x1, sub(x1, r)), x2)
     crosses = bits.bitwise_and(ne(r, 0), ne(lax_sign(x2), lax_sign(r)))
-    r = choose(crosses, add(r, x2), r)
-    quotient = choose(crosses, sub(quotient, 1), quotient)
-    return lax_round(quotient), r
+    r = choose(crosses, add(r, x2), _with_sign_if_zero(r, x2))
+    quotient = lax_round(choose(crosses, sub(quotient, 1), quotient))
+    return choose(eq(quotient, 0), copysign(filled_like(quotient, 0), div(x1, x2)), quotient), r
+
+
+@custom_jvp
+def _with_sign_if_zero(r: Any, other: Any) -> Any:
+    """`r`, but with the sign of `other` where it is 0; its derivative is that of `r` there too."""
+    return choose(eq(r, 0), copysign(filled_like(r, 0), other), r)
+
+
+_with_sign_if_zero.defjvp(lambda primals, tangents: (_with_sign_if_zero(*primals), tangents[0]))
 
 
 @one_launch(arrays=2)
@@ -94,7 +105,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     if dtypes.is_unsigned(x1.dtype):
         return r
     crosses = bits.bitwise_and(ne(lt(r, 0), lt(x2, 0)), ne(r, 0))
-    return choose(crosses, add(r, x2), r)
+    return choose(crosses, add(r, x2), _with_sign_if_zero(r, x2) if dtypes.is_float(r.dtype) else r)
 
 
 mod = remainder
@@ -135,7 +146,9 @@ def power(x1: Any, x2: Any, /) -> Any:
     """``x1 ** x2``, element-wise.
 
     Args: x1, x2: number[...]. A Python integer x2 is a static exponent: repeated multiplication, differentiable at 0.
-    Raises: TypeError for an integer array to a negative static power.
+    Integers to negative powers have no integer value: where a compiled function meets one, it gives the whole part, 0
+    or, of 1 and -1, 1 or -1; 0 gives 0.
+    Raises: TypeError for integers to a power that is known to be negative.
     """
     where = "numpy.power"
     if isinstance(x2, (int, np.integer)):
@@ -149,6 +162,7 @@ def power(x1: Any, x2: Any, /) -> Any:
         check_mixed(where, x1, x2)
         return lax_pow(operand(where, x1), x2)          # an integer exponent keeps the derivative at 0 exact
     if inexact == [False, False]:
+        _refuse_negative(where, x2)
         return _integer_power(*operands(where, x1, x2, to=to_numeric))
     return transcendental.pow_p.bind(*promote(where, x1, x2))
 
@@ -161,8 +175,16 @@ def _known_exponent(x: Any, n: Any) -> Any:
     aval = typeof(x)
     x = convert_element_type(x, aval.dtype)                 # strongly typed; its gradient becomes weak again
     inexact = dtypes.is_inexact(aval.dtype)
+    if not inexact:
+        _refuse_negative("numpy.power", n)
     result = lax_pow(x, n) if inexact else _integer_power(x, convert_element_type(n, aval.dtype))
     return convert_element_type(result, aval.dtype, aval.weak_type)
+
+
+def _refuse_negative(where: str, n: Any) -> None:
+    if not isinstance(n, Tracer) and dtypes.is_int(typeof(n).dtype) and np.any(np.asarray(n) < 0):
+        raise bad(where, "integers to negative powers have no integer value", given={"x2": str(np.asarray(n))[:80]},
+                  fix="make x1 a float array, or use numpy.float_power.", exc=TypeError)
 
 
 # The largest exponent for which a base above 1 stays in 64 bits takes 6 bits.
@@ -170,9 +192,13 @@ _EXPONENT_BITS = 6
 
 
 def _integer_power(x: Any, n: Any) -> Any:
-    """Power of integers by squaring, one step for each bit of the exponent. Negative exponents give no useful value."""
+    """Power of integers by squaring, one step for each bit of the exponent; of negative ones the whole part."""
     shape = np.broadcast_shapes(x.shape, n.shape)
     x, n = expand_to("numpy.power", x, shape), expand_to("numpy.power", n, shape)
+    if not (dtypes.is_unsigned(n.dtype) or dtypes.is_bool(n.dtype)):
+        # 1 and -1 are their own reciprocals; those of all others are cut off to 0.
+        larger = bits.bitwise_and(ne(x, 1), ne(x, -1))
+        x = choose(bits.bitwise_and(lt(n, 0), larger), scalar_like(x, 0), x)
     result = choose(bits.bitwise_and(eq(x, 0), ne(n, 0)), scalar_like(x, 0), scalar_like(x, 1))
     for _ in range(_EXPONENT_BITS):
         result = choose(ne(bits.bitwise_and(n, scalar_like(n, 1)), 0), mul(result, x), result)

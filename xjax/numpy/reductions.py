@@ -10,6 +10,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.calls import name_function
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
 from xjax.numpy.composed import conjugate, real
 from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
@@ -72,11 +73,6 @@ def _sum_dtype(dtype: Any) -> Any:
     return dtype if not dtypes.is_bool(dtype) and dtypes.bit_width(dtype) >= dtypes.bit_width(default) else default
 
 
-def _wide(dtype: Any) -> Any:
-    """Dtype in which sums are computed: 16-bit floats add up as float32."""
-    return dtypes.float32 if dtypes.is_float(dtype) and dtypes.bit_width(dtype) < 32 else dtype
-
-
 def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
     where_ = f"numpy.{name}"
 
@@ -89,8 +85,8 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
         if dtype is None and (promote_integers or dtypes.is_bool(result)):
             result = _sum_dtype(result)
         axes = _axes(where_, axis, a.ndim)
-        x = _masked(where_, convert_element_type(a, _wide(result), a.weak_type and _wide(result) == a.dtype), where,
-                    neutral)
+        computed = accumulator_dtype(result)
+        x = _masked(where_, convert_element_type(a, computed, a.weak_type and computed == a.dtype), where, neutral)
         return _finish(where_, reduce(x, axes), axes, keepdims, result, initial, join)
 
     name_function(total, name)
@@ -229,7 +225,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
     a = to_array_like(where_, a)
     result = as_dtype(dtype, where_) if dtype is not None else to_inexact(a.dtype)
     axes = _axes(where_, axis, a.ndim)
-    computed = _wide(result)
+    computed = accumulator_dtype(result)
     total = sum(a, axes, dtype=computed, keepdims=keepdims, where=where)
     count = _count(where_, a, axes, where, computed, keepdims)
     return convert_element_type(div(total, count), result)
@@ -252,8 +248,14 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
       The others as for `sum`.
     Returns: a real array; nan where the divisor is not positive.
     """
-    where_ = "numpy.var"
-    refuse_out(where_, out)
+    refuse_out("numpy.var", out)
+    found, result = _wide_variance("numpy.var", a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return convert_element_type(found, result)
+
+
+def _wide_variance(where_: str, a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, mean: Any,
+                   correction: float | None) -> tuple[Any, Any]:
+    """The variance in the dtype that sums are computed in, and the dtype of the result."""
     a = to_array_like(where_, a)
     ddof = ddof if correction is None else correction
     asked = None if dtype is None else as_dtype(dtype, where_)
@@ -261,10 +263,10 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     if asked is not None and dtypes.is_complex(a.dtype) and not dtypes.is_complex(asked):
         raise bad(where_, "a complex array has no variance of a real `dtype`", given={"a": a.aval, "dtype": asked},
                   fix="leave `dtype` out: the result is real.", exc=ValueError)
-    out_ = _variance(convert_element_type(a, _wide(computed)), where, mean,
-                     _axes(where_, axis, a.ndim), float(ddof), keepdims)
+    found = _variance(convert_element_type(a, accumulator_dtype(computed)), where, mean,
+                      _axes(where_, axis, a.ndim), float(ddof), keepdims)
     result = asked if asked is not None else computed
-    return convert_element_type(out_, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result)
+    return found, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result
 
 
 def _variance_dtype(dtype: Any, asked: Any) -> Any:
@@ -292,7 +294,8 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
         where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
     """Standard deviation: the root of `var`. Its gradient at constant data is nan, as in JAX."""
     refuse_out("numpy.std", out)
-    return sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    variance, result = _wide_variance("numpy.std", a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return convert_element_type(sqrt(variance), result)
 
 
 @one_launch

@@ -10,6 +10,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.calls import name_function
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
 from xjax.core.trace import Tracer
 from xjax.numpy.composed import conjugate, remainder
@@ -427,6 +428,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
                   fix="reshape to (variables, observations).", exc=ValueError)
     xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
     x = concatenate(xs, 0) if len(xs) > 1 else xs[0]
+    result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = None
     for weights in (fweights, aweights):
@@ -443,7 +445,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         divisor = sub(count, mul(scale_of(ddof, w), div(scale, count)) if scale is not None else scale_of(ddof, w))
     x = sub(x, center)
     weighted = x if w is None else multiply(x, expand_dims(w, (0,)))
-    out = true_divide(dot(weighted, conjugate(moveaxis(x, 0, 1))), divisor)
+    out = true_divide(dot(weighted, conjugate(moveaxis(x, 0, 1))), divisor).astype(result)
     return reshape(out, ()) if out.size == 1 else out
 
 

@@ -113,11 +113,31 @@ def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplem
     return rule
 
 
-polygamma_p = nary("polygamma", FLOAT, chlo("polygamma"),
+def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
+    """XLA's is nan at infinity, where the derivatives vanish: those of odd order from above, of even from below."""
+    half_order = b.mul(m, 0.5)
+    is_odd = b.compare("NE", half_order, b.unary("stablehlo.floor", half_order))
+    vanished = b.select(is_odd, b.constant(0.0, out), b.constant(-0.0, out))
+    at_end = b.binary("stablehlo.and", b.compare("EQ", x, b.constant(math.inf, out)),
+                      b.compare("GE", m, b.constant(1, out)))
+    return b.select(at_end, vanished, chlo("polygamma")(b, out, m, x))
+
+
+def _zeta_lower(b: Builder, out: ShapedArray, x: Value, q: Value) -> Value:
+    """XLA's is nan where x or q is infinite: then the first term is the sum."""
+    infinite = b.constant(math.inf, out)
+    at_end = b.binary("stablehlo.or", b.compare("EQ", x, infinite), b.compare("EQ", q, infinite))
+    for value, bound in ((x, 1), (q, 0)):
+        at_end = b.binary("stablehlo.and", at_end, b.compare("GT", value, b.constant(bound, out)))
+    first = b.binary("stablehlo.power", q, b.unary("stablehlo.negate", x))
+    return b.select(at_end, first, chlo("zeta")(b, out, x, q))
+
+
+polygamma_p = nary("polygamma", FLOAT, _polygamma_lower,
                    (no_derivative("polygamma", "m"),
                     lambda dx, y, m, x: mul(dx, polygamma(add(m, scalar_like(m, 1)), x))))
 polygamma = binary_function(polygamma_p, "Derivative of order m of digamma at x, element-wise; m: whole numbers >= 0.")
-zeta_p = nary("zeta", FLOAT, chlo("zeta"),
+zeta_p = nary("zeta", FLOAT, _zeta_lower,
               (no_derivative("zeta", "x"),
                lambda dq, y, x, q: mul(dq, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))))
 zeta = binary_function(zeta_p, "Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; x > 1.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.dtypes import accumulator_dtype, is_complex
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
 from xjax.numpy.composed import conjugate, power, real
@@ -34,6 +35,13 @@ def _length(x: Any, axes: Axis, keepdims: bool) -> Any:
     return _away_from_zero(sqrt, sum(real(x * conjugate(x)), axes, keepdims=keepdims))
 
 
+def _norms(where: str, x: Any, norm: Callable) -> Any:
+    """``norm(x)``, of floats of 16 bits or fewer computed in float32: squares of numbers above 256 overflow float16."""
+    x, = inexact(where, x)
+    found = norm(x.astype(accumulator_dtype(x.dtype)))
+    return found.astype(x.dtype) if found.dtype != x.dtype and not is_complex(x.dtype) else found
+
+
 @one_launch
 def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """Norm of vectors or matrices.
@@ -49,16 +57,19 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
     5.0
     """
     where = "numpy.linalg.norm"
-    x, = inexact(where, x)
-    if axis is None and ord is None:
-        return _length(x, None, keepdims)
-    axes = canonical_axes(axis, x.ndim, where)
-    if len(axes) == 1:
-        return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord)
-    if len(axes) == 2:
-        return _matrix_norm(where, x, axes, keepdims, ord)
-    raise bad(where, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
-              fix="pass one axis for vectors, two for matrices.", exc=ValueError)
+
+    def found(x: Any) -> Any:
+        if axis is None and ord is None:
+            return _length(x, None, keepdims)
+        axes = canonical_axes(axis, x.ndim, where)
+        if len(axes) == 1:
+            return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord)
+        if len(axes) == 2:
+            return _matrix_norm(where, x, axes, keepdims, ord)
+        raise bad(where, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
+                  fix="pass one axis for vectors, two for matrices.", exc=ValueError)
+
+    return _norms(where, x, found)
 
 
 @one_launch
@@ -73,8 +84,7 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: in
     3.0
     """
     where = "numpy.linalg.vector_norm"
-    x, = inexact(where, x)
-    return _vector_norm(where, x, axis, keepdims, ord)
+    return _norms(where, x, lambda x: _vector_norm(where, x, axis, keepdims, ord))
 
 
 def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any) -> Any:
@@ -110,8 +120,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") ->
     7.0
     """
     where = "numpy.linalg.matrix_norm"
-    x, = inexact(where, x)
-    return _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims, ord)
+    return _norms(where, x, lambda x: _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims, ord))
 
 
 def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any:

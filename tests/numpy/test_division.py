@@ -1,0 +1,50 @@
+"""Division with remainder at its ends, and integers to negative powers, as in NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import xjax
+import xjax.numpy as xnp
+
+# No denormals: XLA's CPU backend takes them as 0.
+ENDS = (0.0, -0.0, 1.0, -1.0, 4.0, -4.0, 2.5, -2.5, 6e4, np.inf, -np.inf, np.nan)
+PAIRS = np.array(list(itertools.product(ENDS, ENDS))).T
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "divmod"])
+def test_ends_and_signs_of_zero(name, dtype):
+    x, y = PAIRS.astype(dtype)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x, y)
+    with xjax.enable_x64(True):
+        for function in (getattr(xnp, name), xjax.jit(getattr(xnp, name))):
+            found = function(x, y)
+            for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, wanted)), strict=True):
+                a = np.asarray(a)
+                np.testing.assert_array_equal(a, b)
+                number = ~np.isnan(b)
+                np.testing.assert_array_equal(np.signbit(a[number]), np.signbit(b[number]))
+
+
+def test_the_slope_of_a_remainder_that_is_zero():
+    """Where x is a multiple of y the remainder goes on as from its right."""
+    assert xjax.grad(xnp.remainder, (0, 1))(4.0, -4.0) == (1.0, 1.0)
+    assert xjax.grad(xnp.remainder, (0, 1))(8.0, 4.0) == (1.0, -2.0)
+
+
+@pytest.mark.parametrize("x1, x2", [(2, xnp.array([-1])), (np.array([2, 3]), np.array([1, -1])),
+                                    (xnp.array(2), xnp.array(-1)), (xnp.array([2], np.uint8), xnp.array(-2))])
+def test_integers_to_powers_known_to_be_negative(x1, x2):
+    with pytest.raises(TypeError, match="numpy.power: integers to negative powers(.|\n)*fix: make x1 a float array"):
+        xnp.power(x1, x2)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32])
+def test_integers_to_negative_powers_in_a_program(dtype):
+    """The whole part of the reciprocal; 127 * 127 is 1 in int8, and yet 127 is not its own reciprocal."""
+    x = np.array([-3, -1, 0, 1, 2, 127], dtype)
+    for n, wanted in {-1: [0, -1, 0, 1, 0, 0], -2: [0, 1, 0, 1, 0, 0], -63: [0, -1, 0, 1, 0, 0]}.items():
+        np.testing.assert_array_equal(xjax.jit(xnp.power)(x, np.full(6, n, dtype)), wanted)
