@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -105,6 +107,45 @@ def test_the_gradient_of_det_of_a_singular_matrix():
                   for i in range(4)] for x in xs]
     with xjax.enable_x64(True):
         np.testing.assert_allclose(xjax.jit(xjax.vmap(xjax.grad(jnp.linalg.det)))(xs), cofactors, atol=1e-11)
+
+
+def _exact(rows):
+    """The determinant of a matrix of fractions, by the first row."""
+    if len(rows) == 1:
+        return rows[0][0]
+    return sum((-1) ** j * x * _exact([row[:j] + row[j + 1:] for row in rows[1:]]) for j, x in enumerate(rows[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_small_determinants(n, dtype):
+    """Within the condition number, in units of the precision: elimination's bound for 3 x 3 matrices is a few of them,
+    and the sum over the permutations is taken where it loses at most 4 bits."""
+    rng = np.random.default_rng(n)
+    xs = rng.standard_normal((300, n, n))
+    xs[:100] = xs[:100, :1] + 1e-3 * xs[:100]                           # nearly singular
+    xs[100:200] *= 10.0 ** rng.integers(-8, 8, (100, n, n))             # of all sizes
+    xs = xs.astype(dtype)
+    with xjax.enable_x64(True):
+        found = np.asarray(xjax.jit(jnp.linalg.det)(xs), np.float64)
+    exact = np.array([float(_exact([[Fraction(float(v)) for v in row] for row in x])) for x in xs])
+    units = np.finfo(dtype).eps * np.linalg.cond(xs.astype(np.float64)) * np.abs(exact)
+    assert (np.abs(found - exact) <= 4 * units).all()
+
+
+def test_small_determinants_at_the_ends():
+    x = np.full((3, 3), 41927.867, np.float32)
+    np.fill_diagonal(x, 41932.215)                                      # the sum over the permutations: -8.4e6
+    np.testing.assert_allclose(jnp.linalg.det(x), 2377658.3, rtol=1e-3)
+    for diagonal in ([1e20, 1e20, 1e-10], [1e-30, 1e-20, 1e25], [1e-10, 1e20, 1e20], [1e-25, 1e-10]):
+        x = np.diag(diagonal).astype(np.float32)
+        np.testing.assert_allclose(jnp.linalg.det(x), math.prod(diagonal), rtol=1e-6)
+    whole = np.float32([[1, 2], [3, 4]])
+    assert float(jnp.linalg.det(whole)) == -2                           # exact
+    np.testing.assert_array_equal(xjax.grad(jnp.linalg.det)(whole), [[4, -3], [-2, 1]])
+    for x in (np.zeros((3, 3), np.float32), np.ones((3, 3), np.complex64)):
+        assert jnp.linalg.det(x) == 0
+    np.testing.assert_array_equal(xjax.grad(jnp.linalg.det)(np.zeros((3, 3), np.float32)), np.zeros((3, 3)))
 
 
 def test_failure_is_nan():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import cast, default_float, promote_inexact
-from xjax.numpy.selection import operand
+from xjax.numpy.selection import choose, operand
 from xjax.ops.checks import static_int
+from xjax.ops.compare import eq
 from xjax.ops.elementwise import div, mul
+from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.special import bessel_i0e, bessel_i1e
 from xjax.ops.transcendental import exp
@@ -58,13 +61,22 @@ def i0(x: Any) -> Any:
 
 @custom_jvp
 def _i0(x: Any) -> Any:
-    return mul(exp(lax_abs(x)), bessel_i0e(x))
+    return without_scale(bessel_i0e(x), x, lax_abs(x))
+
+
+def without_scale(scaled: Any, x: Any, at_infinity: Any) -> Any:
+    """``exp(abs(x)) * scaled``, which is finite beyond the overflow of the exponential: that is two factors here.
+
+    Args: scaled: a Bessel function divided by the exponential; at_infinity: the result where x is infinite.
+    """
+    root = exp(mul(lax_abs(x), scalar_like(x, 0.5)))
+    return choose(eq(lax_abs(x), math.inf), at_infinity, mul(mul(scaled, root), root))
 
 
 def _i0_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     """The derivative is i1, which is 0 at 0; both factors of i0 have a kink there."""
     (x,), (dx,) = primals, tangents
-    return _i0(x), mul(dx, mul(exp(lax_abs(x)), bessel_i1e(x)))
+    return _i0(x), mul(dx, without_scale(bessel_i1e(x), x, x))
 
 
 _i0.defjvp(_i0_jvp)

@@ -16,6 +16,7 @@ from xjax.core.public import attributes_of
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
+from xjax.numpy.windows import without_scale
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import reals
@@ -83,7 +84,7 @@ def i0(x: Any) -> Any:
 def i1(x: Any) -> Any:
     """Modified Bessel function of order 1, element-wise; `i1e` does not overflow."""
     x, = promote_inexact("scipy.special.i1", x)
-    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
+    return without_scale(lax.bessel_i1e(x), x, x)
 
 
 # -- with a derivative of their own ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from xjax.lax.linalg.matrices import adjoint, identity_like, product, take_rows
 from xjax.lax.linalg.solve import inverse_order, solve
 from xjax.numpy.composed import real
 from xjax.numpy.contract import trace
+from xjax.numpy.joining import delete, stack
 from xjax.numpy.linalg.arguments import matrices
 from xjax.numpy.manipulate import expand_dims
 from xjax.numpy.matrices import diagonal
@@ -23,6 +25,7 @@ from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import log
 from xjax.ops.arrange import broadcasted_iota, concatenate
 from xjax.ops.compare import ne
+from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
@@ -52,16 +55,7 @@ def det(a: Any) -> Any:
     """
     a = matrices("numpy.linalg.det", a, square=True)
     n = a.shape[-1]
-    return _small_det(a, n) if n in (2, 3) else _det(a)
-
-
-def _small_det(a: Any, n: int) -> Any:
-    """Sum over the permutations of 2 or 3 columns."""
-    def term(*columns: int) -> Any:
-        return functools.reduce(lambda x, y: x * y, (a[..., i, j] for i, j in enumerate(columns)))
-    if n == 2:
-        return term(0, 1) - term(1, 0)
-    return term(0, 1, 2) + term(1, 2, 0) + term(2, 0, 1) - term(2, 1, 0) - term(0, 2, 1) - term(1, 0, 2)
+    return _small_det(a) if n in (2, 3) else _det(a)
 
 
 @custom_jvp
@@ -98,6 +92,82 @@ def _adjugate_times(a: Any, b: Any) -> Any:
     x = lax_linalg.triangular_solve(r, y, left_side=True)
     x = take_rows(x, inverse_order(columns)) * expand_dims(turn, (-2, -1))
     return choose(vanishes, x.dtype.type(0), x)
+
+
+# -- det of 2 x 2 and 3 x 3 matrices --------------------------------------------------------------------------------
+# The sum over the permutations calls no library and is exact for small whole numbers. Where it loses more than 4 bits
+# by cancellation, or a product leaves the range, elimination with row exchanges takes its place.
+
+_LOST = 1 / 16
+
+
+@custom_jvp
+def _small_det(a: Any) -> Any:
+    n = a.shape[-1]
+    return _det_of([[a[..., i, j] for j in range(n)] for i in range(n)])
+
+
+@_small_det.defjvp
+def _small_det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (a,), (da,) = primals, tangents
+    return _small_det(a), sum(_cofactors(a) * da, (-2, -1))
+
+
+def _cofactors(a: Any) -> Any:
+    n = a.shape[-1]
+
+    def cofactor(i: int, j: int) -> Any:
+        rest = delete(delete(a, i, -2), j, -1)
+        minor = _small_det(rest) if n == 3 else rest[..., 0, 0]
+        return minor if (i + j) % 2 == 0 else -minor
+
+    return stack([stack([cofactor(i, j) for j in range(n)], -1) for i in range(n)], -2)
+
+
+def _det_of(rows: list[list[Any]]) -> Any:
+    terms = [_product([row[j] for row, j in zip(rows, order, strict=True)]) * sign
+             for order, sign in _ORDERS[len(rows)]]
+    total, size = functools.reduce(operator.add, terms), functools.reduce(operator.add, map(abs, terms))
+    pivots, sign = _pivots(rows)
+    return choose(abs(total) > size * _LOST, total, _product(pivots) * sign.astype(total.dtype))
+
+
+# Permutations of the columns, and their signs.
+_ORDERS = {2: [((0, 1), 1), ((1, 0), -1)],
+           3: [((0, 1, 2), 1), ((1, 2, 0), 1), ((2, 0, 1), 1), ((2, 1, 0), -1), ((0, 2, 1), -1), ((1, 0, 2), -1)]}
+
+
+def _pivots(rows: list[list[Any]]) -> tuple[list[Any], Any]:
+    """The pivots of Gaussian elimination with row exchanges, and the sign that the exchanges make, int32[...]."""
+    first, *rest = rows
+    sign = filled_like(abs(first[0]), 1).astype(np.int32)
+    if not rest:
+        return [first[0]], sign
+    for k, row in enumerate(rest):
+        larger = abs(row[0]) > abs(first[0])
+        rest[k] = [choose(larger, x, y) for x, y in zip(first, row, strict=True)]
+        first = [choose(larger, y, x) for x, y in zip(first, row, strict=True)]
+        sign = choose(larger, -sign, sign)
+    pivot = choose(first[0] == 0, first[0].dtype.type(1), first[0])     # 0: the whole column is, and the factors are
+    below = [[x - row[0] / pivot * y for x, y in zip(row[1:], first[1:], strict=True)] for row in rest]
+    pivots, inner = _pivots(below)
+    return [first[0], *pivots], sign * inner
+
+
+def _product(factors: list[Any]) -> Any:
+    """The product of 2 or 3 factors: of 3 the largest times the smallest first, which is in range if the whole is."""
+    if len(factors) == 2:
+        return factors[0] * factors[1]
+    x, y, z = factors
+    x, y = _by_size(x, y)
+    y, z = _by_size(y, z)
+    x, y = _by_size(x, y)
+    return x * z * y
+
+
+def _by_size(x: Any, y: Any) -> tuple[Any, Any]:
+    falls = abs(x) > abs(y)
+    return choose(falls, y, x), choose(falls, x, y)
 
 
 # -- slogdet --------------------------------------------------------------------------------------------------------
