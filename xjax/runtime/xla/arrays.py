@@ -208,7 +208,7 @@ def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> B
 def is_row_major(buf: Buffer) -> bool:
     """Whether the elements of a buffer on one device lie in the order of its axes, as programs take them to."""
     # "{0,1}" are the axes from the fastest to the slowest; what may follow them is about tiles.
-    axes = [int(k) for k in re.findall(r"\d+", re.match(r"\{([\d,]*)", str(buf._pjrt_layout))[1])]
+    axes = [int(k) for k in re.findall(r"\d+", re.split("[:}]", str(buf._pjrt_layout))[0])]
     moving = [k for k in axes if buf.aval.shape[k] > 1]
     return moving == sorted(moving, reverse=True)
 
