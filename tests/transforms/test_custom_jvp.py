@@ -336,3 +336,23 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors(case):
     assert_refused(*ERRORS[case])
+
+
+def test_an_integer_result_is_a_value_under_vmap_too():
+    """It has no tangent, so NumPy reads it inside jvp and grad: its batch, and that of a batch in a batch."""
+    @xjax.custom_jvp
+    def f(x):
+        return 3 * x, x.astype(np.int32)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), (3 * tangents[0], np.zeros((), xjax.dtypes.float0))))
+
+    def run(x, mapped):
+        y, whole = mapped(x)
+        np.testing.assert_array_equal(np.asarray(whole), x_known.astype(np.int32))
+        return y.sum()
+
+    for mapped, shape in ((xjax.vmap(f), (4,)), (xjax.vmap(xjax.vmap(f)), (2, 2))):
+        x_known = np.arange(4, dtype=np.float32).reshape(shape) + 0.5
+        np.testing.assert_array_equal(xjax.grad(run)(x_known, mapped), np.full(shape, 3.0))
+        _, slope = xjax.jvp(lambda x, mapped=mapped: run(x, mapped), (x_known,), (np.ones(shape, np.float32),))
+        assert float(slope) == 12

@@ -173,20 +173,20 @@ def _jvp(primals, tangents, *, name, call_jaxpr, jvp, symbolic_zeros):
 def _batch(axis, args, bdims, *, name, call_jaxpr, jvp, symbolic_zeros):
     def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         nonzero = [type(dx) is not Zero for dx in tangents]
-        count = 0
+        moving: list[bool] = []                         # which results have a tangent: those of integers have none
 
         def rule(*flat: Any) -> list[Any]:
-            nonlocal count
             given = iter(flat[len(primals):])
             inner = [next(given) if flag else Zero(typeof(x).tangent())
                      for x, flag in zip(flat[:len(primals)], nonzero, strict=True)]
             ys, dys = jvp(flat[:len(primals)], inner)
-            count = len(ys)
-            return [*ys, *map(instantiate, dys)]
+            moving[:] = [type(dy) is not Zero for dy in dys]
+            return [*ys, *(dy for dy in dys if type(dy) is not Zero)]
 
         flags = [b for b, flag in zip(bdims, nonzero, strict=True) if flag]
         flat = batched_call(rule, axis, [*bdims, *flags])(*primals, *(dx for dx in tangents if type(dx) is not Zero))
-        return flat[:count], flat[count:]
+        ys, dys = flat[:len(moving)], iter(flat[len(moving):])
+        return ys, [next(dys) if moves else Zero(typeof(y).tangent()) for y, moves in zip(ys, moving, strict=True)]
 
     outs = custom_jvp_call_p.bind(*args, name=name, call_jaxpr=batched_call(call_jaxpr, axis, bdims), jvp=batched_jvp,
                                   symbolic_zeros=symbolic_zeros)
