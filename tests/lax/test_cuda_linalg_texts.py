@@ -7,12 +7,13 @@ CUDA, or none without the plugin, are checked by what they call here.
 import itertools
 import re
 
-import jax
 import numpy as np
 import pytest
 
 import xjax
+from tests.oracle import real_jax
 
+jax = real_jax()
 DTYPES = ("float32", "float64", "complex64", "complex128")
 BATCHES = ((), (3,), (2, 3))
 
