@@ -46,7 +46,10 @@ def test_order_of_axes_gaps_and_dtypes(torch):
     for elsewhere in (tensor.T, tensor[:, ::2]):
         with pytest.raises(BufferError, match="fix: make it contiguous"):
             jnp.asarray(elsewhere)
-    assert jnp.asarray(torch.arange(3, device="cuda")).dtype == np.int32
+    whole = torch.arange(3, device="cuda")              # int64
+    assert jnp.asarray(whole).dtype == np.int32
+    with pytest.raises(ValueError, match="copy=False"):
+        xjax.dlpack.from_dlpack(whole, copy=False)
     for dtype in (torch.bfloat16, torch.float16, torch.complex64, torch.int8):
         x = jnp.asarray(torch.ones(3, device="cuda", dtype=dtype))
         assert str(x.dtype) == str(dtype).removeprefix("torch.")

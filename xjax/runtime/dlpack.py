@@ -47,7 +47,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if isinstance(x, Array) and device is None and not copy:
         return put(x, on(x.sharding.devices[0]))
     if not isinstance(x, Array) and int(kind) == _CUDA:
-        x = _on_gpu(where, x, index)
+        x = _on_gpu(where, x, index, may_convert=copy is not False)
         if device is None and not copy:
             return x
         device = x.sharding.devices[0] if device is None else device
@@ -81,8 +81,8 @@ def lies_on_gpu(x: Any) -> bool:
         return False                                # on several devices, or in no memory at all
 
 
-def _on_gpu(where: str, x: Any, index: int) -> Array:
-    """The same memory on a GPU as an array; one of a dtype that xjax does not keep is converted."""
+def _on_gpu(where: str, x: Any, index: int, may_convert: bool) -> Array:
+    """The same memory on a GPU as an array; one of a dtype that xjax does not keep is converted, if it may be."""
     device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
     stream = device.get_stream_for_external_ready_events()
     try:
@@ -99,6 +99,9 @@ def _on_gpu(where: str, x: Any, index: int) -> Array:
     kept = dtypes.canonicalize_dtype(aval.dtype)
     if kept == aval.dtype:
         return found
+    if not may_convert:
+        raise bad(where, "copy=False, but the value has to be converted to a dtype that xjax keeps",
+                  given={"dtype": aval.dtype}, fix="pass copy=None, or switch on jax_enable_x64.", exc=ValueError)
     with enable_x64(True):
         return convert_element_type(found, kept)
 

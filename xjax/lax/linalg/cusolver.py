@@ -124,7 +124,7 @@ def _geev(b: Builder, x: Value, values: ShapedArray, right: bool) -> Sequence[Va
                                      flag("left", False), flag("right", right))
     if not dtypes.is_complex(x.aval.dtype) and right:
         vr, = lower_function(b, lambda w, v: [_complex_vectors(w, v)], [w, vr])
-    return w, vl, vr, info
+    return w, vl, vr, _failed_unless_finite(b, x, info)
 
 
 def _complex_vectors(w: Any, v: Any) -> Any:
