@@ -182,8 +182,11 @@ def _known_exponent(x: Any, n: Any) -> Any:
 
 
 def _refuse_negative(where: str, n: Any) -> None:
-    if not isinstance(n, Tracer) and dtypes.is_int(typeof(n).dtype) and np.any(np.asarray(n) < 0):
-        raise bad(where, "integers to negative powers have no integer value", given={"x2": str(np.asarray(n))[:80]},
+    if isinstance(n, Tracer):
+        return
+    known = np.asarray(n)
+    if dtypes.is_int(known.dtype) and np.any(known < 0):
+        raise bad(where, "integers to negative powers have no integer value", given={"x2": str(known)[:80]},
                   fix="make x1 a float array, or use numpy.float_power.", exc=TypeError)
 
 

@@ -21,7 +21,7 @@ from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
 from xjax.runtime.array import from_numpy
-from xjax.runtime.dlpack import from_dlpack, lies_on_gpu
+from xjax.runtime.dlpack import from_dlpack, is_on_gpu
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
@@ -58,7 +58,7 @@ def array_like(where: str, x: Any) -> Any:
     if not isinstance(x, _HOST):
         if hasattr(x, "__jax_array__"):
             return x.__jax_array__()
-        if lies_on_gpu(x):
+        if is_on_gpu(x):
             return from_dlpack(x)
         if hasattr(x, "__array__"):                 # of another library: torch, a real jax.Array
             x = np.asarray(x)

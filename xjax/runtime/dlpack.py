@@ -52,7 +52,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             return x
         device = x.sharding.devices[0] if device is None else device
     if not isinstance(x, Array) and int(kind) != _HOST:
-        raise bad(where, "the array lies neither in host memory nor on an NVIDIA GPU",
+        raise bad(where, "the array is neither in host memory nor on an NVIDIA GPU",
                   given={"type": type(x).__name__}, fix="copy it to the host first (tensor.cpu()).")
     sharding = on(backend.default_device() if device is None else device)
     if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
@@ -72,7 +72,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                  sharding)
 
 
-def lies_on_gpu(x: Any) -> bool:
+def is_on_gpu(x: Any) -> bool:
     """Whether `x`, of another library, says that it is on an NVIDIA GPU."""
     ask = getattr(x, "__dlpack_device__", None)
     try:
@@ -91,7 +91,7 @@ def _on_gpu(where: str, x: Any, index: int, may_convert: bool) -> Array:
     except XlaRuntimeError:                             # there are gaps between the elements
         row_by_row = False
     if not row_by_row:
-        raise bad(where, "the elements of the array do not lie one after the other in the order of its axes",
+        raise bad(where, "the array is not contiguous",
                   given={"type": type(x).__name__, "shape": tuple(x.shape)},
                   fix="make it contiguous first: tensor.contiguous().", exc=BufferError)
     aval = ShapedArray(tuple(x.shape), np.dtype(buffer.aval.dtype))

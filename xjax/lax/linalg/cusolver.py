@@ -15,7 +15,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.linalg import native
-from xjax.lax.linalg.matrices import adjoint, real_dtype
+from xjax.lax.linalg.matrices import adjoint
 from xjax.lax.linalg.native import flag, info_type
 from xjax.ops.arrange import concatenate
 from xjax.ops.compare import eq, gt, lt, select
@@ -143,10 +143,8 @@ def _complex_vectors(w: Any, v: Any) -> Any:
 def _hybrid_geev(b: Builder, x: Value, values: ShapedArray, left: bool, right: bool,
                  magma: bool | None) -> Sequence[Value]:
     initialize_cuda_hybrids()
-    is_complex = dtypes.is_complex(x.aval.dtype)
-    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
-    vectors = ShapedArray(x.aval.shape, values.dtype)
-    *w, vl, vr, info = native.call(b, f"cuhybrid_eig_{'comp' if is_complex else 'real'}", [x],
+    parts, vectors = native.eigenvalue_types(x, values), ShapedArray(x.aval.shape, values.dtype)
+    *w, vl, vr, info = native.call(b, f"cuhybrid_eig_{'comp' if dtypes.is_complex(x.aval.dtype) else 'real'}", [x],
                                    [*parts, vectors, vectors, info_type(x.aval)], flag("left", left), _magma(magma),
                                    flag("right", right))
     return native.as_complex(b, w), vl, vr, info
@@ -225,14 +223,16 @@ def gtsv(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
 def _banded(dl: Any, d: Any, du: Any, rhs: Any, more: int) -> list[Any]:
     """The operands with zeros outside the matrix, and with `more` rows of the identity below."""
     def padded(x: Any, axis: int, value: float, low: int, high: int) -> Any:
+        if not low + high:
+            return x
         axis += typeof(x).ndim
         return pad(x, typeof(x).dtype.type(value), [(low, high, 0) if k == axis else (0, 0, 0)
                                                     for k in range(typeof(x).ndim)])
 
     n = typeof(d).shape[-1]
-    return [padded(slice_in_dim(dl, 1, n, axis=-1), -1, 0, 1, more), padded(d, -1, 1, 0, more) if more else d,
+    return [padded(slice_in_dim(dl, 1, n, axis=-1), -1, 0, 1, more), padded(d, -1, 1, 0, more),
             padded(slice_in_dim(du, 0, n - 1, axis=-1), -1, 0, 0, 1 + more),
-            padded(rhs, -2, 0, 0, more) if more else rhs]
+            padded(rhs, -2, 0, 0, more)]
 
 
 def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
@@ -241,7 +241,7 @@ def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
 
 
 def cholesky_update(b: Builder, r: Value, w: Value) -> Value | None:
-    if r.aval.ndim > 2 or r.aval.dtype != real_dtype(r.aval.dtype):
+    if r.aval.ndim > 2:
         return None
     return native.call(b, "cu_cholesky_update_ffi", [r, w], [r.aval, w.aval], in_place=[(0, 0), (1, 1)],
                        by_columns=False)[0]

@@ -92,8 +92,7 @@ def _eigh_type(x, **_):
     return x.strong(), ShapedArray(x.shape[:-1], real_dtype(x.dtype))
 
 
-def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, algorithm,
-                **_) -> list[Value]:
+def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, algorithm, **_) -> list[Value]:
     vectors, values = outs
     if not vectors.size:
         return [b.constant(0, out) for out in outs]

@@ -88,8 +88,7 @@ def geev(b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
         raise bad("lax.linalg.eig", f"the implementation {implementation.upper()} is not available on this platform",
                   given={"platform": "cpu"}, fix="pass EigImplementation.LAPACK, or nothing.", exc=NotImplementedError)
     vectors = ShapedArray(x.aval.shape, values.dtype)
-    is_complex = dtypes.is_complex(x.aval.dtype)
-    parts = [values] if is_complex else [ShapedArray(values.shape, x.aval.dtype)] * 2
+    parts = native.eigenvalue_types(x, values)
     options = [_letter(f"compute_{side}", "V" if wanted else "N") for side, wanted in (("left", left),
                                                                                       ("right", right))]
     *w, vl, vr, info = _call(b, "geev", [x], [*parts, vectors, vectors, info_type(x.aval)], *options)

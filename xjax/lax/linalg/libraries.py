@@ -23,7 +23,7 @@ class Library(Protocol):
     """
 
     def potrf(self, b: Builder, x: Value) -> Sequence[Value]:
-        """(factor, info): the lower Cholesky factor; what lies above the diagonal is undefined."""
+        """(factor, info): the lower Cholesky factor; the elements above the diagonal are undefined."""
     def trsm(self, b: Builder, a: Value, rhs: Value, *, left_side: bool, lower: bool, transpose: str,
              unit_diagonal: bool) -> Value:
         """The solution of a triangular system; `transpose` is "N", "T" or "C"."""
@@ -53,7 +53,7 @@ class Library(Protocol):
     def gtsv_perturbed(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
         """The same with pivots near 0 replaced."""
     def cholesky_update(self, b: Builder, r: Value, w: Value) -> Value | None:
-        """The updated upper factor; None: the library has no such function for these types."""
+        """The updated upper factor; None: the library has no such function for batches."""
 
 
 _LIBRARIES: dict[str, Library] = {"cpu": lapack, "gpu": cusolver}

@@ -95,6 +95,13 @@ def _layouts(avals: Sequence[ShapedArray], batch: int | None) -> str:
     return ", ".join(found)
 
 
+def eigenvalue_types(x: Value, values: ShapedArray) -> list[ShapedArray]:
+    """What a routine gives as complex eigenvalues: one result, or for real matrices their real and imaginary parts."""
+    if dtypes.is_complex(x.aval.dtype):
+        return [values]
+    return [ShapedArray(values.shape, x.aval.dtype)] * 2
+
+
 def as_complex(b: Builder, parts: Sequence[Value]) -> Value:
     """Complex numbers from one value, or from real and imaginary parts."""
     if len(parts) == 1:

@@ -25,7 +25,6 @@ from xjax.numpy.selection import choose
 from xjax.numpy.ufuncs import log
 from xjax.ops.arrange import broadcasted_iota, concatenate
 from xjax.ops.compare import ne
-from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
@@ -128,8 +127,7 @@ def _det_of(rows: list[list[Any]]) -> Any:
     terms = [_product([row[j] for row, j in zip(rows, order, strict=True)]) * sign
              for order, sign in _ORDERS[len(rows)]]
     total, size = functools.reduce(operator.add, terms), functools.reduce(operator.add, map(abs, terms))
-    pivots, sign = _pivots(rows)
-    return choose(abs(total) > size * _LOST, total, _product(pivots) * sign.astype(total.dtype))
+    return choose(abs(total) > size * _LOST, total, _product(_pivots(rows)))
 
 
 # Permutations of the columns, and their signs.
@@ -137,21 +135,18 @@ _ORDERS = {2: [((0, 1), 1), ((1, 0), -1)],
            3: [((0, 1, 2), 1), ((1, 2, 0), 1), ((2, 0, 1), 1), ((2, 1, 0), -1), ((0, 2, 1), -1), ((1, 0, 2), -1)]}
 
 
-def _pivots(rows: list[list[Any]]) -> tuple[list[Any], Any]:
-    """The pivots of Gaussian elimination with row exchanges, and the sign that the exchanges make, int32[...]."""
+def _pivots(rows: list[list[Any]]) -> list[Any]:
+    """The pivots of Gaussian elimination, whose product is the determinant: an exchange of rows negates one of them."""
     first, *rest = rows
-    sign = filled_like(abs(first[0]), 1).astype(np.int32)
     if not rest:
-        return [first[0]], sign
+        return first
     for k, row in enumerate(rest):
         larger = abs(row[0]) > abs(first[0])
-        rest[k] = [choose(larger, x, y) for x, y in zip(first, row, strict=True)]
+        rest[k] = [choose(larger, -x, y) for x, y in zip(first, row, strict=True)]
         first = [choose(larger, y, x) for x, y in zip(first, row, strict=True)]
-        sign = choose(larger, -sign, sign)
     pivot = choose(first[0] == 0, first[0].dtype.type(1), first[0])     # 0: the whole column is, and the factors are
     below = [[x - row[0] / pivot * y for x, y in zip(row[1:], first[1:], strict=True)] for row in rest]
-    pivots, inner = _pivots(below)
-    return [first[0], *pivots], sign * inner
+    return [first[0], *_pivots(below)]
 
 
 def _product(factors: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core.dtypes import accumulator_dtype, is_complex
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
 from xjax.numpy.composed import conjugate, power, real
@@ -38,8 +38,8 @@ def _length(x: Any, axes: Axis, keepdims: bool) -> Any:
 def _norms(where: str, x: Any, norm: Callable) -> Any:
     """``norm(x)``, of floats of 16 bits or fewer computed in float32: squares of numbers above 256 overflow float16."""
     x, = inexact(where, x)
-    found = norm(x.astype(accumulator_dtype(x.dtype)))
-    return found.astype(x.dtype) if found.dtype != x.dtype and not is_complex(x.dtype) else found
+    wide = accumulator_dtype(x.dtype)
+    return norm(x) if wide == x.dtype else norm(x.astype(wide)).astype(x.dtype)
 
 
 @one_launch
