@@ -96,6 +96,13 @@ def test_shielded_work_goes_on_after_an_interrupt():
         shielded(lambda: (_ for _ in ()).throw(OSError("failed")))
 
 
+def test_an_interrupt_while_the_thread_of_shielded_work_starts():
+    for _ in range(200):
+        with pytest.raises(KeyboardInterrupt):
+            shielded(lambda: signal.raise_signal(signal.SIGINT))
+    assert shielded(lambda: 3) == 3
+
+
 def test_the_innermost_work_is_named():
     error = KeyboardInterrupt()
     note_interrupt(error, "f was traced")

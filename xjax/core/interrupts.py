@@ -31,8 +31,9 @@ _NOTE = "xjax: "
 class deferred:
     """`with deferred("LAPACK was loaded"):` handlers of signals that arrive in the block run at its end.
 
-    Only handlers written in Python wait; those of C and the default actions keep their effect. In threads other than
-    the main one, where Python runs no handlers, it does nothing.
+    A KeyboardInterrupt says what was going on; with an empty text it gets no note. Only handlers written in Python
+    wait; those of C and the default actions keep their effect. In threads other than the main one, where Python runs
+    no handlers, it does nothing.
     """
 
     __slots__ = ("_what", "_handlers", "_arrived", "_start")
@@ -68,7 +69,8 @@ class deferred:
         try:
             _deliver(handlers, [*self._arrived.items()])
         except KeyboardInterrupt as error:
-            note_interrupt(error, f"{self._what}; it was delivered {time.monotonic() - self._start:.1f} s later")
+            if self._what:
+                note_interrupt(error, f"{self._what}; it was delivered {time.monotonic() - self._start:.1f} s later")
             raise
 
     def _note_arrival(self, number: int, frame: FrameType | None) -> None:
@@ -123,21 +125,27 @@ def shielded(work: Callable[[], Result]) -> Result:
         finally:
             ended.release()
 
-    usual = threading.stack_size(_STACK)
     thread = threading.Thread(target=run, name="xjax compiler", daemon=True)
     try:
-        thread.start()
-        threading.stack_size(usual)
+        with deferred(""):                      # Thread.start waits on a condition, which an exception leaves broken
+            _start(thread)
         while not ended.acquire(timeout=0.2):   # a signal that another thread got does not end the wait by itself
             pass
     except BaseException:
-        threading.stack_size(usual)
         _unfinished[:] = [thread, *[t for t in _unfinished if t.is_alive()]]
         raise
     result, error = outcome[0]
     if error is not None:
         raise error
     return result
+
+
+def _start(thread: threading.Thread) -> None:
+    usual = threading.stack_size(_STACK)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(usual)
 
 
 @atexit.register
