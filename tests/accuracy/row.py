@@ -1,0 +1,112 @@
+"""One row of the tables of accuracy: a function, what it is exactly, and how far each result may be from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import xjax
+from tests.accuracy import exact
+from tests.accuracy.points import DTYPES, moderate, whole_range
+from tests.accuracy.units import Error, worst
+from xjax import numpy as jnp
+
+ULPS = 4.0                              # what a row allows unless it says otherwise
+
+
+class Bound(NamedTuple):
+    """A larger bound: the measured error in units in the last place, rounded up, and its cause.
+
+    Near its roots a result that is a sum has no more right digits than its terms; there `scale`, the size of the terms,
+    takes the place of smaller results.
+    """
+
+    ulps: float
+    cause: str
+    scale: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A differentiable elementwise function of one or more arguments.
+
+    name: of the test, and of the function in messages.
+    fun: the function of xjax.
+    exact: the same function of mpmath numbers; it raises ValueError, or is nan, where fun is nan.
+    args: how many arguments it has.
+    domain: which arguments are tested; None: all. Leave out the points where it has no derivative.
+    of: the arguments that it is differentiated by; None: all.
+    bounds: for "value", "slope 0" (by the first argument), "second 0 1" ..., or one of these with a dtype behind it
+      ("slope 1 float16"), the bound that holds in place of `ULPS`.
+    dtypes: the dtypes it takes.
+    """
+
+    name: str
+    fun: Callable[..., Any]
+    exact: Callable[..., Any]
+    args: int = 1
+    domain: Callable[..., bool] | None = None
+    of: tuple[int, ...] | None = None
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    dtypes: Sequence[str] = DTYPES
+
+    @property
+    def smooth(self) -> tuple[int, ...]:
+        return tuple(range(self.args)) if self.of is None else self.of
+
+    def bound(self, kind: str, dtype: str) -> Bound:
+        return self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind) or Bound(ULPS, "")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def first_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
+    """The largest errors of the value and of the slopes over the whole range, in `count` numbers for each argument."""
+    at = _grid(row, whole_range(dtype, count if row.args == 1 else max(count // 4, 6)))
+    with xjax.enable_x64(True):
+        value, back = xjax.vjp(row.fun, *_arrays(at, dtype))
+        slopes = back(jnp.ones_like(value))
+    found = {"value": _error(row, "value", value, [exact.value(row.exact, args) for args in at], at)}
+    for i in row.smooth:
+        want = [exact.derivative(row.exact, args, (i,)) for args in at]
+        found[f"slope {i}"] = _error(row, f"slope {i}", slopes[i], want, at)
+    return found
+
+
+def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
+    """The largest errors of the second derivatives at moderate numbers."""
+    at = _grid(row, moderate(dtype, count if row.args == 1 else 3))
+    found = {}
+    for place, i in enumerate(row.smooth):
+        with xjax.enable_x64(True):
+            slope = xjax.grad(lambda *xs: row.fun(*xs).sum(), i)
+            value, back = xjax.vjp(slope, *_arrays(at, dtype))
+            seconds = back(jnp.ones_like(value))
+        for k in row.smooth[place:]:
+            want = [exact.derivative(row.exact, args, (i, k)) for args in at]
+            found[f"second {i} {k}"] = _error(row, f"second {i} {k}", seconds[k], want, at)
+    return found
+
+
+def over_bound(row: Row, dtype: str, errors: Mapping[str, Error]) -> list[str]:
+    """What is further from the exact result than the row allows, as text."""
+    return [f"{row.name} {kind} {dtype}: {error.units:.3g} ulp at {error.args}: {error.found}, exactly {error.exact}"
+            for kind, error in errors.items() if error.units > row.bound(kind, dtype).ulps]
+
+
+def _grid(row: Row, points: np.ndarray) -> list[tuple[float, ...]]:
+    numbers = points.astype(np.float64).tolist()
+    return [at for at in product(numbers, repeat=row.args) if row.domain is None or row.domain(*at)]
+
+
+def _arrays(at: list[tuple[float, ...]], dtype: str) -> list[np.ndarray]:
+    return [np.array(column, np.dtype(dtype)) for column in zip(*at, strict=True)]
+
+
+def _error(row: Row, kind: str, found: Any, want: list[Any], at: list[tuple[float, ...]]) -> Error:
+    return worst(np.asarray(found), want, at, row.bound(kind, str(found.dtype)).scale)
