@@ -37,7 +37,7 @@ ARITHMETIC = [
     binary("sub", np.subtract),
     binary("mul", np.multiply),
     # Integers: NumPy's true_divide and floor_divide are other functions; jax is the oracle. The slope by y is another
-    # formula than JAX's: see test_whole_range.py.
+    # formula than JAX's: see tests/accuracy.
     binary("div", dtypes=NUMBERS, domain=(0.5, 9), programs=False),
     Row("div", id="div_floats", oracle=np.divide, shapes=BINARY, dtypes=INEXACT, domain=(0.5, 2), programs=False),
     unary("square", np.square, NUMBERS),
