@@ -55,8 +55,6 @@ from xjax.runtime.api import (
     copy_to_host_async,
     device_get,
     ensure_compile_time_eval,
-    live_arrays,
-    memory_report,
     named_call,
     named_scope,
 )
@@ -77,6 +75,7 @@ from xjax.runtime.backend import (
 from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from xjax.runtime.device_put import device_put
 from xjax.runtime.jit import Inline, jit
+from xjax.runtime.memory_use import live_arrays, memory_report
 from xjax.runtime.mesh import make_mesh
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding import PartitionSpec as P

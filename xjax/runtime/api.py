@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from xjax.core import cache
-from xjax.core.config import config
 from xjax.core.context import at_root, context, current_trace
 from xjax.core.errors import TracerArrayConversionError, bad
 from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
 from xjax.core.trace import Trace, Tracer, abstract_value_error
 from xjax.core.tree import tree_leaves, tree_map
-from xjax.runtime import array, backend, memory
+from xjax.runtime import array, memory
 from xjax.runtime.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.transforms import trace_cache
@@ -50,15 +48,6 @@ def copy_to_host_async(x: Any) -> Any:
         if type(leaf) is Array:
             leaf.copy_to_host_async()
     return x
-
-
-def live_arrays(platform: str | None = None) -> list[Array]:
-    """The arrays that something in this process holds and that were not deleted, on one platform or on all.
-
-    It asks Python's garbage collector for all objects, which takes a while: for the hunt after leaks.
-    """
-    found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
-    return [x for x in found if platform is None or x.sharding.devices[0].platform == backend.client(platform).platform]
 
 
 class _FoldingTrace(Trace):
@@ -106,39 +95,6 @@ def clear_caches() -> None:
     trace_cache.clear()
     clear_type_caches()
     memory.trim()
-
-
-class MemoryReport(NamedTuple):
-    """What this process holds; printed, a table.
-
-    Attributes:
-      arrays: (how many, bytes on the devices) of the arrays that are alive.
-      programs: of whom -> (how many compiled programs, bytes by estimate).
-      limit: bytes that the programs may take together; -1: no bound.
-    """
-
-    arrays: tuple[int, int]
-    programs: dict[str, tuple[int, int]]
-    limit: int
-
-    def __str__(self) -> str:
-        rows = [("arrays", *self.arrays), *((name, *held) for name, held in sorted(
-            self.programs.items(), key=lambda item: -item[1][1]))]
-        width = max(len(name) for name, _, _ in rows)
-        lines = [f"{name:<{width}} {count:>8,} {size / 2**20:>10,.1f} MiB" for name, count, size in rows]
-        total, bound = sum(size for _, size in self.programs.values()), f"of at most {self.limit / 2**20:,.0f}"
-        return "\n".join([*lines, f"programs: {total / 2**20:,.1f} MiB {bound * (self.limit >= 0)}".rstrip()])
-
-
-def memory_report() -> MemoryReport:
-    """What arrays and compiled programs take in memory; `clear_caches` frees the programs.
-
-    >>> report = xjax.memory_report()
-    >>> report.programs.get("eager operations", (0, 0))[0] >= 0
-    True
-    """
-    arrays = live_arrays()
-    return MemoryReport((len(arrays), sum(x.nbytes for x in arrays)), cache.held(), config.compiled_memory_limit)
 
 
 @contextlib.contextmanager

@@ -300,7 +300,7 @@ class Array:
         out = []
         for device, index in self.sharding.devices_indices_map(self.shape).items():
             where = tuple((part.start, part.stop) for part in index)
-            place = on(device) if len(self.sharding.devices) > 1 else self._place
+            place = self._place_of_part(device)
             data = Array(pieces[device], aval, place) if device in pieces else None
             out.append(Shard(device, index, copies[where], data))
             copies[where] += 1
@@ -317,8 +317,12 @@ class Array:
         if not -len(pieces) <= index < len(pieces):
             raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
                       f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
-        place = self._place if len(self.sharding.devices) == 1 else on(devices[index])
-        return Array(pieces[index], self._part_type(), place)
+        return Array(pieces[index], self._part_type(), self._place_of_part(devices[index]))
+
+    def _place_of_part(self, device: xla.Device) -> Place:
+        if len(self.sharding.devices) == 1:
+            return self._place
+        return SingleDeviceSharding(device, memory_kind=self.sharding.other_memory)
 
     def _part_type(self) -> ShapedArray:
         return ShapedArray(tuple(self.sharding.shard_shape(self.shape)), self.dtype)
@@ -446,10 +450,13 @@ def _upload(value: np.ndarray, place: Place | None, weak_type: bool = False, kee
     sharding = sharding_of(place)
     aval = ShapedArray(value.shape, dtype, weak_type)
     stored = on_device_type(aval)
-    if type(sharding) is SingleDeviceSharding:
-        buf = xla.device_put(stored, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
-    else:
-        buf = device_put_sharded(value, stored, sharding)
+    try:
+        if type(sharding) is SingleDeviceSharding:
+            buf = xla.device_put(stored, sharding.xla(aval.ndim), [value], [sharding.devices[0]])
+        else:
+            buf = device_put_sharded(value, stored, sharding)
+    except xla.XlaRuntimeError as error:
+        host_errors.raise_original(error)
     return Array(buf, aval, place)
 
 
@@ -571,13 +578,18 @@ def put(x: Array, place: Place) -> Array:
 
 def _move(x: Array, place: Place) -> Array:
     buf = x._live_buffer()
-    source, target = x.sharding.devices, sharding_of(place).devices
-    if len(source) == 1 and len(target) == 1:
-        return Array(buf if source == target else xla.copy_to_device(buf, target[0]), x.aval, place)
+    old, new = x.sharding, sharding_of(place)
+    if len(old.devices) == 1 and len(new.devices) == 1:
+        if old.devices != new.devices or old.other_memory != new.other_memory:
+            try:
+                buf = xla.copy_to_device(buf, new.devices[0], new.other_memory)
+            except xla.XlaRuntimeError as error:
+                host_errors.raise_original(error)
+        return Array(buf, x.aval, place)
     if is_key(x.aval):
         return retyped(_move(words_of(x), place), x.aval)
-    if not (x.sharding.is_fully_addressable or x.sharding.is_fully_replicated):
-        return _between_processes.reshard(x, sharding_of(place))
+    if not (old.is_fully_addressable or old.is_fully_replicated):
+        return _between_processes.reshard(x, new)
     return _upload(x._read(), place, x.aval.weak_type, keep_dtype=True)
 
 
@@ -622,9 +634,7 @@ def as_sharding(where: str, device: Any) -> Sharding:
     if not isinstance(device, (Sharding, xla.Device)):
         raise bad(where, f"needs a device or a sharding, not a {type(device).__name__}",
                   {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
-    if isinstance(device, Sharding) and not isinstance(device, SingleDeviceSharding):
-        return device
-    return on(device.devices[0] if isinstance(device, Sharding) else device)
+    return device if isinstance(device, Sharding) else on(device)
 
 
 def device_get(x: Array) -> np.ndarray:

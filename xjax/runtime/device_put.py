@@ -25,8 +25,10 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Args:
       x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as that of
         `lax.with_sharding_constraint`, and a device has no effect: one program runs on the devices of its arguments.
-      device: a device, a sharding, a PartitionSpec over the mesh of `set_mesh` or `with mesh:`, or a tree of them that
-        is a prefix of `x`. With None arrays stay where they are; other values go to the default device, uncommitted.
+        There a kind of memory other than the default has none on CPUs, which have one memory, and is refused on GPUs.
+      device: a device, a sharding, perhaps in another memory (`sharding.with_memory_kind("pinned_host")`), a
+        PartitionSpec over the mesh of `set_mesh` or `with mesh:`, or a tree of them that is a prefix of `x`. With None
+        arrays stay where they are; other values go to the default device, uncommitted.
       donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
       src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
 
@@ -93,6 +95,11 @@ def _type(x, *, device, source, mesh):
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> Value:
+    if isinstance(device, Sharding) and device.other_memory and b.module.platform != "cpu":
+        raise bad("device_put", "inside a compiled function all values are in the memory of the device",
+                  {"value": out.str_short(), "memory_kind": device.other_memory},
+                  "return the value: jit(..., out_shardings=...) puts results in another memory.",
+                  exc=NotImplementedError)
     if not isinstance(device, NamedSharding):
         return x
     return lower_constraint(b, out, x, mesh=mesh, spec=device.spec, where="device_put")
@@ -101,7 +108,7 @@ def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> V
 def _evaluate(x, *, device, source, mesh):
     sharding = as_sharding("device_put", device)
     if isinstance(sharding, NamedSharding):
-        sharding = NamedSharding(sharding.mesh, fixed(sharding.spec))
+        sharding = sharding.update(spec=fixed(sharding.spec))
     return put(to_array(x), sharding)
 
 
@@ -115,7 +122,7 @@ def _transpose(ct, x, *, device, source, mesh):
 def _batch(axis, args, bdims, *, device, source, mesh):
     (x,), (bdim,) = args, bdims
     if isinstance(device, NamedSharding):
-        device = NamedSharding(device.mesh, with_new_axis(device.spec, typeof(x).ndim, bdim))
+        device = device.update(spec=with_new_axis(device.spec, typeof(x).ndim, bdim))
     return device_put_p.bind(x, device=device, source=None, mesh=mesh), bdim
 
 

@@ -25,6 +25,8 @@ from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]
+# Of each result the kind of memory that it goes to, None for the default; () if all go there.
+Memories = tuple[str | None, ...]
 
 # One operation takes 6 to 40 ms to compile; level 1 saves a third of that and costs nothing at this size.
 EAGER_LEVEL = 1
@@ -94,30 +96,31 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
 
 def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          optimization_level: int | None = None, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
-         options: Options = ()) -> Executable:
+         options: Options = (), memories: Memories = ()) -> Executable:
     """Compile a module for the one device of `place`, which its results get; `name` is for the log."""
     device = sharding_of(place).devices[0]
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
     loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
-    return Executable(loaded, out_avals, [place] * len(in_avals), [place] * len(out_avals),
-                      _memory_of(loaded, module.text), listeners)
+    outs = [place if kind is None else sharding_of(place).with_memory_kind(kind)
+            for kind in memories or [None] * len(out_avals)]
+    return Executable(loaded, out_avals, [place] * len(in_avals), outs, _memory_of(loaded, module.text), listeners)
 
 
 def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Sequence[bool] = (),
-                    options: Options = ()) -> Executable:
+                    options: Options = (), memories: Memories = ()) -> Executable:
     """Executable of a program without constants, for one device."""
     device = sharding_of(place).devices[0]
-    module = lower_program(closed, name, donated=donated, platform=device.platform)
+    module = lower_program(closed, name, donated=donated, memories=memories, platform=device.platform)
     return load(module, place, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
-                listeners=listeners_of(closed, module, device), options=options)
+                listeners=listeners_of(closed, module, device), options=options, memories=memories)
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
                     out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = (),
-                    options: Options = ()) -> Executable:
+                    options: Options = (), memories: Memories = ()) -> Executable:
     """Executable of a global program over the devices of `mesh`; XLA chooses the result shardings that are None."""
-    module = _sharded_module(closed, name, mesh, in_shardings, out_shardings, donated)
+    module = _sharded_module(closed, name, mesh, in_shardings, out_shardings, donated, memories)
     devices = tuple(mesh.devices.flat)
     loaded = _compile(name, closed.in_avals, module, devices, config.cache_compiled_functions, None,
                       tuple(s is None for s in out_shardings), options)
@@ -127,18 +130,20 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
+    chosen = [s if kind is None else s.with_memory_kind(kind)
+              for s, kind in zip(chosen, memories or [None] * len(chosen), strict=True)]
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
     return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners,
                       donated, shared_calls(module.callbacks))
 
 
 def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
-                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool],
+                    out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool], memories: Memories = (),
                     platform: str | None = None) -> ModuleText:
     ins, outs = map(physical, closed.in_avals), map(physical, closed.out_avals)
     sdy = Shardings(mesh, [s.sdy_text(a.ndim) for s, a in zip(in_shardings, ins, strict=True)],
                     [s and s.sdy_text(a.ndim) for s, a in zip(out_shardings, outs, strict=True)])
-    return lower_program(closed, name, shardings=sdy, donated=donated,
+    return lower_program(closed, name, shardings=sdy, donated=donated, memories=memories,
                          platform=platform or mesh.devices_flat[0].platform)
 
 
@@ -158,31 +163,43 @@ def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], 
     key = ("executable", name, shardings, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)
     if found is None:
+        memories = _memories_of(wanted)
         if isinstance(home, Mesh):
-            found = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated, options)
+            found = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated, options,
+                                    memories)
             if wanted:
                 found = _with_results(found, wanted, home)
         else:
-            found = compile_program(closed, name, home, donated, options)
+            found = compile_program(closed, name, home, donated, options, memories)
         closed.memo[key] = found
     return found
 
 
 def program_module(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
-                   consts: int = 0, platform: str | None = None) -> tuple[ModuleText, Any]:
+                   wanted: Sequence[Sharding | None] = (), consts: int = 0,
+                   platform: str | None = None) -> tuple[ModuleText, Any]:
     """The text that `program_executable` compiles, and a device that it is for; or the text for another platform."""
-    home = home_of(f"jit `{name}`", closed, places, consts)
+    home, memories = home_of(f"jit `{name}`", closed, places, consts), _memories_of(wanted)
     if isinstance(home, Mesh):
         return _sharded_module(closed, name, home, shardings_over(home, closed, places),
-                               [None] * len(closed.out_avals), donated, platform), home.devices_flat[0]
+                               [None] * len(closed.out_avals), donated, memories, platform), home.devices_flat[0]
     device = sharding_of(home).devices[0]
-    return lower_program(closed, name, donated=donated, platform=platform or device.platform), device
+    return lower_program(closed, name, donated=donated, memories=memories, platform=platform or device.platform), device
+
+
+def _memories_of(wanted: Sequence[Sharding | None]) -> Memories:
+    memories = tuple([None if s is None else s.other_memory for s in wanted])
+    return memories if any(memories) else ()
 
 
 def shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:
-    """The shardings of arguments as ones over `mesh`; replicated where that has none of the same placement."""
-    return [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
-            for p, a in zip(places, closed.in_avals, strict=True)]
+    """The shardings of arguments as ones over `mesh`; replicated where that has none of the same placement.
+
+    They are in the default memory: programs compute there.
+    """
+    found = [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
+             for p, a in zip(places, closed.in_avals, strict=True)]
+    return [s if s.other_memory is None else s.with_memory_kind(None) for s in found]
 
 
 def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:

@@ -95,8 +95,10 @@ def wait_for(launch: Any) -> None:
 
 
 def raise_original(error: XlaRuntimeError) -> NoReturn:
-    """Raise the exception of a function on the host that caused an error of XLA's, or that error."""
-    raise_again(original(error) or error)
+    """Raise the exception of a function on the host that caused an error of XLA's, or that error, explained."""
+    from xjax.runtime import memory_use         # here: it knows arrays, which know this module
+
+    raise_again(original(error) or memory_use.explained(error))
 
 
 # -- programs of several devices ----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.current_mesh import placing_mesh
+from xjax.runtime.device_put import put_one
 from xjax.runtime.executable import Options, as_options, program_executable
 from xjax.runtime.host_values import OPERANDS, add_operands
 from xjax.runtime.jit_primitive import jit_p
@@ -259,6 +260,9 @@ class Jitted:
             out = traced.program(*traced.consts, *leaves)
         else:
             out = jit_p.bind(*traced.consts, *leaves, name=self._name, jaxpr=traced.program)
+        if any([s is not None and s.other_memory for s in traced.out_shardings]):
+            out = [put_one(x, s) if s is not None and s.other_memory else x
+                   for x, s in zip(out, traced.out_shardings, strict=True)]
         return tree_unflatten(traced.out_tree, out)
 
     def _trace(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Program:

@@ -17,7 +17,7 @@ from typing import Any
 from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import donation, fork, host_errors, in_flight, xla
+from xjax.runtime import donation, fork, host_errors, in_flight, memory_use, xla
 from xjax.runtime.array import Array, deleted, on_device_type, put
 from xjax.runtime.placement import Place, sharding_of
 from xjax.runtime.sharding import Sharding, same_placement
@@ -271,4 +271,4 @@ def launch_error(error: BaseException, args: Sequence[Any]) -> BaseException:
     for x in args:
         if type(x) is Array and x.is_deleted():
             return deleted(x)
-    return donation.readable(str(error)) or error
+    return donation.readable(str(error)) or memory_use.explained(error)

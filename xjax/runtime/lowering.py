@@ -36,12 +36,14 @@ class Shardings:
 
 
 def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardings | None = None,
-                  donated: Sequence[bool] = (), platform: str = "cpu") -> ModuleText:
+                  donated: Sequence[bool] = (), memories: Sequence[str | None] = (),
+                  platform: str = "cpu") -> ModuleText:
     """The module of a program; `name` is what profilers show.
 
     Args:
       shardings: how arguments and results are cut over a mesh; None for one device.
       donated: for each argument, whether its memory may be taken for a result.
+      memories: for each result, the kind of memory that it goes to; None, as for all without: the default.
       platform: of the devices it will run on; a few operations are written differently for "cpu".
     """
     closed = physical_program(closed)
@@ -54,29 +56,38 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
         b.token = b.constant(0, ShapedArray((), np.int32))
     params = [Value(f"%{module.number()}", aval) for aval in closed.in_avals]
     results = lower_closed(b, closed, params)
-    arg_attributes, result_attributes = _attributes(module, params, results, shardings, donated)
+    memories = memories or [None] * len(results)
+    results = [r if kind is None else _into(b, r, kind) for r, kind in zip(results, memories, strict=True)]
+    arg_attributes, result_attributes = _attributes(module, params, results, shardings, donated, memories)
     module.functions.append(function_text("public @main", params, results, b.lines, arg_attributes, result_attributes))
     return ModuleText(f"module @{symbol_name(name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks))
 
 
-def _attributes(module, params, results, shardings, donated):
+def _into(b: Builder, x: Value, kind: str) -> Value:
+    """A value that is to be in a kind of memory."""
+    return b.op(f"stablehlo.custom_call @annotate_device_placement({x}) {{has_side_effect = true, "
+                f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{kind}"}}}} : ({x.type}) -> {x.type}', x.aval)
+
+
+def _attributes(module, params, results, shardings, donated, memories):
     """Attribute texts of main's arguments and results."""
     args = [[] for _ in params]
-    outs = [""] * len(results)
+    outs = [[] if kind is None else [f'mhlo.memory_kind = "{kind}"'] for kind in memories]
     if shardings is not None:
-        for attrs, text in zip(args, shardings.ins, strict=True):
-            attrs.append(f"sdy.sharding = {text}")
-        outs = [f" {{sdy.sharding = {text}}}" if text else "" for text in shardings.outs]
-    for i, attribute in _donations(params, results, donated, sharded=shardings is not None):
+        for attrs, text in zip((*args, *outs), (*shardings.ins, *shardings.outs), strict=True):
+            if text:
+                attrs.append(f"sdy.sharding = {text}")
+    for i, attribute in _donations(params, results, donated, memories, sharded=shardings is not None):
         args[i].append(attribute)
-    return [f" {{{', '.join(attrs)}}}" if attrs else "" for attrs in args], outs
+    return [[f" {{{', '.join(attrs)}}}" if attrs else "" for attrs in each] for each in (args, outs)]
 
 
-def _donations(params, results, donated, sharded):
-    """Pair each donated argument with a result of its type; one without a partner is only freed early."""
+def _donations(params, results, donated, memories, sharded):
+    """Pair each donated argument with a result of its type in its memory; one without a partner is only freed early."""
     where: dict[str, list[int]] = {}
-    for k, r in enumerate(results):
-        where.setdefault(r.type, []).append(k)
+    for k, (r, kind) in enumerate(zip(results, memories, strict=True)):
+        if kind is None:
+            where.setdefault(r.type, []).append(k)
     for i, (p, give) in enumerate(zip(params, donated, strict=False)):
         if not give:
             continue

@@ -99,11 +99,11 @@ def sharding_of(place: Place) -> Sharding:
 def common_place(places: Sequence[Place]) -> Place | None:
     """The place of results computed from arrays of these places, if no array has to be moved for that.
 
-    None if one has to be, or if an array is on several devices.
+    None if one has to be, as from another memory, or if an array is on several devices.
     """
     first = places[0] if places else default_place()
     devices = sharding_of(first).devices
-    if len(devices) > 1 or any([sharding_of(p).devices != devices for p in places]):
+    if len(devices) > 1 or any([s.devices != devices or s.other_memory for s in map(sharding_of, places)]):
         return None
     committed = [p for p in places if type(p) is not Uncommitted]
     if committed:
@@ -212,8 +212,12 @@ def check_same_devices(where: str, name: str, x: Any, wanted: Sharding) -> None:
 
 
 def check_same_layout(where: str, name: str, x: Any, wanted: Sharding) -> None:
-    """Raise ValueError if the array `x` was put in place with another split than `wanted`; its devices may differ."""
-    if x.committed and not x.sharding.has_layout_of(wanted, x.aval.ndim):
+    """Raise ValueError if the array `x` was put in place with another split than `wanted`, or in another memory.
+
+    Its devices may differ.
+    """
+    if x.committed and not (x.sharding.has_layout_of(wanted, x.aval.ndim)
+                            and x.sharding.other_memory == wanted.other_memory):
         raise bad(where, "an argument was put in place with another sharding than the function asks for",
                   given={name: x.aval.str_short(), "its sharding": x.sharding, "needed": wanted},
                   fix="move it with xjax.device_put(x, sharding); arrays that nobody put anywhere move by themselves.",

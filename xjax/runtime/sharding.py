@@ -21,6 +21,7 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.runtime import xla
 from xjax.runtime.abstract_mesh import AbstractMesh
+from xjax.runtime.memory_kinds import default_kind, other_memory
 from xjax.runtime.mesh import UNCONSTRAINED, AxisType, Mesh, P, PartitionSpec, make_mesh
 from xjax.runtime.xla import Buffer, Device, HloSharding
 
@@ -46,10 +47,14 @@ XlaSharding = xla.SingleDeviceSharding | xla.GSPMDSharding
 
 
 class Sharding(ABC):
-    """Base class. A subclass has `devices` (in order), `memory_kind` and `hlo(ndim)`."""
+    """Base class. A subclass has `devices` (in order), `other_memory` and `hlo(ndim)`.
+
+    Attributes:
+      other_memory: the kind of memory that arrays are in, if it is not the default of the devices; else None.
+    """
 
     devices: tuple[Device, ...]
-    memory_kind: str | None
+    other_memory: str | None
 
     @abstractmethod
     def hlo(self, ndim: int) -> HloSharding:
@@ -72,8 +77,8 @@ class Sharding(ABC):
 
     def _make_xla(self, ndim: int) -> XlaSharding:
         if len(self.devices) == 1:
-            return xla.on_device(self.devices[0], self.memory_kind)
-        return xla.on_devices(self.devices, self.hlo(ndim), self.memory_kind)
+            return xla.on_device(self.devices[0], self.other_memory)
+        return xla.on_devices(self.devices, self.hlo(ndim), self.other_memory)
 
     def __copy__(self) -> Sharding:
         return self                         # devices are those of this process: there is nothing to copy
@@ -89,9 +94,13 @@ class Sharding(ABC):
                   exc=ValueError)
 
     @property
-    def _memory(self) -> str:
-        """The kind of memory that arrays are in; where `memory_kind` is None, the default of the devices."""
-        return self.memory_kind or self.devices[0].default_memory().kind
+    def memory_kind(self) -> str | None:
+        """The kind of memory that arrays are in: "device", "pinned_host", "unpinned_host"; None without devices."""
+        return self.other_memory or default_kind(self.devices)
+
+    @abstractmethod
+    def with_memory_kind(self, kind: str | None) -> Sharding:
+        """The same in another kind of memory; None: the default.  Raises: ValueError for an unknown one."""
 
     @property
     def num_devices(self) -> int:
@@ -179,7 +188,7 @@ class Sharding(ABC):
         """Whether arrays of this rank lie in the same way on the same devices."""
         if self is other:
             return True
-        if self.devices != other.devices or self._memory != other._memory:
+        if self.devices != other.devices or self.other_memory != other.other_memory:
             return False
         return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
 
@@ -190,11 +199,12 @@ class SingleDeviceSharding(Sharding):
     _made: dict[tuple[Device, str | None], SingleDeviceSharding] = {}
 
     def __new__(cls, device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
-        found = cls._made.get((device, memory_kind))
+        memory = None if memory_kind is None else other_memory("SingleDeviceSharding", memory_kind, (device,))
+        found = cls._made.get((device, memory))
         if found is None:
             found = super().__new__(cls)
-            found.device, found.memory_kind, found.devices = device, memory_kind, (device,)
-            found = cls._made.setdefault((device, memory_kind), found)
+            found.device, found.other_memory, found.devices = device, memory, (device,)
+            found = cls._made.setdefault((device, memory), found)
         return found
 
     def __reduce__(self) -> tuple:
@@ -206,7 +216,7 @@ class SingleDeviceSharding(Sharding):
     def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
         return 'mhlo.sharding = "{replicated}"'
 
-    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+    def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, memory_kind=kind)
 
     def __repr__(self) -> str:
@@ -235,7 +245,8 @@ class NamedSharding(Sharding):
 
     def __new__(cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *,
                 memory_kind: str | None = None) -> NamedSharding:
-        key = (mesh, spec, memory_kind)
+        key = (mesh, spec, None if memory_kind is None else other_memory(
+            "NamedSharding", memory_kind, mesh.devices_flat if isinstance(mesh, Mesh) else None))
         found = cls._made.get(key)
         if found is None:
             found = object.__new__(cls)
@@ -244,14 +255,14 @@ class NamedSharding(Sharding):
                 found = cls._made.setdefault(key, found)
         return found
 
-    def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None) -> None:
+    def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory: str | None) -> None:
         if not isinstance(mesh, Mesh | AbstractMesh) or not isinstance(spec, PartitionSpec):
             raise bad("NamedSharding", "needs a mesh and a PartitionSpec",
                       {"mesh": type(mesh).__name__, "spec": repr(spec)}, 'write NamedSharding(mesh, P("x")).')
-        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        self.mesh, self.spec, self.other_memory = mesh, spec, memory
         if isinstance(mesh, Mesh):
             self.devices = mesh.devices_flat
-        self._hash = hash((mesh, spec, memory_kind))
+        self._hash = hash((mesh, spec, memory))
         axes, given = spec.all_axes(), {"spec": repr(spec), "mesh": repr(mesh)}
         for axis in axes:
             if axis not in mesh.axis_names:
@@ -277,12 +288,12 @@ class NamedSharding(Sharding):
         abstract = [isinstance(getattr(s, "mesh", None), AbstractMesh) for s in (self, other)]
         if not any(abstract):
             return super().is_equivalent_to(other, ndim)
-        return (all(abstract) and self.memory_kind == other.memory_kind and self.num_devices == other.num_devices
+        return (all(abstract) and self.other_memory == other.other_memory and self.num_devices == other.num_devices
                 and _same_cut(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
 
     def update(self, **changed: Any) -> NamedSharding:
         """The same with another `mesh`, `spec` or `memory_kind`."""
-        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changed}
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changed}
         mesh, spec = fields.pop("mesh"), fields.pop("spec")
         return NamedSharding(mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec), **fields)
 
@@ -338,6 +349,10 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return all(self.mesh.shape[axis] == 1 for axis in self.spec.all_axes())
 
+    @property
+    def memory_kind(self) -> str | None:
+        return super().memory_kind if isinstance(self.mesh, Mesh) else self.other_memory
+
     def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
@@ -350,7 +365,7 @@ class NamedSharding(Sharding):
         if not isinstance(other, NamedSharding):
             return NotImplemented
         return (self._hash == other._hash and self.spec == other.spec and self.mesh == other.mesh
-                and self.memory_kind == other.memory_kind)  # fmt: skip
+                and self.other_memory == other.other_memory)  # fmt: skip
 
     def __hash__(self) -> int:
         return self._hash
@@ -369,7 +384,8 @@ class GSPMDSharding(Sharding):
         *,
         memory_kind: str | None = None,
     ) -> None:
-        self.devices, self.memory_kind = tuple(devices), memory_kind
+        self.devices = tuple(devices)
+        self.other_memory = other_memory("GSPMDSharding", memory_kind, self.devices)
         self.hlo_sharding = hlo_sharding
         self._text = str(hlo_sharding)
 
@@ -383,17 +399,17 @@ class GSPMDSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return len(self.devices) == 1 or self.hlo_sharding.is_replicated()
 
-    def with_memory_kind(self, kind: str) -> GSPMDSharding:
+    def with_memory_kind(self, kind: str | None) -> GSPMDSharding:
         return GSPMDSharding(self.devices, self.hlo_sharding, memory_kind=kind)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GSPMDSharding):
             return NotImplemented
         return (self._text == other._text and self.devices == other.devices
-                and self.memory_kind == other.memory_kind)  # fmt: skip
+                and self.other_memory == other.other_memory)  # fmt: skip
 
     def __hash__(self) -> int:
-        return hash((self.devices, self._text, self.memory_kind))
+        return hash((self.devices, self._text, self.other_memory))
 
     def __repr__(self) -> str:
         return f"GSPMDSharding({self._text}{_kind(self)})"
@@ -427,7 +443,7 @@ def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
     if sharding.devices != mesh.devices_flat:
         return None
     found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
-    return found and found.with_memory_kind(sharding.memory_kind)
+    return found and found.with_memory_kind(sharding.other_memory)
 
 
 @lru_cache(maxsize=256)
@@ -497,4 +513,4 @@ def _parts_here(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[Devic
 
 
 def _kind(sharding: Sharding) -> str:
-    return f", memory_kind={sharding.memory_kind!r}" if sharding.memory_kind is not None else ""
+    return f", memory_kind={sharding.other_memory}" if sharding.other_memory is not None else ""

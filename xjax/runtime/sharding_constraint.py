@@ -79,11 +79,16 @@ def constrain(where: str, x: Any, given: Any, even: bool = False) -> Any:
     """One array, constrained to be placed as `given` says (None: as the compiler likes).
 
     Args:
-      even: refuse a sharding that cannot split the array evenly, as for what enters or leaves a program.
+      even: refuse a sharding that cannot split the array evenly, as for what enters or leaves a program, where the
+        caller takes care of the memory it names.
     """
     sharding = as_sharding(where, given)
     if sharding is None:
         return x
+    if sharding.other_memory and not even:
+        raise bad(where, "a constraint says how a value is split, not in which memory it is",
+                  {"sharding": repr(sharding)}, "put the array there with xjax.device_put(x, sharding).",
+                  exc=NotImplementedError)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = NamedSharding(mesh_of_one(sharding.devices[0]), PartitionSpec())
     if not isinstance(sharding, NamedSharding):

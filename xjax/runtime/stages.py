@@ -256,7 +256,7 @@ class Lowered(_Stage):
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._found.program, self.fun_name, self._places(), self._donated_operands(),
-                              len(self._found.consts), self._platform)
+                              self._found.out_shardings, len(self._found.consts), self._platform)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
@@ -319,7 +319,8 @@ class Compiled(_Stage):
             return
         read = inputs_read(self._found.program)[len(self._found.consts):]
         for i, (x, sharding) in enumerate(zip(arrays, map(sharding_of, places), strict=True)):
-            if x.committed and read[i] and not x.sharding.is_equivalent_to(sharding, x.aval.ndim):
+            given = x.sharding.with_memory_kind(None)           # from another memory it is copied
+            if x.committed and read[i] and not given.is_equivalent_to(sharding, x.aval.ndim):
                 name = f"argument {leaf_of_arguments(self.in_tree, i)}"
                 raise bad(where, "an argument was put in another place than the program was compiled for",
                           given={name: x.aval.str_short(), "its sharding": x.sharding, "compiled for": sharding},

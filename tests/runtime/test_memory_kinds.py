@@ -1,0 +1,147 @@
+"""Shardings that name a kind of memory: where arrays then are, and what programs do with them.
+
+A CPU has the three kinds too, all of them the memory of the host; buffers say in which they are.
+"""
+
+import numpy as np
+import pytest
+
+import xjax
+from tests.oracle import real_jax
+from tests.refusals import assert_refused
+from xjax import numpy as jnp
+from xjax.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xjax.sharding import PartitionSpec as P
+
+DEVICES = xjax.devices()[:2]
+MESH = Mesh(np.array(DEVICES), "x")
+KINDS = ["pinned_host", "unpinned_host"]
+SHARDINGS = {"one device": SingleDeviceSharding(DEVICES[0]), "two devices": NamedSharding(MESH, P("x")),
+             "copies": NamedSharding(MESH, P())}
+X = np.arange(4, dtype=np.float32)
+
+
+def memory_of(x):
+    """The memory of an array's buffer, as jaxlib has it; the sharding must say the same."""
+    kind = x._buf._sharding.memory_kind or "device"
+    assert x.sharding.memory_kind == kind
+    assert {shard.data.sharding.memory_kind for shard in x.addressable_shards} == {kind}
+    return kind
+
+
+@pytest.fixture(params=SHARDINGS)
+def sharding(request):
+    return SHARDINGS[request.param]
+
+
+def test_kinds_are_those_of_jax():
+    jax = real_jax()
+    theirs = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    ours = SingleDeviceSharding(DEVICES[0])
+    assert ours.memory_kind == theirs.memory_kind == "device"
+    for kind in KINDS:
+        assert ours.with_memory_kind(kind).memory_kind == theirs.with_memory_kind(kind).memory_kind == kind
+        assert f"memory_kind={kind})" in repr(ours.with_memory_kind(kind))
+    assert ours.with_memory_kind("device") is ours and ours.with_memory_kind("device") == ours
+    assert ours.with_memory_kind("pinned_host").with_memory_kind(None) is ours
+
+
+def test_an_unknown_kind_is_refused(sharding):
+    with pytest.raises(ValueError):
+        real_jax().sharding.SingleDeviceSharding(real_jax().devices()[0], memory_kind="gpu")
+    texts = ["no such kind of memory", "'gpu'", "device, pinned_host, unpinned_host"]
+    assert_refused(lambda: sharding.with_memory_kind("gpu"), ValueError, texts)
+    assert_refused(lambda: NamedSharding(AbstractMesh((2,), ("x",)), P("x"), memory_kind="gpu"), ValueError, texts)
+    assert_refused(lambda: SingleDeviceSharding(DEVICES[0], memory_kind=3), ValueError, texts[:1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_device_put_moves_there_and_back(sharding, kind):
+    there = sharding.with_memory_kind(kind)
+    x = xjax.device_put(X, sharding)
+    y = xjax.device_put(x, there)
+    assert memory_of(x) == "device" and memory_of(y) == kind and y.sharding == there
+    assert memory_of(xjax.device_put(X, there)) == kind             # from NumPy
+    assert memory_of(xjax.device_put(y, sharding)) == "device"
+    assert y.committed and xjax.device_put(y, there) is y
+    np.testing.assert_array_equal(y, X)
+    assert not x.is_deleted()
+
+
+def test_keys_numbers_and_empty_arrays_go_there():
+    there = SHARDINGS["one device"].with_memory_kind("pinned_host")
+    key = xjax.random.key(3)
+    put = xjax.device_put({"key": key, "number": 2.5, "empty": np.zeros((0, 3)), "bool": np.bool_(True)}, there)
+    assert {x.sharding.memory_kind for x in put.values()} == {"pinned_host"}
+    assert (xjax.random.key_data(put["key"]) == xjax.random.key_data(key)).all()
+    assert float(put["number"]) == 2.5 and put["empty"].shape == (0, 3) and bool(put["bool"])
+
+
+@pytest.mark.parametrize("call", [
+    jnp.sin, lambda x: x + 1, lambda x: x + xjax.device_put(x, x.sharding.with_memory_kind(None)), lambda x: x @ x,
+    lambda x: x[1:], xjax.jit(lambda x: x * 2), xjax.grad(lambda x: (x * x).sum()), xjax.vmap(lambda x: x * 2),
+    lambda x: xjax.lax.scan(lambda c, y: (c + y, c), 0.0, x)[1],
+], ids=["sin", "number", "both memories", "product", "slice", "jit", "grad", "vmap", "scan"])
+def test_programs_copy_arguments_and_leave_results_on_the_device(sharding, call):
+    """JAX refuses sums of arrays in two memories; here whatever an array is in, programs compute on the device."""
+    x = xjax.device_put(X, sharding.with_memory_kind("pinned_host"))
+    for _ in range(3):                                              # compiled, then found by the types of its arguments
+        y = call(x)
+        assert memory_of(y) == "device"
+        np.testing.assert_array_equal(y, call(xjax.device_put(X, sharding)))
+    assert memory_of(x) == "pinned_host"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_of_a_program_go_where_out_shardings_say(sharding, kind):
+    there = sharding.with_memory_kind(kind)
+    f = xjax.jit(lambda x: (x * 2, x.sum(), x + 1), out_shardings=(there, None, sharding))
+    for x in (xjax.device_put(X, sharding), xjax.device_put(X, there)):
+        for _ in range(2):
+            doubled, total, more = f(x)
+            assert memory_of(doubled) == kind and memory_of(total) == memory_of(more) == "device"
+            np.testing.assert_array_equal(doubled, 2 * X)
+            assert float(total) == 6
+    lowered = f.lower(xjax.device_put(X, there))
+    assert f'mhlo.memory_kind = "{kind}"' in lowered.as_text()
+    assert memory_of(lowered.compile()(xjax.device_put(X, there))[0]) == kind
+    assert f.eval_shape(X)[0].sharding.memory_kind == kind
+
+
+def test_a_donated_argument_is_no_result_in_another_memory():
+    there = SHARDINGS["one device"].with_memory_kind("pinned_host")
+    f = xjax.jit(lambda x: (x * 2, x + 1), donate_argnums=0, out_shardings=(there, None))
+    text = f.lower(X).as_text()
+    assert "tf.aliasing_output = 1" in text
+    doubled, more = f(jnp.asarray(X) + 0)
+    assert memory_of(doubled) == "pinned_host" and memory_of(more) == "device"
+    np.testing.assert_array_equal(doubled, 2 * X)
+    np.testing.assert_array_equal(more, X + 1)
+
+
+def test_arguments_must_be_in_the_memory_that_in_shardings_name(sharding):
+    there = sharding.with_memory_kind("pinned_host")
+    f = xjax.jit(lambda x: x * 2, in_shardings=there)
+    np.testing.assert_array_equal(f(xjax.device_put(X, there)), 2 * X)
+    np.testing.assert_array_equal(f(X), 2 * X)                      # nobody put it anywhere
+    assert_refused(lambda: f(xjax.device_put(X, sharding)), ValueError, ["another sharding", "memory_kind=pinned_host"])
+
+
+def test_inside_a_program_values_are_on_the_device():
+    """On CPUs, whose kinds of memory are one, that is no matter; a program for GPUs refuses another kind."""
+    there = SHARDINGS["one device"].with_memory_kind("pinned_host")
+    inner = xjax.jit(lambda x: x * 2, out_shardings=there)
+    for f in (lambda x: xjax.device_put(x, there) * 2, inner):
+        np.testing.assert_array_equal(xjax.jit(f)(X), 2 * X)
+        np.testing.assert_array_equal(xjax.grad(lambda x, f=f: f(x).sum())(X), np.full(4, 2))
+        traced = xjax.jit(lambda x, f=f: f(x) + 1).trace(X)
+        assert_refused(lambda: traced.lower(lowering_platforms=("cuda",)).as_text(), NotImplementedError,
+                       ["in the memory of the device", "pinned_host", "out_shardings"])
+    assert_refused(lambda: xjax.lax.with_sharding_constraint(X, there), NotImplementedError, ["device_put"])
+
+
+def test_the_derivative_of_a_move_goes_back():
+    there = SHARDINGS["one device"].with_memory_kind("pinned_host")
+    value, back = xjax.vjp(lambda x: xjax.device_put(x, there), jnp.asarray(X))
+    assert memory_of(value) == "pinned_host"
+    assert memory_of(back(value)[0]) == "device"
