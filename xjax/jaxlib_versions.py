@@ -7,14 +7,16 @@ import warnings
 
 from xjax.core.errors import bad
 from xjax.core.versions import version_numbers
+from xjax.runtime import cuda_wheels
 
 try:
     from jaxlib.version import __version__ as installed
 except ImportError:
     installed = ""
 
-# As in pyproject.toml: every version from the first on, and before the second, but for one, whose compiler ends the
-# process with a segmentation fault for some programs with loops inside pmap (0.11.0, 0.11.1 and 0.12 compile them).
+# As in pyproject.toml: every version from the first on, and before the second, but for one, whose compiler for CPUs
+# ends the process with a segmentation fault for some programs with loops inside pmap (0.11.0, 0.11.1 and 0.12 compile
+# them). With its CUDA plugin it is taken: programs of GPUs have another compiler, and tests/gpu passed there.
 FIRST, BEFORE, CRASHES = "0.10.2", "0.13", "0.11.2"
 REQUIREMENT = f"jaxlib>={FIRST},!={CRASHES},<{BEFORE}"
 
@@ -26,6 +28,11 @@ def is_tested(version: str) -> bool:
     (True, False, False)
     """
     return version != CRASHES and version_numbers(FIRST) <= version_numbers(version) < version_numbers(BEFORE)
+
+
+def is_taken(version: str) -> bool:
+    """Whether a version gets no warning: one that is tested, or the one that is for GPUs only, with their plugin."""
+    return is_tested(version) or (version == CRASHES and cuda_wheels.find_plugin() is not None)
 
 
 def _explained(error: Exception) -> Exception:
@@ -44,6 +51,6 @@ try:
 except (AttributeError, ImportError) as _error:
     raise _explained(_error) from _error
 
-if not is_tested(installed):
+if not is_taken(installed):
     warnings.warn(f"import xjax: jaxlib {installed} is not among the tested versions ({REQUIREMENT}); if calls fail or "
                   f"results differ, pip install '{REQUIREMENT}'.", stacklevel=2)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from xjax.jaxlib_versions import REQUIREMENT, is_tested
+from xjax.jaxlib_versions import REQUIREMENT, is_taken, is_tested
+from xjax.runtime import cuda_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 # A jaxlib of the future whose extension module has nothing of what the adapter asks for.
@@ -36,6 +37,28 @@ def test_the_requirement_is_the_one_of_the_package():
                                              ("0.13.0.dev20270101", False), ("1.0", False)])
 def test_which_versions_are_tested(version, tested):
     assert is_tested(version) == tested
+
+
+def test_the_version_for_gpus_only_is_taken_with_their_plugin(monkeypatch):
+    monkeypatch.setattr(cuda_wheels, "find_plugin", lambda: None)
+    assert not is_taken("0.11.2") and not is_taken("0.13.0") and is_taken("0.12.0.1")
+    monkeypatch.setattr(cuda_wheels, "find_plugin", lambda: ("13", "plugin.so"))
+    assert is_taken("0.11.2") and not is_taken("0.13.0")
+
+
+@pytest.mark.parametrize("cuda", ["12", "13"])
+def test_extras_for_gpus_ask_for_one_version_of_jaxlib_and_plugin(cuda):
+    """XLA ends the process where the two differ. For each Python there is one version, which is a tested one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {}
+    for text in project["optional-dependencies"][f"cuda{cuda}"]:
+        needed, _, condition = text.partition("; ")
+        name, _, version = needed.partition("==")
+        asked.setdefault(condition, {})[name] = version
+    assert sorted(asked) == ["python_version < '3.12'", "python_version >= '3.12'"]
+    for versions in asked.values():
+        assert set(versions) == {"jaxlib", f"jax-cuda{cuda}-plugin[with-cuda]"}
+        assert len({*versions.values()}) == 1 and is_tested(versions["jaxlib"])
 
 
 def test_a_newer_jaxlib_that_lacks_names(tmp_path):

@@ -1,4 +1,4 @@
-"""What an error says when a device has no memory left. Arrays and programs that are alive: test_placement, test_memory."""
+"""What an error says when a device has no memory left; see test_placement and test_memory for what is alive."""
 
 import numpy as np
 import pytest

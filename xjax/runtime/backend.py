@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xjax.core.config import config, cpu_device_count
-from xjax.core.errors import bad, did_you_mean, user_frame
+from xjax.core.errors import bad, did_you_mean, user_frame, warn
 from xjax.core.once import once
 from xjax.runtime import cpu_threads, cuda_wheels, xla
 from xjax.runtime.xla import Client, Device
@@ -85,9 +85,19 @@ def _chosen_platforms(option: str | None) -> tuple[str, ...]:
     if option:
         names = [name.strip() for name in option.split(",") if name.strip()]
         return tuple(dict.fromkeys(platform_named("jax_platforms", name) for name in names))
-    if cuda_wheels.gpu_visible() and cuda_wheels.find_plugin() is not None:
+    found, plugin = cuda_wheels.gpu_visible(), cuda_wheels.find_plugin()
+    if found and plugin is not None:
         return ("gpu", "cpu")
+    if found or (plugin is not None and not cuda_wheels.gpu_hidden()):
+        _warn_of_unused_gpu(driver=found)
     return ("cpu",)
+
+
+def _warn_of_unused_gpu(driver: bool) -> None:
+    what = "an NVIDIA driver is here, but no CUDA plugin" if driver else (
+        "a CUDA plugin is installed, but there is no NVIDIA driver (no /dev/nvidiactl)")
+    warn(str(bad("devices", f"{what}: programs run on the CPU", fix="see docs/gpu.md; JAX_PLATFORMS=cpu says that this "
+                 "is intended.")))
 
 
 def platform_named(where: str, name: str) -> str:

@@ -42,9 +42,13 @@ def find_plugin() -> tuple[str, str] | None:
 
 def gpu_visible(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether the driver is there and ``CUDA_VISIBLE_DEVICES`` does not hide every GPU."""
+    return not gpu_hidden(environ) and any(os.path.exists(path) for path in _DEVICE_FILES)
+
+
+def gpu_hidden(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``CUDA_VISIBLE_DEVICES`` hides every GPU."""
     shown = environ.get("CUDA_VISIBLE_DEVICES")
-    hidden = shown is not None and shown.strip() in {"", "-1", "NoDevFiles"}
-    return not hidden and any(os.path.exists(path) for path in _DEVICE_FILES)
+    return shown is not None and shown.strip() in {"", "-1", "NoDevFiles"}
 
 
 def libraries(version: str) -> Iterator[str]:

@@ -96,9 +96,17 @@ def wait_for(launch: Any) -> None:
 
 def raise_original(error: XlaRuntimeError) -> NoReturn:
     """Raise the exception of a function on the host that caused an error of XLA's, or that error, explained."""
-    from xjax.runtime import memory_use         # here: it knows arrays, which know this module
+    raise_again(original(error) or _explained(error))
 
-    raise_again(original(error) or memory_use.explained(error))
+
+def _explained(error: XlaRuntimeError) -> XlaRuntimeError:
+    return error
+
+
+def explain_with(explained: Callable[[XlaRuntimeError], XlaRuntimeError]) -> None:
+    """From now on `explained` says what to raise for an error of XLA's; it knows arrays, which know this module."""
+    global _explained
+    _explained = explained
 
 
 # -- programs of several devices ----------------------------------------------------------------------------------

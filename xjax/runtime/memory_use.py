@@ -1,4 +1,4 @@
-"""What takes memory: the arrays that are alive, compiled programs, and both in the error of a device that has no more."""
+"""What takes memory: arrays and compiled programs; both are named in the error of a device that has none left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from xjax.core import cache
 from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.runtime import backend
+from xjax.runtime import backend, host_errors
 from xjax.runtime.array import Array
 from xjax.runtime.xla import XlaRuntimeError
 
@@ -70,10 +70,14 @@ def explained(error: XlaRuntimeError) -> XlaRuntimeError:
     wanted = re.search(r"(\d+) ?bytes", text)
     given = {"wanted": size_text(int(wanted[1]))} if wanted else {}
     found = bad("", text.splitlines()[0], {**given, **_holders()},
-                "delete arrays that are not needed, donate arguments to results (jit(donate_argnums=...)), compute parts "
-                "one after the other (lax.map(batch_size=...)), or keep fewer values for derivatives (xjax.checkpoint).",
+                "delete arrays that are not needed, donate arguments to results (jit(donate_argnums=...)), compute "
+                "parts one after the other (lax.map(batch_size=...)), or keep fewer values for derivatives "
+                "(xjax.checkpoint).",
                 XlaRuntimeError)
     return found.with_traceback(error.__traceback__)
+
+
+host_errors.explain_with(explained)
 
 
 def _holders() -> dict[str, str]:

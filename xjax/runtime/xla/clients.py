@@ -44,31 +44,44 @@ def make_gpu_client(**distributed: Any) -> Client:
             "devices('gpu')",
             "no CUDA plugin is installed.",
             {"jaxlib": jaxlib_version},
-            f"pip install 'jax-cuda12-plugin[with-cuda]=={jaxlib_version}', "
-            "or set jax_platforms to 'cpu'.",
+            f"pip install 'jax-cuda13-plugin[with-cuda]=={jaxlib_version}', or cuda12 for older drivers "
+            "(docs/gpu.md), or set jax_platforms to 'cpu'.",
             exc=RuntimeError,
         )
     fork.starting_client()
-    plugin = _load_cuda_plugin(*found)
-    options = dict(xc.generate_pjrt_gpu_plugin_options())  # memory settings of XLA_PYTHON_CLIENT_*
+    version, library = found
+    failed = _load_nvidia_libraries(version)
     client = distributed.pop("distributed_client", None)
-    options |= distributed
     try:
+        plugin = _load_cuda_plugin(version, library)
+        options = {**xc.generate_pjrt_gpu_plugin_options(), **distributed}     # memory settings of XLA_PYTHON_CLIENT_*
         return xc.make_c_api_client(plugin, options, client)
-    except XlaRuntimeError as error:
+    except (XlaRuntimeError, ImportError, OSError) as error:
         raise bad(
             "devices('gpu')",
             "CUDA does not start.",
-            {"XLA": str(error).splitlines()[0]},
-            "check the driver with nvidia-smi and CUDA_VISIBLE_DEVICES, or set jax_platforms to "
-            "'cpu'.",
+            {"XLA": str(error).splitlines()[0], **({"does not load": "; ".join(failed)} if failed else {})},
+            "install the extra cuda12 or cuda13 of xjax again, check the driver with nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES, or set jax_platforms to 'cpu'.",
             exc=RuntimeError,
         ) from error
 
 
 @once
+def _load_nvidia_libraries(version: str) -> tuple[str, ...]:
+    """Load those of the nvidia-* wheels that load; what the loader says of the others, which may not be needed."""
+    failed = []
+    for path in () if xc.pjrt_plugin_loaded("cuda") else cuda_wheels.libraries(version):
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            failed.append(str(error))
+    return tuple(failed)
+
+
+@once
 def _load_cuda_plugin(version: str, library: str) -> str:
-    """Load NVIDIA's libraries, the plugin and its custom calls, once per process.
+    """Load the plugin and its custom calls, once per process.
 
     Returns: the name that jaxlib knows the plugin by. Real JAX calls its own "cuda" and fails if that is taken, so
       xjax takes another one; the library behind them is the same.
@@ -76,8 +89,6 @@ def _load_cuda_plugin(version: str, library: str) -> str:
     if xc.pjrt_plugin_loaded("cuda"):
         return "cuda"  # real JAX was first: the plugin and its custom calls are there
     plugin = "xjax_cuda"
-    for path in cuda_wheels.libraries(version):
-        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     c_api = xc.load_pjrt_plugin_dynamically(plugin, library)
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(c_api)
     extension = importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension")
