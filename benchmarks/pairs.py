@@ -51,13 +51,14 @@ def shortest(call: Callable[[], object], seconds: float = 0.3, most: int = 30) -
 
 
 def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = None, peer: str = "jax",
-         together: bool = False, slower_than: float = 0) -> None:
+         together: bool = False, slower_than: float = 0, platform: str = "cpu") -> None:
     """Run a benchmark script.
 
     Args:
       limit: the ratio that each case must stay below (shown, not asserted).
       together: `work` gives the cases of `turns.serve`, and they are timed in turn, one by one.
       slower_than: show only the cases whose ratio is larger, the largest first.
+      platform: where both run, unless `--platform` says otherwise.
     """
     libraries = ("xjax", peer)
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
@@ -67,6 +68,7 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
     parser.add_argument("--cpu-time", action="store_true",
                         help="what the calling thread takes of the processor, for a busy machine; not in every script")
     parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
+    parser.add_argument("--platform", choices=("cpu", "cuda"), default=platform, help="where both run")
     parser.add_argument("--library", choices=("xjax", *PEERS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.threads:
@@ -75,14 +77,15 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
         os.environ[_ONLY] = args.only
     if args.cpu_time:
         os.environ[_CPU_TIME] = "1"
+    os.environ["JAX_PLATFORMS"] = args.platform
     if args.library:
         found = work(args.library)
         serve(found, lambda call: shortest(call, 0.03, 10)) if together else print(json.dumps(found))
         return
     if together:
-        rounds = in_turn({name: _start(name) for name in libraries}, args.pairs)
+        rounds = in_turn({name: _start(name, args.platform) for name in libraries}, args.pairs)
     else:
-        rounds = [{name: _run(name) for name in libraries[::-1 if i % 2 else 1]} for i in range(args.pairs)]
+        rounds = [{name: _run(name, args.platform) for name in libraries[::-1 if i % 2 else 1]} for i in range(args.pairs)]
     _report(rounds, libraries, limit or {}, slower_than)
     if args.json:
         args.json.write_text(json.dumps({"machine": _machine(), "rounds": rounds}, indent=1))
@@ -98,16 +101,16 @@ def wanted(case: str) -> bool:
     return os.environ.get(_ONLY, "") in case
 
 
-def _start(library: str, **options: Any) -> subprocess.Popen:
-    """This script for one library."""
+def _start(library: str, where: str, **options: Any) -> subprocess.Popen:
+    """This script for one library on one platform."""
     root = str(Path(__file__).resolve().parent.parent)
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
-    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library], env=env, text=True,
+    env = {**os.environ, "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
+    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library, "--platform", where], env=env, text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
 
 
-def _run(library: str) -> dict[str, float]:
-    process = _start(library, stderr=subprocess.PIPE)
+def _run(library: str, where: str) -> dict[str, float]:
+    process = _start(library, where, stderr=subprocess.PIPE)
     out, errors = process.communicate()
     if process.returncode:
         sys.exit(f"{library} failed:\n{errors[-2000:]}")

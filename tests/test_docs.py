@@ -1,4 +1,4 @@
-"""docs/layers.md and docs/graphs.md tell the truth: their code runs from top to bottom, and prints what they show.
+"""Pages of docs/ tell the truth: their code runs from top to bottom, and prints what they show.
 
 A ```text block is what the ```python block before it prints: to stdout, and its error, if it ends with one.
 """
@@ -39,7 +39,7 @@ def _blocks(page):
     return blocks
 
 
-BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md")}
+BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md", "gpu.md")}
 ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
