@@ -19,7 +19,7 @@ from xjax import lax
 from xjax.core.types import typeof
 from xjax.ops.window import Window
 from xjax.runtime.executable import compile_sharded, load
-from xjax.runtime.lowering import lower_primitive
+from xjax.runtime.lowering import ModuleText, lower_primitive
 from xjax.runtime.placement import on
 
 jax = real_jax()
@@ -297,3 +297,29 @@ ERRORS = SimpleNamespace(
 @pytest.mark.parametrize("case", vars(ERRORS).values(), ids=vars(ERRORS))
 def test_errors(case):
     assert_refused(*case)
+
+
+# -- integers on GPUs ---------------------------------------------------------------------------------------------
+
+def for_gpus(fun, *args):
+    """The result of the program that is written for GPUs, which a CPU runs as well."""
+    program = xjax.make_jaxpr(fun)(*args)
+    module = ModuleText(xjax.jit(fun).trace(*args).lower(lowering_platforms=("cuda",)).as_text())
+    executable = load(module, on(xjax.devices()[0]), program.in_avals, program.out_avals)
+    return executable([xjax.device_put(x) for x in args])[0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_integers_on_gpus_are_convolved_exactly(dtype):
+    """cuDNN has no convolution of integers: doubles stand for pieces of them; overflow wraps as on CPUs."""
+    npr, ends = np.random.default_rng(0), np.iinfo(dtype)
+    with xjax.enable_x64(True):
+        x = npr.integers(ends.min, ends.max, (2, 5, 6, 4), dtype=dtype, endpoint=True)
+        kernel = npr.integers(ends.min, ends.max, (2, 3, 2, 4), dtype=dtype, endpoint=True)
+        x[0], kernel[..., 0] = ends.max, ends.min                   # the largest sums of all
+        for more in ({}, {"preferred_element_type": np.int64}):
+            fun = lambda x, k, more=more: general((1, 2), "SAME", feature_group_count=2, **more)(lax, x, k)
+            want = fun(x, kernel)
+            got = for_gpus(fun, x, kernel)
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)

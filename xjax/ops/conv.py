@@ -8,6 +8,8 @@ that split a group, or the batch axis, from one axis and merge it into another.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
+from xjax.ops import conv_of_integers
 from xjax.ops.arrange import rev
 from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
 from xjax.ops.conv_numbers import (
@@ -113,6 +116,10 @@ def _lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) 
         return b.constant(0, out.strong())
     lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
     result = ShapedArray(out.shape, dtype)
+    if dtypes.is_int(dtype) and b.module.platform != "cpu":
+        taps = math.prod(rhs.aval.shape) // rhs.aval.shape[params["dimension_numbers"].rhs_spec[0]]
+        convolve = functools.partial(_convolution, b, **params)
+        return b.convert(conv_of_integers.emit(b, result, lhs, rhs, taps, convolve), out.dtype)
     emit = _complex_convolution if dtypes.is_complex(lhs.aval.dtype) else _convolution
     return b.convert(emit(b, result, lhs, rhs, **params), out.dtype)
 

@@ -1,0 +1,54 @@
+"""Convolutions of integers by exact ones of doubles, for GPUs, whose library (cuDNN) has none of integers.
+
+Doubles hold all integers up to 2**53. Operands are cut in pieces of so few bits that no sum of products is larger. The
+convolution of pieces i and j counts 2**(bits (i + j)) times, modulo 2**64: so overflow wraps as it does in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.hlo import Builder, Value
+from xjax.core.types import ShapedArray
+
+_EXACT = 53                             # bits of an integer that a double holds
+_WIDE = np.dtype(np.int64)
+
+
+def emit(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, taps: int,
+         convolve: Callable[[ShapedArray, Value, Value], Value]) -> Value:
+    """The convolution of integers.
+
+    Args:
+      taps: at most so many products are added for an element of the result.
+      convolve: (type of the result, operand, kernel): the same convolution of doubles.
+    """
+    bits = (_EXACT - max(taps - 1, 1).bit_length()) // 2
+    doubles, wide = ShapedArray(out.shape, np.dtype(np.float64)), ShapedArray(out.shape, _WIDE)
+    total = None
+    for i, x in enumerate(_pieces(b, lhs, bits, out.dtype)):
+        for j, y in enumerate(_pieces(b, rhs, bits, out.dtype)):
+            shift = bits * (i + j)
+            if shift >= dtypes.bit_width(out.dtype):
+                continue
+            term = b.convert(convolve(doubles, x, y), _WIDE)
+            if shift:
+                term = b.binary("stablehlo.shift_left", term, b.constant(shift, wide))
+            total = term if total is None else b.add(total, term)
+    assert total is not None
+    return b.convert(total, out.dtype)
+
+
+def _pieces(b: Builder, x: Value, bits: int, dtype: np.dtype) -> list[Value]:
+    """Doubles p with x = sum of p[k] 2**(bits k), modulo what `dtype` holds; x itself if it has no more bits."""
+    double, width = np.dtype(np.float64), dtypes.bit_width(dtype)
+    if dtypes.bit_width(x.aval.dtype) <= bits:
+        return [b.convert(x, double)]
+    x = b.convert(b.convert(x, dtype), np.dtype(f"uint{width}"))
+    mask = b.constant((1 << bits) - 1, x.aval)
+    return [b.convert(b.binary("stablehlo.and", b.binary("stablehlo.shift_right_logical", x,
+                                                         b.constant(bits * k, x.aval)), mask), double)
+            for k in range(-(-width // bits))]
