@@ -13,15 +13,14 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.linalg import native
+from xjax.lax.linalg.gaps import inverse_gaps
 from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
-    as_column,
     as_row,
     check_matrix,
     conjugate,
     diagonal,
-    identity_like,
     matrix_primitive,
     product,
     real_dtype,
@@ -33,7 +32,7 @@ from xjax.ops.arrange import broadcasted_iota
 from xjax.ops.compare import eq
 from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add, div, mul, neg, reciprocal, sub
+from xjax.ops.elementwise import add, div, mul, neg
 from xjax.ops.piecewise import abs
 from xjax.ops.reduce import argmax
 from xjax.ops.shape import reduce_sum
@@ -55,13 +54,6 @@ class EigImplementation(enum.Enum):
     LAPACK = "lapack"
 
 
-def _gaps(values: Any, dtype: np.dtype) -> Any:
-    """``1 / (w_j - w_i)`` in row i and column j, 0 on the diagonal."""
-    ones = identity_like(mul(as_row(values), as_column(values)))
-    differences = add(ones, sub(as_row(values), as_column(values)))
-    return convert_element_type(sub(reciprocal(differences), ones), dtype)
-
-
 # -- eigh -----------------------------------------------------------------------------------------------------------
 
 def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
@@ -75,6 +67,18 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
       sort_eigenvalues: whether their order matters; they ascend in any case.
       subset_by_index: None or (0, n). implementation: None: the library chooses; see `EighImplementation`.
     Returns: (v [..., n, n], w real[..., n]); NaN where the library does not converge.
+
+    Derivatives are finite everywhere. Eigenvalues that differ by less than ``(4 + sqrt(n)) eps max|w|`` count as equal,
+    and the derivative does not rotate their vectors among each other. Where eigenvalues are equal, derivatives are
+
+      - right for symmetric functions of `w` (sums, traces, determinants), for projectors on the whole eigenspace, and
+        for functions composed of these;
+      - incomplete for ``(v * f(w)) @ v^H``: of each block of equal eigenvalues only the trace is right. The rest of the
+        block needs f', which the tangent of `w`, one number for each vector, does not contain;
+      - arbitrary for single vectors of the eigenspace, which have no derivative there.
+
+    `scipy.linalg.expm`, `sqrtm`, `polar` and `numpy.linalg.pinv`, `inv`, `matrix_power` do not differentiate
+    eigenvectors and are right at equal eigenvalues too.
     """
     implementation = None if implementation is None else EighImplementation(implementation)
     check_matrix("eigh", typeof(x), square=True)
@@ -101,13 +105,13 @@ def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, alg
 
 
 def _eigh_jvp(primals, tangents, **params):
-    """Perturbation of distinct eigenvalues: dw = diag(v^H dx v), dv = v (v^H dx v / gaps)."""
+    """Perturbation of eigenvalues: dw = diag(v^H dx v), dv = v (v^H dx v / gaps), where 1 / gap is 0 for equal ones."""
     (x,), (dx,) = primals, tangents
     v, w = eigh_p.bind(symmetrized(x), **params)
     if type(dx) is Zero:
         return [v, w], [Zero(typeof(v).tangent()), Zero(typeof(w).tangent())]
     inner = product(adjoint(v), product(dx, v))
-    dv = product(v, mul(_gaps(w, typeof(v).dtype), inner))
+    dv = product(v, mul(convert_element_type(inverse_gaps(w), typeof(v).dtype), inner))
     return [v, w], [dv, real_part(diagonal(inner))]
 
 
@@ -181,7 +185,7 @@ def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
     """dw, and dv = u + v c: u from perturbation of distinct eigenvalues; c keeps the norm 1 and the largest element
     real, as LAPACK scales the vectors."""
     inner = product(solve(v, dx), v)
-    u = product(v, mul(_gaps(w, typeof(v).dtype), inner))
+    u = product(v, mul(convert_element_type(inverse_gaps(w), typeof(v).dtype), inner))
     rows = typeof(v).ndim - 2
     largest = as_row(argmax(abs(v), rows, np.int32))
     places = broadcasted_iota(np.int32, typeof(v).shape, rows)

@@ -6,10 +6,12 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.linalg import native
+from xjax.lax.linalg.gaps import inverse, rounding_of
 from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     adjoint,
@@ -23,10 +25,11 @@ from xjax.lax.linalg.matrices import (
     real_dtype,
     real_part,
 )
-from xjax.ops.compare import eq
+from xjax.ops.bitwise import bitwise_and, bitwise_or
+from xjax.ops.compare import gt, le
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import add, div, mul, reciprocal, sub
-from xjax.ops.makers import filled_like
+from xjax.ops.elementwise import add, mul, sub
+from xjax.ops.piecewise import abs as absolute
 
 
 class SvdAlgorithm(enum.Enum):
@@ -49,6 +52,11 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
       full_matrices: U and Vh are square, else k = min(m, n) columns and rows. compute_uv: else only s.
       subset_by_index: None or (0, k). algorithm: see `SvdAlgorithm`; None is DEFAULT.
     Returns: (U, s, Vh), or s: real[..., k], descending. NaN where the library does not converge.
+
+    Derivatives are finite everywhere; singular values that differ by less than ``(4 + sqrt(k)) eps max(s)`` count as
+    equal. Where they are equal, derivatives are right for symmetric functions of `s` (nuclear norm), for ``U @ Vh`` of
+    a matrix of full rank, and for projectors on all vectors of these values. Of ``(U * f(s)) @ Vh`` they are incomplete
+    within a block of equal values, as in `eigh`.
     """
     where = "lax.linalg.svd"
     algorithm = None if algorithm is None else SvdAlgorithm(algorithm)
@@ -84,7 +92,7 @@ def _svd_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, full_matric
 
 
 def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
-    """Giles 2008 for distinct singular values; U and V get what the antihermitian parts of U^H dx V say."""
+    """Singular values, and the turns of U and V within the spaces that they span, and out of them if m != n."""
     (x,), (dx,) = primals, tangents
     m, n = typeof(x).shape[-2:]
     if type(dx) is not Zero and compute_uv and full_matrices and m != n:
@@ -99,32 +107,45 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     ds = real_part(diagonal(inner))
     if not compute_uv:
         return [s], [ds]
-    du, dv = _factor_changes(s, u, v, inner)
-    row = as_row(convert_element_type(s, typeof(x).dtype))
+    turn_u, turn_v = _turns(s, inner)
+    du, dv = product(u, turn_u), product(v, turn_v)
+    row = as_row(convert_element_type(inverse(s, le(s, _floor(s))), typeof(x).dtype))
     if m > n:
         along = product(dx, v)
-        du = add(du, div(sub(along, product(u, product(uh, along))), row))
+        du = add(du, mul(sub(along, product(u, product(uh, along))), row))
     if n > m:
         along = product(adjoint(dx), u)
-        dv = add(dv, div(sub(along, product(v, product(vh, along))), row))
+        dv = add(dv, mul(sub(along, product(v, product(vh, along))), row))
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
-def _factor_changes(s: Any, u: Any, v: Any, inner: Any) -> tuple[Any, Any]:
-    """dU and dV within the spaces that U and V span."""
+def _turns(s: Any, inner: Any) -> tuple[Any, Any]:
+    """The antihermitian K_u and K_v with ``K_u S - S K_v = inner`` off the diagonal: dU = U K_u, dV = V K_v.
+
+    The Hermitian part of `inner` turns U and V alike, the antihermitian one in opposite directions. So singular values
+    that are equal need no inverse gap for what is defined there, the polar factor U V^H. Vectors of singular values 0
+    do have gaps: what does not depend on their choice is at least linear in s, which takes the noise off again.
+    """
     dtype = typeof(inner).dtype
     row, column = as_row(s), as_column(s)
-    ones = identity_like(mul(row, column))
-    gaps = mul(add(row, column), sub(row, column))
-    weights = convert_element_type(sub(reciprocal(add(gaps, ones)), ones), dtype)
-    by_row = mul(inner, convert_element_type(row, dtype))
-    by_column = mul(inner, convert_element_type(column, dtype))
-    at_zero = convert_element_type(eq(s, filled_like(s, 0)), typeof(s).dtype)
-    inverse = sub(reciprocal(add(s, at_zero)), at_zero)
-    phase = mul(mul(sub(inner, adjoint(inner)), dtype.type(0.5)),
-                convert_element_type(mul(ones, as_row(inverse)), dtype))
-    du = product(u, add(mul(weights, add(by_row, adjoint(by_row))), phase))
-    return du, product(v, mul(weights, add(by_column, adjoint(by_column))))
+    gaps, sums = sub(row, column), add(row, column)
+    rounding, floor = as_row(rounding_of(s)), as_row(_floor(s))
+    are_equal = bitwise_and(le(absolute(gaps), rounding), gt(sums, add(rounding, rounding)))
+    by_gap = inverse(gaps, bitwise_or(are_equal, le(absolute(gaps), floor)))
+    by_sum = inverse(sums, le(sums, floor))
+    half = dtype.type(0.5)
+    alike = mul(mul(add(inner, adjoint(inner)), half), convert_element_type(by_gap, dtype))
+    opposite = mul(mul(sub(inner, adjoint(inner)), half), convert_element_type(by_sum, dtype))
+    if not dtypes.is_complex(dtype):
+        return add(alike, opposite), sub(alike, opposite)
+    phase = mul(identity_like(opposite), opposite)          # of u_i against v_i: all of it goes to u_i
+    return add(alike, add(opposite, phase)), add(sub(alike, opposite), phase)
+
+
+def _floor(s: Any) -> Any:
+    """Up to this size singular values are 0 and gaps too, such that their inverse squares are finite."""
+    rounding = rounding_of(s)
+    return mul(rounding, typeof(s).dtype.type(dtypes.finfo(typeof(s).dtype).eps))
 
 
 svd_p = matrix_primitive("svd", type_rule=_svd_type, lower=_svd_lower, jvp=_svd_jvp)

@@ -98,8 +98,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     Args:
       a: [..., m, n]. full_matrices: U and Vh are square. compute_uv: else only S is returned.
       hermitian: `a` is Hermitian, which is faster. subset_by_index: None, or all of them.
-    Returns: `SVDResult`, or S real[..., min(m, n)]. The derivative of U and Vh needs full_matrices=False and distinct
-      singular values.
+    Returns: `SVDResult`, or S real[..., min(m, n)]. The derivative of U and Vh needs full_matrices=False; what it is at
+      equal singular values: see `lax.linalg.svd`.
 
     >>> svd(np.diag(np.array([1.0, 3.0])), compute_uv=False).tolist()
     [3.0, 1.0]
@@ -136,6 +136,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
 
     Args:
       symmetrize_input: take half the sum of `a` and its adjoint; else the triangle that `UPLO` ("L" or "U") names.
+    What derivatives are at equal eigenvalues: see `lax.linalg.eigh`.
     """
     where = "numpy.linalg.eigh"
     if UPLO not in (None, "L", "U"):

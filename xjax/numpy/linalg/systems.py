@@ -26,6 +26,7 @@ from xjax.numpy.reductions import any, max, sum
 from xjax.numpy.rounding import isnan
 from xjax.numpy.selection import choose, operand
 from xjax.ops.checks import static_int
+from xjax.ops.identity import stop_gradient
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -94,8 +95,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     eps = s.dtype.type(np.finfo(s.dtype).eps)
     rcond = operand(where, eps * builtins.max(a.shape) if rcond is None else rcond).astype(s.dtype)
     kept = (s > 0) & (s >= choose(rcond < 0, eps, rcond) * s[:1])
-    inverse = choose(kept, 1 / choose(kept, s, s.dtype.type(1)), s.dtype.type(0)).astype(a.dtype)
-    x = product(adjoint(vh), inverse[:, None] * product(adjoint(u), column))
+    x = _solution(a, column, stop_gradient((u, _inverses(s, kept), vh)))
     residuals = norm(column - product(a, x), axis=0) ** 2
     return (x if b.ndim == 2 else x[:, 0]), residuals, sum(kept), s
 
@@ -125,31 +125,58 @@ def _one_tolerance(where: str, rtol: Any, other: Any, name: str) -> Any:
     return other if rtol is None else rtol
 
 
-def _pinv_plain(a: Any, rtol: Any, hermitian: bool) -> Any:
-    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
+    u, s, vh = svd(stop_gradient(a), full_matrices=False, hermitian=hermitian)
     if not a.size:
         return product(adjoint(vh), adjoint(u))
     rtol = operand("numpy.linalg.pinv", rtol).astype(s.dtype)
     limit = (rtol[..., None] if rtol.ndim else rtol) * s[..., :1]
-    s = choose(s > limit, s, s.dtype.type(np.inf))
-    return product(adjoint(vh), adjoint(u) / s[..., None].astype(u.dtype))
+    return _pinv_of(symmetrized(a) if hermitian else a, (u, _inverses(s, s > limit), vh))
 
 
-_pinv = custom_jvp(_pinv_plain, nondiff_argnums=(1, 2))
+# -- derivatives that need no distinct singular values ---------------------------------------------------------------
+# `factors` are (U, inverses of the singular values, 0 for those that count as 0, V^H), constants for derivatives: these
+# follow from the equations that define the pseudo-inverse, so they are right at equal singular values too.
+
+def _inverses(s: Any, kept: Any) -> Any:
+    return choose(kept, 1 / choose(kept, s, s.dtype.type(1)), s.dtype.type(0))
 
 
-@_pinv.defjvp
-def _pinv_jvp(rtol: Any, hermitian: bool, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+@custom_jvp
+def _pinv_of(a: Any, factors: Sequence[Any]) -> Any:
+    """The pseudo-inverse of `a`, put together from its singular value decomposition."""
+    u, inverses, vh = factors
+    return product(adjoint(vh), adjoint(u) * inverses[..., None].astype(u.dtype))
+
+
+@_pinv_of.defjvp
+def _pinv_of_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """Golub and Pereyra 1973: three terms, of which two are 0 for an invertible matrix."""
-    (a,), (da,) = primals, tangents
-    p = _pinv(a, rtol, hermitian)
-    if hermitian:
-        a, da = symmetrized(a), symmetrized(da)
+    (a, factors), (da, _) = primals, tangents
+    p = _pinv_of(a, factors)
     ph, dah = adjoint(p), adjoint(da)
     below = product(product(p, ph), dah)
     above = product(dah, product(ph, p))
     change = (below - product(product(below, a), p)) + (above - product(p, product(a, above)))
     return p, change - product(product(p, da), p)
+
+
+@custom_jvp
+def _solution(a: Any, b: Any, factors: Sequence[Any]) -> Any:
+    """The x of least norm for which ``norm(b - a @ x)`` is smallest."""
+    u, inverses, vh = factors
+    return product(adjoint(vh), inverses[:, None].astype(u.dtype) * product(adjoint(u), b))
+
+
+@_solution.defjvp
+def _solution_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The derivative of ``p @ b`` for the pseudo-inverse p, in terms of x and of the residuals b - a x."""
+    (a, b, factors), (da, db, _) = primals, tangents
+    x, p = _solution(a, b, factors), _pinv_of(a, factors)
+    ph, dah = adjoint(p), adjoint(da)
+    out_of_range = product(p, product(ph, product(dah, b - product(a, x))))
+    out_of_rows = product(dah, product(ph, x))
+    return x, product(p, db - product(da, x)) + out_of_range + (out_of_rows - product(p, product(a, out_of_rows)))
 
 
 # -- size, rank, powers ----------------------------------------------------------------------------------------------

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xjax import lax
 from xjax.core.errors import bad
-from xjax.lax.linalg.matrices import adjoint, identity_like, product
+from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
 from xjax.lax.linalg.solve import solve
-from xjax.numpy import abs, any, ceil, diag, diagonal, expand_dims, floor, log2, matmul, max, sqrt, sum, where
+from xjax.numpy import abs, any, ceil, diag, diagonal, expand_dims, floor, log2, max, sqrt, sum, where
 from xjax.numpy.linalg.arguments import inexact, matrices
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.linalg.decompositions import schur
+from xjax.scipy.linalg.schur_forms import solve_sylvester
 from xjax.transforms.autodiff import jvp
+from xjax.transforms.custom_jvp import custom_jvp
 
 # Coefficients of the diagonal Pade approximants of exp, and the norm up to which they are exact to rounding
 # (Higham 2005, table 2.3): of degree 7 for single precision, 13 for double.
@@ -86,7 +89,9 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
 
 @one_launch
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
-    """The principal square root of a matrix [n, n], complex; without derivative.
+    """The principal square root of a matrix [n, n], complex.
+
+    Its derivative solves a Sylvester equation, so it needs no distinct eigenvalues; it is NaN at a singular matrix.
 
     >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real.tolist()
     [[2.0, 0.0], [0.0, 3.0]]
@@ -98,8 +103,20 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
     A = matrices(name, A, square=True)
     if A.ndim != 2:
         raise bad(name, "takes one matrix", given={"A": A.aval}, fix="use vmap for batches.", exc=ValueError)
-    triangular, basis = schur(A, "complex")
+    return _sqrtm(A)
+
+
+@custom_jvp
+def _sqrtm(a: Any) -> Any:
+    triangular, basis = schur(a, "complex")
     return product(product(basis, _root_of_triangle(triangular)), adjoint(basis))
+
+
+@_sqrtm.defjvp
+def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """``x dx + dx x = da``, from the derivative of ``x x = a``."""
+    x = _sqrtm(*primals)
+    return x, solve_sylvester(x, x, tangents[0].astype(x.dtype), tol=0)
 
 
 def _root_of_triangle(t: Any) -> Any:
@@ -130,7 +147,8 @@ def polar(a: Any, side: str = "right", *, method: str = "svd", eps: float | None
         raise bad(name, f"`side` is {side!r}", fix="pass 'right' or 'left'.", exc=ValueError)
     if method not in ("qdwh", "svd"):
         raise bad(name, f"unknown method {method!r}", fix="pass 'svd', or nothing.", exc=ValueError)
-    u, s, vh = lax.linalg.svd(matrices(name, a), full_matrices=False)
-    s = expand_dims(s, (-2,)).astype(u.dtype)
-    p = product(adjoint(vh) * s, vh) if side == "right" else product(u * s, adjoint(u))
-    return matmul(u, vh, precision=lax.Precision.HIGHEST), p
+    a = matrices(name, a)
+    left, _, right = lax.linalg.svd(a, full_matrices=False)
+    u = product(left, right)
+    # From u and a, p has its derivative at equal singular values too; that of the other vectors is not defined there.
+    return u, symmetrized(product(adjoint(u), a) if side == "right" else product(a, adjoint(u)))

@@ -17,7 +17,7 @@ from xjax.numpy.linalg.arguments import inexact, matrices
 from xjax.numpy.promote import library_rules
 from xjax.runtime.jit import library_jit
 from xjax.scipy.linalg.decompositions import schur
-from xjax.transforms.custom_jvp import custom_jvp
+from xjax.transforms.linear_transpose import linear_transpose
 
 # -- the complex Schur form -----------------------------------------------------------------------------------------
 
@@ -175,17 +175,16 @@ def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
 
 @functools.partial(library_jit, static_argnums=(3, 4))
 def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
-    def solve(a: Any, b: Any, c: Any) -> Any:
-        return _solve_factored(_FACTORS[method](a, b), c, tol)
+    def one(a: Any, b: Any, c: Any) -> Any:
+        factors = _FACTORS[method](*lax.stop_gradient((a, b)))
 
-    solve = custom_jvp(solve)
+        def solve(_: Any, c: Any) -> Any:
+            return _solve_factored(factors, c, tol)
 
-    @solve.defjvp
-    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """The derivative solves the same equation."""
-        (a, b, c), (da, db, dc) = primals, tangents
-        factors = _FACTORS[method](a, b)
-        x = _solve_factored(factors, c, tol)
-        return x, _solve_factored(factors, dc - product(da, x) - product(x, db), tol)
+        def solve_transposed(_: Any, ct: Any) -> Any:
+            return linear_transpose(lambda c: solve(None, c), c)(ct)[0]
 
-    return jnp.vectorize(solve, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)
+        # Derivatives of any order solve the same equation: they are those of the left side.
+        return lax.custom_linear_solve(lambda x: product(a, x) + product(x, b), c, solve, solve_transposed)
+
+    return jnp.vectorize(one, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)
