@@ -90,11 +90,10 @@ from xjax.version import __version__, __version_info__  # noqa: F401
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
-        "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "experimental",
-        "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy", "stages",
-        "test_util", "version")},
+        "ad_checkpoint", "checkpoint_policies", "custom_batching", "custom_derivatives", "debug", "distributed",
+        "dlpack", "experimental", "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy",
+        "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
-    "checkpoint_policies": ("xjax.transforms.checkpoint_policies", "checkpoint_policies"),
     "remat": ("xjax.transforms.remat", "checkpoint"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xjax import checkpoint_policies
 from xjax.core import dtypes
 from xjax.core.calls import argument_names, flatten_function, function_name
-from xjax.core.jaxpr import ClosedJaxpr, Eqn, Literal
 from xjax.core.public import attributes_of
-from xjax.core.staging import location_text, trace_to_jaxpr
+from xjax.core.staging import trace_to_jaxpr
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime.jit_primitive import jit_p
 from xjax.transforms.checkpoint_policies import (
     Offloadable,
     Recompute,
     Saveable,
     checkpoint_name,
     checkpoint_name_fwd,
-    checkpoint_policies,
     name_p,
 )
 from xjax.transforms.linearize import linearize_flat
-from xjax.transforms.remat import checkpoint, remat_p
+from xjax.transforms.remat import checkpoint
+from xjax.transforms.residuals import origins
 
 __all__ = [
     "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd",
@@ -51,7 +50,7 @@ def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[Shaped
         flat = flatten_function(f, tree, keywords=True, where=where)
         return linearize_flat(flat, xs, active, where).program.consts
 
-    return _origins(trace_to_jaxpr(residuals, avals, where), _names(f, args, kwargs))
+    return origins(trace_to_jaxpr(residuals, avals, where).jaxpr, _names(f, args, kwargs))
 
 
 def _names(f: Callable, args: tuple, kwargs: dict) -> list[str]:
@@ -62,33 +61,5 @@ def _names(f: Callable, args: tuple, kwargs: dict) -> list[str]:
     return [name + keystr(path) for name, value in zip(names, values, strict=True)
             for path, _ in tree_flatten_with_path(value)[0]]
 
-
-def _origins(program: ClosedJaxpr, names: list[str]) -> list[tuple[ShapedArray, str]]:
-    j = program.jaxpr
-    kept = {v for v in j.outvars if type(v) is not Literal}
-    found = [(v.aval, "from a literal") for v in j.outvars if type(v) is Literal]
-    found += [(v.aval, "from a constant") for v in j.constvars if v in kept]
-    found += [(v.aval, f"from the argument {name}") for v, name in zip(j.invars, names, strict=True) if v in kept]
-    for eqn in j.eqns:
-        for k, v in enumerate(eqn.outvars):
-            if v in kept:
-                found.append((v.aval, _origin(eqn, k)))
-    return found
-
-
-def _origin(eqn: Eqn, k: int) -> str:
-    """Where result `k` of an operation is made; for `checkpoint`, by which operation of its function."""
-    if eqn.primitive is remat_p:
-        inner = eqn.params["jaxpr"].jaxpr
-        for sub in inner.eqns:
-            if inner.outvars[k] in sub.outvars:
-                return _origin(sub, sub.outvars.index(inner.outvars[k]))
-    if eqn.primitive is name_p:
-        what = f"named '{eqn.params['name']}'"
-    elif eqn.primitive is jit_p:
-        what = f"output of jitted function '{eqn.params['name']}'"
-    else:
-        what = f"output of {eqn.primitive.name}"
-    return f"{what} from {location_text(eqn.source)}"
 
 __getattr__ = attributes_of(__name__)

@@ -27,7 +27,7 @@ ELSEWHERE = {
                     "types of a checked shard_map: tests/parallel"),
     "add_any": "made by differentiation only",
     "empty": "has no value to check",
-    "name": "checkpoint_name: tests/transforms/test_remat.py",
+    **dict.fromkeys(("name", "offload"), "saved values of checkpoint: tests/transforms/test_remat.py"),
     **dict.fromkeys(("select_and_gather_add", "select_and_scatter_add"),
                     "derivatives of windows: tests/ops/test_window.py and test_conv.py"),
     **dict.fromkeys(("random_wrap", "random_unwrap", "rng_bit_generator", "rng_uniform"),

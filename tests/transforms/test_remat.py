@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,10 @@ import xjax
 from tests.lax.oracle import DERIVATIVES, check, stacked, vmapped
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
-from xjax import lax
+from xjax import checkpoint_policies, lax
 from xjax.core.jaxpr import check_jaxpr
 from xjax.transforms import remat
-from xjax.transforms.checkpoint_policies import checkpoint_name, checkpoint_policies
+from xjax.transforms.checkpoint_policies import checkpoint_name
 from xjax.transforms.remat import checkpoint
 
 jax = real_jax()
@@ -178,14 +180,15 @@ def built_in(lib):
 @pytest.mark.parametrize("rule", [with_jvp, with_vjp, built_in])
 @pytest.mark.parametrize("policy", ["everything_saveable", "nothing_saveable", "dots_saveable"])
 def test_policies_see_through_custom_rules_as_in_jax(policy, rule):
-    """Products, tanh and sin in the program of the gradient: as many are computed again as in JAX."""
+    """Products, tanh and sin in the program of the gradient: no more than in JAX."""
     def operations(lib):
         f, np_ = rule(lib), lib.numpy
         chosen = getattr(lib.checkpoint_policies, policy)
         g = lib.checkpoint(lambda w, x: np_.sin(f(w, np_.sin(f(w, x)))), policy=chosen)
         text = str(lib.make_jaxpr(lib.grad(lambda w: g(w, X).sum()))(W))
         return [text.count(operation) for operation in ("dot_general[", "tanh", "sin ")]
-    assert operations(xjax) == operations(jax)
+    # JAX keeps a product of the rule for a cotangent that nobody needs.
+    assert all(a <= b for a, b in zip(operations(xjax), operations(jax), strict=True))
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
@@ -304,20 +307,126 @@ def test_policies_may_answer_with_verdicts():
     assert len(forward.outvars) == 2 and repr(policy(remat.remat_p)) == "Recompute"
 
 
+# -- values in another memory -------------------------------------------------------------------------------------
+
+def offloading(lib, dst="pinned_host"):
+    return lib.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["kept"], names_which_can_be_offloaded=["hidden"], offload_src="device",
+        offload_dst=dst)
+
+
+OFFLOAD = {"names": offloading,
+           "dots": lambda lib: lib.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+           "both": lambda lib: save_both(lib)}
+
+
+def save_both(lib):
+    """A policy of the user's with all three verdicts."""
+    def policy(prim, *avals, **params):
+        if prim.name == "dot_general":
+            return lib.ad_checkpoint.Offloadable(src="device", dst="pinned_host")
+        return lib.ad_checkpoint.Saveable if prim.name == "tanh" else lib.ad_checkpoint.Recompute
+    return policy
+
+
+@pytest.mark.parametrize("policy", OFFLOAD)
+@pytest.mark.parametrize("transform", ["grad", "grad of grad"])
+def test_derivatives_with_offloading_policies_as_jax(policy, transform):
+    # JAX refuses second derivatives with these policies: memories are part of its types.
+    check(jax, dense, W, X, transform=lambda lib, f: DERIVATIVES[transform](
+        lib, of(lib)(f, policy=OFFLOAD[policy](lib) if lib is xjax or transform == "grad" else None)))
+
+
+def test_offloaded_values_are_saved_and_marked():
+    for policy, marks, saved in ((offloading(xjax), 1, 1), (OFFLOAD["dots"](xjax), 2, 2), (save_both(xjax), 1, 2)):
+        forward, back = passes(policy)
+        assert count(forward, "offload") == marks and len(forward.outvars) == 1 + saved
+        assert count(back, "offload") == 0
+    found = xjax.ad_checkpoint.saved_residuals(checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax)), W, X)
+    assert [text.split(" from ")[0] for _, text in found][-1] == "named 'hidden'"
+
+
+def test_offloading_inside_of_scan_and_vmap():
+    def loss(lib, policy, xs):
+        np_, name = lib.numpy, lib.ad_checkpoint.checkpoint_name
+        step = lib.checkpoint(lambda y, _: (np_.sin(name(np_.sin(y), "hidden")), None), policy=policy)
+        return lib.lax.scan(step, xs, None, length=3)[0].sum()
+
+    for wrapped in (lambda lib, f: lib.grad(f), lambda lib, f: lib.vmap(lib.grad(f)),
+                    lambda lib, f: lib.jit(lib.grad(lambda x: lib.vmap(f)(x).sum()))):
+        xs = np.stack([X, 2 * X])
+        want = wrapped(jax, lambda x: loss(jax, offloading(jax), x))(xs)
+        np.testing.assert_allclose(wrapped(xjax, lambda x: loss(xjax, offloading(xjax), x))(xs), want, rtol=1e-5)
+
+
+def test_offloaded_values_stay_on_gpus_with_one_warning():
+    def text(platform, dst):
+        f = checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax, dst))
+        g = xjax.jit(xjax.grad(lambda w, x: lax.reduce_sum(f(w, x), (0,))))
+        return g.trace(W, X).lower(lowering_platforms=(platform,)).as_text()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text("cpu", "pinned_host")
+        text("cuda", "device")
+    with pytest.warns(UserWarning, match="offloads to unpinned_host stay on the device") as told:
+        text("cuda", "unpinned_host")
+        text("cuda", "unpinned_host")
+    assert len(told) == 1
+
+
+def test_policies_made_again_are_the_same():
+    """So that a function that makes its policy at each call is traced once."""
+    names = checkpoint_policies.save_only_these_names
+    assert names("a", "b") == names("b", "a") != names("a") and hash(names("a")) == hash(names("a"))
+    assert offloading(xjax) == offloading(xjax) != offloading(xjax, "unpinned_host")
+    assert OFFLOAD["dots"](xjax) == OFFLOAD["dots"](xjax)
+    both = checkpoint_policies.save_from_both_policies
+    assert both(names("a"), names("b")) == both(names("a"), names("b"))
+
+
+def test_policies_are_a_module():
+    module = importlib.import_module("xjax.checkpoint_policies")
+    assert module is xjax.checkpoint_policies is xjax.ad_checkpoint.checkpoint_policies
+    assert set(module.__all__) == set(vars(jax.checkpoint_policies))
+    assert xjax.ad_checkpoint.Offloadable("device", "pinned_host")._fields == ad_checkpoint.Offloadable._fields
+
+
+# -- the log ------------------------------------------------------------------------------------------------------
+
+def test_log_checkpoint_residuals(caplog):
+    def f(w, x):
+        return lax.sin(checkpoint_name(lax.tanh(w @ x), "hidden"))
+    policy = checkpoint_policies.save_only_these_names("hidden")
+    w, x = xjax.device_put(W), xjax.device_put(X)
+    previous = xjax.config.jax_log_checkpoint_residuals
+    xjax.config.update("jax_log_checkpoint_residuals", True)
+    try:
+        xjax.vjp(checkpoint(f, policy=policy), w, x)
+        xjax.vjp(checkpoint(f), w, x)
+    finally:
+        xjax.config.update("jax_log_checkpoint_residuals", previous)
+    xjax.vjp(checkpoint(f), w, x)
+    first, second = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert first.startswith("remat-decorated function saving inputs with shapes:\n  f32[3,3]\n  f32[3]\n"
+                            f"and saving these intermediates:\n  f32[3] named 'hidden' from {Path(__file__).name}:")
+    assert second == "remat-decorated function saving inputs with shapes:\n  f32[3,3]\n  f32[3]"
+
+
 ERRORS = {
     "no function": (lambda: checkpoint(3), TypeError, ["needs a function"]),
     "policy": (lambda: checkpoint(lax.sin, policy="dots"), TypeError, ["`policy` must be a function"]),
     "concrete": (lambda: checkpoint(lax.sin, concrete=True), NotImplementedError, ["static_argnums"]),
     "static list": (lambda: checkpoint(lambda x, n: x, static_argnums=1)(1.0, [2]), ValueError,
                     ["not hashable"]),
-    "offload names": (lambda: checkpoint_policies.save_and_offload_only_these_names(
-        names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device",
-        offload_dst="pinned_host"), NotImplementedError,
-        ["cannot be moved to another memory", "use save_only_these_names('a')"]),
-    "offload dots": (lambda: checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
-                     NotImplementedError, ["another memory", "use dots_with_no_batch_dims_saveable"]),
-    "Offloadable": (lambda: xjax.ad_checkpoint.Offloadable("device", "pinned_host"), NotImplementedError,
-                    ["another memory", "use Saveable"]),
+    "a name in both": (lambda: checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a", "b"], names_which_can_be_offloaded=["b"], offload_src="device",
+        offload_dst="pinned_host"), ValueError, ["names in both  b"]),
+    "no verdict": (lambda: passes(lambda *_, **__: None), TypeError, ["returned   None", "Offloadable(src=, dst=)"]),
+    "a class for a verdict": (lambda: passes(lambda *_, **__: xjax.ad_checkpoint.Offloadable), TypeError,
+                              ["neither a bool nor a verdict"]),
+    "unknown memory": (lambda: passes(checkpoint_policies.offload_dot_with_no_batch_dims("device", "disk")), ValueError,
+                       ["unknown kind of memory", "dst  'disk'"]),
     "unknown policy": (lambda: checkpoint_policies.dot_saveable, AttributeError, ["did you mean 'dots_saveable'"]),
 }
 

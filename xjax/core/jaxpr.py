@@ -210,15 +210,18 @@ def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     return kept, [v in live for v in jaxpr.invars]
 
 
-def _is_plain_call(eqn: Eqn) -> bool:
+def is_plain_call(eqn: Eqn) -> bool:
     calls = eqn.primitive.calls
     return calls is not None and calls.plain and not eqn.params[calls.param].consts
 
 
 @program_cache
-def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with calls of jitted functions written out, for those who ask about single equations."""
-    if not any(_is_plain_call(eqn) for eqn in closed.jaxpr.eqns):
+def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call) -> ClosedJaxpr:
+    """The program with calls of jitted functions written out, for callers that inspect individual equations.
+
+    Args: is_call: which equations are written out; each computes what the program among its parameters computes.
+    """
+    if not any(is_call(eqn) for eqn in closed.jaxpr.eqns):
         return closed
     new: dict[Var, Any] = {}
     eqns: list = []
@@ -229,7 +232,7 @@ def inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     def write(j: Jaxpr) -> None:
         for eqn in j.eqns:
             ins = [atom(v) for v in eqn.invars]
-            if not _is_plain_call(eqn):
+            if not is_call(eqn):
                 outs = [Var(v.aval) for v in eqn.outvars]
                 eqns.append(Eqn(ins, outs, eqn.primitive, eqn.params, eqn.source))
                 new.update(zip(eqn.outvars, outs, strict=True))

@@ -170,6 +170,7 @@ _TABLE = (
     Option("log_compiles", "bool", False, "log each trace and compilation as a warning: function, types, time",
            block=True),
     Option("explain_cache_misses", "bool", False, "log why a jitted function was traced again", block=True),
+    Option("log_checkpoint_residuals", "bool", False, "log what each checkpoint saves as a warning"),
     Option("logging_level", "choice", "NOTSET", "level of the logger 'xjax'",
            choices=("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
     Option("dump_ir_to", "str", "", "folder to which every compiled program is written as StableHLO text"),
@@ -194,7 +195,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "disable_bwd_checks": False, "auto_pcast": True, "refs_to_pins": False, "mutable_array_checks": True,
         "disable_vmap_shmap_error": False, "disallow_mesh_context_manager": False,
         "remove_size_one_mesh_axis_from_type": False, "use_simplified_jaxpr_constants": False,
-        "log_checkpoint_residuals": False, "check_static_indices": False, "thread_guard": False},
+        "check_static_indices": False, "thread_guard": False},
     "locations in programs are the user's file and line": {
         "include_full_tracebacks_in_locations": True, "traceback_in_locations_limit": 100,
         "tracer_error_num_traceback_frames": 5, "hlo_source_file_canonicalization_regex": None,

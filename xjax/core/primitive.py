@@ -17,6 +17,8 @@ and for operations that hold programs or Python functions, where the plain rules
     evaluate(*args, **params) -> outs                       (run at the root instead of compiling one operation)
     stage(trace, args, params) -> outs                      (how a StagingTrace records it)
     effects(**params) -> frozenset of str                   (what it does besides computing its results: see `Effects`)
+    prune(used, **params) -> Pruned                         (the operation without results that nobody reads)
+    save(split, used, **params) -> Saving or None           (the operation in two, what a policy saves inside between)
     vary(vmas, **params) -> (one vma for each operand, one for the result or each result)
                                                             (along which mesh axes operands must, and results do, vary)
 
@@ -90,14 +92,15 @@ class Primitive:
     """An operation that transforms know by its rules. See the module's text for their signatures."""
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
-                 "evaluate", "stage", "split", "effects", "axis_param", "calls", "vary", "cacheable",
+                 "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary", "cacheable",
                  "fused_with_caller", "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
                  batch: Callable | Missing, multiple_results: bool = False, linearize: Callable | None = None,
                  evaluate: Callable | None = None, stage: Callable | None = None,
-                 split: Callable | None = None, effects: Callable[..., Effects] | None = None,
+                 split: Callable | None = None, prune: Callable | None = None, save: Callable | None = None,
+                 effects: Callable[..., Effects] | None = None,
                  axis_param: str | None = None, calls: Calls | None = None,
                  vary: Callable | None = vary_together, cacheable: bool = True,
                  fused_with_caller: bool = True):
@@ -107,6 +110,8 @@ class Primitive:
         self.jvp = {ZERO: self._zero_jvp, LINEAR: self._linear_jvp}.get(jvp, jvp)
         self.transpose, self.batch = transpose, batch
         self.linearize, self.evaluate, self.stage, self.split = linearize, evaluate, stage, split
+        self.prune = prune                  # None: it is run for all results, if one is read
+        self.save = save                    # None: policies of checkpoint see it as one operation
         self.effects = effects              # None: it has none, but those of programs among its parameters
         self.axis_param = axis_param        # the parameter that names mapped axes, of a collective
         self.calls = calls

@@ -9,6 +9,7 @@ the one for False. Derivatives are again conditionals: the first also returns wh
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from xjax.core.hlo import Known
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, newest, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
+from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, typeof, with_zeros
@@ -424,4 +426,36 @@ class _CondRules(CallRules):
         return super().batch(axis, args[1:], bdims[1:], **params, index=args[0])
 
 
-cond_p = Primitive("cond", type_rule=_cond_type, lower=_cond_lower, **_CondRules("branches").fields())
+def _prune(used: Flags, *, branches: Sequence[ClosedJaxpr]) -> Pruned:
+    read = _union([prune_program(branch, used)[1] for branch in branches])
+    pruned = tuple(prune_program(branch, used, read)[0] for branch in branches)
+    same = all(map(operator.is_, pruned, branches))
+    return Pruned({"branches": branches if same else pruned}, (True, *read), used)
+
+
+def _save(split: Callable, used: Flags, *, branches: Sequence[ClosedJaxpr]) -> Saving | None:
+    """What a policy saves in one branch is zero if another one runs."""
+    parts = [split(branch, used) for branch in branches]
+    saved = [(i, v, memory) for i, (_, passes) in enumerate(parts) for v, memory in passes.saved.items()]
+    if not saved:
+        return None
+    first, again = [], []
+    for k, (branch, passes) in enumerate(parts):
+        j = branch.jaxpr
+        whole = ClosedJaxpr(j.replace(eqns=passes.first, outvars=[*j.outvars, *passes.saved]), branch.consts)
+
+        def run(*args: Any, k: int = k, whole: ClosedJaxpr = whole) -> list[Any]:
+            outs = whole(*args)
+            own = iter(outs[len(used):])
+            return [*outs[:len(used)], *(next(own) if i == k else zeros_of(v.aval) for i, v, _ in saved)]
+
+        first.append(trace_to_jaxpr(run, branch.in_avals, "checkpoint"))
+        invars = [*j.invars, *(v if i == k else Var(v.aval) for i, v, _ in saved)]
+        again.append(ClosedJaxpr(Jaxpr(j.constvars, invars, passes.again, flagged(j.outvars, used)), branch.consts))
+    operands = (True,) * (1 + len(branches[0].in_avals))
+    return Saving({"branches": tuple(first)}, {"branches": tuple(again)}, operands, used,
+                  [(v.aval, memory) for _, v, memory in saved])
+
+
+cond_p = Primitive("cond", type_rule=_cond_type, lower=_cond_lower, prune=_prune, save=_save,
+                   **_CondRules("branches").fields())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
+from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import cut_program, dependent_outputs, fixpoint, instantiated, program_of, with_all_residuals
@@ -450,5 +451,38 @@ def _batch(axis, args, bdims, *, jaxpr, num_consts, num_carry, **loop):
     return outs, [*out_dims[:num_carry], *(None if b is None else b + 1 for b in out_dims[num_carry:])]
 
 
+def _prune(used: Flags, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **loop: Any) -> Pruned:
+    """A carry stays if it is read after the loop, or in a step for what stays."""
+    carry, rows = used[:num_carry], used[num_carry:]
+    while True:
+        read = prune_program(jaxpr, (*carry, *rows))[1]
+        consts, before, xs = _sections(read, num_consts, num_carry)
+        wanted = tuple(a or b for a, b in zip(carry, before, strict=True))
+        if wanted == carry:
+            break
+        carry = wanted
+    body, operands = prune_program(jaxpr, (*carry, *rows), (*consts, *carry, *xs))
+    params = {"jaxpr": body, "num_consts": sum(consts), "num_carry": sum(carry), **loop}
+    return Pruned(params, operands, (*carry, *rows))
+
+
+def _save(split: Callable, used: Flags, *, length: int, **params: Any) -> Saving | None:
+    """What a policy saves in a step is a row of the loop: a result of the first, an operand of the second."""
+    results = _prune(used, length=length, **params).results
+    body, (eqns, saved, again) = split(params["jaxpr"], results)
+    if not saved:
+        return None
+    j, num_carry = body.jaxpr, params["num_carry"]
+    _, _, xs = _sections(j.invars, params["num_consts"], num_carry)
+    operands = (*[True] * params["num_consts"], *results[:num_carry], *[True] * len(xs))
+    first = j.replace(eqns=eqns, outvars=[*j.outvars, *saved])
+    second = Jaxpr(j.constvars, [*flagged(j.invars, operands), *saved], again, flagged(j.outvars, results))
+    loop = {**params, "length": length}
+    return Saving({**loop, "jaxpr": ClosedJaxpr(first, body.consts)},
+                  {**loop, "jaxpr": ClosedJaxpr(second, body.consts), "num_carry": sum(results[:num_carry])},
+                  operands, results, [(_stacked(v.aval, length), memory) for v, memory in saved.items()])
+
+
 scan_p = Primitive("scan", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,
-                   linearize=_linearize, split=_split, multiple_results=True, vary=None, cacheable=False)
+                   linearize=_linearize, split=_split, prune=_prune, save=_save, multiple_results=True, vary=None,
+                   cacheable=False)

@@ -11,6 +11,7 @@ from typing import Any
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Calls, Primitive
+from xjax.core.pruning import prune_call
 from xjax.core.staging import hoist_consts
 from xjax.runtime.array import to_array
 from xjax.runtime.executable import program_executable
@@ -37,4 +38,5 @@ def _evaluate(*args, name, jaxpr):
 
 
 jit_p = Primitive("jit", type_rule=_type, lower=_lower, evaluate=_evaluate, calls=Calls("jaxpr", plain=True),
+                  prune=prune_call,
                   **_JitRules().fields())

@@ -1,22 +1,27 @@
 """Which values `checkpoint` keeps: names for values, and policies.
 
-A policy is a function `policy(primitive, *types, **params) -> bool` that is asked about each operation of the forward
-pass: are its results kept for the backward pass, or computed again?
+A policy is a function `policy(primitive, *types, **params)` that is asked about each operation of the forward pass: are
+its results kept for the backward pass (True or `Saveable`), computed again (False or `Recompute`), or kept in another
+memory (`Offloadable`)?
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from xjax.core import tree as trees
-from xjax.core.errors import bad, did_you_mean
+from xjax.core.errors import bad, warn
+from xjax.core.hlo import Builder, Value
+from xjax.core.once import once
 from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray
 from xjax.ops.checks import ANY
 from xjax.ops.dot import dot_general_p
 from xjax.ops.makers import unary
-
-Policy = Callable[..., bool]
 
 # Values are named, their tangents are not.
 name_p = unary("name", ANY, lambda b, out, x, *, name: x, lambda dx, y, x, *, name: dx)
@@ -30,6 +35,73 @@ def checkpoint_name(x: Any, name: str) -> Any:
 # JAX has a second function for the forward pass of rules of its own; they do the same.
 checkpoint_name_fwd = checkpoint_name
 
+
+# -- what a policy may return ---------------------------------------------------------------------------------------
+
+class _Verdict:
+    """The answer of a policy under the name that JAX gives it."""
+
+    def __init__(self, name: str, keep: bool):
+        self._name, self._keep = name, keep
+
+    def __bool__(self) -> bool:
+        return self._keep
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Saveable, Recompute = _Verdict("Saveable", True), _Verdict("Recompute", False)
+_MEMORIES = ("device", "pinned_host", "unpinned_host")
+
+
+class Offloadable(NamedTuple):
+    """Kept in the memory of kind `dst` ("pinned_host") until the backward pass needs it in that of kind `src`.
+
+    On CPUs both are the same memory. On GPUs the values stay on the device, with a warning.
+    """
+
+    src: str
+    dst: str
+
+
+Policy = Callable[..., "bool | _Verdict | Offloadable"]
+
+
+def verdict(policy: Policy, prim: Primitive, avals: Sequence[ShapedArray], params: dict) -> bool | Offloadable:
+    """Whether the results of an operation are kept, and where."""
+    answer = policy(prim, *avals, **params)
+    if isinstance(answer, (bool, np.bool_, _Verdict)):
+        return bool(answer)
+    if not isinstance(answer, Offloadable):
+        raise bad("checkpoint", "the policy returned neither a bool nor a verdict",
+                  given={"operation": prim.name, "returned": repr(answer)[:80]},
+                  fix="return True or False, or Saveable, Recompute or Offloadable(src=, dst=) of ad_checkpoint.")
+    for field, kind in answer._asdict().items():
+        if kind not in _MEMORIES:
+            raise bad("checkpoint", f"the policy names an unknown kind of memory as `{field}`",
+                      given={field: repr(kind)}, fix=f"use one of {', '.join(_MEMORIES)}.", exc=ValueError)
+    return answer
+
+
+def _offload_lower(b: Builder, out: ShapedArray, x: Value, *, src: str, dst: str) -> Value:
+    if b.module.platform != "cpu" and src != dst:
+        _warn_of_device(dst)
+    return x
+
+
+@once
+def _warn_of_device(dst: str) -> None:
+    warn(f"checkpoint: values that the policy offloads to {dst} stay on the device; moving them is not supported yet. "
+         "Results are right, and memory is that of a policy that saves these values.")
+
+
+# Marks a saved value that the policy wants in another memory.
+offload_p = unary("offload", ANY, _offload_lower, lambda dx, y, x, **_: dx)
+
+
+# -- policies -------------------------------------------------------------------------------------------------------
+# Those with arguments compare by value: a policy made again for each call finds the programs of the first one.
 
 def everything_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
     """Keep all values, as without checkpoint."""
@@ -51,94 +123,80 @@ def dots_with_no_batch_dims_saveable(prim: Primitive, *_: Any, **params: Any) ->
     return prim is dot_general_p and not params["dimension_numbers"][1][0]
 
 
+checkpoint_dots, checkpoint_dots_with_no_batch_dims = dots_saveable, dots_with_no_batch_dims_saveable
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    """The verdict for each name, and those for other names and for values without one."""
+
+    names: frozenset[tuple[str, Any]]
+    others: Any
+    unnamed: Any
+
+    def __call__(self, prim: Primitive, *_: Any, **params: Any) -> Any:
+        if prim is not name_p:
+            return self.unnamed
+        return next((answer for name, answer in self.names if name == params["name"]), self.others)
+
+
+def _by_name(names: Sequence[str], answer: Any, others: Any, unnamed: Any) -> Policy:
+    return _ByName(frozenset((name, answer) for name in names), others, unnamed)
+
+
 def save_only_these_names(*names: str) -> Policy:
     """Keep the values marked with one of these names by `checkpoint_name`."""
-    chosen = frozenset(names)
-    return lambda prim, *_, **params: prim is name_p and params["name"] in chosen
+    return _by_name(names, True, False, False)
 
 
 def save_any_names_but_these(*names: str) -> Policy:
     """Keep the values marked by `checkpoint_name`, except those with one of these names."""
-    other = frozenset(names)
-    return lambda prim, *_, **params: prim is name_p and params["name"] not in other
+    return _by_name(names, False, True, False)
 
 
 def save_anything_except_these_names(*names: str) -> Policy:
     """Keep all values except those marked with one of these names by `checkpoint_name`."""
-    other = frozenset(names)
-    return lambda prim, *_, **params: prim is not name_p or params["name"] not in other
+    return _by_name(names, False, True, True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    first: Policy
+    second: Policy
+
+    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> Any:
+        return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep the values that one of two policies keeps."""
-    return lambda prim, *avals, **params: policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)
+    """Keep the values that one of two policies keeps; where both do, in the memory that the first one says."""
+    return _Either(policy_1, policy_2)
+
+
+@dataclass(frozen=True, slots=True)
+class _OffloadDots:
+    memory: Offloadable
+
+    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> Any:
+        return self.memory if dots_with_no_batch_dims_saveable(prim, *avals, **params) else Recompute
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-    """Not supported: what JAX does here is to move those results to another memory."""
-    raise _no_offloading("offload_dot_with_no_batch_dims", "dots_with_no_batch_dims_saveable")
+    """Keep the results of matrix products without batch dimensions in another memory: see `Offloadable`."""
+    return _OffloadDots(Offloadable(offload_src, offload_dst))
 
 
 def save_and_offload_only_these_names(*, names_which_can_be_saved: Sequence[str],
                                       names_which_can_be_offloaded: Sequence[str], offload_src: str,
                                       offload_dst: str) -> Policy:
-    """Not supported: what JAX does here is to move some of those values to another memory."""
-    raise _no_offloading("save_and_offload_only_these_names",
-                         f"save_only_these_names({', '.join(map(repr, names_which_can_be_saved))})")
+    """Keep the values marked with some names, and those marked with others in another memory: see `Offloadable`.
 
-
-def _no_offloading(name: str, instead: str) -> Exception:
-    return bad(f"checkpoint_policies.{name}", "values cannot be moved to another memory between the passes; they are "
-               "kept on the device or computed again",
-               fix=f"use {instead}, which keeps them on the device, or a policy that keeps less.",
-               exc=NotImplementedError)
-
-
-# -- what a policy may return besides a bool ------------------------------------------------------------------------
-
-class _Verdict:
-    """The answer of a policy under the name that JAX gives it."""
-
-    def __init__(self, name: str, keep: bool):
-        self._name, self._keep = name, keep
-
-    def __bool__(self) -> bool:
-        return self._keep
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-Saveable, Recompute = _Verdict("Saveable", True), _Verdict("Recompute", False)
-
-
-def Offloadable(src: str, dst: str) -> Any:
-    """Not supported, see `offload_dot_with_no_batch_dims`."""
-    raise _no_offloading("Offloadable", "Saveable")
-
-
-# -- the policies by name -------------------------------------------------------------------------------------------
-
-class _Policies:
-    """The policies by name, as `checkpoint_policies.dots_saveable`."""
-
-    everything_saveable = staticmethod(everything_saveable)
-    nothing_saveable = staticmethod(nothing_saveable)
-    dots_saveable = checkpoint_dots = staticmethod(dots_saveable)
-    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = staticmethod(
-        dots_with_no_batch_dims_saveable)
-    save_only_these_names = staticmethod(save_only_these_names)
-    save_any_names_but_these = staticmethod(save_any_names_but_these)
-    save_anything_except_these_names = staticmethod(save_anything_except_these_names)
-    save_from_both_policies = staticmethod(save_from_both_policies)
-
-    offload_dot_with_no_batch_dims = staticmethod(offload_dot_with_no_batch_dims)
-    save_and_offload_only_these_names = staticmethod(save_and_offload_only_these_names)
-
-    def __getattr__(self, name: str) -> Any:
-        known = [k for k in vars(_Policies) if not k.startswith("_")]
-        raise bad("checkpoint_policies", f"there is no policy {name!r}", fix=did_you_mean(name, known)
-                  or f"choose one of {', '.join(known)}.", exc=AttributeError)
-
-
-checkpoint_policies = _Policies()
+    Raises: ValueError if a name is among both.
+    """
+    both = sorted({*names_which_can_be_saved} & {*names_which_can_be_offloaded})
+    if both:
+        raise bad("checkpoint_policies.save_and_offload_only_these_names", "names are to be saved and to be offloaded",
+                  given={"names in both": ", ".join(both)}, fix="give each name once.", exc=ValueError)
+    memory = Offloadable(offload_src, offload_dst)
+    return _ByName(frozenset([*((name, Saveable) for name in names_which_can_be_saved),
+                              *((name, memory) for name in names_which_can_be_offloaded)]), Recompute, Recompute)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,17 +30,19 @@ from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
 from xjax.core.flags import Flags, flagged
 from xjax.core.hlo import Builder, Value
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce, inlined, program_cache
+from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, inlined, is_plain_call, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Calls, Primitive
+from xjax.core.pruning import prune, prune_call, prune_equation, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.ops.identity import optimization_barrier_p
 from xjax.ops.text import reshape_text, slice_text
 from xjax.transforms.call_rules import CallRules
-from xjax.transforms.checkpoint_policies import Policy
+from xjax.transforms.checkpoint_policies import Offloadable, Policy, offload_p, verdict
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
+from xjax.transforms.residuals import log_residuals
 from xjax.transforms.trace_cache import remember, trace_function
 
 
@@ -163,11 +165,12 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
     """
     lin = linearize_program(jaxpr, active)
     n = len(jaxpr.out_avals)
-    forward = inlined(lin.forward) if policy is not None else lin.forward
+    # Without a policy calls stay calls: a function that is called often is compiled once.
+    forward = inlined(lin.forward, _is_forward_call) if policy is not None else lin.forward
     j = forward.jaxpr
     computed = iter(j.outvars[n:])
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
-    saved, again = _recomputed(j, residuals, policy)
+    eqns, saved, again = _passes(j, residuals, policy)
     # Constants, if any, are small arrays that derivative rules made: both programs have them.
     recompute = ClosedJaxpr(Jaxpr(j.constvars, [*saved, *j.invars], again, residuals), forward.consts)
     known = len(saved) + len(jaxpr.in_avals)
@@ -176,46 +179,102 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
         return lin.tangent(*recompute(*args[:known]), *args[known:])
 
     avals = [*(v.aval for v in saved), *jaxpr.in_avals, *lin.tangent.in_avals[len(residuals):]]
-    outs = [*j.outvars[:n], *saved]
-    first, _ = dce(Jaxpr(j.constvars, j.invars, j.eqns, outs), (True,) * len(outs))
+    first = _saving(j.replace(eqns=eqns), j.outvars[:n], saved)
     return LinearizedProgram(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"),
                              lin.nonzero, (*[None] * len(saved), *range(len(jaxpr.in_avals))))
+
+
+def _is_forward_call(eqn: Eqn) -> bool:
+    """A call, or the forward pass of a checkpoint inside of this one."""
+    return is_plain_call(eqn) or (eqn.primitive is remat_p and not eqn.params["differentiated"]
+                                  and not eqn.params["jaxpr"].consts)
 
 
 @program_cache
 def _without_unused(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> LinearizedProgram:
     """`recomputing`, without the saved values and inputs that the second pass does not read."""
     lin = recomputing(jaxpr, active, policy)
-    j, used = dce(lin.tangent.jaxpr, (True,) * len(lin.tangent.out_avals))
+    j, used = prune(lin.tangent.jaxpr, (True,) * len(lin.tangent.out_avals))
     needed = used[:len(lin.forwarded)]
     invars = flagged(j.invars, [*needed, *[True] * (len(used) - len(needed))])
     f, n = lin.forward.jaxpr, len(jaxpr.out_avals)
-    saved = flagged(f.outvars[n:], needed[:len(f.outvars) - n])
+    first, _ = prune(f, [*[True] * n, *needed[:len(f.outvars) - n]])
     return LinearizedProgram(
-        ClosedJaxpr(Jaxpr(f.constvars, f.invars, f.eqns, [*f.outvars[:n], *saved]), lin.forward.consts),
+        ClosedJaxpr(first, lin.forward.consts),
         ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, j.outvars), lin.tangent.consts), lin.nonzero,
         tuple(flagged(lin.forwarded, needed)))
 
 
-def _recomputed(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[list[Var], list]:
-    """(Values to save, equations to run again) so that the residuals can be had; backwards from these.
+class _Passes(NamedTuple):
+    """A program in two: `first` is all of it, `again` computes some values from its inputs and `saved` ones.
 
-    Where values are computed again, that is told again; what acts on the world acts once, and its results are saved.
+    `saved`: variable of `first` -> None or the `Offloadable` that says in which memory.
+    """
+
+    first: list[Eqn]
+    saved: dict[Var, Offloadable | None]
+    again: list[Eqn]
+
+
+def _passes(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Passes:
+    """What is saved and what is computed again so that `residuals` can be had; backwards from these.
+
+    Debug effects repeat on recomputation; I/O runs once and its results are saved.
     """
     needed = {v for v in residuals if type(v) is Var}
-    saved, again = [], []
+    saved: dict[Var, Offloadable | None] = {}
+    first, again = [], []
     for eqn in reversed(j.eqns):
         wanted = [v for v in eqn.outvars if v in needed]
         effects = eqn.effects
         if not wanted and not effects:
+            first.append(eqn)
             continue
-        if "io" in effects or (policy is not None and
-                               policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params)):
-            saved += wanted
+        keep = "io" in effects or (policy is not None and verdict(
+            policy, eqn.primitive, [v.aval for v in eqn.invars], eqn.params))
+        if keep:
+            saved |= dict.fromkeys(wanted, keep if isinstance(keep, Offloadable) else None)
         else:
-            again.append(eqn)
-            needed.update(v for v in eqn.invars if type(v) is Var)
-    return saved, again[::-1]
+            inside = _saved_inside(eqn, needed, policy)
+            if inside is not None:
+                eqn, repeated, values = inside
+                saved |= values
+            else:
+                repeated = eqn
+            again.append(prune_equation(repeated, needed))
+            needed.update(v for v in again[-1].invars if type(v) is Var)
+        first.append(eqn)
+    return _Passes(first[::-1], saved, again[::-1])
+
+
+def _saved_inside(eqn: Eqn, needed: set[Var], policy: Policy | None) -> tuple[Eqn, Eqn, dict] | None:
+    """An operation that holds a program, in two: (the first also returns what the policy saves inside, the second
+    takes it, what is saved); None if nothing is."""
+    if policy is None or eqn.primitive.save is None:
+        return None
+
+    def split(program: ClosedJaxpr, used: Flags) -> tuple[ClosedJaxpr, _Passes]:
+        program = inlined(program, _is_forward_call)
+        return program, _passes(program.jaxpr, flagged(program.jaxpr.outvars, used), policy)
+
+    found = eqn.primitive.save(split, tuple(v in needed for v in eqn.outvars), **eqn.params)
+    if found is None:
+        return None
+    values = {Var(aval): memory for aval, memory in found.saved}
+    return (Eqn(eqn.invars, [*eqn.outvars, *values], eqn.primitive, found.first, eqn.source),
+            Eqn([*flagged(eqn.invars, found.operands), *values], flagged(eqn.outvars, found.results), eqn.primitive,
+                found.again, eqn.source), values)
+
+
+def _saving(j: Jaxpr, outs: Sequence[Any], saved: dict[Var, Any]) -> Jaxpr:
+    """The program of the outputs and the saved values, of which those for another memory are marked."""
+    eqns, values = list(j.eqns), []
+    for v, memory in saved.items():
+        if memory is not None:
+            eqns.append(Eqn([v], [Var(v.aval)], offload_p, memory._asdict()))
+            v = eqns[-1].outvars[0]
+        values.append(v)
+    return prune(j.replace(eqns=eqns, outvars=[*outs, *values]), (True,) * (len(outs) + len(values)))[0]
 
 
 class _RematRules(CallRules):
@@ -224,13 +283,22 @@ class _RematRules(CallRules):
         return remat_p.bind(*consts, *args, **{**params, "jaxpr": program})
 
     def linearized(self, program: ClosedJaxpr, active: Flags, params: dict) -> LinearizedProgram:
-        return _without_unused(program, active, params["policy"])
+        lin = _without_unused(program, active, params["policy"])
+        log_residuals(lin)
+        return lin
 
     def bind_tangent(self, lin: LinearizedProgram, args: Sequence[Any], params: dict, active: Flags) -> list[Any]:
         return self.bind(lin.tangent, args, {**params, "differentiated": True})
+
+    def transposed_of(self, program: ClosedJaxpr, linear: Flags, nonzero: Flags, params: dict) -> tuple[Any, Flags]:
+        """Cotangents that are zero make residuals useless, which then are not computed."""
+        transposed, has = super().transposed_of(program, linear, nonzero, params)
+        all_outs, all_ins = ((True,) * len(avals) for avals in (transposed.out_avals, transposed.in_avals))
+        return prune_program(transposed, all_outs, all_ins)[0], has
 
     def bind_transposed(self, program: ClosedJaxpr, args: Sequence[Any], params: dict, *flags: Flags) -> list[Any]:
         return self.bind(program, args, {**params, "differentiated": True})
 
 
-remat_p = Primitive("remat2", type_rule=_type, lower=_lower, calls=Calls("jaxpr"), **_RematRules().fields())
+remat_p = Primitive("remat2", type_rule=_type, lower=_lower, calls=Calls("jaxpr"), prune=prune_call,
+                    **_RematRules().fields())
