@@ -34,8 +34,10 @@ from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg
 from xjax.ops.piecewise import abs
-from xjax.ops.reduce import argmax
-from xjax.ops.shape import reduce_sum
+from xjax.ops.piecewise import max as larger
+from xjax.ops.reduce import argmax, reduce_max
+from xjax.ops.shape import expand_dims, reduce_sum
+from xjax.ops.slice import slice_in_dim
 
 
 class EighImplementation(enum.Enum):
@@ -111,7 +113,10 @@ def _eigh_jvp(primals, tangents, **params):
     if type(dx) is Zero:
         return [v, w], [Zero(typeof(v).tangent()), Zero(typeof(w).tangent())]
     inner = product(adjoint(v), product(dx, v))
-    dv = product(v, mul(convert_element_type(inverse_gaps(w), typeof(v).dtype), inner))
+    n = typeof(w).shape[-1]
+    first, last = slice_in_dim(w, 0, min(n, 1), axis=-1), slice_in_dim(w, max(n - 1, 0), n, axis=-1)
+    gaps = inverse_gaps(w, larger(neg(first), last))            # the eigenvalues ascend
+    dv = product(v, mul(convert_element_type(gaps, typeof(v).dtype), inner))
     return [v, w], [dv, real_part(diagonal(inner))]
 
 
@@ -185,7 +190,10 @@ def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
     """dw, and dv = u + v c: u from perturbation of distinct eigenvalues; c keeps the norm 1 and the largest element
     real, as LAPACK scales the vectors."""
     inner = product(solve(v, dx), v)
-    u = product(v, mul(convert_element_type(inverse_gaps(w), typeof(v).dtype), inner))
+    sizes = abs(w)
+    last = typeof(w).ndim - 1
+    gaps = inverse_gaps(w, expand_dims(reduce_max(sizes, (last,)), (last,)) if typeof(w).size else sizes)
+    u = product(v, mul(gaps, inner))
     rows = typeof(v).ndim - 2
     largest = as_row(argmax(abs(v), rows, np.int32))
     places = broadcasted_iota(np.int32, typeof(v).shape, rows)

@@ -25,11 +25,13 @@ from xjax.lax.linalg.matrices import (
     real_dtype,
     real_part,
 )
-from xjax.ops.bitwise import bitwise_and, bitwise_or
-from xjax.ops.compare import gt, le
+from xjax.ops.compare import le
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul, sub
 from xjax.ops.piecewise import abs as absolute
+from xjax.ops.piecewise import max as larger
+from xjax.ops.piecewise import min as smaller
+from xjax.ops.slice import slice_in_dim
 
 
 class SvdAlgorithm(enum.Enum):
@@ -107,9 +109,12 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     ds = real_part(diagonal(inner))
     if not compute_uv:
         return [s], [ds]
-    turn_u, turn_v = _turns(s, inner)
+    rounding = rounding_of(slice_in_dim(s, 0, min(m, n, 1), axis=-1), min(m, n))            # they descend
+    # Up to this size values are 0, and gaps too, such that their inverse squares are finite.
+    floor = mul(rounding, typeof(s).dtype.type(dtypes.finfo(typeof(s).dtype).eps))
+    turn_u, turn_v = _turns(s, inner, as_row(rounding), as_row(floor))
     du, dv = product(u, turn_u), product(v, turn_v)
-    row = as_row(convert_element_type(inverse(s, le(s, _floor(s))), typeof(x).dtype))
+    row = as_row(convert_element_type(inverse(s, le(s, floor)), typeof(x).dtype)) if m != n else None
     if m > n:
         along = product(dx, v)
         du = add(du, mul(sub(along, product(u, product(uh, along))), row))
@@ -119,7 +124,7 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
-def _turns(s: Any, inner: Any) -> tuple[Any, Any]:
+def _turns(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
     """The antihermitian K_u and K_v with ``K_u S - S K_v = inner`` off the diagonal: dU = U K_u, dV = V K_v.
 
     The Hermitian part of `inner` turns U and V alike, the antihermitian one in opposite directions. So singular values
@@ -129,23 +134,16 @@ def _turns(s: Any, inner: Any) -> tuple[Any, Any]:
     dtype = typeof(inner).dtype
     row, column = as_row(s), as_column(s)
     gaps, sums = sub(row, column), add(row, column)
-    rounding, floor = as_row(rounding_of(s)), as_row(_floor(s))
-    are_equal = bitwise_and(le(absolute(gaps), rounding), gt(sums, add(rounding, rounding)))
-    by_gap = inverse(gaps, bitwise_or(are_equal, le(absolute(gaps), floor)))
-    by_sum = inverse(sums, le(sums, floor))
-    half = dtype.type(0.5)
-    alike = mul(mul(add(inner, adjoint(inner)), half), convert_element_type(by_gap, dtype))
-    opposite = mul(mul(sub(inner, adjoint(inner)), half), convert_element_type(by_sum, dtype))
+    least = smaller(rounding, larger(sub(sums, add(rounding, rounding)), floor))
+    by_gap = convert_element_type(inverse(gaps, le(absolute(gaps), least)), dtype)
+    by_sum = convert_element_type(inverse(sums, le(sums, floor)), dtype)
+    half = mul(inner, dtype.type(0.5))
+    half_adjoint = adjoint(half)
+    alike, opposite = mul(add(half, half_adjoint), by_gap), mul(sub(half, half_adjoint), by_sum)
     if not dtypes.is_complex(dtype):
         return add(alike, opposite), sub(alike, opposite)
     phase = mul(identity_like(opposite), opposite)          # of u_i against v_i: all of it goes to u_i
     return add(alike, add(opposite, phase)), add(sub(alike, opposite), phase)
-
-
-def _floor(s: Any) -> Any:
-    """Up to this size singular values are 0 and gaps too, such that their inverse squares are finite."""
-    rounding = rounding_of(s)
-    return mul(rounding, typeof(s).dtype.type(dtypes.finfo(typeof(s).dtype).eps))
 
 
 svd_p = matrix_primitive("svd", type_rule=_svd_type, lower=_svd_lower, jvp=_svd_jvp)
