@@ -177,7 +177,7 @@ CASES = {
     "polar left, 3 equal": Case(polar("left"), (1., 1., 1.), with_values, {"n": 5}),
     "sylvester": Case(sylvester, (1., 1., 2.), second=True),
 }
-ROWS = one_in(7, [(name, dtype) for name in CASES for dtype in (float, complex)],
+ROWS = one_in(11, [(name, dtype) for name in CASES for dtype in (float, complex)],
               lambda row: f"{row[0]}, {row[1].__name__}")
 
 

@@ -158,7 +158,7 @@ def operations(lib, f, policy, prevent_cse):
     return counts
 
 
-@pytest.mark.parametrize("row", one_in(3, [(f, policy, cse) for f in FUNCTIONS for policy in POLICIES
+@pytest.mark.parametrize("row", one_in(5, [(f, policy, cse) for f in FUNCTIONS for policy in POLICIES
                                            for cse in (True, False)], lambda row: f"{row[0].__name__}, {row[1:]}"))
 def test_operations_are_counted_as_in_jax(row):
     assert operations(xjax, *row) == operations(jax, *row)
@@ -185,7 +185,7 @@ DERIVATIVES = {
 }
 
 
-@pytest.mark.parametrize("row", one_in(4, [(f, kind) for f in FUNCTIONS for kind in DERIVATIVES],
+@pytest.mark.parametrize("row", one_in(7, [(f, kind) for f in FUNCTIONS for kind in DERIVATIVES],
                                        lambda row: f"{row[0].__name__}, {row[1]}"))
 def test_derivatives_do_not_depend_on_the_policy(row):
     f, kind = row
@@ -196,6 +196,7 @@ def test_derivatives_do_not_depend_on_the_policy(row):
     for policy in POLICIES:
         chosen = POLICIES[policy](xjax.checkpoint_policies)
         for a, b in zip(derivative(lambda g, p=chosen: xjax.checkpoint(g, policy=p)), want, strict=True):
+            # float32: second derivatives of three layers are sums of some hundred rounded terms, in another order.
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
