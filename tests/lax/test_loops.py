@@ -45,7 +45,8 @@ def index_type(lib, lower, upper):
 
 
 def test_dtype_of_the_index_as_jax():
-    for lower, upper in [(0, 3), (np.int8(0), np.int8(3)), (np.uint8(1), np.uint8(3))]:
+    for lower, upper in [(0, 3), (np.int8(0), np.int8(3)), (np.uint8(1), np.uint8(3)), (0.0, 3.0),
+                         (False, True)]:
         assert index_type(jax, lower, upper) == index_type(xjax, lower, upper), (lower, upper)
 
 
@@ -114,7 +115,12 @@ def test_gradient_of_map_as_jax():
 
 ERRORS = {
     "float bound": (lambda: lax.fori_loop(0, 3.5, lambda i, x: x, 0), TypeError,
-                    ["`upper` must be an integer scalar", "f32[]"]),
+                    ["the bounds differ in dtype", "i32[]", "f32[]", "int(upper)"]),
+    "fractional bound": (lambda: lax.fori_loop(0.0, 3.5, lambda i, x: x, 0), ValueError,
+                         ["`upper` is not integral", "3.5", "int(x)"]),
+    "infinite bound": (lambda: lax.fori_loop(0.0, np.inf, lambda i, x: x, 0), ValueError, ["not integral", "inf"]),
+    "complex bound": (lambda: lax.fori_loop(0j, 3j, lambda i, x: x, 0), TypeError,
+                      ["`lower` must be an integer scalar", "c64[]"]),
     "bound with axes": (lambda: lax.fori_loop(np.arange(2), 3, lambda i, x: x, 0), TypeError,
                         ["`lower` must be an integer scalar", "i32[2]"]),
     "dtypes": (lambda: lax.fori_loop(np.int8(0), np.int16(3), lambda i, x: x, 0), TypeError,

@@ -42,3 +42,8 @@ def test_extremes_of_complex_numbers(name, dtype):
     assert found.dtype == compiled.dtype == dtype
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(compiled, want)
+
+
+def test_powers_of_a_complex_base():
+    np.testing.assert_allclose(jnp.logspace(0, 1, 3, base=2j), np.logspace(0, 1, 3, base=2j), rtol=1e-6, atol=1e-6)
+    assert jnp.logspace(0, 1, 3, base=2).dtype == np.float32

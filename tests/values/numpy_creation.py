@@ -41,7 +41,12 @@ ROWS = [
     *rows("numpy", "arange", *NOTHING, call=lambda f: (
               f(4), f(0), f(-3), f(1, 7), f(7, 1), f(1, 8, 3), f(8, 1, -3), f(3.5), f(0.5, 3), f(0, 1, 0.25),
               f(1, 0, -0.3), f(5, dtype="float32"), f(2, 9, 2, dtype="uint8"), f(-2, 3, dtype="int8"),
-              f(0, 3, 0.5, dtype="float64"), f(1, stop=5), f(2, step=2, stop=7), f(np.int16(3)), f(np.float32(2.5)))),
+              f(0, 3, 0.5, dtype="float64"), f(1, stop=5), f(2, step=2, stop=7), f(np.int16(3)), f(np.float32(2.5)),
+              f(0, 9, 2.5, dtype="int32"), f(1, 2.5, 0.3, dtype="int32"), f(9.5, -3, -1.5, dtype="int8"),
+              f(2.5, dtype="complex64"))),
+    *rows("numpy", "arange", *NOTHING, id="of ints from fractions",
+          differs="JAX rounds start and step; NumPy start and start + step",
+          call=lambda f: (f(0.5, 9, 0.5, dtype="int32"), f(-0.5, 9, 0.5, dtype="int32"))),
     *rows("numpy", "eye", *NOTHING, call=lambda f: (
               f(3), f(2, 4), f(4, 2, 1), f(3, k=-1), f(3, 3, 5), f(2, 3, -7), f(0), f(2, 0), f(3, dtype="int32"),
               f(2, dtype="bool"), f(3, 4, k=2, dtype="complex64"))),
@@ -81,6 +86,9 @@ ROWS = [
           call=lambda f, a, b: (f(a, b, 3, dtype="float32"), f(a, b, 3, dtype="int32"))),
     *rows("numpy", "geomspace", *POSITIVE, grad=("f8[]:positive f8[2]:positive",), call=lambda f, a, b: (
               f(a, b, 5), f(a, b, 4, endpoint=False), f(a, b, 1), f(a, b, 0), f(a, b, 3, axis=-1), f(-a, -b, 4))),
+    *rows("numpy", "geomspace", "c8[]:positive c8[]:positive", "f4[]:positive c8[2]:positive", id="of complex numbers",
+          grad=("c16[]:positive c16[2]:positive",),
+          call=lambda f, a, b: (f(a, b, 5), f(a, b, 4, endpoint=False), f(a, b, 3, axis=-1))),
     *rows("numpy", "meshgrid", "f4[2] f4[3]", "i4[3] f8[1]", "c8[2] b1[0]", grad=("f8[2] f8[3]",),
           call=lambda f, x, y: (
               f(x), f(x, y), f(x, y, indexing="ij"), f(x, y, x), f(x, y, sparse=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -35,12 +34,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
     Bounds that are known while tracing make it a `scan`, which reverse mode can differentiate; others a `while_loop`.
 
     Args:
-      lower, upper: integers of one dtype (Python ints adapt).
+      lower, upper: integers of one dtype (Python ints adapt), or floats of one dtype with integral values.
       body_fun: `body_fun(i, val) -> val`, of the same structure, shapes and dtypes.
       unroll: as in `scan`; only with bounds known while tracing.
 
     Returns: the last `val`; `init_val` if ``upper <= lower``.
-    Raises: TypeError for bounds that are no integer scalars of one dtype, or if the body changes the type of the carry.
+    Raises: TypeError for bounds that are no real scalars of one dtype, or if the body changes the type of the carry;
+      ValueError for bounds known while tracing that are not integral.
 
     >>> int(fori_loop(1, 5, lambda i, product: i * product, 1))
     24
@@ -48,10 +48,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unro
     check_callable("fori_loop", "body_fun", body_fun)
     dtype = _check_bounds(lower, upper)
     flat_arrays("fori_loop", "init_val", init_val)
-    first, last = _known_int(lower), _known_int(upper)
+    first, last = _known_int("lower", lower), _known_int("upper", upper)
     if first is not None and last is not None:
         return _known_bounds(first, last, body_fun, init_val, unroll)
-    if unroll is not None:
+    if unroll not in (None, False, 1):
         raise bad("fori_loop", "`unroll` needs bounds that are known while tracing",
                   given={"lower": typeof(lower), "upper": typeof(upper)},
                   fix="pass Python ints as bounds, or leave `unroll` out.", exc=ValueError)
@@ -98,21 +98,31 @@ def _check_bounds(lower: Any, upper: Any) -> np.dtype:
     for name, x in (("lower", lower), ("upper", upper)):
         aval = flat_arrays("fori_loop", name, x)[2]
         given[name] = aval[0] if len(aval) == 1 else type(x).__name__
-        if len(aval) != 1 or aval[0].shape or not dtypes.is_int(aval[0].dtype):
+        if len(aval) != 1 or aval[0].shape or not _is_bound(aval[0].dtype):
             raise bad("fori_loop", f"`{name}` must be an integer scalar", given={name: given[name]},
                       fix="pass an int, or a 0-d array of integers.")
     a, b = given["lower"], given["upper"]
-    strong = {x.dtype for x in (a, b) if not x.weak_type}
-    if len(strong) > 1:
+    dtype = a.dtype if b.weak_type else b.dtype
+    if a.dtype != b.dtype and not (dtypes.is_int(a.dtype) and dtypes.is_int(b.dtype) and (a.weak_type or b.weak_type)):
         raise bad("fori_loop", "the bounds differ in dtype", given=given,
-                  fix="convert one, for example with lower.astype(upper.dtype).")
-    return strong.pop() if strong else a.dtype
+                  fix="pass two ints, or convert one, for example with int(upper) or lower.astype(upper.dtype).")
+    return dtype
 
 
-def _known_int(x: Any) -> int | None:
+def _is_bound(dtype: Any) -> bool:
+    return dtypes.is_real(dtype) or dtypes.is_bool(dtype)
+
+
+def _known_int(name: str, x: Any) -> int | None:
     """The value of a bound, or None if it is not known while tracing."""
     x = known_value(x)
-    return None if x is None else operator.index(x)
+    if x is None or type(x) is int:
+        return x
+    x = x.item() if hasattr(x, "item") else x
+    if isinstance(x, float) and not x.is_integer():     # JAX rounds it towards zero
+        raise bad("fori_loop", f"`{name}` is not integral", given={name: str(x)},
+                  fix="round it, for example with int(x).", exc=ValueError)
+    return int(x)
 
 
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:

@@ -12,7 +12,7 @@ from xjax.core import dtypes
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
-from xjax.core.promotion import lattice_join
+from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
@@ -25,7 +25,6 @@ from xjax.ops.convert import convert_element_type, convert_element_type_p
 from xjax.ops.elementwise import add, div, floor, mul, sub
 from xjax.ops.identity import copy as copy_array
 from xjax.ops.keys import filled_keys
-from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
@@ -324,8 +323,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
     """The numbers start, start + step, ... below `stop`; with one argument from 0.
 
-    Args: start, stop, step: numbers known while tracing.
-    Raises: ConcretizationTypeError for traced arguments, since the size depends on them; ValueError for step 0.
+    Args: start, stop, step: real numbers known while tracing.
+    Raises: ConcretizationTypeError for traced arguments, since the size depends on them; ValueError for step 0 and for
+      arguments that are complex or have axes.
 
     >>> arange(3), arange(1, 2, 0.25).shape
     (Array([0, 1, 2], dtype=int32), (4,))
@@ -336,6 +336,9 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     start, stop, step = (None if v is None and n != "stop" else _host_number(where, n, v)
                          for n, v in (("start", start), ("stop", stop), ("step", step)))
     given = [v for v in (start, stop, step) if v is not None]
+    if any(isinstance(v, (complex, np.complexfloating)) for v in given):
+        raise bad(where, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
+                  fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
         dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, v) for v in given)])[0]
     dtype = as_dtype(dtype, where)
@@ -354,7 +357,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
-        return from_numpy((start + step * np.arange(size)).astype(dtype), new_place(), keep_dtype=True)
+        start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are rounded
     steps = mul(cast(where, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(where, start, dtype), steps)
 
@@ -367,7 +370,8 @@ def _host_number(where: str, name: str, x: Any) -> Any:
         raise static_value_error(where, name, x)
     value = np.asarray(x.concrete() if isinstance(x, Tracer) else array_like(where, x))
     if value.ndim:
-        raise bad(where, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.")
+        raise bad(where, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.",
+                  exc=ValueError)
     return value[()]
 
 
@@ -436,6 +440,9 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
              axis: int = 0) -> Any:
     """``base`` to the powers ``linspace(start, stop, num)``."""
     exponents = linspace(start, stop, num, endpoint, axis=axis)
+    base = asarray(base)
+    if dtypes.is_complex(base.dtype):
+        exponents = cast("numpy.logspace", exponents, promote_types(exponents.dtype, base.dtype))
     out = lax_pow(cast("numpy.logspace", base, exponents.dtype), exponents)
     return out if dtype is None else astype(out, dtype)
 
@@ -446,7 +453,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     where = "numpy.geomspace"
     start, stop = promote(where, start, stop, to=to_inexact)
     start, stop = _together(where, asarray(start), asarray(stop))
-    sign = lax_sign(start) if not dtypes.is_complex(start.dtype) else div(start, lax_abs(start))
+    sign = lax_sign(start)
     exponents = linspace(log(div(start, sign)), log(div(stop, sign)), num, endpoint, axis=0)
     out = mul(exp(exponents), broadcast_in_dim(sign, (1, *sign.shape), range(1, sign.ndim + 1)))
     out = out if axis in (0, -out.ndim) else _move_first(out, axis)
