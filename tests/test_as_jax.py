@@ -69,7 +69,7 @@ OTHERWISE = {
         "jax.vjp(lambda x: {'a':x},2.)[1]({'a':1.})",
         "jax.linearize(lambda x: jax.lax.stop_gradient(x)*2+x,3.)[1](1.)"],
     "as in NumPy": ["'a' in jnp.arange(3)", "jnp.trapezoid(jnp.array([1.,jnp.inf]))", "float(jnp.ones(1))",
-                    "jnp.fix(-1.5)"],
+                    "jnp.fix(-1.5)", "jnp.einsum('ii->i',jnp.ones((1,3)))"],
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
     "ppermute works under vmap too, with zeros for those who get nothing":
         ["jax.vmap(lambda x: jax.lax.ppermute(x,'i',[(0,1)]),axis_name='i')(jnp.arange(2))"],

@@ -80,6 +80,16 @@ ROWS = [
           grad=("f8[2,1,3] f8[2,3,1]",), call=lambda f, x, y: (
               f("...ij,...jk->...ik", x, y), f("bij,bji->b", x, y) if x.shape[0] == y.shape[0] else [],
               f("...ij,...ji", x, y), f("...i,...j->...", x, y.swapaxes(-1, -2)))),
+    *rows("numpy", "einsum", "f4[2,1] f4[3,2]", "i4[2,3] i4[1,2]", "c8[1,1] f4[3,2]", "f4[2,0] f4[1,2]",
+          id="over an axis of size 1", grad=("f8[2,1] f8[3,2]",), call=lambda f, x, y: (
+              f("ij,jk", x, y), f("ij,jk->ki", x, y), f("ij,jk->", x, y), f("ij,jk->j", x, y), f("...j,j...", x, y))),
+    *rows("numpy", "einsum", "f4[2,3,4,5] f4[2,3,1,6]", "f4[1,3,4,1] f4[2,1,5,6]", "i4[2,1,4,5] i4[2,3,5,6]",
+          "bf[2,3,4,1] bf[2,3,5,6]", id="in four dimensions", grad=("f8[1,3,2,1] f8[2,1,3,2]",), call=lambda f, x, y: (
+              f("bhqk,bhkd->bhqd", x, y), f("bhqk,bhkd->bqhd", x, y), f("bhqk,bhkd->qd", x, y))),
+    *rows("numpy", "einsum", "f4[2,1] f4[3,1] f4[4,2]", "i4[1] i4[3] i4[1]", id="of three over axes of size 1",
+          grad=("f8[2,1] f8[3,1] f8[1,2]",), call=lambda f, x, y, z: (
+              [f("ij,jk,kl->il", x, y, z), f("ij,jk,kl->j", x, y, z, optimize=False)] if x.ndim == 2 else
+              [f("i,i,i->", x, y, z), f("i,i,i->i", x, y, z), f("i,i,j->j", x, y, z)])),
     *rows("numpy", "einsum", "f4[2,3] f4[3,4] f4[4,2]", "i4[2,2] i4[2,2] i4[2,1]", id="of three",
           grad=("f8[2,3] f8[3,2] f8[2,1]",), call=lambda f, x, y, z: (
               f("ij,jk,kl->il", x, y, z), f("ij,jk,kl", x, y, z, optimize="greedy"),

@@ -278,6 +278,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     # A sum of bools, "any of them", is here a count that is not 0.
     computed = np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
     xs = [convert_element_type(x, computed) if dtypes.is_bool(x.dtype) else x for x in xs]
+    xs, terms = _without_broadcast(xs, terms)
     work = list(zip(xs, terms, strict=True))
     for step in _path(terms, result, xs, optimize):
         chosen = [work.pop(i) for i in sorted(step, reverse=True)][::-1]
@@ -290,6 +291,18 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
         work.append(chosen[0])
     x, labels = _sum_alone(*work[0], set(result))
     return convert_element_type(transpose(x, tuple(map(labels.index, result))), dtype, weak)
+
+
+def _without_broadcast(xs: list[Any], terms: list[Labels]) -> tuple[list[Any], list[Labels]]:
+    """The operands without the axes of size 1 whose label is larger in another operand: they broadcast."""
+    if not any(1 in x.shape for x in xs):
+        return xs, terms
+    large = {c for x, labels in zip(xs, terms, strict=True) for c, n in zip(labels, x.shape, strict=True) if n != 1}
+    for k, (x, labels) in enumerate(zip(xs, terms, strict=True)):
+        axes = tuple(i for i, c in enumerate(labels) if x.shape[i] == 1 and c in large)
+        if axes:
+            xs[k], terms[k] = squeeze(x, axes), tuple(c for i, c in enumerate(labels) if i not in axes)
+    return xs, terms
 
 
 def _path(terms: Sequence[Labels], result: Labels, xs: Sequence[Any], optimize: Any) -> Sequence[tuple[int, ...]]:

@@ -59,7 +59,11 @@ def _expand(where: str, part: str, ndim: int, given: dict) -> Labels:
 def _check_sizes(where: str, terms: Sequence[Labels], operands: Sequence[Any], given: dict) -> None:
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands, strict=True):
+        own: dict[str, int] = {}
         for label, n in zip(term, shape_of(x), strict=True):
+            if own.setdefault(label, n) != n:
+                raise bad(where, f"label {label!r} has sizes {own[label]} and {n} in one operand", given=given,
+                          fix="a diagonal is of axes of one size.", exc=ValueError)
             if n != 1 and sizes.setdefault(label, n) != n:
                 raise bad(where, f"label {label!r} has sizes {sizes[label]} and {n}", given=given,
                           fix="axes with one label must have one size.", exc=ValueError)
