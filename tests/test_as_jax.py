@@ -56,6 +56,9 @@ OTHERWISE = {
     "a traced value does not say that it has the method `__jax_array__`: it needs no conversion":
         ["jax.jit(lambda x: jnp.ones(2) if hasattr(x,'__jax_array__') else x)(1.)"],
     "a tuple, as in NumPy and newer versions": [only("jnp.meshgrid(jnp.arange(2),jnp.arange(2))", until="0.12")],
+    "negative positions count from the end, as in newer versions": [only(
+        "jnp.take_along_axis(jnp.arange(6).reshape(2,3),jnp.array([[-1],[-3]]),1,mode='promise_in_bounds')",
+        until="0.12")],
     "a bound that would be rounded is refused": ["jax.lax.fori_loop(0.5,3.5,lambda i,c: c+i,0)"],
     "an index that is known to be out of bounds is refused":
         ["jnp.arange(5)[10]", "jnp.arange(5).at[10].set(3)"],

@@ -33,6 +33,19 @@ def three(index):
     return f
 
 
+def forwarding(L, x, y):
+    """A result that is the same operand, or captured value, in all branches leaves the conditional."""
+    return L.cond(L.gt(L.reduce_sum(x, (0,)), np.float32(0)), lambda x: (x, y, L.sin(x)), lambda x: (x, y, x), x)
+
+
+@pytest.mark.parametrize("f", [forwarding, lambda L, x, y: L.switch(L.argmax(x, 0, np.int32), [lambda x: x] * 3, x)])
+def test_a_conditional_has_the_results_that_it_has_in_jax(f):
+    ours, theirs = ([len(e.outvars) for e in lib.make_jaxpr(lambda *xs, lib=lib: f(lib.lax, *xs))(X, Y).eqns
+                     if e.primitive.name == "cond"] for lib in (xjax, jax))
+    assert ours == theirs != []
+    check(jax, f, X, Y, transform=DERIVATIVES["grad"])
+
+
 def on_value(L, x, y):
     """The predicate depends on the data; a captured value is an operand."""
     return L.cond(L.gt(L.reduce_sum(x, (0,)), np.float32(0)), lambda: L.mul(x, y), lambda: L.sin(x))

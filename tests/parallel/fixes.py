@@ -58,6 +58,16 @@ def rows_that_do_not_divide(jax, n):
     return (_over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x), whole), (x, x[:-1])
 
 
+def spec_that_is_a_string(jax, n):
+    x = _numbers(n)
+    return _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x), x
+
+
+def result_without_a_spec(jax, n):
+    x = _numbers(n)
+    return _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x), x
+
+
 def too_few_specs(jax, n):
     x, y = _numbers(n), _numbers(n)
     return _over(jax, n, lambda x, y: x + y, (jax.P("i"), jax.P("i")), jax.P("i"), x, y), x + y

@@ -363,3 +363,10 @@ def nested_default_names(jax, n):
     P = jax.P
     return _partly(jax, n, lambda jax, x: jax.shard_map(lambda y: y * jax.lax.axis_index("j"), in_specs=P(None, "j"),
                                                         out_specs=P(None, "j"))(x), P("i"), P("i"))(_numbers(4, 8))
+
+
+def specs_that_are_none(jax, n):
+    mesh, x, y = mesh_of(jax, n), _numbers(2 * n), _numbers(2 * n, seed=1)
+    return (jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=None, out_specs=jax.P())(x),
+            jax.shard_map(lambda x, y: x.sum() + y, mesh=mesh, in_specs=(None, jax.P("i")), out_specs=jax.P("i"))(x, y),
+            jax.shard_map(lambda x, y: y, mesh=mesh, in_specs=(None, jax.P("i")), out_specs=jax.P("i"))(None, y))

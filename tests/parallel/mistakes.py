@@ -56,6 +56,14 @@ def rows_that_do_not_divide(jax, n):
     return _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), _numbers(2 * n + 1))
 
 
+def spec_that_is_a_string(jax, n):
+    return _over(jax, n, lambda x: x, "i", jax.P("i"), _numbers(n))
+
+
+def result_without_a_spec(jax, n):
+    return _over(jax, n, lambda x: x, jax.P("i"), None, _numbers(n))
+
+
 def too_few_specs(jax, n):
     return _over(jax, n, lambda x, y: x + y, (jax.P("i"),), jax.P("i"), _numbers(n), _numbers(n))
 

@@ -46,6 +46,7 @@ from xjax.ops.identity import stop_gradient
 from xjax.ops.pvary import cast_inputs, cast_outputs, vary_to
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate, zeros_of
+from xjax.runtime.array import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.call_rules import CallRules, Split
 from xjax.transforms.jvp import jvp_program
@@ -154,8 +155,14 @@ def choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str
     for name, other in zip(names[1:], traced[1:], strict=True):
         _check_branches(where, names[0], traced[0], name, other)
     branches, consts = _vary_alike(where, traced, vma)
-    outs = cond_p.bind(index, *consts, *leaves, branches=branches)
-    return tree_unflatten(traced[0].out_tree, outs)
+    args = [*consts, *leaves]
+    shared, branches = _without_forwarded(newest(branches), branches)
+    outs = iter(cond_p.bind(index, *args, branches=branches))
+    return tree_unflatten(traced[0].out_tree, [next(outs) if i is None else _as_array(args[i]) for i in shared])
+
+
+def _as_array(x: Any) -> Any:
+    return x if hasattr(x, "aval") else to_array(x)
 
 
 def _vary_alike(where: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
@@ -174,6 +181,22 @@ def _vary_alike(where: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple
     wanted = tuple([vma.union(*[a.vma for a in column])
                     for column in zip(*[p.out_avals for p in programs], strict=True)])
     return join_consts([cast_outputs(p, wanted) for p in programs], consts)
+
+
+@program_cache
+def _without_forwarded(holder: ClosedJaxpr,
+                       branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple[int | None, ...], tuple[ClosedJaxpr, ...]]:
+    """The operand that each result is in all branches, or None; and the branches without these results.
+
+    Such a result does not depend on the choice: under `vmap` it is mapped only if the operand is.
+    """
+    columns = zip(*[_forwards(b, 0) for b in branches], strict=True)
+    shared = tuple(column[0] if len(set(column)) == 1 else None for column in columns)
+    if all(i is None for i in shared):
+        return shared, branches
+    return shared, tuple(ClosedJaxpr(Jaxpr(b.jaxpr.constvars, b.jaxpr.invars, b.jaxpr.eqns,
+                                           [v for v, i in zip(b.jaxpr.outvars, shared, strict=True) if i is None]),
+                                     b.consts) for b in branches)
 
 
 def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
@@ -270,7 +293,7 @@ def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr],
 
 
 def _forwards(known: ClosedJaxpr, count: int) -> list[int | None]:
-    """For each residual, the operand that it is, or None."""
+    """For each result after the first `count`, the operand that it is, or None."""
     position = {v: i for i, v in enumerate(known.jaxpr.invars)}
     return [position.get(v) if type(v) is Var else None for v in known.jaxpr.outvars[count:]]
 

@@ -225,8 +225,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     refuse_inplace(where, inplace)
     a = to_array_like(where, a)
     if mode not in (None, "wrap", "clip", "raise"):
-        raise bad(where, f"there is no mode {mode!r}", fix="use 'clip', 'wrap' or None, or a.at[positions].set(values).",
-                  exc=ValueError)
+        raise bad(where, f"there is no mode {mode!r}",
+                  fix="use 'clip', 'wrap' or None, or a.at[positions].set(values).", exc=ValueError)
     positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode or "clip"), mode is None)
     check_mixed(where, a, v)
     values = _flat(cast(where, operand(where, v), a.dtype))

@@ -50,7 +50,8 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
 
     Args:
       in_specs, out_specs: a `PartitionSpec` of manual axes for each argument and result, or tree prefixes of them. A
-        result whose spec leaves an axis out must be equal on all devices along it.
+        result whose spec leaves an axis out must be equal on all devices along it. None in in_specs is P(): each device
+        gets the whole argument.
       mesh: by default that of the shard_map around it, else the current one when the result is called, of `set_mesh` or
         `with mesh:`. The devices of an `AbstractMesh` are those of the first argument over such a mesh, or those of the
         current one.
@@ -61,7 +62,8 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         Without it nothing is checked, and a derivative inside of `f` is that of the device's own part of the sum.
 
     Raises: ValueError if a dimension cannot be split evenly over its devices, if there is no mesh, if a spec has an
-      axis that is not manual, or if a result varies along a manual axis that its spec leaves out.
+      axis that is not manual, if a result has no spec, or if it varies along a manual axis that its spec leaves out;
+      TypeError for a spec that is no `PartitionSpec`.
     """
     if f is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
@@ -72,8 +74,8 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
     def mapped(*args: Any) -> Any:
         region = _region(name, mesh, axis_names, check_vma)
         leaves, tree = flatten(args)
-        specs = tuple(flatten_axes(f"{name}: in_specs", tree, tuple(in_specs) if isinstance(in_specs, list)
-                                   else in_specs))
+        specs = _specs_of(f"{name}: in_specs", "argument", tree, tuple(in_specs) if isinstance(in_specs, list)
+                          else in_specs, PartitionSpec())
         _check_axes(f"{name}: in_specs", specs, region, "argument", tree)
         avals = [typeof(x) for x in leaves]
         _check_ranks(f"{name}: in_specs", avals, specs, "argument", tree,
@@ -82,7 +84,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         local = [local_type(a, s, region, name) for a, s in zip(avals, specs, strict=True)]
         with region.scope():
             closed = trace_to_jaxpr(flat, local, name)
-            outs = tuple(flatten_axes(f"{name}: out_specs", flat.out_tree, out_specs))
+            outs = _specs_of(f"{name}: out_specs", "result", flat.out_tree, out_specs)
             _check_axes(f"{name}: out_specs", outs, region, "result", flat.out_tree)
             _check_ranks(f"{name}: out_specs", closed.out_avals, outs, "result", flat.out_tree,
                          "return x[None], which the spec then concatenates; or combine the devices' values, as with "
@@ -149,6 +151,18 @@ def _region(where: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection
 
 def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
+
+
+def _specs_of(where: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
+    """A spec for each leaf, `default` for None."""
+    found = [default if s is None else s for s in flatten_axes(where, tree, specs)]
+    wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), found, strict=True)
+             if not isinstance(s, PartitionSpec)}
+    if wrong:
+        raise bad(where, "a spec is no PartitionSpec", given=wrong,
+                  fix="write P('i') for an array that is split along the mesh axis 'i', P() for one that is not.",
+                  exc=ValueError if None in found else TypeError)
+    return tuple(found)
 
 
 def _check_axes(where: str, specs: Specs, region: Region, what: str, tree: Any) -> None:

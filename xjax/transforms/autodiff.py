@@ -18,9 +18,10 @@ from xjax.core.calls import (
     merge_args,
     split_args,
 )
-from xjax.core.context import context
+from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xjax.core.staging import StagingTrace
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
@@ -110,10 +111,16 @@ def _as_result(ct: Any) -> Any:
     """A tangent or cotangent as the user gets it: no symbolic zero, and no host value where values are computed."""
     if type(ct) is Zero:
         return instantiate(ct)
-    if context.trace.parent is None and not hasattr(ct, "aval"):
-        aval = typeof(ct)
+    if hasattr(ct, "aval"):
+        return ct
+    trace = context.trace
+    while trace.parent is not None and not isinstance(trace, StagingTrace):
+        trace = trace.parent
+    if isinstance(trace, StagingTrace):     # a literal of its program
+        return ct
+    aval = typeof(ct)
+    with current_trace(trace):
         return broadcast_in_dim(ct, aval.shape, range(aval.ndim))
-    return ct
 
 
 def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
