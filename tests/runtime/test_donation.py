@@ -1,8 +1,13 @@
-"""Donation over several devices: what is donated is gone, everywhere, and nothing that is still there changes."""
+"""Donation over several devices: what is donated is gone, everywhere, and nothing that is still there changes.
 
+Which donations are warned of, on one device too.
+"""
+
+import functools
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +15,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.errors import JaxRuntimeError
 from xjax.runtime import xla
@@ -115,3 +121,39 @@ def test_a_deleted_array_prints_that_it_is():
     assert repr(x) == "Array(f32[4,1024], deleted)" and "deleted" in repr([x])
     x.delete()
     assert x.is_deleted() and x.shape == (4, 1024) and x.sharding == ROWS
+
+
+def lowered_and_compiled(f, *args):
+    f.lower(*args).compile()
+
+
+DONATED = {
+    "of the type of a result": (lambda lib: lib.jit(lambda x: x + 1, donate_argnums=0), 1),
+    "larger than the result": (lambda lib: lib.jit(lambda x: x.sum(), donate_argnums=0), 1),
+    "of as many elements": (lambda lib: lib.jit(lambda x: x.astype("int16"), donate_argnums=0), 1),
+    "two for one result": (lambda lib: lib.jit(lambda x, y: x + y, donate_argnums=(0, 1)), 2),
+    "two for one of another dtype": (lambda lib: lib.jit(
+        lambda x, y: (x + y).astype("int8"), donate_argnums=(0, 1)), 2),
+    "not read": (lambda lib: lib.jit(lambda x, y: y[:1] + 1, donate_argnums=0), 2),
+    "in a call that is traced": (lambda lib: lib.jit(lib.jit(lambda x: x.sum(), donate_argnums=0)), 1),
+    "lowered": (lambda lib: lib.jit(lambda x: x.sum(), donate_argnums=0).lower, 1),
+    "lowered and compiled": (lambda lib: functools.partial(lowered_and_compiled, lib.jit(
+        lambda x: x.sum(), donate_argnums=0)), 1),
+    "pmap": (lambda lib: lambda x: lib.pmap(lambda x: x.sum(), donate_argnums=0)(x[None]), 1),
+    "pmap that takes it": (lambda lib: lambda x: lib.pmap(lambda x: x * 2, donate_argnums=0)(x[None]), 1),
+}
+
+
+@pytest.mark.parametrize("case", DONATED)
+def test_donations_that_are_warned_of_as_in_jax(case):
+    make, count = DONATED[case]
+    found = []
+    for lib in (xjax, real_jax()):
+        f, args = make(lib), [lib.numpy.ones(3) + i for i in range(count)]
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            f(*args)
+            if "lowered" not in case:                               # a second call is warned of no more
+                f(*[lib.numpy.ones(3) + i for i in range(count)])
+        found.append([w.category for w in seen if "onated" in str(w.message)])
+    assert found[0] == found[1]

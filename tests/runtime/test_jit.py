@@ -116,6 +116,8 @@ def test_a_donated_argument_that_no_result_can_replace_is_named():
     with pytest.warns(UserWarning, match=r"jit `<lambda>`: donated arguments whose memory no result can take") as seen:
         xjax.jit(lambda x, y: x["w"][:2] + y, donate_argnums=0)({"w": jnp.asarray(X)}, jnp.ones(2))
     assert "argument `x['w']`  f32[3]" in str(seen[0].message) and "fix: " in str(seen[0].message)
+    with pytest.warns(UserWarning, match=r"argument 0\['w'\]  f32\[3\]"):
+        xjax.jit(lambda x: x["w"][:2], donate_argnums=0).lower({"w": jnp.asarray(X)})
 
 
 def test_device():

@@ -1,4 +1,5 @@
-"""Which buffers a launch may take: none that was deleted, and none that is donated and passed a second time.
+"""Which buffers a launch may take: none that was deleted, and none that is donated and passed a second time; and the
+warning of donated arguments that no result can replace.
 
 On one device XLA refuses such a launch. On several devices it ends the process (jaxlib launches on the devices although
 the arguments were refused), so `checked` refuses it before.
@@ -7,11 +8,14 @@ the arguments were refused), so `checked` refuses it before.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from xjax.core.errors import bad
+from xjax.core.errors import bad, warn
+from xjax.core.jaxpr import ClosedJaxpr, Var
+from xjax.core.tree import leaf_paths, tree_structure, tree_unflatten
 from xjax.runtime import xla
 
 _own_state = xla.Buffer.is_deleted       # of the first part alone, if there are several
@@ -92,3 +96,42 @@ def readable(text: str) -> Exception | None:
                    fix="pass it as an argument instead of capturing it, and do not use an array after it was donated "
                        "(donate_argnums) or after x.delete().", exc=RuntimeError)
     return None
+
+
+# -- donated in vain ----------------------------------------------------------------------------------------------
+
+def warn_of_useless(where: str, program: ClosedJaxpr, donated: Sequence[bool], names: Callable[[], list[str]]) -> None:
+    """Warn of donated arguments whose memory no result can take.
+
+    A result takes the memory of one argument, of its own type, or else with as many elements. Arguments that the
+    program does not read are left out, as in JAX.
+
+    Args: donated: a flag for each input of the program; names: of its last inputs.
+    """
+    read = {v for vs in (*(e.invars for e in program.jaxpr.eqns), program.jaxpr.outvars) for v in vs if type(v) is Var}
+    given = [i for i, (v, flag) in enumerate(zip(program.jaxpr.invars, donated, strict=True)) if flag and v in read]
+    results = Counter(a.plain.strong() for a in program.out_avals)
+    useless = [i for i in given if not _take(results, program.in_avals[i].plain.strong())]
+    sizes: Counter[int] = Counter()
+    for aval, n in results.items():
+        sizes[aval.size] += n
+    useless = [i for i in useless if not _take(sizes, program.in_avals[i].size)]
+    if useless:
+        found = names()
+        first = len(donated) - len(found)
+        warn(str(bad(where, "donated arguments whose memory no result can take",
+                     given={found[i - first]: program.in_avals[i].str_short() for i in useless},
+                     fix="donate arguments that have a result of the same shape and dtype.")))
+
+
+def _take(free: Counter, key: Any) -> bool:
+    found = free[key] > 0
+    free[key] -= found
+    return found
+
+
+def names_by_position(tree: Any) -> list[str]:
+    """A name for each leaf of (args, kwargs)."""
+    args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
+    return [path for name, part in (*enumerate(args), *((f"`{k}`", kwargs[k]) for k in sorted(kwargs)))
+            for path in leaf_paths(f"argument {name}", tree_structure(part))]

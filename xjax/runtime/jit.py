@@ -11,7 +11,6 @@ import functools
 import operator
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +20,11 @@ from xjax.core.cache import Cache
 from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
-from xjax.core.errors import bad, warn
+from xjax.core.errors import bad
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
+from xjax.runtime import donation
 from xjax.runtime.array import NUMBERS, Array, put, to_array
 from xjax.runtime.backend import devices
 from xjax.runtime.call_shardings import CallShardings
@@ -217,31 +217,19 @@ class Jitted:
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # then arguments are kept: they may be needed to compute again
         donated = [False] * len(leaves) if watching else self._static.donated_leaves(tree)
-        if any(donated):
-            self._warn_of_useless_donation(leaves, donated, traced.program.out_avals, tree)
         donated = [False] * len(consts) + donated
+
+        def names() -> list[str]:
+            return _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static)
+
+        if any(donated):
+            donation.warn_of_useless(f"jit `{self._name}`", traced.program, donated, names)
         executable = program_executable(
             traced.program, self._name, [x._place for x in (*consts, *leaves)], tuple(donated), self._options,
-            traced.out_shardings, len(consts), f"jit `{self._name}`",
-            lambda: _describe_arguments(self._fun, *tree_unflatten(tree, range(len(leaves))), self._static))
+            traced.out_shardings, len(consts), f"jit `{self._name}`", names)
         watch = watch_call(f"jit `{self._name}`", lambda leaves: self._run_python(leaves, tree, static))
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
-
-    def _warn_of_useless_donation(self, leaves: Sequence[Array], donated: Sequence[bool],
-                                  results: Sequence[ShapedArray], tree: Any) -> None:
-        free = Counter(a.strong() for a in results)
-        args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
-        names = _describe_arguments(self._fun, args, kwargs, self._static)
-        unused = {}
-        for x, give, name in zip(leaves, donated, names, strict=True):
-            if give and not free[x.aval.strong()]:
-                unused[name] = x.aval.str_short()
-            elif give:
-                free[x.aval.strong()] -= 1
-        if unused:
-            warn(str(bad(f"jit `{self._name}`", "donated arguments whose memory no result can take", given=unused,
-                         fix="donate arguments that have a result of the same shape and dtype.")))
 
     def _run_python(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         args, kwargs = tree_unflatten(tree, leaves)

@@ -26,7 +26,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import backend as backends
-from xjax.runtime import xla
+from xjax.runtime import donation, xla
 from xjax.runtime.array import Array, from_numpy, on_device_type, put, to_array
 from xjax.runtime.current_mesh import manual_around
 from xjax.runtime.launch import Executable, Launcher
@@ -99,6 +99,9 @@ class Pmapped:
         if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
+            if any(donated):
+                donation.warn_of_useless(self._where, traced.program, donated,
+                                         lambda: donation.names_by_position(tree))
             executable = traced.executable(self._where, donated)
             consts = [_place(c, s) for c, s in zip(traced.consts, executable.in_shardings, strict=False)]
             launcher = self._launchers[key] = Launcher(executable, consts, traced.out_tree,

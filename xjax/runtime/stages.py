@@ -16,7 +16,7 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
-from xjax.runtime import backend, xla
+from xjax.runtime import backend, donation, xla
 from xjax.runtime.array import Array, to_array
 from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.current_mesh import current_mesh
@@ -219,6 +219,9 @@ class Traced(_Stage):
         """
         platform = None if lowering_platforms is None else _one_platform(self.fun_name, lowering_platforms)
         program, places, arguments = self._found.program, self._places(), self._arguments
+        if any(x.donated for x in arguments):
+            donation.warn_of_useless(f"jit `{self.fun_name}`", program, self._donated_operands(),
+                                     lambda: donation.names_by_position(self.in_tree))
         consts = len(places) - len(arguments)
         home = home_of(f"jit `{self.fun_name}`", program, places, consts)
         if isinstance(home, Mesh):
