@@ -79,10 +79,10 @@ OTHERWISE = {
     "the error has another class: that of NumPy if it has one, else ValueError for a wrong value and TypeError for "
     "a wrong type or structure": [
         "jax.jit(lambda x: x,compiler_options={'xla_nonsense':1})(1.)", "jax.random.key(0)+1",
-        "jax.grad(lambda x,y: x*y, argnums=2)(2.,3.)", "jax.grad(lambda x: x)()", "jax.lax.reshape(jnp.ones(4),(3,))",
-        "jax.linear_transpose(lambda x: x*x,1.)(3.)", "jax.vjp(lambda x: {'a':x},2.)[1](1.)",
+        "jax.lax.reshape(jnp.ones(4),(3,))", "jax.linear_transpose(lambda x: x*x,1.)(3.)",
         "jax.random.uniform(jax.random.key(0),(3,),minval=jnp.arange(2.))", "jax.nn.glu(jnp.arange(3.))",
-        only("jnp.linalg.eigh(jnp.ones(3))", until="0.12"), "jnp.zeros(-1)", "jnp.arange(0,1,0)",
+        only("jnp.linalg.eigh(jnp.ones(3))", until="0.12"),
+        only("jnp.linalg.cholesky(jnp.ones((2,3)))", until="0.12"), "jnp.zeros(-1)", "jnp.arange(0,1,0)",
         "jnp.delete(jnp.arange(3),9)", "jnp.swapaxes(jnp.ones((1,2)),0,5)"],
     "strongly typed": ["jnp.angle(1j)"],
 }

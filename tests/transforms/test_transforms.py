@@ -241,7 +241,7 @@ ERRORS = {
                               ["real floating-point scalar", "i32[]"]),
     "grad of a tree": (lambda: xjax.grad(lambda x: (x, x))(1.0), TypeError, ["must return one scalar", "has_aux"]),
     "grad of text": (lambda: xjax.grad(lambda x: x)("a"), TypeError, ["argument 0 is not an array"]),
-    "argnums": (lambda: xjax.grad(lambda x: x, 2)(1.0), ValueError, ["argument 2 is chosen", "1 positional"]),
+    "argnums": (lambda: xjax.grad(lambda x: x, 2)(1.0), TypeError, ["argument 2 is chosen", "1 positional"]),
     "argnums twice": (lambda: xjax.grad(lax.mul, (0, 0))(1.0, 2.0), ValueError, ["names an argument twice"]),
     "aux": (lambda: xjax.grad(lambda x: x, has_aux=True)(1.0), TypeError, ["pair (value, aux)"]),
     "vmap sizes": (lambda: xjax.vmap(lambda params, x: x)(BATCH, np.ones(4, np.float32)), ValueError,
@@ -254,7 +254,7 @@ ERRORS = {
     "jvp structure": (lambda: xjax.jvp(lax.sin, (1.0,), (1.0, 2.0)), TypeError, ["same structure"]),
     "jvp type": (lambda: xjax.jvp(lax.sin, (X,), (np.ones(2, np.float32),)), ValueError,
                  ["tangent has the wrong type", "f32[3]", "f32[2]"]),
-    "vjp cotangent": (lambda: xjax.vjp(lax.sin, X)[1]((X, X)), TypeError, ["another structure"]),
+    "vjp cotangent": (lambda: xjax.vjp(lax.sin, X)[1]((X, X)), ValueError, ["another structure"]),
     "no array": (lambda: xjax.grad(lambda x: "loss")(1.0), TypeError, ["type str, which is no array"]),
     "holomorphic": (lambda: xjax.grad(lax.sin, holomorphic=True)(1.0), TypeError, ["needs complex inputs"]),
 }

@@ -58,17 +58,20 @@ def as_argnums(argnums: Any, where: str, name: str = "argnums",
                   fix=fix) from None
 
 
-def canonical_argnums(argnums: Any, count: int, where: str, name: str = "argnums") -> tuple[int, ...]:
+def canonical_argnums(argnums: Any, count: int, where: str, name: str = "argnums",
+                      missing: type[Exception] = ValueError) -> tuple[int, ...]:
     """Positions in [0, count) from an int or a sequence that may count from the end.
 
-    Raises: ValueError for positions that the call does not have, or that are named twice.
+    Args: missing: the class of the error for a call with too few arguments.
+    Raises: `missing`; ValueError for positions before the first, or that are named twice.
     """
     nums = as_argnums(argnums, where, name)
     for n in nums:
         if not -count <= n < count:
             raise bad(where, f"argument {n} is chosen, but only {count} positional arguments were given",
                       given={name: repr(argnums)},
-                      fix=f"pass the argument by position, or choose another with {name}.", exc=ValueError)
+                      fix=f"pass the argument by position, or choose another with {name}.",
+                      exc=missing if n >= count else ValueError)
     if len({n % count for n in nums}) != len(nums):
         raise bad(where, f"{name} names an argument twice", given={name: repr(argnums)},
                   fix="name each argument once.", exc=ValueError)

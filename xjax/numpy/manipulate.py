@@ -142,16 +142,16 @@ def resize(a: Any, new_shape: Any) -> Any:
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """`a` with its axes in a new order: reversed, or axis ``axes[i]`` at position i.
 
-    Raises: ValueError if `axes` is no permutation.
+    Raises: TypeError if `axes` is no permutation; ValueError for an axis that `a` does not have.
     """
     where = "numpy.transpose"
     a = to_array_like(where, a)
     if axes is None:
         return axes_ops.transpose(a, tuple(range(a.ndim))[::-1])
-    order = canonical_axes(tuple(axes), a.ndim, where, "axes")
-    if len(order) != a.ndim:
+    order = tuple(canonical_axis(d, a.ndim, where, "axes") for d in axes)
+    if sorted(order) != list(range(a.ndim)):
         raise bad(where, "`axes` must name every axis once", given={"a": a.aval, "axes": str(tuple(axes))},
-                  fix=f"pass a permutation of {tuple(range(a.ndim))}.", exc=ValueError)
+                  fix=f"pass a permutation of {tuple(range(a.ndim))}.")
     return axes_ops.transpose(a, order)
 
 

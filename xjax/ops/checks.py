@@ -102,7 +102,7 @@ def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
         raise bad(where, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
                   fix=(f"use a value from {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.")
                   + _COMPARES_TWO.get(where, ""),
-                  exc=ValueError)
+                  exc=np.exceptions.AxisError)
     return axis % ndim
 
 

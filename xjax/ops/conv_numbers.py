@@ -121,6 +121,9 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
                   fix=hint or "pass one of them, or (low, high) pairs.", exc=kind)
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
+    if any(stride < 1 for stride in window_strides):
+        raise bad("padding", "strides must be positive", given={"strides": str(tuple(window_strides))},
+                  fix="pass numbers >= 1.", exc=ValueError)
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         total = max((-(-size // stride) - 1) * stride + window - size, 0)

@@ -86,6 +86,7 @@ def make_window(where: str, shape: Sequence[int], window_dimensions: Sequence[in
     if isinstance(padding, str):
         if not len(shape) == len(size) == len(strides) == len(dilation):
             raise _misfit(where, shape, Window(size, strides, (), base, dilation))
+        _check_positive(where, shape, Window(size, strides, (), base, dilation))
         padding = padtype_to_pads(shape, dilated_shape(size, dilation), strides, padding)
     return Window(size, strides, explicit_pads(padding, where), base, dilation)
 
@@ -94,6 +95,10 @@ def check_window(where: str, shape: Sequence[int], window: Window) -> None:
     """Raise unless the window has one entry, in range, for each axis."""
     if any(len(values) != len(shape) for values in window):
         raise _misfit(where, shape, window)
+    _check_positive(where, shape, window)
+
+
+def _check_positive(where: str, shape: Sequence[int], window: Window) -> None:
     if any(v < 1 for values in (window.window_dimensions, window.window_strides, window.base_dilation,
                                 window.window_dilation) for v in values):
         raise bad(where, "sizes, strides and dilations of a window must be positive", given=_shown(shape, window),

@@ -22,7 +22,7 @@ from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.staging import StagingTrace
-from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten, treedef_is_leaf
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
@@ -77,7 +77,10 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
 
     @functools.wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
-        nums = canonical_argnums(argnums, len(args), name)
+        nums = canonical_argnums(argnums, len(args), name, missing=TypeError)
+        if not nums:
+            raise bad(name, "argnums names no argument", given={"argnums": repr(argnums)}, fix="name one, such as 0.",
+                      exc=ValueError)
         chosen, rest = split_args(args, nums)
         leaves, treedef = flatten(chosen)
         paths = argument_paths(args, nums) if leaves else []
@@ -152,7 +155,7 @@ def check_input(where: str, x: Any, path: str, holomorphic: bool, allow_int: boo
 
 
 def _check_scalar(where: str, outs: Sequence[Any], flat: Flat, holomorphic: bool) -> Any:
-    if len(outs) != 1 or not is_array_like(outs[0]):
+    if not treedef_is_leaf(flat.out_tree) or not is_array_like(outs[0]):
         raise bad(where, "the function must return one scalar", given={"result": str(flat.out_tree)},
                   fix="return the loss alone, or (loss, other) with has_aux=True.")
     aval = typeof(outs[0])
@@ -236,26 +239,31 @@ class _VjpFunction(_Linear):
         leaves, tree = flatten(ct)
         if tree != self.out_tree:
             raise bad(self.where, "the cotangent has another structure than the value",
-                      given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent for each result.")
-        cts = [_check_tangent(self.where, "cotangent", ct, aval)
+                      given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent for each result.",
+                      exc=ValueError)
+        cts = [_check_tangent(self.where, "cotangent", ct, aval, ValueError)
                for ct, aval in zip(leaves, self.out_avals, strict=True)]
         found = _gradients(self.lin, residuals, cts, self.in_avals)
         return tree_unflatten(self.in_tree, found)
 
 
-def _check_tangent(where: str, what: str, x: Any, aval: Any) -> Any:
-    """A tangent or cotangent checked against the type it must have; Python numbers take its dtype."""
+def _check_tangent(where: str, what: str, x: Any, aval: Any, wrong_dtype: type[Exception] = TypeError) -> Any:
+    """A tangent or cotangent checked against the type it must have; Python numbers take its dtype.
+
+    Args: wrong_dtype: the class of the error for a tangent of another dtype.
+    """
     want, got = aval.tangent(), typeof(x)
     if want.dtype == dtypes.float0 and (what == "cotangent" or got.dtype == dtypes.float0):
         return Zero(want)
     if want.dtype == dtypes.float0:
         raise bad(where, f"a {what} of integers has the dtype float0: there is no derivative",
                   given={"value": aval.str_short(), "given": got.str_short()},
-                  fix="pass numpy.zeros(shape, xjax.float0), or do not differentiate with respect to it.")
+                  fix="pass numpy.zeros(shape, xjax.float0), or do not differentiate with respect to it.",
+                  exc=wrong_dtype)
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
         raise bad(where, f"a {what} has the wrong type", given={"expected": want.str_short(), "given": got.str_short()},
                   fix=f"pass a {what} with the shape and dtype of the value.",
-                  exc=ValueError if got.shape != want.shape else TypeError)
+                  exc=ValueError if got.shape != want.shape else wrong_dtype)
     if got.vma - want.vma:
         raise bad(where, f"a {what} varies along mesh axes along which its value does not",
                   given={"value": want.str_short(), what: got.str_short()},
@@ -318,7 +326,8 @@ class _LinearFunction(_Linear):
         if tree != self.in_tree:
             raise bad(self.where, "tangents must have the structure of the primals",
                       given=tree_mismatch("tangents", self.in_tree, tree), fix="pass one tangent for each primal.")
-        dxs = [_check_tangent(self.where, "tangent", dx, a) for dx, a in zip(dxs, self.in_avals, strict=True)]
+        dxs = [_check_tangent(self.where, "tangent", dx, a, ValueError)
+               for dx, a in zip(dxs, self.in_avals, strict=True)]
         dxs = [dx for dx, flag in zip(dxs, self.lin.active, strict=True) if flag]
         dys = eval_jaxpr(self.lin.program.jaxpr, residuals, *dxs)
         return tree_unflatten(self.out_tree, map(_as_result, with_zeros(self.lin.nonzero, dys, self.out_avals)))
