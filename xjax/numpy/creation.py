@@ -439,11 +439,11 @@ def _to_grid_dtype(x: Any, dtype: Any) -> Any:
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
     """``base`` to the powers ``linspace(start, stop, num)``."""
-    exponents = linspace(start, stop, num, endpoint, axis=axis)
-    base = asarray(base)
-    if dtypes.is_complex(base.dtype):
-        exponents = cast("numpy.logspace", exponents, promote_types(exponents.dtype, base.dtype))
-    out = lax_pow(cast("numpy.logspace", base, exponents.dtype), exponents)
+    where = "numpy.logspace"
+    exponents, base_dtype = linspace(start, stop, num, endpoint, axis=axis), aval_of(where, base).dtype
+    if dtypes.is_complex(base_dtype):
+        exponents = cast(where, exponents, promote_types(exponents.dtype, base_dtype))
+    out = lax_pow(cast(where, base, exponents.dtype), exponents)
     return out if dtype is None else astype(out, dtype)
 
 

@@ -156,9 +156,9 @@ def _axes_of(spec: PartitionSpec) -> Vma:
 def _specs_of(where: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
     found = [default if s is None else s for s in flatten_axes(where, tree, specs)]
-    wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), found, strict=True)
-             if not isinstance(s, PartitionSpec)}
-    if wrong:
+    if not all(isinstance(s, PartitionSpec) for s in found):
+        wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), found, strict=True)
+                 if not isinstance(s, PartitionSpec)}
         raise bad(where, "a spec is no PartitionSpec", given=wrong,
                   fix="write P('i') for an array that is split along the mesh axis 'i', P() for one that is not.",
                   exc=ValueError if None in found else TypeError)
