@@ -53,6 +53,8 @@ def _at(f: Function, args: list[Any], bits: int) -> Any:
 
 
 def _bits(args: Sequence[float]) -> int:
-    """So many that 1 and the largest argument, or 1 and the smallest, have a sum that is exact to 100 bits."""
-    sizes = [abs(math.frexp(x)[1]) for x in args if x and math.isfinite(x)]
-    return 120 + 2 * max(sizes, default=0)
+    """So many that 1 and the largest argument, or 1 and the smallest, have a sum that is exact to 100 bits, and that
+    exp(-x) beside 1 is, and exp(-x**2), where they are in the range of a dtype."""
+    finite = [abs(x) for x in args if x and math.isfinite(x)]
+    sizes = [abs(math.frexp(x)[1]) for x in finite]
+    return 120 + 2 * max(sizes, default=0) + int(1.5 * min(max(finite, default=0), 28) ** 2)

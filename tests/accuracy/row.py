@@ -40,6 +40,8 @@ class Row:
     args: how many arguments it has.
     domain: which arguments are tested; None: all. Leave out the points where it has no derivative.
     of: the arguments that it is differentiated by; None: all.
+    roots: for kinds of results, as in `bounds`, where they are 0, of functions of one argument. Within a quarter of a
+      root, a sum has no more right digits than its terms: errors count there in units of the result at that distance.
     bounds: for "value", "slope 0" (by the first argument), "second 0 1" ..., or one of these with a dtype behind it
       ("slope 1 float16"), the bound that holds in place of `ULPS`.
     dtypes: the dtypes it takes.
@@ -51,6 +53,7 @@ class Row:
     args: int = 1
     domain: Callable[..., bool] | None = None
     of: tuple[int, ...] | None = None
+    roots: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     dtypes: Sequence[str] = DTYPES
 
@@ -71,11 +74,8 @@ def first_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
     with xjax.enable_x64(True):
         value, back = xjax.vjp(row.fun, *_arrays(at, dtype))
         slopes = back(jnp.ones_like(value))
-    found = {"value": _error(row, "value", value, [exact.value(row.exact, args) for args in at], at)}
-    for i in row.smooth:
-        want = [exact.derivative(row.exact, args, (i,)) for args in at]
-        found[f"slope {i}"] = _error(row, f"slope {i}", slopes[i], want, at)
-    return found
+    found = {"value": _error(row, "value", value, (), at)}
+    return found | {f"slope {i}": _error(row, f"slope {i}", slopes[i], (i,), at) for i in row.smooth}
 
 
 def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
@@ -88,8 +88,7 @@ def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
             value, back = xjax.vjp(slope, *_arrays(at, dtype))
             seconds = back(jnp.ones_like(value))
         for k in row.smooth[place:]:
-            want = [exact.derivative(row.exact, args, (i, k)) for args in at]
-            found[f"second {i} {k}"] = _error(row, f"second {i} {k}", seconds[k], want, at)
+            found[f"second {i} {k}"] = _error(row, f"second {i} {k}", seconds[k], (i, k), at)
     return found
 
 
@@ -108,5 +107,13 @@ def _arrays(at: list[tuple[float, ...]], dtype: str) -> list[np.ndarray]:
     return [np.array(column, np.dtype(dtype)) for column in zip(*at, strict=True)]
 
 
-def _error(row: Row, kind: str, found: Any, want: list[Any], at: list[tuple[float, ...]]) -> Error:
-    return worst(np.asarray(found), want, at, row.bound(kind, str(found.dtype)).scale)
+def _error(row: Row, kind: str, found: Any, of: tuple[int, ...], at: list[tuple[float, ...]]) -> Error:
+    """The largest error of the value, or of its derivative by the arguments `of`."""
+    def want(args: tuple[float, ...]) -> Any:
+        return exact.derivative(row.exact, args, of) if of else exact.value(row.exact, args)
+
+    scales = [row.bound(kind, str(found.dtype)).scale] * len(at)
+    for root in row.roots.get(kind, ()):
+        near = abs(want((1.25 * root,)))
+        scales = [near if abs(x - root) < abs(root) / 4 else scale for (x,), scale in zip(at, scales, strict=True)]
+    return worst(np.asarray(found), [want(args) for args in at], at, scales)

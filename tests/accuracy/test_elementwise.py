@@ -1,20 +1,245 @@
-"""Elementwise functions over the whole range of each dtype: value, slopes and second derivatives, beside exact ones."""
+"""Elementwise functions over the whole range of each dtype: value, slopes and second derivatives, beside exact ones.
+
+Every differentiable elementwise function of xjax.lax, xjax.numpy and xjax.nn has a row. One that is a single operation
+has it in the namespace `lax`. Those of xjax.scipy.special have a table of their own.
+"""
 
 from __future__ import annotations
 
+import math
+
+import ml_dtypes
 import mpmath
 import pytest
+from mpmath import mp
+from scipy import special
 
 from tests.accuracy.points import DTYPES
 from tests.accuracy.row import Row, first_order, over_bound, second_order
 from tests.sampling import each_once
+from xjax import lax, nn
 from xjax import numpy as jnp
 
-ROWS = [
-    Row("div", lambda x, y: x / y, lambda x, y: x / y, args=2),
-    Row("exp", jnp.exp, mpmath.exp),
-    Row("log", jnp.log, mpmath.log, domain=lambda x: x > 0),
+
+def inside(low, high):
+    return lambda x: low < x < high
+
+
+def positive(x):
+    return x > 0
+
+
+def nonzero(x):
+    return x != 0
+
+
+def off(*kinks):
+    """Everywhere but near the points where a function has no derivative, by which rounded arguments may lie."""
+    return lambda x: all(abs(x - kink) > 1e-6 for kink in kinks)
+
+
+def at_most(bound):
+    return lambda x: abs(x) <= bound
+
+
+SMALLEST = [float(ml_dtypes.finfo(dtype).smallest_normal) for dtype in DTYPES]
+
+
+def normal_remainder(x, y):
+    """Whether no remainder is below the smallest normal number of a dtype, where XLA reads 0."""
+    return quotient_is_moderate(x, y) and not any(abs(math.fmod(x, y)) < low <= abs(y) for low in SMALLEST)
+
+
+# -- exact functions ------------------------------------------------------------------------------------------------
+
+def real(f):
+    """A function of mpmath without its values off the real line."""
+    def of_reals(*xs):
+        y = f(*xs)
+        if isinstance(y, mpmath.mpc) and y.imag:
+            raise ValueError("not real")
+        return y.real
+    return of_reals
+
+
+def cbrt(x):
+    return mpmath.sign(x) * mpmath.cbrt(abs(x))
+
+
+def logistic(x):
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def softplus(x):
+    return mpmath.log1p(mpmath.exp(x)) if x < 0 else x + mpmath.log1p(mpmath.exp(-x))
+
+
+def tanh(x):
+    return mpmath.expm1(2 * x) / (mpmath.exp(2 * x) + 1) if x < 0 else -mpmath.expm1(-2 * x) / (1 + mpmath.exp(-2 * x))
+
+
+def erfc(x):
+    """Without what mpmath cannot compute, whose results are those of all large numbers in every dtype."""
+    return mpmath.erfc(x) if abs(x) < 200 else mpmath.mpf(0 if x > 0 else 2)
+
+
+def erf_inv(x):
+    """By Newton's steps from SciPy's value, each of which doubles the number of right digits."""
+    if abs(x) >= 1:
+        raise ValueError("infinite")
+    y = mpmath.mpf(float(special.erfinv(float(x)))) if abs(x) > 1e-300 else x * mpmath.sqrt(mpmath.pi) / 2
+    for _ in range(int(mp.prec).bit_length()):
+        y -= (mpmath.erf(y) - x) * mpmath.exp(y * y) * mpmath.sqrt(mpmath.pi) / 2
+    return y
+
+
+def lgamma(x):
+    return mpmath.loggamma(x).real
+
+
+def rem(x, y):
+    quotient = x / y
+    return x - y * (mpmath.floor(quotient) if quotient > 0 else mpmath.ceil(quotient))
+
+
+def mod(x, y):
+    return x - y * mpmath.floor(x / y)
+
+
+def logaddexp(x, y):
+    return max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y)))
+
+
+def logaddexp2(x, y):
+    return max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y) * mpmath.log(2))) / mpmath.log(2)
+
+
+def sinc(x):
+    return mpmath.sinpi(x) / (mpmath.pi * x)
+
+
+def elu(x, alpha=1):
+    return x if x > 0 else alpha * mpmath.expm1(x)
+
+
+def tanh_gelu(x):
+    scale = mpmath.sqrt(2 / mpmath.pi)
+    inner = scale * (x + mpmath.mpf("0.044715") * x ** 3)
+    return x * logistic(2 * inner)
+
+
+def log1mexp(x):
+    return mpmath.log(-mpmath.expm1(-x))
+
+
+def clipped(low, high):
+    return lambda x: min(max(x, low), high)
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------
+
+def quotient_is_moderate(x, y):
+    """Remainders jump at multiples, and for larger quotients within the steps of differences."""
+    return abs(x) < 2.0**20 * abs(y) and math.fmod(x, y) != 0
+
+
+LAX = [
+    Row("lax.neg", lax.neg, lambda x: -x),
+    Row("lax.abs", lax.abs, abs),
+    Row("lax.add", lax.add, lambda x, y: x + y, args=2),
+    Row("lax.sub", lax.sub, lambda x, y: x - y, args=2),
+    Row("lax.mul", lax.mul, lambda x, y: x * y, args=2),
+    Row("lax.div", lax.div, lambda x, y: x / y, args=2),
+    Row("lax.rem", lax.rem, rem, args=2, domain=quotient_is_moderate),
+    Row("lax.max", lax.max, max, args=2, domain=lambda x, y: x != y),
+    Row("lax.min", lax.min, min, args=2, domain=lambda x, y: x != y),
+    Row("lax.clamp", lambda x: lax.clamp(-jnp.ones_like(x), x, jnp.ones_like(x)), clipped(-1, 1), domain=off(-1, 1)),
+    Row("lax.square", lax.square, lambda x: x * x),
+    Row("lax.one_minus_square", lax.one_minus_square, lambda x: 1 - x * x),
+    Row("lax.reciprocal", lax.reciprocal, lambda x: 1 / x),
+    *(Row(f"lax.integer_pow {n}", lambda x, n=n: lax.integer_pow(x, n), lambda x, n=n: x**n) for n in (3, 7, -2, -3)),
+    Row("lax.pow", lax.pow, real(lambda x, y: x**y), args=2, domain=lambda x, y: x > 0),
+    Row("lax.sqrt", lax.sqrt, real(mpmath.sqrt), domain=positive),
+    Row("lax.rsqrt", lax.rsqrt, real(lambda x: 1 / mpmath.sqrt(x)), domain=positive),
+    Row("lax.cbrt", lax.cbrt, cbrt),
+    Row("lax.exp", lax.exp, mpmath.exp),
+    Row("lax.exp2", lax.exp2, lambda x: mpmath.mpf(2) ** x),
+    Row("lax.expm1", lax.expm1, mpmath.expm1),
+    Row("lax.log", lax.log, mpmath.log, domain=positive),
+    Row("lax.log2", lax.log2, lambda x: mpmath.log(x) / mpmath.log(2), domain=positive),
+    Row("lax.log1p", lax.log1p, mpmath.log1p, domain=lambda x: x > -1),
+    Row("lax.logistic", lax.logistic, logistic),
+    Row("lax.sin", lax.sin, mpmath.sin),
+    Row("lax.cos", lax.cos, mpmath.cos),
+    Row("lax.tan", lax.tan, mpmath.tan),
+    Row("lax.asin", lax.asin, mpmath.asin, domain=inside(-1, 1)),
+    Row("lax.acos", lax.acos, mpmath.acos, domain=inside(-1, 1)),
+    Row("lax.atan", lax.atan, mpmath.atan),
+    Row("lax.atan2", lax.atan2, mpmath.atan2, args=2),
+    Row("lax.sinh", lax.sinh, mpmath.sinh),
+    Row("lax.cosh", lax.cosh, mpmath.cosh),
+    Row("lax.tanh", lax.tanh, tanh),
+    Row("lax.asinh", lax.asinh, mpmath.asinh),
+    Row("lax.acosh", lax.acosh, real(mpmath.acosh), domain=lambda x: x > 1),
+    Row("lax.atanh", lax.atanh, mpmath.atanh, domain=inside(-1, 1)),
+    Row("lax.erf", lax.erf, mpmath.erf),
+    Row("lax.erfc", lax.erfc, erfc),
+    Row("lax.erf_inv", lax.erf_inv, erf_inv, domain=inside(-1, 1)),
+    Row("lax.lgamma", lax.lgamma, lgamma, domain=lambda x: x > 0 or x % 1),
+    Row("lax.digamma", lax.digamma, mpmath.digamma, domain=lambda x: x > 0 or x % 1),
 ]
+
+NUMPY = [
+    Row("numpy.hypot", jnp.hypot, lambda x, y: mpmath.sqrt(x * x + y * y), args=2),
+    Row("numpy.logaddexp", jnp.logaddexp, logaddexp, args=2),
+    Row("numpy.logaddexp2", jnp.logaddexp2, logaddexp2, args=2),
+    Row("numpy.log10", jnp.log10, mpmath.log10, domain=positive),
+    Row("numpy.sinc", jnp.sinc, sinc, roots={"second 0 0": (-0.66259, 0.66259)}),
+    Row("numpy.i0", jnp.i0, lambda x: mpmath.besseli(0, x), domain=at_most(750)),
+    Row("numpy.deg2rad", jnp.deg2rad, mpmath.radians),
+    Row("numpy.rad2deg", jnp.rad2deg, mpmath.degrees),
+    Row("numpy.copysign", jnp.copysign, lambda x, y: abs(x) * mpmath.sign(y), args=2, of=(0,)),
+    Row("numpy.fmax", jnp.fmax, max, args=2, domain=lambda x, y: x != y),
+    Row("numpy.fmin", jnp.fmin, min, args=2, domain=lambda x, y: x != y),
+    Row("numpy.remainder", jnp.remainder, mod, args=2, domain=normal_remainder),
+    Row("numpy.divmod", lambda x, y: jnp.divmod(x, y)[1], mod, args=2, domain=normal_remainder),
+    Row("numpy.modf", lambda x: jnp.modf(x)[0], lambda x: rem(x, 1), domain=lambda x: x % 1 and abs(x) < 2.0**50),
+    Row("numpy.ldexp", lambda x: jnp.ldexp(x, 3), lambda x: 8 * x),
+    Row("numpy.clip", lambda x: jnp.clip(x, -1, 1), clipped(-1, 1), domain=off(-1, 1)),
+    Row("numpy.nan_to_num", jnp.nan_to_num, lambda x: x),
+    Row("numpy.where", lambda x, y: jnp.where(x > y, x, y), max, args=2, domain=lambda x, y: x != y),
+]
+
+NN = [
+    Row("nn.relu", nn.relu, lambda x: max(x, 0)),
+    Row("nn.relu6", nn.relu6, clipped(0, 6), domain=off(6)),
+    Row("nn.leaky_relu", nn.leaky_relu, lambda x: x if x > 0 else x / 100),
+    Row("nn.hard_tanh", nn.hard_tanh, clipped(-1, 1), domain=off(-1, 1)),
+    Row("nn.hard_sigmoid", nn.hard_sigmoid, lambda x: clipped(0, 6)(x + 3) / 6, domain=off(-3, 3)),
+    Row("nn.hard_silu", nn.hard_silu, lambda x: x * clipped(0, 6)(x + 3) / 6, domain=off(-3, 3)),
+    Row("nn.sparse_plus", nn.sparse_plus, lambda x: 0 if x < -1 else x if x > 1 else (x + 1)**2 / 4,
+        domain=off(-1, 1)),
+    Row("nn.sparse_sigmoid", nn.sparse_sigmoid, lambda x: clipped(0, 2)(x + 1) / 2, domain=off(-1, 1)),
+    Row("nn.softplus", nn.softplus, softplus),
+    Row("nn.log_sigmoid", nn.log_sigmoid, lambda x: -softplus(-x)),
+    Row("nn.soft_sign", nn.soft_sign, lambda x: x / (abs(x) + 1)),
+    Row("nn.silu", nn.silu, lambda x: x * logistic(x),
+        roots={"slope 0": (-1.2784645,), "second 0 0": (-2.3993573, 2.3993573)}),
+    Row("nn.mish", nn.mish, lambda x: x * tanh(softplus(x)),
+        roots={"slope 0": (-1.1924312,), "second 0 0": (-2.2563764, 1.4905712)}),
+    Row("nn.squareplus", nn.squareplus, lambda x: (x + mpmath.sqrt(x * x + 4)) / 2),
+    Row("nn.elu", nn.elu, elu),
+    Row("nn.celu", lambda x: nn.celu(x, 2.0), lambda x: x if x > 0 else 2 * mpmath.expm1(x / 2)),
+    Row("nn.selu", nn.selu, lambda x: mpmath.mpf("1.0507009873554804934193349852946")
+        * elu(x, mpmath.mpf("1.6732632423543772848170429916717"))),
+    Row("nn.gelu", nn.gelu, tanh_gelu,
+        roots={"slope 0": (-0.7524614,), "second 0 0": (-1.418504, 1.418504)}),
+    Row("nn.gelu exact", lambda x: nn.gelu(x, approximate=False), lambda x: x * erfc(-x / mpmath.sqrt(2)) / 2,
+        roots={"slope 0": (-0.7517915,), "second 0 0": (-2**0.5, 2**0.5)}),
+    Row("nn.log1mexp", nn.log1mexp, log1mexp, domain=positive),
+]
+
+ROWS = LAX + NUMPY + NN
 
 
 @pytest.mark.parametrize("row, dtype", each_once(ROWS, DTYPES))

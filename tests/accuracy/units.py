@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -19,14 +20,19 @@ class Error(NamedTuple):
     args: tuple[float, ...]
 
 
-def worst(found: np.ndarray, exact: list[Any], args: list[tuple[float, ...]], scale: float = 0.0) -> Error:
-    """The largest error of `found`, an array of the tested dtype, beside numbers of mpmath; `scale` as in `units`."""
+def worst(found: np.ndarray, exact: list[Any], args: list[tuple[float, ...]],
+          scale: float | Sequence[Any] = 0.0) -> Error:
+    """The largest error of `found`, an array of the tested dtype, beside numbers of mpmath.
+
+    Args: scale: as in `units`, one for all results or one for each.
+    """
+    scales = scale if isinstance(scale, Sequence) else [scale] * len(args)
     errors = [Error(units(got, want, found.dtype, scale), got, float(want), at)
-              for got, want, at in zip(found.astype(np.float64).tolist(), exact, args, strict=True)]
+              for got, want, at, scale in zip(found.astype(np.float64).tolist(), exact, args, scales, strict=True)]
     return max(errors, key=lambda error: error.units)
 
 
-def units(found: float, exact: Any, dtype: Any, scale: float = 0.0) -> float:
+def units(found: float, exact: Any, dtype: Any, scale: Any = 0) -> float:
     """The error in units in the last place of `exact`, or of `scale` if that is larger.
 
     It is inf for a nan or an infinity in the wrong place.

@@ -13,11 +13,15 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, check_mixed, check_ranks, library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axis
+from xjax.ops.halves import in_single
+from xjax.ops.makers import scalar_like
+from xjax.ops.transcendental import logistic_slope
 from xjax.runtime.jit import Inline, library_jit
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -108,7 +112,8 @@ hard_swish = hard_silu
 def sparse_plus(x: Any) -> Any:
     """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
     x = operand("nn.sparse_plus", x)
-    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+    inner = jnp.clip(x, -1.0, 1.0)                      # beyond, a square would overflow
+    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (inner + 1.0) ** 2 / 4))
 
 
 @library_jit
@@ -142,15 +147,47 @@ def log_sigmoid(x: Any) -> Any:
 @library_jit
 def soft_sign(x: Any) -> Any:
     """``x / (|x| + 1)``, element-wise."""
-    x = operand("nn.soft_sign", x)
+    return _soft_sign(operand("nn.soft_sign", x))
+
+
+@custom_jvp
+def _soft_sign(x: Any) -> Any:
     return x / (jnp.abs(x) + 1)
+
+
+@in_single
+def _soft_sign_slope(x: Any) -> Any:
+    return jnp.square(1 / (jnp.abs(x) + 1))
+
+
+_soft_sign.defjvps(lambda dx, y, x: dx * _soft_sign_slope(x))
 
 
 @library_jit
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``, element-wise (also called swish)."""
-    x = operand("nn.silu", x)
+    return _silu(operand("nn.silu", x))
+
+
+@custom_jvp
+@in_single
+def _silu(x: Any) -> Any:
     return x * sigmoid(x)
+
+
+@custom_jvp
+@in_single
+def _silu_slope(x: Any) -> Any:
+    return sigmoid(x) + x * logistic_slope(x)
+
+
+@in_single
+def _silu_second(x: Any) -> Any:
+    return logistic_slope(x) * (2 - x * jnp.tanh(x / 2))
+
+
+_silu.defjvps(lambda dx, y, x: dx * _silu_slope(x))
+_silu_slope.defjvps(lambda dx, y, x: dx * _silu_second(x))
 
 
 swish = silu
@@ -160,16 +197,83 @@ swish = silu
 @_of_numbers
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))``, element-wise."""
-    x = operand("nn.mish", x)
-    return x * jnp.tanh(softplus(x))
+    return _mish(operand("nn.mish", x))
+
+
+@in_single
+def _mish(x: Any) -> Any:
+    return x * _tanh_of_softplus(x)
+
+
+@custom_jvp
+def _tanh_of_softplus(x: Any) -> Any:
+    part, whole, _ = _parts_of_mish(x)
+    return part / whole
+
+
+def _parts_of_mish(x: Any) -> tuple[Any, Any, Any]:
+    """``tanh(softplus(x))`` as ``part / whole``, with ``whole - part``: all from ``exp(-abs(x))``, without overflow."""
+    u = jnp.exp(-jnp.abs(x))
+    part = jnp.where(x >= 0, 1 + 2 * u, u * (u + 2))
+    rest = jnp.where(x >= 0, 2 * u * u, 2.0)
+    return part, part + rest, rest
+
+
+def _tanh_of_softplus_slope(x: Any) -> Any:
+    """``1 - y ** 2`` of y = part / whole times the slope of softplus."""
+    part, whole, rest = _parts_of_mish(x)
+    return rest * (whole + part) / (whole * whole) * sigmoid(x)
+
+
+_tanh_of_softplus.defjvps(lambda dx, y, x: dx * _tanh_of_softplus_slope(x))
 
 
 @library_jit
 @_of_numbers
 def squareplus(x: Any, b: Any = 4) -> Any:
     """``(x + sqrt(x**2 + b)) / 2``, element-wise; b = 0 gives relu."""
-    x, b = operand("nn.squareplus", x), operand("nn.squareplus", b)
-    return (x + jnp.sqrt(jnp.square(x) + b)) / 2
+    return _squareplus(*jnp.broadcast_arrays(*promote_inexact("nn.squareplus", x, b)))
+
+
+# The square may overflow, for negative x the sum loses its digits, and both hurt more in derivatives.
+
+@custom_jvp
+@in_single
+def _squareplus(x: Any, b: Any) -> Any:
+    root = _root_of_squareplus(x, b)
+    large = jnp.abs(x) / 2 + root / 2
+    return jnp.where(x >= 0, large, b / jnp.where(large == 0, 1, large) / 4)
+
+
+def _root_of_squareplus(x: Any, b: Any) -> Any:
+    """``sqrt(x**2 + b)``."""
+    bound = float(2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 2))
+    far = jnp.abs(x) > bound                            # as a rule b does not matter there
+    return jnp.where(far, jnp.abs(x) * jnp.sqrt(1 + b / jnp.where(far, x, 1) / jnp.where(far, x, 1)),
+                     jnp.sqrt(jnp.square(jnp.where(far, 0, x)) + b))
+
+
+@custom_jvp
+@in_single
+def _squareplus_slope(x: Any, b: Any) -> Any:
+    """``(1 + x / root) / 2``."""
+    return _squareplus(x, b) / _root_of_squareplus(x, b)
+
+
+@in_single
+def _squareplus_slope_by_b(x: Any, b: Any) -> Any:
+    return 0.25 / _root_of_squareplus(x, b)
+
+
+@in_single
+def _inverse_cube_of_root(x: Any, b: Any) -> Any:
+    return 1 / (jnp.square(x) + b) / _root_of_squareplus(x, b)
+
+
+_squareplus.defjvps(lambda dx, y, x, b: dx * _squareplus_slope(x, b),
+                    lambda db, y, x, b: db * _squareplus_slope_by_b(x, b))
+_squareplus_slope.defjvps(lambda dx, y, x, b: dx * (b / 2 * _inverse_cube_of_root(x, b)),
+                          lambda db, y, x, b: db * (x / -4 * _inverse_cube_of_root(x, b)))
 
 
 @library_jit
@@ -205,12 +309,16 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 
 @library_jit(inline=Inline.JAX_EARLY)
+@in_single
 def _tanh_gelu(x: Any) -> Any:
-    scale = np.sqrt(2 / np.pi).astype(x.dtype)
-    return x * (0.5 * (1.0 + jnp.tanh(scale * (x + 0.044715 * (x ** 3)))))
+    """The half of one plus a tanh is the logistic function of twice the argument, which keeps its digits below 0."""
+    inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))      # beyond it is 0 or 1, and the cube may overflow
+    scale = np.sqrt(8 / np.pi).astype(x.dtype)
+    return x * sigmoid(inner * (scale * (1.0 + 0.044715 * jnp.square(inner))))
 
 
 @library_jit(inline=Inline.JAX_EARLY)
+@in_single
 def _erf_gelu(x: Any) -> Any:
     return 0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))
 
@@ -240,8 +348,19 @@ def _glu(x: Any, axis: int) -> Any:
 @_of_numbers
 def log1mexp(x: Any) -> Any:
     """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""
-    x = operand("nn.log1mexp", x)
+    return _log1mexp(operand("nn.log1mexp", x))
+
+
+@in_single
+def _log1mexp(x: Any) -> Any:
     return jnp.where(x < np.log(2.0), jnp.log(-jnp.expm1(-x)), jnp.log1p(-jnp.exp(-x)))
 
 
-log1mexp.defjvps(lambda dx, y, x: dx / jnp.expm1(x))
+@custom_jvp
+@in_single
+def _log1mexp_slope(x: Any) -> Any:
+    return 1 / jnp.expm1(x)
+
+
+_log1mexp_slope.defjvps(lambda dx, y, x: -dx * jnp.square(0.5 / jnp.sinh(x / 2)))
+log1mexp.defjvps(lambda dx, y, x: dx * _log1mexp_slope(x))

@@ -5,6 +5,7 @@ Division follows NumPy: quotients are rounded down, and a remainder has the sign
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -37,13 +38,15 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, ceil, div, floor, integer_pow, mul, neg, sub
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.elementwise import square as lax_square
+from xjax.ops.halves import in_single
+from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.piecewise import rem
 from xjax.ops.piecewise import sign as lax_sign
-from xjax.ops.transcendental import atan2, exp, log, log1p, sin, sqrt
+from xjax.ops.transcendental import atan2, exp, log, log1p, rsqrt, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
 from xjax.runtime.array import Array
 from xjax.runtime.one_launch import one_launch
@@ -303,11 +306,44 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
     """Each argument's share of the sum is its weight: right where both are equal, too, and the terms have kinks."""
     def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
         y = function(*primals)
-        shares = [mul(dx, _power(sub(_without_inf(x), _without_inf(y)), unit))
-                  for x, dx in zip(primals, tangents, strict=True)]
-        return y, add(*shares)
+        if dtypes.is_complex(typeof(y).dtype):
+            shares = [_power(sub(_without_inf(x), _without_inf(y)), unit) for x in primals]
+        else:
+            shares = in_single(_shares_of_sum)(*primals, unit=unit)
+        return y, add(*[mul(dx, share) for dx, share in zip(tangents, shares, strict=True)])
 
     return rule
+
+
+def _shares_of_sum(x1: Any, x2: Any, unit: float) -> tuple[Any, Any]:
+    """From the difference, which has the digits that the sum of large arguments has lost; equal infinities share."""
+    delta = choose(bits.bitwise_and(eq(x1, x2), eq(lax_abs(x1), math.inf)), filled_like(x1, 0), sub(x1, x2))
+    # A power of the rounded difference has as many units of error as the difference is large; they are put right.
+    rounded = sub(delta, x1)
+    rest = sub(sub(x1, sub(delta, rounded)), add(x2, rounded))
+    rest = choose(lt(lax_abs(rest), 1), rest, filled_like(rest, 0))
+    rest = stop_gradient(rest)
+    return _share(delta, rest, unit), _share(neg(delta), neg(rest), unit)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(2,))
+def _share(delta: Any, rest: Any, unit: float) -> Any:
+    """The share of a term that is larger than the other by ``delta + rest``, as logarithms."""
+    ratio = _power(neg(lax_abs(delta)), unit)
+    is_large = ge(delta, 0)
+    correction = mul(choose(is_large, neg(rest), rest), scalar_like(rest, unit))
+    ratio = add(ratio, mul(ratio, correction))
+    large = integer_pow(add(ratio, scalar_like(ratio, 1)), -1)
+    return choose(is_large, large, mul(ratio, large))
+
+
+def _share_jvp(unit: float, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    delta, rest = primals
+    mine, others = _share(delta, rest, unit), _share(neg(delta), neg(rest), unit)
+    return mine, mul(tangents[0], mul(mul(mine, others), scalar_like(delta, unit)))
+
+
+_share.defjvp(_share_jvp)
 
 
 def _without_inf(x: Any) -> Any:
@@ -344,6 +380,12 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     where = "numpy.hypot"
     x1, x2 = operands(where, x1, x2, to=to_inexact)
     refuse_complex(where, x1, exc=ValueError)
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    return _hypot(expand_to(where, x1, shape), expand_to(where, x2, shape))
+
+
+@custom_jvp
+def _hypot(x1: Any, x2: Any) -> Any:
     x1, x2 = lax_abs(x1), lax_abs(x2)
     infinite = bits.bitwise_or(eq(x1, math.inf), eq(x2, math.inf))
     large, small = lax_max(x1, x2), lax_min(x1, x2)
@@ -353,10 +395,33 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     return choose(infinite, scalar_like(length, math.inf), length)
 
 
+def _hypot_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    return _hypot(*primals), add(*map(mul, in_single(_direction)(*primals), tangents))
+
+
+def _direction(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """The point divided by its distance from the origin, of any size: 0 at the origin and at infinity."""
+    is_first = ge(lax_abs(x1), lax_abs(x2))
+    large, small = choose(is_first, x1, x2), choose(is_first, x2, x1)
+    size = lax_abs(large)
+    regular = bits.bitwise_and(gt(size, 0), lt(size, math.inf))
+    ratio = div(choose(regular, small, filled_like(small, 0)), choose(regular, large, filled_like(large, 1)))
+    of_large = choose(regular, mul(lax_sign(large), rsqrt(add(lax_square(ratio), scalar_like(ratio, 1)))),
+                      filled_like(large, 0))
+    of_small = mul(ratio, of_large)
+    return choose(is_first, of_large, of_small), choose(is_first, of_small, of_large)
+
+
+_hypot.defjvp(_hypot_jvp)
+
+
 @one_launch
 def sinc(x: Any, /) -> Any:
-    """``sin(pi x) / (pi x)``, element-wise, 1 at 0; smooth there, so derivatives of all orders up to 4 are right."""
+    """``sin(pi x) / (pi x)``, element-wise, 1 at 0; smooth there, so derivatives of all orders are right, up to 4 of
+    complex numbers."""
     x, = operands("numpy.sinc", x, to=to_inexact)
+    if not dtypes.is_complex(x.dtype):
+        return in_single(_sinc)(x, order=0)
     x = mul(scalar_like(x, math.pi), x)
     small = lt(lax_abs(x), 1e-2 if dtypes.bit_width(x.dtype) >= 32 else 1e-1)
     safe = choose(small, scalar_like(x, 1), x)
@@ -364,6 +429,54 @@ def sinc(x: Any, /) -> Any:
     tail = add(scalar_like(x, -1 / 6), mul(squared, scalar_like(x, 1 / 120)))
     series = add(scalar_like(x, 1), mul(squared, tail))
     return choose(small, series, div(sin(safe), safe))
+
+
+@functools.partial(custom_jvp, nondiff_argnames=("order",))
+def _sinc(x: Any, order: int) -> Any:
+    """The derivative of this order of ``sin(z) / z`` at ``z = pi x``: the integral of ``t^n cos(z t + n pi / 2)`` for t
+    from 0 to 1. Near 0 its series, elsewhere by parts, from the order below; 0 at infinity."""
+    infinite = eq(lax_abs(x), math.inf)
+    at_end = bits.bitwise_or(infinite, eq(x, 0))
+    safe = choose(at_end, filled_like(x, 1), x)
+    sine, cosine = _sine_and_cosine_of_turns(safe)
+    by_parts = filled_like(x, 0)
+    for n in range(order + 1):
+        edge = (sine, cosine, neg(sine), neg(cosine))[n % 4]
+        # Not the quotient by pi x, which may overflow.
+        by_parts = div(mul(sub(edge, mul(by_parts, scalar_like(x, n))), scalar_like(x, 1 / math.pi)), safe)
+    bound = (1 + order) / 4
+    near = lt(lax_abs(x), bound) if order else eq(x, 0)
+    z = mul(choose(near, x, filled_like(x, 0)), scalar_like(x, math.pi))
+    return choose(near, _sinc_series(z, order, bound * math.pi),
+                  choose(infinite, filled_like(x, 0), by_parts))
+
+
+def _sine_and_cosine_of_turns(x: Any) -> tuple[Any, Any]:
+    """``sin(pi x)`` and ``cos(pi x)``: whole turns, and more, are taken off before pi is multiplied, without error."""
+    turn = sub(x, mul(lax_round(mul(x, scalar_like(x, 0.5))), scalar_like(x, 2)))
+    size = lax_abs(turn)
+    folded = lax_min(size, sub(scalar_like(x, 1), size))
+    sine, cosine = (sin(mul(part, scalar_like(x, math.pi))) for part in (folded, sub(scalar_like(x, 0.5), size)))
+    return mul(lax_sign(turn), sine), cosine
+
+
+def _sinc_series(z: Any, order: int, bound: float) -> Any:
+    """The sum of ``z^k cos((k + n) pi / 2) / (k! (k + n + 1))`` for the order n and z up to the bound."""
+    terms = [(0, (-1) ** ((k + order) // 2) / (math.factorial(k) * (k + order + 1)))[(k + order) % 2 == 0]
+             for k in range(40)]
+    kept = [k for k, c in enumerate(terms) if c and abs(c) * bound**k > 1e-18]
+    squared, total = lax_square(z), scalar_like(z, 0)
+    for k in reversed(kept):
+        total = add(mul(total, squared), scalar_like(z, terms[k]))
+    return mul(total, z) if order % 2 else total
+
+
+def _sinc_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return _sinc(x, order=order), mul(dx, mul(_sinc(x, order=order + 1), scalar_like(x, math.pi)))
+
+
+_sinc.defjvp(_sinc_jvp)
 
 
 @one_launch(arrays=2)

@@ -14,24 +14,58 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import FLOAT
 from xjax.ops.compare import gt, select
-from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
+from xjax.ops.elementwise import add, div, mul, neg, reciprocal, round, square, sub
+from xjax.ops.halves import in_single
 from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import sign
-from xjax.ops.transcendental import exp
+from xjax.ops.transcendental import sin
 
 # -- error function -----------------------------------------------------------------------------------------------
 
 _ERF_SLOPE = 2 / math.sqrt(math.pi)         # derivative of erf at 0
 
-erf_p = unary("erf", FLOAT, chlo("erf"),
-              lambda dx, y, x: mul(typeof(x).dtype.type(_ERF_SLOPE), mul(dx, exp(neg(square(x))))))
+
+def _gaussian_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """``exp(-x ** 2)``. Rounding the square costs ``x ** 2`` units of the last place; its error is computed from the
+    upper and the lower half of the digits of x, whose products are exact, and put right in the result."""
+    if out.dtype.itemsize < 4:                                  # squares of halves are exact in single precision
+        x = b.convert(x, np.dtype(np.float32))
+        return b.convert(b.unary("stablehlo.exponential", b.unary("stablehlo.negate", b.mul(x, x))), out.dtype)
+    y = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", b.mul(x, x)))
+    return b.sub(y, b.mul(y, _error_of_square(b, x)))
+
+
+def _error_of_square(b: Builder, x: Value) -> Value:
+    """What is to be added to the rounded square of x: from products of the upper and lower digits, which are exact."""
+    bound = b.constant(32.0, x.aval.strong())                   # beyond, exp(-x ** 2) is 0, and products may overflow
+    x = b.binary("stablehlo.minimum", b.unary("stablehlo.abs", x), bound)
+    scaled = b.mul(x, 2.0 ** (dtypes.finfo(x.aval.dtype).nmant // 2 + 1) + 1)
+    upper = b.sub(scaled, b.sub(scaled, x))
+    lower = b.sub(x, upper)
+    return b.add(b.sub(b.mul(upper, upper), b.mul(x, x)), b.mul(lower, b.add(x, upper)))
+
+
+gaussian_p = unary("gaussian", FLOAT, _gaussian_lower, lambda dx, y, x: mul(dx, mul(scalar_like(x, -2), mul(x, y))))
+gaussian = unary_function(gaussian_p, "``exp(-x ** 2)``, element-wise.")
+
+erf_p = unary("erf", FLOAT, chlo("erf"), lambda dx, y, x: mul(scalar_like(x, _ERF_SLOPE), mul(dx, gaussian(x))))
 erf = unary_function(erf_p, "Error function, element-wise.")
-erfc_p = unary("erfc", FLOAT, chlo("erfc"),
-               lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, exp(neg(square(x))))))
+
+
+def _erfc_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """Above 1, CHLO's has ``exp(-x ** 2)`` as a factor."""
+    if out.dtype.itemsize < 4:
+        return chlo("erfc")(b, out, x)
+    y, one = chlo("erfc")(b, out, x), b.constant(1, out.strong())
+    return b.select(b.compare("GT", x, one), b.sub(y, b.mul(y, _error_of_square(b, x))), y)
+
+
+erfc_p = unary("erfc", FLOAT, _erfc_lower,
+               lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, gaussian(x))))
 erfc = unary_function(erfc_p, "``1 - erf(x)``, element-wise, exact for large x.")
 erf_inv_p = unary("erf_inv", FLOAT, chlo("erf_inv"),
-                  lambda dx, y, x: mul(scalar_like(x, 1 / _ERF_SLOPE), mul(dx, exp(square(y)))))
+                  lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / _ERF_SLOPE), gaussian(y))))
 erf_inv = unary_function(erf_inv_p, "Inverse of erf, element-wise: infinite at -1 and 1, nan beyond.")
 
 
@@ -101,7 +135,39 @@ def _horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 lgamma_p = unary("lgamma", FLOAT, _lgamma_lower, lambda dx, y, x: mul(dx, digamma(x)))
 lgamma = unary_function(lgamma_p, "Logarithm of the absolute value of the gamma function, element-wise.")
-digamma_p = unary("digamma", FLOAT, chlo("digamma"), lambda dx, y, x: mul(dx, polygamma(scalar_like(x, 1), x)))
+
+
+def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """Of x < 0 by ``digamma(1 - x) - pi cot(pi x)``: CHLO's own loses the distance of x from the nearest pole."""
+    wide = b.convert(x, np.dtype(np.float32)) if out.dtype.itemsize < 4 else x
+    aval = wide.aval.strong()
+    is_negative = b.compare("LT", wide, b.constant(0, aval))
+    y = chlo("digamma")(b, wide.aval, b.select(is_negative, b.sub(b.constant(1, aval), wide), wide))
+    turn = b.sub(wide, b.unary("stablehlo.round_nearest_even", wide))
+    size = b.unary("stablehlo.abs", turn)
+    # The cotangent is the tangent of the complement, which is computed where it is smaller.
+    is_small = b.compare("LT", size, b.constant(0.25, aval))
+    tangent = b.unary("stablehlo.tan", b.mul(b.select(is_small, size, b.sub(b.constant(0.5, aval), size)), math.pi))
+    cotangent = b.select(is_small, b.div(b.constant(1, aval), tangent), tangent)
+    reflected = b.sub(y, b.mul(b.mul(cotangent, b.unary("stablehlo.sign", turn)), math.pi))
+    reflected = b.select(b.compare("EQ", turn, b.constant(0, aval)), b.constant(math.nan, aval), reflected)
+    return b.convert(b.select(is_negative, reflected, y), out.dtype)
+
+
+@in_single
+def _trigamma(x: Any) -> Any:
+    """Of x < 0 by ``(pi / sin(pi x)) ** 2 - trigamma(1 - x)``, and of large x, of which XLA makes 0, ``1 / x``."""
+    is_negative = gt(filled_like(x, 0), x)
+    positive = select(is_negative, sub(filled_like(x, 1), x), x)
+    is_large = gt(positive, filled_like(x, 4 / float(dtypes.finfo(typeof(x).dtype).eps)))
+    y = select(is_large, reciprocal(select(is_large, positive, filled_like(x, 1))),
+               polygamma(scalar_like(x, 1), select(is_large, filled_like(x, 1), positive)))
+    turn = select(is_negative, sub(x, round(x)), filled_like(x, 0.5))
+    reflected = sub(square(div(scalar_like(x, math.pi), sin(mul(turn, scalar_like(x, math.pi))))), y)
+    return select(is_negative, reflected, y)
+
+
+digamma_p = unary("digamma", FLOAT, _digamma_lower, lambda dx, y, x: mul(dx, _trigamma(x)))
 digamma = unary_function(digamma_p, "Derivative of lgamma, element-wise: nan at 0, -1, -2 ...")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import FLOAT, INT, NOT_LINEAR, check_kinds, check_same_dtype
-from xjax.ops.compare import clamp, eq, select
+from xjax.ops.compare import clamp, eq, gt, select
 from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, one_minus_square, reciprocal, square, sub
+from xjax.ops.halves import in_single
 from xjax.ops.identity import stop_gradient_p
 from xjax.ops.makers import (
     accumulate,
@@ -38,6 +40,15 @@ from xjax.ops.shape import broadcast_in_dim
 
 def _one(x: Any) -> Any:
     return scalar_like(x, 1)
+
+
+def _is_complex(x: Any) -> bool:
+    return dtypes.is_complex(typeof(x).dtype)
+
+
+def _widened(b: Builder, x: Value) -> Value:
+    """A float of at least single precision, in which halves are computed."""
+    return b.convert(x, np.dtype(np.float32)) if x.aval.dtype.itemsize < 4 else x
 
 
 # -- exponentials and logarithms ----------------------------------------------------------------------------------
@@ -95,7 +106,7 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return _complex(b, out, re, im)
 
 
-log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: div(dx, mul(x, log(scalar_like(x, 2)))))
+log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / np.log(2)), x)))     # x log 2 may be denormal
 log2 = unary_function(log2_p, "Logarithm to base 2, element-wise: -inf at 0, nan below.")
 
 expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, exp(x)))
@@ -111,8 +122,28 @@ def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return b.div(one, b.add(one, growth))
 
 
-logistic_p = unary("logistic", INEXACT, _logistic_lower, lambda dx, y, x: mul(dx, mul(y, sub(_one(y), y))))
+def _logistic_jvp(dx, y, x):
+    return mul(dx, mul(y, sub(_one(y), y)) if _is_complex(x) else logistic_slope(x))
+
+
+logistic_p = unary("logistic", INEXACT, _logistic_lower, _logistic_jvp)
 logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x))``.")
+
+
+def _logistic_slope_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """y (1 - y) of y = logistic(x). Where y is close to 1 the difference would lose its digits: there it is the product
+    of y and exp(-x). Both are computed as `logistic` does it, so that XLA computes them once for both."""
+    x = _widened(b, x)
+    one = b.constant(1, x.aval.strong())
+    growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
+    y = b.div(one, b.add(one, growth))
+    rest = b.select(b.compare("LT", x, b.constant(0, x.aval.strong())), b.sub(one, y), b.mul(growth, y))
+    return b.convert(b.mul(y, rest), out.dtype)
+
+
+logistic_slope_p = unary("logistic_slope", FLOAT, _logistic_slope_lower,
+                         lambda dx, y, x: mul(neg(dx), mul(y, tanh(mul(x, scalar_like(x, 0.5))))))
+logistic_slope = unary_function(logistic_slope_p, "The derivative of logistic, element-wise.")
 
 
 # -- roots --------------------------------------------------------------------------------------------------------
@@ -121,11 +152,17 @@ sqrt_p = unary("sqrt", INEXACT, "stablehlo.sqrt", lambda dx, y, x: mul(dx, div(s
 sqrt = unary_function(sqrt_p, "Square root, element-wise: nan below 0; the derivative at 0 is inf.")
 
 rsqrt_p = unary("rsqrt", INEXACT, "stablehlo.rsqrt",
-                lambda dx, y, x: mul(dx, mul(scalar_like(x, -0.5), div(y, x))))
+                lambda dx, y, x: mul(dx, div(mul(scalar_like(x, -0.5), y), x)))
 rsqrt = unary_function(rsqrt_p, "``1 / sqrt(x)``, element-wise.")
 
-cbrt_p = unary("cbrt", FLOAT, "stablehlo.cbrt",
-               lambda dx, y, x: mul(dx, mul(scalar_like(x, 1 / 3), integer_pow(y, -2))))
+@in_single
+def _cbrt_slope(x, y):
+    """``y / (3 x)``, which has the error of y once; of ``1 / y ** 2`` it is doubled. It is infinite at 0."""
+    at_zero = eq(x, scalar_like(x, 0))
+    return select(at_zero, filled_like(x, np.inf), div(mul(y, scalar_like(x, 1 / 3)), nonzero(x)))
+
+
+cbrt_p = unary("cbrt", FLOAT, "stablehlo.cbrt", lambda dx, y, x: mul(dx, _cbrt_slope(x, y)))
 cbrt = unary_function(cbrt_p, "Real cube root, element-wise.")
 
 
@@ -160,11 +197,32 @@ def _pow_jvp(primals, tangents):
     total = Zero(z.aval.tangent())
     if type(dx) is not Zero:
         exact = dtypes.is_int(typeof(y).dtype)
-        slope = _slope_at_integers(x, y, z) if exact else mul(y, pow(x, sub(y, strong_like(y, 1))))
+        slope = _slope_at_integers(x, y, z) if exact else _slope_of_base(x, y)
         total = fill(mul(dx, slope), z.aval)
     if type(dy) is not Zero:
-        total = accumulate(total, fill(mul(dy, mul(log(nonzero(x)), z)), z.aval))
+        total = accumulate(total, fill(mul(dy, _slope_of_exponent(x, y, z)), z.aval))
     return z, total
+
+
+@in_single
+def _slope_of_base(x, y):
+    """y x ** (y - 1). Rounding the exponent costs as many units as its error times log x has; they are put back."""
+    one = strong_like(y, 1)
+    less = sub(y, one)
+    slope = mul(y, pow(x, less))
+    if _is_complex(x):
+        return slope
+    is_small = gt(one, abs(y))
+    error = mul(select(is_small, sub(y, add(less, one)), sub(sub(y, less), one)), log(nonzero(x)))
+    error = clamp(scalar_like(x, -0.5), error, scalar_like(x, 0.5))     # beyond, the power is 0 or infinite
+    return mul(slope, add(stop_gradient_p.bind(error), one))
+
+
+def _slope_of_exponent(x, y, z):
+    """log x times z = x ** y, but 0 where x is 0."""
+    if z.dtype.itemsize < 4:                                    # z may be below the normal halves, and have lost digits
+        return in_single(lambda x, y: mul(log(nonzero(x)), pow(x, y)))(x, y)
+    return mul(log(nonzero(x)), z)
 
 
 def _slope_at_integers(x, y, z):
@@ -233,7 +291,16 @@ cos = unary_function(cos_p, "Cosine, element-wise.")
 tan_p = unary("tan", INEXACT, "stablehlo.tan", lambda dx, y, x: mul(dx, add(_one(y), square(y))))
 tan = unary_function(tan_p, "Tangent, element-wise.")
 
-asin_p = unary("asin", INEXACT, chlo("asin"), lambda dx, y, x: mul(dx, rsqrt(one_minus_square(x))))
+def _asin_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """CHLO halves x, which the smallest normal numbers do not outlive; small numbers are their own inverse sines."""
+    y = chlo("asin")(b, out, x)
+    if dtypes.is_complex(out.dtype):
+        return y
+    bound = b.constant(float(dtypes.finfo(out.dtype).eps) ** 0.5, out.strong())
+    return b.select(b.compare("LT", b.unary("stablehlo.abs", x), bound), x, y)
+
+
+asin_p = unary("asin", INEXACT, _asin_lower, lambda dx, y, x: mul(dx, rsqrt(one_minus_square(x))))
 asin = unary_function(asin_p, "Inverse sine, element-wise.")
 acos_p = unary("acos", INEXACT, chlo("acos"), lambda dx, y, x: mul(dx, neg(rsqrt(one_minus_square(x)))))
 acos = unary_function(acos_p, "Inverse cosine, element-wise.")
@@ -245,19 +312,94 @@ def _radius2(x, y):
     return add(square(x), square(y))
 
 
+def _atan2_slope(x, y):
+    """The slope by x: ``y / (x ** 2 + y ** 2)``."""
+    return div(y, _radius2(x, y)) if _is_complex(x) else over_radius2(y, x)
+
+
+def _atan2_slope_by_y(x, y):
+    return div(neg(x), _radius2(x, y)) if _is_complex(x) else neg(over_radius2(x, y))
+
+
 atan2_p = nary("atan2", INEXACT, "stablehlo.atan2",
-               (lambda dx, z, x, y: mul(dx, div(y, _radius2(x, y))),
-                lambda dy, z, x, y: mul(dy, div(neg(x), _radius2(x, y)))))
+               (lambda dx, z, x, y: mul(dx, _atan2_slope(x, y)),
+                lambda dy, z, x, y: mul(dy, _atan2_slope_by_y(x, y))))
 atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and abscissa y: ``atan(x / y)`` in its quadrant.")
+
+
+def _over_radius2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
+    """The squares are of quotients by the larger size, which neither overflow nor vanish together."""
+    x, y = _widened(b, x), _widened(b, y)
+    aval, info = x.aval.strong(), dtypes.finfo(x.aval.dtype)
+    size = b.binary("stablehlo.maximum", b.unary("stablehlo.abs", x), b.unary("stablehlo.abs", y))
+    # An infinite size would make nan of the finite one of x and y.
+    size = b.binary("stablehlo.minimum", size, b.constant(float(info.max), aval))
+    x, y = b.div(x, size), b.div(y, size)
+    # Not one quotient by another, of which XLA would make a quotient by the square of the size.
+    inverse = b.div(b.constant(1, aval), b.mul(size, b.add(b.mul(x, x), b.mul(y, y))))
+    return b.convert(b.mul(x, inverse), out.dtype)
+
+
+def _over_radius2_by_x(dx, z, x, y):
+    """``(y ** 2 - x ** 2) / (x ** 2 + y ** 2) ** 2``, which is exact near its zeros."""
+    of_y = over_radius2(y, x)
+    return mul(dx, mul(sub(of_y, z), add(of_y, z)))
+
+
+over_radius2_p = nary("over_radius2", FLOAT, _over_radius2_lower,
+                      (_over_radius2_by_x,
+                       lambda dy, z, x, y: mul(dy, mul(scalar_like(x, -2), mul(z, over_radius2(y, x))))))
+over_radius2 = binary_function(over_radius2_p, "``x / (x ** 2 + y ** 2)``, element-wise, for all sizes of x and y.")
 
 
 # -- hyperbolic ---------------------------------------------------------------------------------------------------
 
-sinh_p = unary("sinh", INEXACT, chlo("sinh"), lambda dx, y, x: mul(dx, cosh(x)))
+def _half_exponential(b: Builder, size: Value) -> Value:
+    """``exp(size) / 2``, which is finite where `exp` is not yet."""
+    root = b.unary("stablehlo.exponential", b.mul(size, 0.5))
+    return b.mul(b.mul(root, 0.5), root)
+
+
+def _sinh_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """By exponentials, or by its series where x is small: CHLO adds log(1/2) to x, which is rounded."""
+    if dtypes.is_complex(out.dtype):
+        return chlo("sinh")(b, out, x)
+    x = _widened(b, x)
+    one = b.constant(1, x.aval.strong())
+    size = b.unary("stablehlo.abs", x)
+    half = _half_exponential(b, size)
+    large = b.sub(half, b.div(b.constant(0.25, x.aval.strong()), half))
+    large = b.select(b.compare("LT", x, b.constant(0, x.aval.strong())), b.unary("stablehlo.negate", large), large)
+    squared, small = b.mul(x, x), b.constant(0, x.aval.strong())
+    for n in reversed(range(3, 20 if out.dtype.itemsize == 8 else 12, 2)):
+        small = b.mul(b.add(small, 1 / math.factorial(n)), squared)
+    small = b.add(x, b.mul(x, small))
+    return b.convert(b.select(b.compare("LT", size, one), small, large), out.dtype)
+
+
+def _cosh_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    if dtypes.is_complex(out.dtype):
+        return chlo("cosh")(b, out, x)
+    x = _widened(b, x)
+    half = _half_exponential(b, b.unary("stablehlo.abs", x))
+    return b.convert(b.add(half, b.div(b.constant(0.25, x.aval.strong()), half)), out.dtype)
+
+
+sinh_p = unary("sinh", INEXACT, _sinh_lower, lambda dx, y, x: mul(dx, cosh(x)))
 sinh = unary_function(sinh_p, "Hyperbolic sine, element-wise.")
-cosh_p = unary("cosh", INEXACT, chlo("cosh"), lambda dx, y, x: mul(dx, sinh(x)))
+cosh_p = unary("cosh", INEXACT, _cosh_lower, lambda dx, y, x: mul(dx, sinh(x)))
 cosh = unary_function(cosh_p, "Hyperbolic cosine, element-wise.")
-tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", lambda dx, y, x: mul(dx, one_minus_square(y)))
+@in_single
+def _tanh_slope_in_single(x):
+    return one_minus_square(tanh(x))
+
+
+def _tanh_jvp(dx, y, x):
+    halves = dtypes.is_float(typeof(x).dtype) and typeof(x).dtype.itemsize < 4
+    return mul(dx, _tanh_slope_in_single(x) if halves else one_minus_square(y))
+
+
+tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", _tanh_jvp)
 tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")
 
 
