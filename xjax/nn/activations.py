@@ -112,8 +112,16 @@ hard_swish = hard_silu
 def sparse_plus(x: Any) -> Any:
     """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
     x = operand("nn.sparse_plus", x)
-    inner = jnp.clip(x, -1.0, 1.0)                      # beyond, a square would overflow
-    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (inner + 1.0) ** 2 / 4))
+    return _sparse_plus(x)
+
+
+@custom_jvp
+def _sparse_plus(x: Any) -> Any:
+    return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+# That of the square would be nan where the square overflows.
+_sparse_plus.defjvps(lambda dx, y, x: dx * sparse_sigmoid(x))
 
 
 @library_jit
@@ -178,7 +186,8 @@ def _silu(x: Any) -> Any:
 @custom_jvp
 @in_single
 def _silu_slope(x: Any) -> Any:
-    return sigmoid(x) + x * logistic_slope(x)
+    y = sigmoid(x)
+    return y + x * (y * (1 - y))                        # where 1 - y has lost its digits, they do not matter
 
 
 @in_single
@@ -240,24 +249,28 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 @custom_jvp
 @in_single
 def _squareplus(x: Any, b: Any) -> Any:
-    root = _root_of_squareplus(x, b)
-    large = jnp.abs(x) / 2 + root / 2
-    return jnp.where(x >= 0, large, b / jnp.where(large == 0, 1, large) / 4)
+    large = _larger_of_squareplus(x, _root_of_squareplus(x, b))
+    return jnp.where(x >= 0, large, b / 4 / large)
 
 
 def _root_of_squareplus(x: Any, b: Any) -> Any:
-    """``sqrt(x**2 + b)``."""
-    bound = float(2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 2))
-    far = jnp.abs(x) > bound                            # as a rule b does not matter there
-    return jnp.where(far, jnp.abs(x) * jnp.sqrt(1 + b / jnp.where(far, x, 1) / jnp.where(far, x, 1)),
-                     jnp.sqrt(jnp.square(jnp.where(far, 0, x)) + b))
+    """``sqrt(x**2 + b)``: the size of x where its square would overflow, by which b is too small to matter."""
+    bound = float(2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 1))
+    return jnp.maximum(jnp.abs(x), jnp.sqrt(jnp.minimum(jnp.square(x), bound * bound) + b))
+
+
+def _larger_of_squareplus(x: Any, root: Any) -> Any:
+    """``(abs(x) + root) / 2``, without overflow."""
+    return jnp.abs(x) / 2 + root / 2
 
 
 @custom_jvp
 @in_single
 def _squareplus_slope(x: Any, b: Any) -> Any:
     """``(1 + x / root) / 2``."""
-    return _squareplus(x, b) / _root_of_squareplus(x, b)
+    root = _root_of_squareplus(x, b)
+    large = _larger_of_squareplus(x, root)
+    return jnp.where(x >= 0, large, b / 4) / jnp.where(x >= 0, root, large * root)
 
 
 @in_single
@@ -311,10 +324,10 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 @library_jit(inline=Inline.JAX_EARLY)
 @in_single
 def _tanh_gelu(x: Any) -> Any:
-    """The half of one plus a tanh is the logistic function of twice the argument, which keeps its digits below 0."""
-    inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))      # beyond it is 0 or 1, and the cube may overflow
-    scale = np.sqrt(8 / np.pi).astype(x.dtype)
-    return x * sigmoid(inner * (scale * (1.0 + 0.044715 * jnp.square(inner))))
+    """By a tanh as in JAX, since XLA computes it faster than an exponential, although the sum loses digits below 0."""
+    scale = np.sqrt(2 / np.pi).astype(x.dtype)
+    inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))      # beyond the tanh is -1 or 1: the cube may overflow
+    return x * (0.5 * (1.0 + jnp.tanh(scale * (inner + 0.044715 * (inner ** 3)))))
 
 
 @library_jit(inline=Inline.JAX_EARLY)

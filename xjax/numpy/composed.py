@@ -39,7 +39,6 @@ from xjax.ops.elementwise import add, ceil, div, floor, integer_pow, mul, neg, s
 from xjax.ops.elementwise import round as lax_round
 from xjax.ops.elementwise import square as lax_square
 from xjax.ops.halves import in_single
-from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.piecewise import max as lax_max
@@ -318,29 +317,20 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
 def _shares_of_sum(x1: Any, x2: Any, unit: float) -> tuple[Any, Any]:
     """From the difference, which has the digits that the sum of large arguments has lost; equal infinities share."""
     delta = choose(bits.bitwise_and(eq(x1, x2), eq(lax_abs(x1), math.inf)), filled_like(x1, 0), sub(x1, x2))
-    # A power of the rounded difference has as many units of error as the difference is large; they are put right.
-    rounded = sub(delta, x1)
-    rest = sub(sub(x1, sub(delta, rounded)), add(x2, rounded))
-    rest = choose(lt(lax_abs(rest), 1), rest, filled_like(rest, 0))
-    rest = stop_gradient(rest)
-    return _share(delta, rest, unit), _share(neg(delta), neg(rest), unit)
+    return _share(delta, unit), _share(neg(delta), unit)
 
 
-@functools.partial(custom_jvp, nondiff_argnums=(2,))
-def _share(delta: Any, rest: Any, unit: float) -> Any:
-    """The share of a term that is larger than the other by ``delta + rest``, as logarithms."""
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _share(delta: Any, unit: float) -> Any:
+    """The share of a term whose logarithm is larger by `delta` than that of the other."""
     ratio = _power(neg(lax_abs(delta)), unit)
-    is_large = ge(delta, 0)
-    correction = mul(choose(is_large, neg(rest), rest), scalar_like(rest, unit))
-    ratio = add(ratio, mul(ratio, correction))
-    large = integer_pow(add(ratio, scalar_like(ratio, 1)), -1)
-    return choose(is_large, large, mul(ratio, large))
+    return div(choose(ge(delta, 0), filled_like(ratio, 1), ratio), add(ratio, scalar_like(ratio, 1)))
 
 
-def _share_jvp(unit: float, primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
-    delta, rest = primals
-    mine, others = _share(delta, rest, unit), _share(neg(delta), neg(rest), unit)
-    return mine, mul(tangents[0], mul(mul(mine, others), scalar_like(delta, unit)))
+def _share_jvp(unit: float, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (delta,), (d_delta,) = primals, tangents
+    mine, others = _share(delta, unit), _share(neg(delta), unit)
+    return mine, mul(d_delta, mul(mul(mine, others), scalar_like(delta, unit)))
 
 
 _share.defjvp(_share_jvp)
@@ -444,11 +434,13 @@ def _sinc(x: Any, order: int) -> Any:
         edge = (sine, cosine, neg(sine), neg(cosine))[n % 4]
         # Not the quotient by pi x, which may overflow.
         by_parts = div(mul(sub(edge, mul(by_parts, scalar_like(x, n))), scalar_like(x, 1 / math.pi)), safe)
+    by_parts = choose(infinite, filled_like(x, 0), by_parts)
+    if order == 0:
+        return choose(eq(x, 0), filled_like(x, 1), by_parts)
     bound = (1 + order) / 4
-    near = lt(lax_abs(x), bound) if order else eq(x, 0)
+    near = lt(lax_abs(x), bound)
     z = mul(choose(near, x, filled_like(x, 0)), scalar_like(x, math.pi))
-    return choose(near, _sinc_series(z, order, bound * math.pi),
-                  choose(infinite, filled_like(x, 0), by_parts))
+    return choose(near, _sinc_series(z, order, bound * math.pi), by_parts)
 
 
 def _sine_and_cosine_of_turns(x: Any) -> tuple[Any, Any]:
@@ -464,7 +456,8 @@ def _sinc_series(z: Any, order: int, bound: float) -> Any:
     """The sum of ``z^k cos((k + n) pi / 2) / (k! (k + n + 1))`` for the order n and z up to the bound."""
     terms = [(0, (-1) ** ((k + order) // 2) / (math.factorial(k) * (k + order + 1)))[(k + order) % 2 == 0]
              for k in range(40)]
-    kept = [k for k, c in enumerate(terms) if c and abs(c) * bound**k > 1e-18]
+    smallest = float(dtypes.finfo(z.dtype).eps) / 64
+    kept = [k for k, c in enumerate(terms) if abs(c) * bound**k > smallest]
     squared, total = lax_square(z), scalar_like(z, 0)
     for k in reversed(kept):
         total = add(mul(total, squared), scalar_like(z, terms[k]))

@@ -19,7 +19,7 @@ from xjax.ops.halves import in_single
 from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import sign
-from xjax.ops.transcendental import sin
+from xjax.ops.transcendental import exp, sin
 
 # -- error function -----------------------------------------------------------------------------------------------
 
@@ -52,20 +52,11 @@ gaussian = unary_function(gaussian_p, "``exp(-x ** 2)``, element-wise.")
 erf_p = unary("erf", FLOAT, chlo("erf"), lambda dx, y, x: mul(scalar_like(x, _ERF_SLOPE), mul(dx, gaussian(x))))
 erf = unary_function(erf_p, "Error function, element-wise.")
 
-
-def _erfc_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """Above 1, CHLO's has ``exp(-x ** 2)`` as a factor."""
-    if out.dtype.itemsize < 4:
-        return chlo("erfc")(b, out, x)
-    y, one = chlo("erfc")(b, out, x), b.constant(1, out.strong())
-    return b.select(b.compare("GT", x, one), b.sub(y, b.mul(y, _error_of_square(b, x))), y)
-
-
-erfc_p = unary("erfc", FLOAT, _erfc_lower,
+erfc_p = unary("erfc", FLOAT, chlo("erfc"),
                lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, gaussian(x))))
 erfc = unary_function(erfc_p, "``1 - erf(x)``, element-wise, exact for large x.")
 erf_inv_p = unary("erf_inv", FLOAT, chlo("erf_inv"),
-                  lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / _ERF_SLOPE), gaussian(y))))
+                  lambda dx, y, x: mul(scalar_like(x, 1 / _ERF_SLOPE), mul(dx, exp(square(y)))))
 erf_inv = unary_function(erf_inv_p, "Inverse of erf, element-wise: infinite at -1 and 1, nan beyond.")
 
 

@@ -12,7 +12,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.ops.checks import FLOAT, INT, NOT_LINEAR, check_kinds, check_same_dtype
-from xjax.ops.compare import clamp, eq, gt, select
+from xjax.ops.compare import clamp, eq, select
 from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, one_minus_square, reciprocal, square, sub
@@ -44,6 +44,11 @@ def _one(x: Any) -> Any:
 
 def _is_complex(x: Any) -> bool:
     return dtypes.is_complex(typeof(x).dtype)
+
+
+def _is_half(x: Any) -> bool:
+    dtype = typeof(x).dtype
+    return dtypes.is_float(dtype) and dtype.itemsize < 4
 
 
 def _widened(b: Builder, x: Value) -> Value:
@@ -123,7 +128,9 @@ def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 
 
 def _logistic_jvp(dx, y, x):
-    return mul(dx, mul(y, sub(_one(y), y)) if _is_complex(x) else logistic_slope(x))
+    """From y, without a second exponential, which would cost half as much time again: 1 - y has no digits where y is
+    close to 1. Halves have them in single precision."""
+    return mul(dx, logistic_slope(x) if _is_half(x) else mul(y, sub(_one(y), y)))
 
 
 logistic_p = unary("logistic", INEXACT, _logistic_lower, _logistic_jvp)
@@ -131,8 +138,7 @@ logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x)
 
 
 def _logistic_slope_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """y (1 - y) of y = logistic(x). Where y is close to 1 the difference would lose its digits: there it is the product
-    of y and exp(-x). Both are computed as `logistic` does it, so that XLA computes them once for both."""
+    """y (1 - y) of y = logistic(x), with all its digits: where y is close to 1, 1 - y is the product of y and exp(-x)."""
     x = _widened(b, x)
     one = b.constant(1, x.aval.strong())
     growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
@@ -162,7 +168,16 @@ def _cbrt_slope(x, y):
     return select(at_zero, filled_like(x, np.inf), div(mul(y, scalar_like(x, 1 / 3)), nonzero(x)))
 
 
-cbrt_p = unary("cbrt", FLOAT, "stablehlo.cbrt", lambda dx, y, x: mul(dx, _cbrt_slope(x, y)))
+def _cbrt_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """XLA's is nonsense for numbers below the normal ones, of either sign: those count as zeros on CPUs."""
+    if out.dtype == np.float16:                                 # computed in single precision, where they are normal
+        return b.unary("stablehlo.cbrt", x)
+    smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
+    is_zero = b.compare("LT", b.unary("stablehlo.abs", x), smallest)
+    return b.select(is_zero, b.mul(x, 0), b.unary("stablehlo.cbrt", x))
+
+
+cbrt_p = unary("cbrt", FLOAT, _cbrt_lower, lambda dx, y, x: mul(dx, _cbrt_slope(x, y)))
 cbrt = unary_function(cbrt_p, "Real cube root, element-wise.")
 
 
@@ -197,25 +212,44 @@ def _pow_jvp(primals, tangents):
     total = Zero(z.aval.tangent())
     if type(dx) is not Zero:
         exact = dtypes.is_int(typeof(y).dtype)
-        slope = _slope_at_integers(x, y, z) if exact else _slope_of_base(x, y)
+        slope = _slope_at_integers(x, y, z) if exact else _slope_of_base(x, y, z)
         total = fill(mul(dx, slope), z.aval)
     if type(dy) is not Zero:
         total = accumulate(total, fill(mul(dy, _slope_of_exponent(x, y, z)), z.aval))
     return z, total
 
 
-@in_single
-def _slope_of_base(x, y):
-    """y x ** (y - 1). Rounding the exponent costs as many units as its error times log x has; they are put back."""
-    one = strong_like(y, 1)
-    less = sub(y, one)
-    slope = mul(y, pow(x, less))
+def _slope_of_base(x, y, z):
+    """y x ** (y - 1), where z is x ** y."""
     if _is_complex(x):
-        return slope
-    is_small = gt(one, abs(y))
-    error = mul(select(is_small, sub(y, add(less, one)), sub(sub(y, less), one)), log(nonzero(x)))
-    error = clamp(scalar_like(x, -0.5), error, scalar_like(x, 0.5))     # beyond, the power is 0 or infinite
-    return mul(slope, add(stop_gradient_p.bind(error), one))
+        return mul(y, pow(x, sub(y, strong_like(y, 1))))
+    if z.dtype.itemsize < 4:
+        return in_single(lambda x, y: mul(y, pow_less_one(x, y, pow(x, y))))(x, y)
+    return mul(y, pow_less_one(x, y, z))
+
+
+def pow_less_one(x, y, z):
+    """``x ** (y - 1)``, where z is ``x ** y``, for real floats."""
+    return pow_less_one_p.bind(x, y, z)
+
+
+def _pow_less_one_lower(b: Builder, out: ShapedArray, x: Value, y: Value, z: Value) -> Value:
+    """z / x where z has all its digits: y - 1 is rounded, which costs log x times as many units."""
+    aval, info = out.strong(), dtypes.finfo(out.dtype)
+    size = b.unary("stablehlo.abs", z)
+    is_normal = b.binary("stablehlo.and", b.compare("GE", size, b.constant(float(info.smallest_normal), aval)),
+                         b.compare("LE", size, b.constant(float(info.max), aval)))
+    return b.select(is_normal, b.div(z, x), b.binary("stablehlo.power", x, b.sub(y, 1)))
+
+
+def _pow_less_one_by_base(dx, w, x, y, z):
+    less = sub(y, strong_like(y, 1))
+    return mul(dx, mul(less, pow_less_one(x, less, w)))
+
+
+pow_less_one_p = nary("pow_less_one", FLOAT, _pow_less_one_lower,
+                      # z has no share of its own: it is a function of x and y.
+                      (_pow_less_one_by_base, lambda dy, w, x, y, z: mul(dy, mul(log(nonzero(x)), w)), None))
 
 
 def _slope_of_exponent(x, y, z):
@@ -328,16 +362,16 @@ atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and absciss
 
 
 def _over_radius2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
-    """The squares are of quotients by the larger size, which neither overflow nor vanish together."""
+    """x and y are multiplied by a power of 2 where their squares would overflow or vanish."""
     x, y = _widened(b, x), _widened(b, y)
-    aval, info = x.aval.strong(), dtypes.finfo(x.aval.dtype)
+    aval, exponent = x.aval.strong(), dtypes.finfo(x.aval.dtype).maxexp // 2
     size = b.binary("stablehlo.maximum", b.unary("stablehlo.abs", x), b.unary("stablehlo.abs", y))
-    # An infinite size would make nan of the finite one of x and y.
-    size = b.binary("stablehlo.minimum", size, b.constant(float(info.max), aval))
-    x, y = b.div(x, size), b.div(y, size)
-    # Not one quotient by another, of which XLA would make a quotient by the square of the size.
-    inverse = b.div(b.constant(1, aval), b.mul(size, b.add(b.mul(x, x), b.mul(y, y))))
-    return b.convert(b.mul(x, inverse), out.dtype)
+    factor = b.constant(1, aval)
+    for direction, sign in (("GT", 1), ("LT", -1)):
+        far = b.compare(direction, size, b.constant(2.0 ** (sign * (exponent - 4)), aval))
+        factor = b.select(far, b.constant(2.0 ** (-sign * (exponent + 6)), aval), factor)
+    x, y = b.mul(x, factor), b.mul(y, factor)
+    return b.convert(b.mul(b.div(x, b.add(b.mul(x, x), b.mul(y, y))), factor), out.dtype)
 
 
 def _over_radius2_by_x(dx, z, x, y):
@@ -395,8 +429,8 @@ def _tanh_slope_in_single(x):
 
 
 def _tanh_jvp(dx, y, x):
-    halves = dtypes.is_float(typeof(x).dtype) and typeof(x).dtype.itemsize < 4
-    return mul(dx, _tanh_slope_in_single(x) if halves else one_minus_square(y))
+    """From y, as `_logistic_jvp`."""
+    return mul(dx, _tanh_slope_in_single(x) if _is_half(x) else one_minus_square(y))
 
 
 tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", _tanh_jvp)
