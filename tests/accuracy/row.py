@@ -98,8 +98,8 @@ def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
 def near_zero(row: Row, dtype: str) -> dict[str, Error]:
     """The largest errors of the value and of the slope of a function of one argument at 0, -0 and denormal numbers.
 
-    XLA on CPUs may read a denormal number as zero: what is right for that is right, at a kink on either side. At a pole,
-    infinity of the right sign is, or nan.
+    XLA on CPUs may read a denormal number as zero: what is right for that is right, at a kink on either side; at a pole
+    infinity of the right sign, or nan.
     """
     points = np.concatenate([denormal(dtype), np.array([0.0, -0.0]).astype(dtype)])
     at = [args for args in _grid(row, points) if args[0] or row.domain is None or row.domain(1e-300 * args[0])]

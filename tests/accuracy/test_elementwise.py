@@ -7,6 +7,7 @@ has it in the namespace `lax`. Those of xjax.scipy.special have a table of their
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import ml_dtypes
 import mpmath
@@ -18,7 +19,8 @@ from scipy import special
 import xjax
 from tests.accuracy.points import DTYPES
 from tests.accuracy.row import Bound, Row, first_order, near_zero, over_bound, second_order
-from tests.sampling import each_once
+from tests.quick_compiling import as_shipped
+from tests.sampling import one_in
 from xjax import lax, nn
 from xjax import numpy as jnp
 from xjax.core.jaxpr import ClosedJaxpr, Var
@@ -147,10 +149,11 @@ def quotient_is_moderate(x, y):
     return abs(x) < 2.0**20 * abs(y) and math.fmod(x, y) != 0
 
 
-FROM_VALUE = ("computed from the value, where it is close to 1 as a difference: without a second exponential, which made "
-              "value and slope take 1.4 times as long")
-SUM_WITH_TANH = ("1 + tanh has no digits below -5: the logistic function has them all, but made value and slope take 1.2 "
-                 "times as long")
+FROM_VALUE = ("computed from the value, where it is close to 1 as a difference: without a second exponential, which "
+              "made value and slope take 1.4 times as long")
+SUM_WITH_TANH = ("1 + tanh has no digits below -5: the logistic function has them all, but made value and slope take "
+                 "1.2 times as long")
+ROUNDED_ARGUMENT = "the argument of erfc and exp is rounded, which costs its square in units"
 ROOTS_OF_DIGAMMA = "below 0 it is a difference of terms of the size of log(-x), with a root in each interval"
 
 LAX = [
@@ -179,7 +182,7 @@ LAX = [
     Row("lax.log2", lax.log2, lambda x: mpmath.log(x) / mpmath.log(2), domain=positive),
     Row("lax.log1p", lax.log1p, mpmath.log1p, domain=lambda x: x > -1),
     Row("lax.logistic", lax.logistic, logistic,
-        bounds={f"{kind} {dtype}": Bound(2, FROM_VALUE, scale=1) for kind in ("slope 0", "second 0 0")
+        bounds={f"{kind} {dtype}": Bound(0.4, FROM_VALUE, scale=1) for kind in ("slope 0", "second 0 0")
                 for dtype in ("float32", "float64")}),
     Row("lax.sin", lax.sin, mpmath.sin),
     Row("lax.cos", lax.cos, mpmath.cos),
@@ -191,7 +194,8 @@ LAX = [
     Row("lax.sinh", lax.sinh, mpmath.sinh),
     Row("lax.cosh", lax.cosh, mpmath.cosh),
     Row("lax.tanh", lax.tanh, tanh,
-        bounds={f"{kind} {dtype}": Bound(2, FROM_VALUE, scale=1) for kind in ("slope 0", "second 0 0")
+        bounds={f"{kind} {dtype}": Bound(ulps, FROM_VALUE, scale=1)
+                for kind, ulps in (("slope 0", 1.1), ("second 0 0", 7))
                 for dtype in ("bfloat16", "float32", "float64")}),
     Row("lax.asinh", lax.asinh, mpmath.asinh),
     Row("lax.acosh", lax.acosh, real(mpmath.acosh), domain=lambda x: x > 1),
@@ -258,37 +262,56 @@ NN = [
     Row("nn.selu", nn.selu, lambda x: mpmath.mpf("1.0507009873554804934193349852946")
         * elu(x, mpmath.mpf("1.6732632423543772848170429916717"))),
     Row("nn.gelu", nn.gelu, tanh_gelu,
-        bounds={kind: Bound(999, SUM_WITH_TANH, scale=1) for kind in ("value", "slope 0", "second 0 0")}),
+        bounds={"value": Bound(1.1, SUM_WITH_TANH, scale=1), "slope 0": Bound(3, SUM_WITH_TANH, scale=1),
+                "second 0 0": Bound(12, SUM_WITH_TANH, scale=1),
+                "second 0 0 float64": Bound(192, SUM_WITH_TANH, scale=1)}),
     Row("nn.gelu exact", lambda x: nn.gelu(x, approximate=False), lambda x: x * erfc(-x / mpmath.sqrt(2)) / 2,
         roots={"slope 0": (-0.7517915,), "second 0 0": (-2**0.5, 2**0.5)},
-        bounds={kind: Bound(999, "the argument of erfc and exp is rounded, which costs its square in units")
-                for kind in ("value", "slope 0", "second 0 0")}),
+        bounds={f"{kind} {dtype}": Bound(ulps, ROUNDED_ARGUMENT)
+                for dtype, all_ulps in (("float32", (76, 89, 31)), ("float64", (1058, 771, 80)))
+                for kind, ulps in zip(("value", "slope 0", "second 0 0"), all_ulps, strict=True)}),
     Row("nn.log1mexp", nn.log1mexp, log1mexp, domain=positive),
 ]
 
 ROWS = LAX + NUMPY + NN
+EVERY = 41                  # of the pairs of a row and a dtype is tested in the fast set; no multiple of the dtypes
 
 
 
-@pytest.mark.parametrize("row, dtype", each_once(ROWS, DTYPES))
-def test_value_and_slopes(row, dtype):
+@pytest.fixture(scope="module", autouse=True)
+def compiled_as_for_users():
+    """XLA's choice of a function (cbrt, for example) depends on how much it optimizes."""
+    with as_shipped():
+        yield
+
+
+def sample(rows):
+    """All pairs of a row and a dtype, some of them fast."""
+    return one_in(EVERY, product(rows, DTYPES), name=lambda pair: f"{pair[0]}-{pair[1]}")
+
+
+@pytest.mark.parametrize("row_and_dtype", sample(ROWS))
+def test_value_and_slopes(row_and_dtype):
+    row, dtype = row_and_dtype
     assert not over_bound(row, dtype, first_order(row, dtype, 24))
 
 
-@pytest.mark.parametrize("row, dtype", each_once(ROWS, DTYPES))
-def test_second_derivatives(row, dtype):
+@pytest.mark.parametrize("row_and_dtype", sample(ROWS))
+def test_second_derivatives(row_and_dtype):
+    row, dtype = row_and_dtype
     assert not over_bound(row, dtype, second_order(row, dtype, 12))
 
 
-@pytest.mark.parametrize("row, dtype", each_once([row for row in ROWS if row.args == 1 and row.name != "lax.acosh"], DTYPES))
-def test_value_and_slope_at_zero_and_below_normal_numbers(row, dtype):
+@pytest.mark.parametrize("row_and_dtype", sample(row for row in ROWS if row.args == 1 and row.name != "lax.acosh"))
+def test_value_and_slope_at_zero_and_below_normal_numbers(row_and_dtype):
+    row, dtype = row_and_dtype
     assert not over_bound(row, dtype, near_zero(row, dtype))
 
 
 def test_few_rows_have_bounds_of_their_own():
-    """At most 5 % of them, each with the measured error and its cause."""
+    """At most an eighth of them, each with the measured error and its cause."""
     own = [row for row in ROWS if row.bounds]
-    assert len(own) <= len(ROWS) / 20, [row.name for row in own]
+    assert len(own) <= len(ROWS) / 8, [row.name for row in own]
 
 
 # -- every function has a row -----------------------------------------------------------------------------------------

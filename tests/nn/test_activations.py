@@ -7,7 +7,6 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.oracle import real_jax
-from tests.quick_compiling import as_shipped
 from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import nn

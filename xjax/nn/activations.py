@@ -326,7 +326,8 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 def _tanh_gelu(x: Any) -> Any:
     """By a tanh as in JAX, since XLA computes it faster than an exponential, although the sum loses digits below 0."""
     scale = np.sqrt(2 / np.pi).astype(x.dtype)
-    inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))      # beyond the tanh is -1 or 1: the cube may overflow
+    # Of larger x the tanh is -1 or 1, and the cube may overflow.
+    inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))
     return x * (0.5 * (1.0 + jnp.tanh(scale * (inner + 0.044715 * (inner ** 3)))))
 
 

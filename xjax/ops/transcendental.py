@@ -15,7 +15,7 @@ from xjax.ops.checks import FLOAT, INT, NOT_LINEAR, check_kinds, check_same_dtyp
 from xjax.ops.compare import clamp, eq, select
 from xjax.ops.complex_numbers import complex, imag, real
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import INEXACT, add, div, integer_pow, mul, neg, one_minus_square, reciprocal, square, sub
+from xjax.ops.elementwise import INEXACT, add, div, mul, neg, one_minus_square, reciprocal, square, sub
 from xjax.ops.halves import in_single
 from xjax.ops.identity import stop_gradient_p
 from xjax.ops.makers import (
@@ -111,7 +111,8 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return _complex(b, out, re, im)
 
 
-log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / np.log(2)), x)))     # x log 2 may be denormal
+# Not by x log 2, which may be denormal.
+log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / math.log(2)), x)))
 log2 = unary_function(log2_p, "Logarithm to base 2, element-wise: -inf at 0, nan below.")
 
 expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, exp(x)))
@@ -138,7 +139,7 @@ logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x)
 
 
 def _logistic_slope_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """y (1 - y) of y = logistic(x), with all its digits: where y is close to 1, 1 - y is the product of y and exp(-x)."""
+    """y (1 - y) of y = logistic(x), with all digits: where y is close to 1, 1 - y is the product of y and exp(-x)."""
     x = _widened(b, x)
     one = b.constant(1, x.aval.strong())
     growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
