@@ -119,7 +119,7 @@ def _near_zero(row: Row, kind: str, found: float, x: float, dtype: str, of: tupl
     want, at_zero = _want(row, (x or beside,), of), _want(row, (0.0,), of)
     if abs(found) < smallest and abs(want) < smallest:
         error = 0.0                                         # which the next operation may read as 0
-    elif not math.isfinite(found) and not (mpmath.isfinite(at_zero) and abs(want) < 0.25 / smallest):
+    elif not math.isfinite(found) and not abs(at_zero) < min(1000 * abs(want), 0.25 / smallest):
         error = 0.0 if math.isnan(found) or (found > 0) == (want > 0) else math.inf
     else:
         sides = [_want(row, (side,), of) for side in (beside, -beside)] if of else []

@@ -91,7 +91,7 @@ PIECEWISE = [
     binary("min", np.minimum, FLOATS + COMPLEX + INTS + BOOL, special=False, programs=SINCE_0_12),
     binary("max", np.maximum, REAL + BOOL, order=0, id="max_special"),
     binary("min", np.minimum, REAL + BOOL, order=0, id="min_special"),
-    binary("rem", np.fmod, FLOATS, domain=((5.2, 5.8), (1.1, 1.6))),
+    binary("rem", np.fmod, FLOATS, domain=((5.2, 5.8), (1.1, 1.6)), programs=OWN_SLOPE),
     binary("rem", dtypes=INTS, domain=(1, 9), order=0, id="rem_of_integers"),
 ]
 
@@ -151,8 +151,8 @@ COMPLEX_PARTS = [
 ]
 
 SPECIAL = [
-    unary("erf", special.erf, FLOATS, programs=OWN_SLOPE),
-    unary("erfc", special.erfc, FLOATS, programs=OWN_SLOPE),
+    unary("erf", special.erf, FLOATS, programs=not SINCE_0_12),
+    unary("erfc", special.erfc, FLOATS, programs=not SINCE_0_12),
     unary("erf_inv", special.erfinv, FLOATS, domain=OPEN_UNIT),
     unary("lgamma", special.gammaln, FLOATS, domain=POSITIVE),
     unary("digamma", special.digamma, FLOATS, domain=POSITIVE, tol=4, programs=OWN_SLOPE),

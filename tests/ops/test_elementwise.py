@@ -28,7 +28,7 @@ ELSEWHERE = {
     "add_any": "made by differentiation only",
     "empty": "has no value to check",
     **dict.fromkeys(("name", "offload"), "saved values of checkpoint: tests/transforms/test_remat.py"),
-    **dict.fromkeys(("gaussian", "logistic_slope", "over_radius2", "pow_less_one"),
+    **dict.fromkeys(("logistic_slope", "over_radius2", "pow_less_one"),
                     "made by differentiation only: tests/accuracy/test_elementwise.py"),
     **dict.fromkeys(("select_and_gather_add", "select_and_scatter_add"),
                     "derivatives of windows: tests/ops/test_window.py and test_conv.py"),

@@ -15,7 +15,7 @@ from xjax.ops.checks import ANY, NUMBER, REAL
 from xjax.ops.compare import eq, ge, greater_complex, gt, select
 from xjax.ops.complex_numbers import conj, part_dtype, real
 from xjax.ops.convert import convert_element_type
-from xjax.ops.elementwise import div, floor, mul, neg
+from xjax.ops.elementwise import div, mul, neg, round, sub
 from xjax.ops.makers import binary_function, filled_like, nary, scalar_like, unary, unary_function
 
 # -- sign and abs -------------------------------------------------------------------------------------------------
@@ -104,10 +104,11 @@ min = binary_function(min_p, "The smaller of x and y, element-wise; nan if eithe
 
 # -- remainder ----------------------------------------------------------------------------------------------------
 
-def _truncated_quotient(x, y):
-    return mul(sign(div(x, y)), floor(abs(div(x, y))))
+def _truncated_quotient(x, z, y):
+    """Of x by y, whose remainder is z; without z a quotient that is rounded to a whole number may be 1 too large."""
+    return round(div(sub(x, z), y))
 
 
 rem_p = nary("rem", REAL, "stablehlo.remainder",
-             (lambda dx, z, x, y: dx, lambda dy, z, x, y: mul(neg(dy), _truncated_quotient(x, y))))
+             (lambda dx, z, x, y: dx, lambda dy, z, x, y: mul(neg(dy), _truncated_quotient(x, z, y))))
 rem = binary_function(rem_p, "Remainder of the division of x by y that truncates toward zero: it has the sign of x.")

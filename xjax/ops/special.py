@@ -26,34 +26,15 @@ from xjax.ops.transcendental import exp, sin
 _ERF_SLOPE = 2 / math.sqrt(math.pi)         # derivative of erf at 0
 
 
-def _gaussian_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """``exp(-x ** 2)``. Rounding the square costs ``x ** 2`` units of the last place; its error is computed from the
-    upper and the lower half of the digits of x, whose products are exact, and put right in the result."""
-    if out.dtype.itemsize < 4:                                  # squares of halves are exact in single precision
-        x = b.convert(x, np.dtype(np.float32))
-        return b.convert(b.unary("stablehlo.exponential", b.unary("stablehlo.negate", b.mul(x, x))), out.dtype)
-    y = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", b.mul(x, x)))
-    return b.sub(y, b.mul(y, _error_of_square(b, x)))
+@in_single
+def _gaussian(x: Any) -> Any:
+    return exp(neg(square(x)))
 
 
-def _error_of_square(b: Builder, x: Value) -> Value:
-    """What is to be added to the rounded square of x: from products of the upper and lower digits, which are exact."""
-    bound = b.constant(32.0, x.aval.strong())                   # beyond, exp(-x ** 2) is 0, and products may overflow
-    x = b.binary("stablehlo.minimum", b.unary("stablehlo.abs", x), bound)
-    scaled = b.mul(x, 2.0 ** (dtypes.finfo(x.aval.dtype).nmant // 2 + 1) + 1)
-    upper = b.sub(scaled, b.sub(scaled, x))
-    lower = b.sub(x, upper)
-    return b.add(b.sub(b.mul(upper, upper), b.mul(x, x)), b.mul(lower, b.add(x, upper)))
-
-
-gaussian_p = unary("gaussian", FLOAT, _gaussian_lower, lambda dx, y, x: mul(dx, mul(scalar_like(x, -2), mul(x, y))))
-gaussian = unary_function(gaussian_p, "``exp(-x ** 2)``, element-wise.")
-
-erf_p = unary("erf", FLOAT, chlo("erf"), lambda dx, y, x: mul(scalar_like(x, _ERF_SLOPE), mul(dx, gaussian(x))))
+erf_p = unary("erf", FLOAT, chlo("erf"), lambda dx, y, x: mul(typeof(x).dtype.type(_ERF_SLOPE), mul(dx, _gaussian(x))))
 erf = unary_function(erf_p, "Error function, element-wise.")
-
 erfc_p = unary("erfc", FLOAT, chlo("erfc"),
-               lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, gaussian(x))))
+               lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, _gaussian(x))))
 erfc = unary_function(erfc_p, "``1 - erf(x)``, element-wise, exact for large x.")
 erf_inv_p = unary("erf_inv", FLOAT, chlo("erf_inv"),
                   lambda dx, y, x: mul(scalar_like(x, 1 / _ERF_SLOPE), mul(dx, exp(square(y)))))

@@ -171,7 +171,7 @@ def _cbrt_slope(x, y):
 
 def _cbrt_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     """XLA's is nonsense for numbers below the normal ones, of either sign: those count as zeros on CPUs."""
-    if out.dtype == np.float16:                                 # computed in single precision, where they are normal
+    if out.dtype == np.float16 or b.module.platform != "cpu":   # halves are computed in single precision: normal there
         return b.unary("stablehlo.cbrt", x)
     smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
     is_zero = b.compare("LT", b.unary("stablehlo.abs", x), smallest)
