@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import ml_dtypes
-import mpmath
 import numpy as np
 
 import xjax
@@ -119,7 +118,7 @@ def _near_zero(row: Row, kind: str, found: float, x: float, dtype: str, of: tupl
     want, at_zero = _want(row, (x or beside,), of), _want(row, (0.0,), of)
     if abs(found) < smallest and abs(want) < smallest:
         error = 0.0                                         # which the next operation may read as 0
-    elif not math.isfinite(found) and not abs(at_zero) < min(1000 * abs(want), 0.25 / smallest):
+    elif not math.isfinite(found) and (abs(want) > 0.25 / smallest or not abs(at_zero) < 1000 * abs(want)):
         error = 0.0 if math.isnan(found) or (found > 0) == (want > 0) else math.inf
     else:
         sides = [_want(row, (side,), of) for side in (beside, -beside)] if of else []

@@ -109,23 +109,6 @@ lgamma_p = unary("lgamma", FLOAT, _lgamma_lower, lambda dx, y, x: mul(dx, digamm
 lgamma = unary_function(lgamma_p, "Logarithm of the absolute value of the gamma function, element-wise.")
 
 
-def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """Of x < 0 by ``digamma(1 - x) - pi cot(pi x)``: CHLO's own loses the distance of x from the nearest pole."""
-    wide = b.convert(x, np.dtype(np.float32)) if out.dtype.itemsize < 4 else x
-    aval = wide.aval.strong()
-    is_negative = b.compare("LT", wide, b.constant(0, aval))
-    y = chlo("digamma")(b, wide.aval, b.select(is_negative, b.sub(b.constant(1, aval), wide), wide))
-    turn = b.sub(wide, b.unary("stablehlo.round_nearest_even", wide))
-    size = b.unary("stablehlo.abs", turn)
-    # The cotangent is the tangent of the complement, which is computed where it is smaller.
-    is_small = b.compare("LT", size, b.constant(0.25, aval))
-    tangent = b.unary("stablehlo.tan", b.mul(b.select(is_small, size, b.sub(b.constant(0.5, aval), size)), math.pi))
-    cotangent = b.select(is_small, b.div(b.constant(1, aval), tangent), tangent)
-    reflected = b.sub(y, b.mul(b.mul(cotangent, b.unary("stablehlo.sign", turn)), math.pi))
-    reflected = b.select(b.compare("EQ", turn, b.constant(0, aval)), b.constant(math.nan, aval), reflected)
-    return b.convert(b.select(is_negative, reflected, y), out.dtype)
-
-
 @in_single
 def _trigamma(x: Any) -> Any:
     """Of x < 0 by ``(pi / sin(pi x)) ** 2 - trigamma(1 - x)``, and of large x, of which XLA makes 0, ``1 / x``."""
@@ -139,7 +122,7 @@ def _trigamma(x: Any) -> Any:
     return select(is_negative, reflected, y)
 
 
-digamma_p = unary("digamma", FLOAT, _digamma_lower, lambda dx, y, x: mul(dx, _trigamma(x)))
+digamma_p = unary("digamma", FLOAT, chlo("digamma"), lambda dx, y, x: mul(dx, _trigamma(x)))
 digamma = unary_function(digamma_p, "Derivative of lgamma, element-wise: nan at 0, -1, -2 ...")
 
 
