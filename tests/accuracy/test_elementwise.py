@@ -17,6 +17,7 @@ from mpmath import mp
 from scipy import special
 
 import xjax
+from tests.accuracy import exact
 from tests.accuracy.points import DTYPES
 from tests.accuracy.row import Bound, Row, first_order, near_zero, over_bound, second_order
 from tests.quick_compiling import as_shipped
@@ -260,7 +261,7 @@ NN = [
         roots={"slope 0": (-1.1924312,), "second 0 0": (-2.2563764, 1.4905712)}),
     Row("nn.squareplus", nn.squareplus, lambda x: (x + mpmath.sqrt(x * x + 4)) / 2),
     Row("nn.elu", nn.elu, elu),
-    Row("nn.celu", lambda x: nn.celu(x, 2.0), lambda x: x if x > 0 else 2 * mpmath.expm1(x / 2)),
+    Row("nn.celu", lambda x: nn.celu(x, 0.5), lambda x: x if x > 0 else mpmath.expm1(2 * x) / 2),
     Row("nn.selu", nn.selu, lambda x: mpmath.mpf("1.0507009873554804934193349852946")
         * elu(x, mpmath.mpf("1.6732632423543772848170429916717"))),
     Row("nn.gelu", nn.gelu, tanh_gelu,
@@ -314,6 +315,13 @@ def test_slope_of_rem_where_the_quotient_rounds_to_a_whole_number():
     x, y = np.float32(918.33551025390625), np.float32(1.6369616985321045)
     assert x / y == 561 and float(x) / float(y) < 561
     assert xjax.grad(lax.rem, 1)(x, y) == -560
+
+
+def test_slopes_of_python_numbers():
+    for row in NUMPY + NN:
+        at = [0.25, 0.75][:row.args]
+        np.testing.assert_allclose(xjax.grad(row.fun, row.smooth)(*at), [
+            float(exact.derivative(row.exact, at, (i,))) for i in row.smooth], rtol=1e-6)
 
 
 def test_few_rows_have_bounds_of_their_own():

@@ -426,7 +426,8 @@ def _sinc(x: Any, order: int) -> Any:
     """The derivative of this order of ``sin(z) / z`` at ``z = pi x``: the integral of ``t^n cos(z t + n pi / 2)`` for t
     from 0 to 1. Near 0 its series, elsewhere by parts, from the order below; 0 at infinity."""
     infinite = eq(lax_abs(x), math.inf)
-    at_end = bits.bitwise_or(infinite, eq(x, 0))
+    at_zero = eq(x, scalar_like(x, 0))
+    at_end = bits.bitwise_or(infinite, at_zero)
     safe = choose(at_end, filled_like(x, 1), x)
     sine, cosine = _sine_and_cosine_of_turns(safe)
     by_parts = filled_like(x, 0)
@@ -436,7 +437,7 @@ def _sinc(x: Any, order: int) -> Any:
         by_parts = div(mul(sub(edge, mul(by_parts, scalar_like(x, n))), scalar_like(x, 1 / math.pi)), safe)
     by_parts = choose(infinite, filled_like(x, 0), by_parts)
     if order == 0:
-        return choose(eq(x, 0), filled_like(x, 1), by_parts)
+        return choose(at_zero, filled_like(x, 1), by_parts)
     bound = (1 + order) / 4
     near = lt(lax_abs(x), bound)
     z = mul(choose(near, x, filled_like(x, 0)), scalar_like(x, math.pi))
