@@ -7,6 +7,7 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
+from tests.sampling import each_once
 
 # No denormals: XLA's CPU backend takes them as 0.
 ENDS = (0.0, -0.0, 1.0, -1.0, 4.0, -4.0, 2.5, -2.5, 6e4, np.inf, -np.inf, np.nan)
@@ -48,3 +49,40 @@ def test_integers_to_negative_powers_in_a_program(dtype):
     x = np.array([-3, -1, 0, 1, 2, 127], dtype)
     for n, wanted in {-1: [0, -1, 0, 1, 0, 0], -2: [0, 1, 0, 1, 0, 0], -63: [0, -1, 0, 1, 0, 0]}.items():
         np.testing.assert_array_equal(xjax.jit(xnp.power)(x, np.full(6, n, dtype)), wanted)
+
+
+INTEGERS = [np.dtype(sign + str(size)) for sign in "iu" for size in (1, 2, 4, 8)]
+
+
+def _integer_pairs(dtype):
+    info = np.iinfo(dtype)
+    ends = np.array(sorted({info.min, max(info.min + 1, 0), info.max, info.max - 1, 0, 1, 2, 6, 7, 12}
+                           | ({-1, -2, -5, -6, info.min + 1} if info.min else set())), dtype)
+    return tuple(np.array(list(itertools.product(ends, ends)), dtype).T)
+
+
+@pytest.mark.parametrize("name, dtype", each_once(["floor_divide", "remainder", "fmod", "divmod", "gcd", "lcm"],
+                                                  INTEGERS))
+def test_integers_at_their_ends_and_by_zero(name, dtype):
+    """By zero all is 0; the smallest integer by -1 is itself; greatest common divisors and least multiples wrap."""
+    x, y = _integer_pairs(dtype)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(x, y)
+    with xjax.enable_x64(True):
+        for function in (getattr(xnp, name), xjax.jit(getattr(xnp, name))):
+            np.testing.assert_array_equal(function(x, y), wanted)
+            assert np.asarray(function(x, y)).dtype == np.asarray(wanted).dtype
+
+
+@pytest.mark.parametrize("by", [0, 3, -1, np.int32(0), xnp.array(0), xnp.array([0, 2, -1])])
+def test_operators_divide_integers_by_zero(by):
+    x = np.array([7, -7, np.iinfo(np.int32).min], np.int32)
+    with np.errstate(all="ignore"):
+        wanted = x // np.asarray(by, np.int32)
+    np.testing.assert_array_equal(xnp.array(x) // by, wanted)
+    np.testing.assert_array_equal(xjax.jit(lambda x: x // by)(x), wanted)
+
+
+@pytest.mark.parametrize("by, tests", [(3, 0), (0, 1), (xnp.array(3, np.uint32), 1)])
+def test_a_number_that_is_not_zero_costs_no_test_for_it(by, tests):
+    assert str(xjax.make_jaxpr(lambda x: x // by)(np.uint32([7, 8]))).count("select_n") == tests

@@ -33,12 +33,20 @@ from xjax.transforms.custom_jvp import custom_jvp
 
 # -- divisors -----------------------------------------------------------------------------------------------------
 
-def _integers(where: str, x1: Any, x2: Any) -> list[Any]:
+def _integers(where: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
+    """The absolute values of x1 and x2, broadcast together, and the dtype of the result."""
     x1, x2 = operands(where, x1, x2, to=to_numeric)
     if not dtypes.is_int(x1.dtype):
         raise bad(where, "takes integers", given={"dtype in which the arguments meet": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
-    return broadcast(where, *(x if dtypes.is_unsigned(x.dtype) else lax_abs(x) for x in (x1, x2)))
+    return *broadcast(where, _size(x1), _size(x2)), x1.dtype
+
+
+def _size(x: Any) -> Any:
+    """The absolute value of integers, unsigned: the most negative signed integer has none of its own dtype."""
+    if dtypes.is_unsigned(x.dtype):
+        return x
+    return convert_element_type(lax_abs(x), np.dtype(f"uint{dtypes.bit_width(x.dtype)}"))
 
 
 @one_launch(arrays=2)
@@ -46,12 +54,18 @@ def gcd(x1: Any, x2: Any) -> Any:
     """Greatest common divisor, element-wise, by Euclid's algorithm; that of 0 and n is n.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
+    Returns: not negative, but for the most negative integer, whose absolute value wraps to itself, as in NumPy.
     Raises: ValueError for other dtypes.
 
     >>> gcd(np.array([12, -9, 0]), 6)
     Array([6, 3, 6], dtype=int32)
     """
-    x1, x2 = _integers("numpy.gcd", x1, x2)
+    x1, x2, result = _integers("numpy.gcd", x1, x2)
+    return convert_element_type(_gcd(x1, x2), result)
+
+
+def _gcd(x1: Any, x2: Any) -> Any:
+    """`gcd` of unsigned integers."""
     zero = scalar_like(x1, 0)
 
     def step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -64,13 +78,14 @@ def gcd(x1: Any, x2: Any) -> Any:
 
 @one_launch(arrays=2)
 def lcm(x1: Any, x2: Any) -> Any:
-    """Least common multiple, element-wise; 0 where either is 0.
+    """Least common multiple, element-wise; 0 where either is 0. One that the dtype does not hold wraps around.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
     """
-    x1, x2 = _integers("numpy.lcm", x1, x2)
-    divisor = gcd(x1, x2)
-    return mul(x1, div(x2, choose(eq(divisor, scalar_like(divisor, 0)), scalar_like(divisor, 1), divisor)))
+    x1, x2, result = _integers("numpy.lcm", x1, x2)
+    divisor = _gcd(x1, x2)
+    divisor = choose(eq(divisor, scalar_like(divisor, 0)), scalar_like(divisor, 1), divisor)
+    return convert_element_type(mul(x1, div(x2, divisor)), result)
 
 
 # -- packed bits --------------------------------------------------------------------------------------------------

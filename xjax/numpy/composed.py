@@ -57,19 +57,20 @@ from xjax.transforms.custom_jvp import custom_jvp
 def floor_divide(x1: Any, x2: Any, /) -> Any:
     """``floor(x1 / x2)``, element-wise, in the common dtype of x1 and x2.
 
-    Args: x1, x2: real arrays; bool counts as integer. Integers divided by 0 give what the hardware gives (-1 or so).
+    Args: x1, x2: real arrays; bool counts as integer. Integers divided by 0 give 0, as in NumPy.
     Raises: TypeError for complex numbers.
     """
     where = "numpy.floor_divide"
+    may_be_zero = not isinstance(x2, (int, np.integer)) or x2 == 0
     x1, x2 = operands(where, x1, x2, to=to_numeric)
     refuse_complex(where, x1)
-    if dtypes.is_unsigned(x1.dtype):
-        return div(x1, x2)
-    if dtypes.is_int(x1.dtype):
-        quotient = div(x1, x2)
+    if not dtypes.is_int(x1.dtype):
+        return _float_divmod(x1, x2)[0]
+    quotient = div(x1, x2)
+    if not dtypes.is_unsigned(x1.dtype):
         crosses = bits.bitwise_and(ne(lax_sign(x1), lax_sign(x2)), ne(rem(x1, x2), 0))
-        return choose(crosses, sub(quotient, 1), quotient)
-    return _float_divmod(x1, x2)[0]
+        quotient = choose(crosses, sub(quotient, 1), quotient)
+    return choose(eq(x2, 0), scalar_like(quotient, 0), quotient) if may_be_zero else quotient
 
 
 def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:

@@ -42,7 +42,8 @@ def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any =
 
     Args: lam: number or array >= 0 that broadcasts to `shape` (None: its shape), used in single precision; dtype: an
       integer one (default int32, with jax_enable_x64 int64); method: "exact" (JAX's "approximate" is not here).
-    Returns: integers; -1 where lam is nan.
+    Returns: integers, at most the largest of the dtype, which is what an infinite lam gives; -1 where lam is nan or
+      negative.
 
     >>> poisson(random.PRNGKey(0), 3.0, (5,)).dtype
     dtype('int32')
@@ -55,10 +56,11 @@ def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any =
 
 def _poisson(shape: tuple[int, ...], dtype: np.dtype, key: Any, lam: Any) -> Any:
     lam = lax.convert_element_type(jnp.broadcast_to(lam, shape), np.float32)
-    small = jnp.isnan(lam) | (lam < 10)
+    small, endless = jnp.isnan(lam) | (lam < 10), lam == np.inf
     limit = min(dtypes.iinfo(dtype).max, _MOST)
     few = _by_waiting(dtype, key, lax.select(small, lam, lax.full_like(lam, 0)), limit)
-    many = _by_ratio(dtype, key, lax.select(small, lax.full_like(lam, 1e5), lam), limit)
+    many = _by_ratio(dtype, key, lax.select(small | endless, lax.full_like(lam, 1e5), lam), limit)
+    many = lax.select(endless, lax.full_like(many, dtypes.iinfo(dtype).max), many)
     return lax.select(lam == 0, lax.full_like(few, 0), lax.select(small, few, many))
 
 
