@@ -108,12 +108,12 @@ def test_as_jax(index, method, mode, wraps):
                 return update(x, v), slope(x, v), lib.jvp(lambda x: slope(x, v), (x,), (dx,))[1]
             try:
                 return lib.tree.leaves(lib.jit(run)(x, values, wave))
-            except NotImplementedError:                     # values of multiply, and what is made of it
+            except NotImplementedError:                     # by JAX: values of multiply, and what is made of it
                 return "refused"
 
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             want, got = both(jax, jax.numpy), both(xjax, jnp)
-        assert (got == "refused") == (want == "refused")
+        assert got != "refused"
         for a, b in zip(got, want, strict=True) if want != "refused" else ():
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)

@@ -52,7 +52,7 @@ def test_nan_is_kept():
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_is_that_of_jax(name):
     jax = real_jax()
-    unique = name == "segment_prod"                     # a product of several rows has no derivative there either
+    unique = name == "segment_prod"                     # JAX has no derivative of a product of several rows
     ids = np.arange(7, dtype=np.int32) if unique else np.maximum(IDS, 0)
 
     def loss(lib, d):

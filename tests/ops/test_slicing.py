@@ -26,9 +26,6 @@ def rows(lax: ModuleType) -> tuple:
 
 # The derivatives that do not exist: what is wrong, what to do.
 REFUSED = {
-    "scatter_mul in its updates": (
-        lambda lib: lib.grad(lambda u: lib.lax.scatter_mul(X, PAIR, u, rows(lib.lax)).sum())(BLOCK),
-        "needs unique indices", "pass unique_indices=True"),
     "scatter_apply": (
         lambda lib: lib.grad(lambda x: lib.lax.scatter_apply(x, PAIR, lib.numpy.sin, rows(lib.lax),
                                                              update_shape=(2, 5)).sum())(X),

@@ -240,12 +240,11 @@ from xjax.ops.scatter import (
     scatter_max_p,
     scatter_min,
     scatter_min_p,
-    scatter_mul,
-    scatter_mul_p,
     scatter_p,
     scatter_sub,
     scatter_sub_p,
 )
+from xjax.ops.scatter_product import scatter_mul, scatter_mul_p
 from xjax.ops.shape import (
     broadcast,
     broadcast_in_dim,

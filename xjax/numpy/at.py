@@ -19,7 +19,8 @@ from xjax.ops.arrange import rev
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import div
 from xjax.ops.index_numbers import GatherScatterMode
-from xjax.ops.scatter import scatter, scatter_add, scatter_apply, scatter_max, scatter_min, scatter_mul, scatter_sub
+from xjax.ops.scatter import scatter, scatter_add, scatter_apply, scatter_max, scatter_min, scatter_sub
+from xjax.ops.scatter_product import scatter_mul
 from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of

@@ -16,7 +16,8 @@ from xjax.ops.checks import static_int
 from xjax.ops.convert import convert_element_type
 from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers
 from xjax.ops.reduce import reduce_max, reduce_min, reduce_prod
-from xjax.ops.scatter import scatter_add, scatter_max, scatter_min, scatter_mul
+from xjax.ops.scatter import scatter_add, scatter_max, scatter_min
+from xjax.ops.scatter_product import scatter_mul
 from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.zeros import full_of

@@ -24,8 +24,8 @@ from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.transcendental import exp, log1p
 from xjax.ops.zeros import zeros_of
 
-# (value, tangent) of an array
-Pair = tuple[Any, Any]
+# Arrays that are combined together; of a derivative the (value, tangent) of one array.
+Pair = tuple[Any, ...]
 
 
 # -- what all of them share ---------------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ def _batch_rule(p: Callable[[], Primitive]) -> Callable:
 
 # -- derivatives by a tree of pairs -------------------------------------------------------------------------------
 
-def _scan_pairs(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) -> Pair:
-    """Running combination of (value, tangent) pairs along an axis, by a tree of depth 2 log n.
+def combine_along(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) -> Pair:
+    """Running combination of tuples of arrays along an axis, by a tree of depth 2 log n.
 
     Neighbours are combined, their running combination gives every odd result, and one more combination with the
     element in between gives every even one.
@@ -91,7 +91,7 @@ def _scan_pairs(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) ->
     if n < 2:
         return pair
     even, odd = _cut(pair, axis, 0, n - 1, 2), _cut(pair, axis, 1, n, 2)
-    odd = _scan_pairs(combine, combine(even, odd), axis)
+    odd = combine_along(combine, combine(even, odd), axis)
     before = odd if n % 2 else _cut(odd, axis, 0, n // 2 - 1, 1)
     even = combine(before, _cut(pair, axis, 2, n, 2))
     first = _cut(pair, axis, 0, 1, 1)
@@ -122,7 +122,7 @@ def _pair_jvp(p: Callable[[], Primitive], combine: Callable[[Pair, Pair], Pair])
             out = p().bind(x, axis=axis, reverse=reverse)
             return out, Zero(out.aval.tangent())
         pair = (rev(x, (axis,)), rev(dx, (axis,))) if reverse else (x, dx)
-        y, dy = _scan_pairs(combine, pair, axis)
+        y, dy = combine_along(combine, pair, axis)
         return (rev(y, (axis,)), rev(dy, (axis,))) if reverse else (y, dy)
     return rule
 

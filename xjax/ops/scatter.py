@@ -1,6 +1,7 @@
-"""Scatters that replace, multiply, take the extremum or apply a function at computed positions.
+"""Scatters that replace, subtract, take the extremum or apply a function at computed positions.
 
-`scatter_add`, the adjoint of gather, and what all scatters share are in `xjax.ops.gather`.
+`scatter_add`, the adjoint of gather, and what all scatters share are in `xjax.ops.gather`, `scatter_mul` is in
+`xjax.ops.scatter_product`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from xjax.ops.elementwise import add, div, mul, neg, sub
 from xjax.ops.gather import linear_scatter_jvp, read_windows, scatter_add, scatter_function, scatter_primitive
 from xjax.ops.identity import computed_once
 from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, as_ints
-from xjax.ops.makers import accumulate
 from xjax.ops.piecewise import max, min
 from xjax.ops.shape import reshape
 from xjax.ops.zeros import full_of, instantiate, zeros_of
@@ -150,36 +150,6 @@ def _scatter_sub_transpose(ct, x, indices, updates, *, dimension_numbers, mode, 
 scatter_sub_p = scatter_primitive("scatter-sub", "stablehlo.subtract", linear_scatter_jvp(lambda: scatter_sub_p),
                                   _scatter_sub_transpose, lambda: scatter_sub_p)
 scatter_sub = scatter_function(scatter_sub_p, sub, "`operand` with `updates` subtracted at computed positions.")
-
-
-# -- scatter-mul --------------------------------------------------------------------------------------------------
-
-def _scatter_mul_jvp(primals, tangents, *, dimension_numbers, **params):
-    x, indices, updates = primals
-    dx, _, du = tangents
-    out = scatter_mul_p.bind(*primals, dimension_numbers=dimension_numbers, **params)
-    tangent: Any = Zero(out.aval.tangent())
-    if type(dx) is not Zero:
-        tangent = scatter_mul_p.bind(dx, indices, updates, dimension_numbers=dimension_numbers, **params)
-    if type(du) is not Zero:
-        if not params["unique_indices"]:
-            raise bad("lax.scatter_mul", "the derivative in the updates needs unique indices",
-                      fix="pass unique_indices=True if no index occurs twice, or write a product by scatter_add of "
-                          "logarithms.", exc=NotImplementedError)
-        flags = {k: params[k] for k in ("indices_are_sorted", "unique_indices", "mode")}
-        moved = scatter_add(zeros_of(typeof(x)), indices, du, dimension_numbers, **flags)
-        tangent = accumulate(tangent, mul(x, moved))
-    return out, tangent
-
-
-def _scatter_mul_transpose(ct, x, indices, updates, *, dimension_numbers, **params):
-    return [scatter_mul_p.bind(ct, indices, updates, dimension_numbers=dimension_numbers, **params)
-            if is_linear(x) else None, None, None]
-
-
-scatter_mul_p = scatter_primitive("scatter-mul", "stablehlo.multiply", _scatter_mul_jvp, _scatter_mul_transpose,
-                                  lambda: scatter_mul_p)
-scatter_mul = scatter_function(scatter_mul_p, mul, "`operand` multiplied by `updates` at computed positions.")
 
 
 # -- scatter-min and scatter-max ----------------------------------------------------------------------------------
