@@ -182,7 +182,7 @@ GATHERS = [
 ]
 
 _SETS = ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
-# Without the promise of unique indices, JAX has no derivative of scatter_mul in the updates; see test_scatter_product.py.
+# Without the promise of unique indices JAX has no derivative of scatter_mul in the updates; see test_scatter_product.py.
 _BOTH, _FIRST = (0, 2), (0,)
 
 SCATTERS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
 from xjax.numpy.composed import conjugate, real
+from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
 from xjax.numpy.rounding import isnan
 from xjax.numpy.selection import choose, operand, refuse_out
@@ -30,7 +31,6 @@ from xjax.ops.reduce import argmin as lax_argmin
 from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from xjax.ops.shape import expand_dims, reduce_sum, reshape
 from xjax.ops.slice import pad as lax_pad
-from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
 
 Axis = int | Sequence[int] | None
@@ -249,24 +249,48 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     Returns: a real array; nan where the divisor is not positive.
     """
     refuse_out("numpy.var", out)
-    found, result = _wide_variance("numpy.var", a, axis, dtype, ddof, keepdims, where, mean, correction)
-    return convert_element_type(found, result)
+    apart = _deviations("numpy.var", a, axis, dtype, ddof, where, mean, correction)
+    x = _masked("numpy.var", sub(apart.x, apart.center), where, 0)
+    squared = real(mul(x, conjugate(x))) if dtypes.is_complex(x.dtype) else lax_square(x)
+    total = reduce_sum(squared, apart.axes)
+    if where is None:
+        found = div(total, apart.divisor if apart.divisor > 0 else total.dtype.type(math.nan))
+    else:
+        found = choose(gt(apart.divisor, 0), div(total, apart.divisor), math.nan)
+    found = convert_element_type(found, apart.result)
+    return expand_dims(found, apart.axes) if keepdims else found
 
 
-def _wide_variance(where_: str, a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, mean: Any,
-                   correction: float | None) -> tuple[Any, Any]:
-    """The variance in the dtype that sums are computed in, and the dtype of the result."""
+class _Deviations(NamedTuple):
+    """What variances and standard deviations are made of."""
+
+    x: Any                          # in the dtype that sums are computed in
+    center: Any                     # the mean, with kept axes
+    divisor: Any                    # of the sum of squares: a number, or an array if there is a mask
+    axes: tuple[int, ...]
+    computed: Any                   # the dtype of the computation, before it is widened for sums
+    result: Any                     # the dtype of the result
+
+
+def _deviations(where_: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: Any, center: Any,
+                correction: float | None) -> _Deviations:
     a = to_array_like(where_, a)
-    ddof = ddof if correction is None else correction
     asked = None if dtype is None else as_dtype(dtype, where_)
     computed = _variance_dtype(a.dtype, asked)
     if asked is not None and dtypes.is_complex(a.dtype) and not dtypes.is_complex(asked):
         raise bad(where_, "a complex array has no variance of a real `dtype`", given={"a": a.aval, "dtype": asked},
                   fix="leave `dtype` out: the result is real.", exc=ValueError)
-    found = _variance(convert_element_type(a, accumulator_dtype(computed)), where, mean,
-                      _axes(where_, axis, a.ndim), float(ddof), keepdims)
+    axes = _axes(where_, axis, a.ndim)
+    x = convert_element_type(a, accumulator_dtype(computed))
+    center = mean(x, axes, keepdims=True, where=mask) if center is None else center
+    center = convert_element_type(operand(where_, center), x.dtype)
+    part = dtypes.finfo(x.dtype).dtype
+    divisor = _count(where_, x, axes, mask, part, keepdims=False)
+    ddof = part.type(ddof if correction is None else correction)
+    divisor = divisor - ddof if mask is None else sub(divisor, ddof)
     result = asked if asked is not None else computed
-    return found, dtypes.finfo(result).dtype if dtypes.is_complex(result) else result
+    return _Deviations(x, center, divisor, axes, computed, dtypes.finfo(result).dtype if dtypes.is_complex(result)
+                       else result)
 
 
 def _variance_dtype(dtype: Any, asked: Any) -> Any:
@@ -276,26 +300,23 @@ def _variance_dtype(dtype: Any, asked: Any) -> Any:
     return joint if joint in (dtype, asked) else to_inexact(dtypes.canonicalize_dtype(joint))
 
 
-def _variance(x: Any, mask: Any, center: Any, axes: tuple[int, ...], ddof: float, keepdims: bool) -> Any:
-    where_ = "numpy.var"
-    center = mean(x, axes, keepdims=True, where=mask) if center is None else center
-    distance = sub(x, convert_element_type(operand(where_, center), x.dtype))
-    squared = real(mul(distance, conjugate(distance))) if dtypes.is_complex(x.dtype) else lax_square(distance)
-    total = sum(squared, axes, keepdims=keepdims, where=mask)
-    count = _count(where_, x, axes, mask, total.dtype, keepdims)
-    divisor = count - total.dtype.type(ddof) if mask is None else sub(count, total.dtype.type(ddof))
-    if mask is None:
-        return div(total, divisor if divisor > 0 else total.dtype.type(math.nan))
-    return choose(gt(divisor, 0), div(total, divisor), math.nan)
-
-
 @one_launch
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
         where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
-    """Standard deviation: the root of `var`. Its gradient at constant data is nan, as in JAX."""
+    """Standard deviation: the root of `var`, also where that is beyond the range of the dtype.
+
+    Its gradient at constant data is nan, as in JAX.
+    """
     refuse_out("numpy.std", out)
-    variance, result = _wide_variance("numpy.std", a, axis, dtype, ddof, keepdims, where, mean, correction)
-    return convert_element_type(sqrt(variance), result)
+    apart = _deviations("numpy.std", a, axis, dtype, ddof, where, mean, correction)
+    if where is None:
+        divisor = apart.divisor if apart.divisor > 0 else apart.divisor.dtype.type(math.nan)
+    else:
+        divisor = choose(gt(apart.divisor, 0), apart.divisor, math.nan)
+    x = apart.x if where is None else choose(where, apart.x, apart.center)
+    found = root_of_squares(x, apart.axes, divisor, center=apart.center, flat_at_zero=False, narrow=apart.computed)
+    found = convert_element_type(found, apart.result)
+    return expand_dims(found, apart.axes) if keepdims else found
 
 
 @one_launch
@@ -392,21 +413,24 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
 
-@one_launch
-def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-           where: Any = None, mean: Any = None) -> Any:
-    """`var` of the elements that are not nan; nan where there are too few."""
-    a = to_array_like("numpy.nanvar", a)
-    mask = _numbers_only("numpy.nanvar", a, where) if dtypes.is_inexact(a.dtype) else where
-    a = _without_nan("numpy.nanvar", a, 0)                      # the gradient of nan is nan, masked or not
-    return var(a, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
+def _nan_moment(name: str, moment: Callable) -> Callable:
+    where_ = f"numpy.{name}"
+
+    @one_launch
+    def nan_moment(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0,
+                   keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
+        a = to_array_like(where_, a)
+        mask = _numbers_only(where_, a, where) if dtypes.is_inexact(a.dtype) else where
+        a = _without_nan(where_, a, 0)                          # the gradient of nan is nan, masked or not
+        return moment(a, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
+
+    name_function(nan_moment, name)
+    nan_moment.__doc__ = f"`{name[3:]}` of the elements that are not nan; nan where there are too few."
+    return nan_moment
 
 
-@one_launch
-def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-           where: Any = None, mean: Any = None) -> Any:
-    """`std` of the elements that are not nan; nan where there are too few."""
-    return sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+nanvar = _nan_moment("nanvar", var)
+nanstd = _nan_moment("nanstd", std)
 
 
 # -- running ------------------------------------------------------------------------------------------------------

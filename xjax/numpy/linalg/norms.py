@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core.dtypes import accumulator_dtype
+from xjax.core.dtypes import accumulator_dtype, finfo
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
-from xjax.numpy.composed import conjugate, power, real
+from xjax.numpy.composed import power
+from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.manipulate import expand_dims, moveaxis
 from xjax.numpy.reductions import max, min, sum
-from xjax.numpy.selection import choose
-from xjax.numpy.ufuncs import sqrt
+from xjax.numpy.selection import choose, clip
+from xjax.ops.bitwise import bitwise_and
 from xjax.ops.checks import canonical_axes
+from xjax.ops.identity import stop_gradient
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
 
@@ -30,16 +32,18 @@ def _away_from_zero(f: Callable, s: Any) -> Any:
     return choose(zero, found.dtype.type(0), found)
 
 
-def _length(x: Any, axes: Axis, keepdims: bool) -> Any:
+def _length(x: Any, axes: Axis, keepdims: bool, narrow: Any) -> Any:
     """Root of the sum of squares."""
-    return _away_from_zero(sqrt, sum(real(x * conjugate(x)), axes, keepdims=keepdims))
+    axes = canonical_axes(axes, x.ndim, "numpy.linalg.norm")
+    found = root_of_squares(x, axes, flat_at_zero=True, narrow=narrow)
+    return expand_dims(found, axes) if keepdims else found
 
 
 def _norms(where: str, x: Any, norm: Callable) -> Any:
-    """``norm(x)``, of floats of 16 bits or fewer computed in float32: squares of numbers above 256 overflow float16."""
+    """``norm(x, dtype of x)``; floats of fewer than 32 bits are first converted to float32."""
     x, = inexact(where, x)
     wide = accumulator_dtype(x.dtype)
-    return norm(x) if wide == x.dtype else norm(x.astype(wide)).astype(x.dtype)
+    return norm(x, x.dtype) if wide == x.dtype else norm(x.astype(wide), x.dtype).astype(x.dtype)
 
 
 @one_launch
@@ -58,14 +62,14 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
     """
     where = "numpy.linalg.norm"
 
-    def found(x: Any) -> Any:
+    def found(x: Any, narrow: Any) -> Any:
         if axis is None and ord is None:
-            return _length(x, None, keepdims)
+            return _length(x, None, keepdims, narrow)
         axes = canonical_axes(axis, x.ndim, where)
         if len(axes) == 1:
-            return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord)
+            return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord, narrow)
         if len(axes) == 2:
-            return _matrix_norm(where, x, axes, keepdims, ord)
+            return _matrix_norm(where, x, axes, keepdims, ord, narrow)
         raise bad(where, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
                   fix="pass one axis for vectors, two for matrices.", exc=ValueError)
 
@@ -84,12 +88,12 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: in
     3.0
     """
     where = "numpy.linalg.vector_norm"
-    return _norms(where, x, lambda x: _vector_norm(where, x, axis, keepdims, ord))
+    return _norms(where, x, lambda x, narrow: _vector_norm(where, x, axis, keepdims, ord, narrow))
 
 
-def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any) -> Any:
+def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Any:
     if ord is None or ord == 2:
-        return _length(x, axes, keepdims)
+        return _length(x, axes, keepdims, narrow)
     if isinstance(ord, str):
         raise _unknown(where, ord, "a number, numpy.inf or -numpy.inf")
     size = _away_from_zero(abs, x)
@@ -102,10 +106,25 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any) -> An
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
+    unit = _size_near(size, axes, ord)
+    size = size / unit
+
     def powered(s: Any) -> Any:
         return power(s, size.dtype.type(ord))
     total = sum(_away_from_zero(powered, size) if ord > 0 else powered(size), axes, keepdims=keepdims)
-    return _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+    found = _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+    return found * (unit if keepdims else unit.reshape(found.shape))
+
+
+def _size_near(size: Any, axes: Axis, ord: Any) -> Any:
+    """About the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
+
+    1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
+    """
+    size, info = stop_gradient(size), finfo(size.dtype)
+    found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
+    near = clip(found, info.smallest_normal * 8, info.max / 8)
+    return choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
 
 
 @one_launch
@@ -120,12 +139,13 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") ->
     7.0
     """
     where = "numpy.linalg.matrix_norm"
-    return _norms(where, x, lambda x: _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims, ord))
+    return _norms(where, x, lambda x, narrow: _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims,
+                                                           ord, narrow))
 
 
-def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any:
+def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Any:
     if ord is None or ord in ("f", "fro"):
-        return _length(x, axes, keepdims)
+        return _length(x, axes, keepdims, narrow)
     rows, columns = axes
     if ord in (1, -1, np.inf, -np.inf):
         summed, kept = (rows, columns) if ord in (1, -1) else (columns, rows)
