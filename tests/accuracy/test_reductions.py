@@ -113,6 +113,11 @@ def _moderate(bits):
     return lambda *x: all(not v or 2.0 ** -bits <= abs(v) <= 2.0 ** bits for v in x)
 
 
+def _exponents(*x):
+    """Beyond, all is 0, 1 or the largest entry."""
+    return _moderate(14)(*x)
+
+
 def _products_in_range(*x):
     """No product of some of the entries is near the ends of float16's range, nor of the tested vector's own."""
     sizes = [math.log2(abs(v)) for v in x if v]
@@ -175,7 +180,7 @@ ROWS = [
         v - _mean(*half) for half in _halves(x) for v in half]) / (len(x) // 2 - 1),
         scale=lambda *x: _largest(*x) ** 2, sums=True, **PAIR),
     VectorRow("numpy.corrcoef", _of_halves(lambda x, y: jnp.corrcoef(x, y)[0, 1]), _corrcoef, scale=lambda *x: 1.0,
-              sums=True, sizes=(6,), domain=lambda *x: all(len({*half}) == 3 and len({*half}) == 3 for half in _halves(x))),
+              sums=True, sizes=(6,), subtracts=True, domain=lambda *x: all(len({*half}) > 1 for half in _halves(x))),
     # extrema and order statistics
     *[VectorRow(name, f, lambda *x: max(x), smooth=_distinct) for name, f in (
         ("numpy.max", jnp.max), ("numpy.amax", jnp.amax), ("numpy.nanmax", jnp.nanmax),
@@ -195,13 +200,13 @@ ROWS = [
         ("numpy.nanpercentile", lambda x: jnp.nanpercentile(x, 25)))],
     # products of two vectors
     *[VectorRow(f"numpy.{name}", _of_halves(f), _dot, scale=lambda *x: sum(abs(a * b) for a, b in zip(*_halves(x), strict=True)),
-                **PAIR) for name, f in (
+                domain=lambda *x: all(map(math.isfinite, (a * b for a, b in zip(*_halves(x), strict=True)))), **PAIR) for name, f in (
         ("dot", jnp.dot), ("vdot", jnp.vdot), ("inner", jnp.inner), ("vecdot", jnp.vecdot), ("matmul", jnp.matmul),
         ("tensordot", lambda x, y: jnp.tensordot(x, y, 1)), ("einsum", lambda x, y: jnp.einsum("i,i", x, y)),
         ("linalg.vecdot", LINALG.vecdot), ("linalg.tensordot", lambda x, y: LINALG.tensordot(x, y, axes=1)))],
     # norms of vectors and matrices
     *[VectorRow(f"numpy.linalg.norm {ord}", lambda x, ord=ord: LINALG.norm(x, ord), _norm(ord), smooth=_sizes_differ
-                if abs(ord) == np.inf else _no_zero if ord < 2 else None, domain=_no_zero if ord < 0 else None)
+                if abs(ord) == np.inf else (lambda *x: all(x) and _moderate(60)(*x)) if ord < 2 else None, domain=_no_zero if ord < 0 else None)
       for ord in (1, 2, 3, 0.5, 7, -1, -2, -3, np.inf, -np.inf)],
     VectorRow("numpy.linalg.norm", LINALG.norm, _norm(2)),
     VectorRow("numpy.linalg.vector_norm", LINALG.vector_norm, _norm(2)),
@@ -211,24 +216,27 @@ ROWS = [
       for ord, of in (("fro", _norm(2)), (1, lambda *x: max(_columns(*x))), (-1, lambda *x: min(_columns(*x))),
                       (np.inf, lambda *x: max(_rows(*x))), (-np.inf, lambda *x: min(_rows(*x))))],
     *[VectorRow(f"numpy.linalg.norm of matrices {ord}", _matrix_of(lambda x, ord=ord: LINALG.norm(x, ord)), of, sums=True, scale=_largest,
-                smooth=lambda *x: x[0] * x[3] != x[1] * x[2] and len(set(map(abs, x))) > 2, **MATRIX) for ord, of in (
+                domain=lambda *x: x[0] * x[3] != x[1] * x[2] and _sizes_differ(*x),
+                bounds={"slope": Bound(16, "singular vectors of LAPACK, measured: 8")}, **MATRIX) for ord, of in (
         ("nuc", lambda *x: fsum(_singular_values(*x))), (2, lambda *x: _singular_values(*x)[0]),
         (-2, lambda *x: _singular_values(*x)[1]))],
     # exponentials and their sums
-    *[VectorRow(name, f, _softmax, scale=lambda *x: 1.0, sums=True) for name, f in (
+    *[VectorRow(name, f, _softmax, scale=lambda *x: 1.0, sums=1.0, domain=_exponents) for name, f in (
         ("nn.softmax", nn.softmax), ("scipy.special.softmax", special.softmax))],
-    *[VectorRow(name, f, lambda *x: [v - _logsumexp(x) for v in x], scale=lambda *x: max(1.0, 2 * _largest(*x)), sums=True)
+    *[VectorRow(name, f, lambda *x: [v - _logsumexp(x) for v in x], scale=lambda *x: max(1.0, 2 * _largest(*x)), sums=1.0, domain=_exponents)
       for name, f in (("nn.log_softmax", nn.log_softmax), ("scipy.special.log_softmax", special.log_softmax))],
-    *[VectorRow(name, f, lambda *x: _logsumexp(x), scale=lambda *x: max(1.0, _largest(*x)), sums=True)
+    *[VectorRow(name, f, lambda *x: _logsumexp(x), scale=lambda *x: max(1.0, _largest(*x)), sums=1.0, domain=_exponents)
       for name, f in (("nn.logsumexp", nn.logsumexp), ("scipy.special.logsumexp", special.logsumexp))],
     VectorRow("nn.logmeanexp", nn.logmeanexp, lambda *x: _logsumexp(x) - log(len(x)),
-              scale=lambda *x: max(1.0, _largest(*x)), sums=True),
-    VectorRow("lax.cumlogsumexp", lax.cumlogsumexp, _running(_logsumexp), scale=lambda *x: max(1.0, _largest(*x)), sums=True),
+              scale=lambda *x: max(1.0, _largest(*x)), sums=1.0, domain=_exponents),
+    VectorRow("lax.cumlogsumexp", lax.cumlogsumexp, _running(_logsumexp), scale=lambda *x: max(1.0, _largest(*x)), sums=1.0, domain=_moderate(3),
+              bounds={"slope": Bound(16, "weights are exponentials of running values, which are rounded; measured: 8")}),
     # normalisations
     VectorRow("x / sum", lambda x: x / x.sum(), lambda *x: [v / fsum(x) for v in x], sums=True,
-              domain=lambda *x: abs(sum(x)) > _terms(*x) / 2 > 0),
-    VectorRow("x / norm", lambda x: x / LINALG.norm(x), lambda *x: [v / _norm(2)(*x) for v in x], sums=True, domain=_not_zero),
-    VectorRow("nn.standardize", lambda x: nn.standardize(x, algorithm="stable"), lambda *x: [(v - _mean(*x)) / sqrt(_var(*x) + mpf(1e-5)) for v in x], scale=lambda *x: 2.0, sums=True),
+              domain=lambda *x: abs(sum(x)) > _terms(*x) / 2 > 0 and _moderate(6)(*x), sizes=(4,)),
+    VectorRow("x / norm", lambda x: x / LINALG.norm(x), lambda *x: [v / _norm(2)(*x) for v in x], sums=True,
+              domain=lambda *x: any(x) and _moderate(6)(*x), sizes=(4,)),
+    VectorRow("nn.standardize", lambda x: nn.standardize(x, algorithm="stable"), lambda *x: [(v - _mean(*x)) / sqrt(_var(*x) + mpf(1e-5)) for v in x], scale=lambda *x: 2.0, sums=True, domain=_moderate(6)),
 ]
 
 

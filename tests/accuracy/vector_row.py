@@ -33,8 +33,9 @@ class VectorRow:
     fun: the function of an xjax vector; its result has any shape.
     exact: the same of mpmath numbers, one for each entry: a number, or a list of the entries of the result.
     scale: of the entries as floats: the size of the terms of which a result is the sum; None: of the result itself.
-    sums: whether derivatives are sums of mixed signs too.
+    sums: whether derivatives are sums of mixed signs too, or the size of the terms of these sums.
     domain: which vectors are tested; None: all. `smooth`: at which of these there are derivatives; None: all.
+    subtracts: whether it has differences of entries, as deviations from a mean.
     bounds: for "value" or "slope", or one of these with a dtype behind it, the bound in place of `ULPS`.
     sizes: how many entries the vectors have.
     """
@@ -43,9 +44,10 @@ class VectorRow:
     fun: Callable[..., Any]
     exact: Callable[..., Any]
     scale: Callable[..., float] | None = None
-    sums: bool = False
+    sums: bool | float = False
     domain: Callable[..., bool] | None = None
     smooth: Callable[..., bool] | None = None
+    subtracts: bool = False
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     sizes: Sequence[int] = (1, 4)
 
@@ -57,19 +59,21 @@ class VectorRow:
         return self.covers
 
 
-def vectors(dtype: str, size: int, count: int) -> list[Vector]:
+def vectors(dtype: str, size: int, count: int, subtracts: bool = False) -> list[Vector]:
     """Vectors of entries of one magnitude, `count` of them over the whole range, of mixed magnitudes, and with zeros.
 
     Entries of one magnitude are once positive and once of both signs. They keep a distance of a few binades from the
-    ends of the range: the difference of two of the smallest normal numbers is none, and XLA's CPU backend takes it as 0.
+    ends of the range, and with `subtracts` so much from the lower end that the differences of two are normal numbers:
+    others are 0 on XLA's CPU backend. Mixed magnitudes of float64 are within 2 ** 256, or exact results took too long.
     """
     info, rng = ml_dtypes.finfo(dtype), np.random.default_rng(size)
-    exponents = np.rint(np.linspace(info.minexp + 4, info.maxexp - 4, count)).astype(int)
+    room = info.nmant + 4 if subtracts and dtype != "float16" else 4            # float16 is computed in float32
+    exponents = np.rint(np.linspace(info.minexp + room, info.maxexp - 6, count)).astype(int)
     even = [np.ldexp(1 + rng.random(size), e) for e in exponents]
     even += [x * rng.choice([-1, 1], size) for x in even]
     around_one = [rng.normal(size=size) * 4.0 ** k for k in range(-1, 3)]
     mixed = [np.ldexp(rng.choice([-1, 1], size) * (1 + rng.random(size)),
-                      rng.integers(info.minexp // share, info.maxexp // share, size)) for share in (1, 1, 2, 4, 8)]
+                      rng.integers(info.minexp // share, info.maxexp // share, size)) for share in ((4, 4, 8, 16) if dtype == "float64" else (1, 1, 2, 4, 8))]
     zeros = [x * (np.arange(size) % 2) for x in even[::4]] + [x * (np.arange(size) == 0) for x in even[1::4]]
     every = np.array([*even, *around_one, *mixed, *zeros, np.zeros(size)]).astype(dtype).astype(np.float64)
     return [tuple(x) for x in every.tolist()]
@@ -80,16 +84,16 @@ def errors(row: VectorRow, dtype: str, count: int) -> dict[str, Error]:
     worst = dict.fromkeys(("value", "slope"), Error(0.0, 0.0, 0.0, ()))
     with xjax.enable_x64(True):
         value, slopes = xjax.jit(row.fun), xjax.jit(xjax.jacrev(row.fun))
-        for x in (x for size in row.sizes for x in vectors(dtype, size, count)):
+        for x in (x for size in row.sizes for x in vectors(dtype, size, count, row.subtracts)):
             if row.domain is not None and not row.domain(*x):
                 continue
             array = np.array(x, np.dtype(dtype))
             found = {"value": _compare(value(array), _values(row, x), x, row.scale and row.scale(*x))}
             if row.smooth is None or row.smooth(*x):
                 wanted = _slopes(row, x)
-                scale = np.max([[float(abs(d)) for d in line] for line in wanted], 1, keepdims=True) if row.sums else 0
+                scales = [float(max(map(abs, line))) if row.sums is True else row.sums for line in wanted]
                 found["slope"] = _compare(slopes(array), [d for line in wanted for d in line], x,
-                                          np.broadcast_to(scale, (len(wanted), len(x))).ravel())
+                                          np.repeat(scales, len(x)))
             for kind, error in found.items():
                 worst[kind] = max(worst[kind], error, key=lambda error: error.units)
     return worst
@@ -113,7 +117,7 @@ def _compare(found: Any, wanted: Sequence[Any], x: Vector, scale: Any) -> Error:
 def _bits(x: Vector) -> int:
     """So many that derivatives as small as the smallest entry over the largest are right to 100 bits."""
     sizes = [abs(np.frexp(entry)[1]) for entry in x if entry]
-    return 120 + 4 * int(max(sizes, default=0)) + 2 * _STEP
+    return 120 + 8 * int(max(sizes, default=0)) + 2 * _STEP
 
 
 def _at(row: VectorRow, args: Sequence[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from xjax.numpy.composed import conjugate, remainder
 from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import array, asarray, linspace, zeros
 from xjax.numpy.joining import concatenate
+from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
 from xjax.numpy.promote import (
     as_dtype,
@@ -56,7 +57,6 @@ from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.sort import sort_key_val
-from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
 
 # -- averages -----------------------------------------------------------------------------------------------------
@@ -410,6 +410,19 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
 
 # -- covariance ---------------------------------------------------------------------------------------------------
 
+def _variables(where: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """The variables in the rows of one matrix."""
+    if dtype is not None:
+        dtype = as_dtype(dtype, where)
+        m, y = (None if v is None else cast(where, to_array_like(where, v), dtype) for v in (m, y))
+    xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
+    if any(x.ndim > 2 for x in xs):
+        raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
+                  fix="reshape to (variables, observations).", exc=ValueError)
+    xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
+    return concatenate(xs, 0) if len(xs) > 1 else xs[0]
+
+
 @one_launch
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
         aweights: Any = None, dtype: Any = None) -> Any:
@@ -419,15 +432,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
       counts; aweights: how much; dtype: of the computation and the result.
     """
     where = "numpy.cov"
-    if dtype is not None:
-        dtype = as_dtype(dtype, where)
-        m, y = (None if v is None else cast(where, to_array_like(where, v), dtype) for v in (m, y))
-    xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
-    if any(x.ndim > 2 for x in xs):
-        raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
-                  fix="reshape to (variables, observations).", exc=ValueError)
-    xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
-    x = concatenate(xs, 0) if len(xs) > 1 else xs[0]
+    x = _variables(where, m, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = None
@@ -455,14 +460,14 @@ def scale_of(value: float, like: Any) -> Any:
 
 @one_launch
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
-    """Correlation coefficients of variables, laid out as for `cov`."""
-    c = cov(x, y, rowvar, dtype=dtype)
-    if not c.ndim:
-        return div(c, c)
-    n = c.shape[0]
-    diagonal = take_slices(reshape(c, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0)
-    deviation = sqrt(diagonal)
-    return div(div(c, expand_dims(deviation, (1,))), expand_dims(deviation, (0,)))
+    """Correlation coefficients of variables, laid out as for `cov`; of variables of any size."""
+    x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
+    result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
+    center = mean(x, 1, keepdims=True)
+    length = root_of_squares(x, (1,), center=center, flat_at_zero=False, narrow=result)
+    unit = true_divide(sub(x, center), expand_dims(length, (1,)))
+    out = dot(unit, conjugate(moveaxis(unit, 0, 1))).astype(result)
+    return reshape(out, ()) if out.size == 1 else out
 
 
 # -- convolution --------------------------------------------------------------------------------------------------

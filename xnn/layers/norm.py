@@ -46,8 +46,10 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("RMSNorm", x, 1)
-        mean_square = jnp.mean(jnp.square(x), -1, keepdims=True)
-        return _scaled("RMSNorm", params, x * lax.rsqrt(mean_square + epsilon), (-1,), scale, False)
+        wide = x.astype(at_least_float32(x.dtype))                 # squares of numbers above 256 overflow float16
+        mean_square = jnp.mean(jnp.square(wide), -1, keepdims=True)
+        y = (wide * lax.rsqrt(mean_square + epsilon)).astype(x.dtype)
+        return _scaled("RMSNorm", params, y, (-1,), scale, False)
 
     settings = arguments(RMSNorm, epsilon=epsilon, scale=scale)
     return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32", positionwise=True)
@@ -185,9 +187,10 @@ def _by_group(x: Any, groups: int, epsilon: float) -> Any:
 
 def _standardized(x: Any, axes: Sequence[int], epsilon: float) -> Any:
     """Zero mean and unit variance over `axes`, in two passes."""
-    centered = x - jnp.mean(x, axes, keepdims=True)
+    wide = x.astype(at_least_float32(x.dtype))                     # squares of numbers above 256 overflow float16
+    centered = wide - jnp.mean(wide, axes, keepdims=True)
     variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
-    return centered * lax.rsqrt(variance + epsilon)
+    return (centered * lax.rsqrt(variance + epsilon)).astype(x.dtype)
 
 
 def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:

@@ -97,9 +97,7 @@ def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:
 
 def _norm(x: Any, epsilon: float = 0.0) -> Any:
     """Euclidean norm over the last axis, at least epsilon; its gradient at 0 is 0."""
-    squares = jnp.sum(jnp.square(x), -1)
-    is_zero = squares <= epsilon * epsilon
-    return jnp.where(is_zero, epsilon, jnp.sqrt(jnp.where(is_zero, 1, squares)))
+    return jnp.maximum(jnp.linalg.norm(x, axis=-1), epsilon)
 
 
 def _unit(x: Any, epsilon: float = 1e-8) -> Any:

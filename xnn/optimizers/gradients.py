@@ -9,12 +9,17 @@ from xjax import tree_util
 
 
 def l2_norm(tree: Any) -> Any:
-    """Root of the sum of the squares of all entries of all arrays.  At 0 its derivative is NaN, as that of sqrt.
+    """Root of the sum of the squares of all entries of all arrays, in float32 or wider.
+
+    At 0 its derivative is NaN, as that of sqrt.
 
     >>> float(l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)}))
     5.0
     """
-    return jnp.sqrt(sum(jnp.vdot(x, x) for x in tree_util.tree_leaves(tree)))
+    leaves = [jnp.asarray(x) for x in tree_util.tree_leaves(tree)]
+    # Squares of numbers above 256 overflow float16.
+    wide = [x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x for x in leaves]
+    return jnp.sqrt(sum(jnp.vdot(x, x) for x in wide))
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,11 @@ from xjax.numpy.reductions import max, min, sum
 from xjax.numpy.selection import choose, clip
 from xjax.ops.bitwise import bitwise_and
 from xjax.ops.checks import canonical_axes
+from xjax.ops.convert import reduce_precision
 from xjax.ops.identity import stop_gradient
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
+from xjax.transforms.custom_jvp import custom_jvp
 
 Axis = int | tuple[int, ...] | None
 
@@ -106,25 +109,46 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
-    unit = _size_near(size, axes, ord)
-    size = size / unit
-
-    def powered(s: Any) -> Any:
-        return power(s, size.dtype.type(ord))
-    total = sum(_away_from_zero(powered, size) if ord > 0 else powered(size), axes, keepdims=keepdims)
-    found = _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
-    return found * (unit if keepdims else unit.reshape(found.shape))
+    found = _root_of_powers(ord, canonical_axes(axes, x.ndim, where), size)
+    return found if keepdims else found.squeeze(canonical_axes(axes, x.ndim, where))
 
 
-def _size_near(size: Any, axes: Axis, ord: Any) -> Any:
-    """About the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
+def _root_of_powers(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """``sum(size ** ord) ** (1 / ord)`` over axes, which are kept."""
+    unit = _unit_near(size, axes, ord)
+    total = _sum_of_powers(ord, axes, size / unit)
+    return unit * _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+
+
+@_root_of_powers.defjvp
+def _root_of_powers_jvp(ord: float, axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The slope by an element is ``(size / root) ** (ord - 1)``; 0 at a size of 0, even where it is infinite."""
+    (size,), (d_size,) = primals, tangents
+    size_dtype, ratio = size.dtype.type, size / _unit_near(size, axes, ord)
+    total = _sum_of_powers(ord, axes, ratio)
+    slope = (_away_from_zero(lambda s: power(s, size_dtype(ord - 1)), ratio)
+             * _away_from_zero(lambda s: power(s, size_dtype(1 / ord - 1)), total))
+    return _root_of_powers(ord, axes, size), sum(slope * d_size, axes, keepdims=True)
+
+
+def _sum_of_powers(ord: float, axes: tuple[int, ...], ratio: Any) -> Any:
+    powers = power(ratio, ratio.dtype.type(ord))
+    if ord > 0:
+        powers = choose(ratio == 0, ratio.dtype.type(0), powers)            # whose derivative is 0 too
+    return sum(powers, axes, keepdims=True)
+
+
+def _unit_near(size: Any, axes: tuple[int, ...], ord: float) -> Any:
+    """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
 
     1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
     """
     size, info = stop_gradient(size), finfo(size.dtype)
     found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
     near = clip(found, info.smallest_normal * 8, info.max / 8)
-    return choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
+    near = choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
+    return reduce_precision(near, info.nexp, 0)
 
 
 @one_launch
