@@ -16,7 +16,6 @@ import mpmath
 import numpy as np
 
 import xjax
-from tests.accuracy.points import DTYPES
 from tests.accuracy.row import ULPS, Bound
 from tests.accuracy.units import Error, units
 
@@ -72,8 +71,9 @@ def vectors(dtype: str, size: int, count: int, subtracts: bool = False) -> list[
     even = [np.ldexp(1 + rng.random(size), e) for e in exponents]
     even += [x * rng.choice([-1, 1], size) for x in even]
     around_one = [rng.normal(size=size) * 4.0 ** k for k in range(-1, 3)]
+    shares = (4, 4, 8, 16) if dtype == "float64" else (1, 1, 2, 4, 8)
     mixed = [np.ldexp(rng.choice([-1, 1], size) * (1 + rng.random(size)),
-                      rng.integers(info.minexp // share, info.maxexp // share, size)) for share in ((4, 4, 8, 16) if dtype == "float64" else (1, 1, 2, 4, 8))]
+                      rng.integers(info.minexp // share, info.maxexp // share, size)) for share in shares]
     zeros = [x * (np.arange(size) % 2) for x in even[::4]] + [x * (np.arange(size) == 0) for x in even[1::4]]
     every = np.array([*even, *around_one, *mixed, *zeros, np.zeros(size)]).astype(dtype).astype(np.float64)
     return [tuple(x) for x in every.tolist()]
@@ -116,8 +116,8 @@ def _compare(found: Any, wanted: Sequence[Any], x: Vector, scale: Any) -> Error:
 
 def _bits(x: Vector) -> int:
     """So many that derivatives as small as the smallest entry over the largest are right to 100 bits."""
-    sizes = [abs(np.frexp(entry)[1]) for entry in x if entry]
-    return 120 + 8 * int(max(sizes, default=0)) + 2 * _STEP
+    sizes = [int(np.frexp(entry)[1]) for entry in x if entry] or [0]
+    return 120 + 2 * max(map(abs, sizes)) + 12 * (max(sizes) - min(sizes)) + 2 * _STEP
 
 
 def _at(row: VectorRow, args: Sequence[Any]) -> list[Any]:

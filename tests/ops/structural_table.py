@@ -182,7 +182,7 @@ GATHERS = [
 ]
 
 _SETS = ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
-# Without the promise of unique indices JAX has no derivative of scatter_mul in the updates; see test_scatter_product.py.
+# JAX has no derivative of scatter_mul in updates without the promise of unique indices; ours: test_scatter_product.
 _BOTH, _FIRST = (0, 2), (0,)
 
 SCATTERS = [

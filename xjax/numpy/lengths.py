@@ -92,14 +92,11 @@ def _root(setting: _Setting, parts: tuple[Any, ...], centers: tuple[Any, ...], d
     aval = typeof(total)
     if setting.in_range or aval.dtype not in _SHIFT:
         return setting.root(total, divisor)
-    info = dtypes.finfo(aval.dtype)
-    count = math.prod(typeof(parts[0]).shape[a] for a in setting.axes)
-    least = count * float(info.smallest_normal) / float(info.eps)       # a smaller sum may lack squares that became 0
-    ordinary = bitwise_and(ge(total, full_of(aval, least)), le(total, full_of(aval, info.max)))
+    ordinary = is_ordinary(total, math.prod(typeof(parts[0]).shape[a] for a in setting.axes))
 
     def as_it_is(ordinary: Any, total: Any, parts: Any, centers: Any, divisor: Any) -> Any:
         return setting.root(total, divisor)
-    return cond(_everywhere(ordinary), as_it_is, functools.partial(_scaled, setting), ordinary, total, parts, centers,
+    return cond(everywhere(ordinary), as_it_is, functools.partial(_scaled, setting), ordinary, total, parts, centers,
                 divisor)
 
 
@@ -133,12 +130,26 @@ def _root_jvp(setting: _Setting, primals: tuple[Any, ...], tangents: tuple[Any, 
     return root, select(flat, zeros_of(typeof(root)), tangent) if setting.flat_at_zero else tangent
 
 
+def is_ordinary(total: Any, count: int) -> Any:
+    """Whether sums of `count` powers that are not negative are right: none overflowed, few enough became 0."""
+    aval = typeof(total)
+    info = dtypes.finfo(aval.dtype)
+    least = count * float(info.smallest_normal) / float(info.eps)
+    return bitwise_and(ge(total, full_of(aval, least)), le(total, full_of(aval, info.max)))
+
+
+def all_near_one(total: Any, bits: int) -> Any:
+    """Whether all are between 2 ** -bits and 2 ** bits."""
+    aval = typeof(total)
+    return everywhere(bitwise_and(gt(total, full_of(aval, 2.0 ** -bits)), gt(full_of(aval, 2.0 ** bits), total)))
+
+
 @custom_vmap
-def _everywhere(holds: Any) -> Any:
+def everywhere(holds: Any) -> Any:
     """Whether all are true; under vmap, also over the mapped axis: a `cond` on it stays a choice of one branch."""
     return reduce_and(holds, tuple(range(typeof(holds).ndim)))
 
 
-@_everywhere.def_vmap
+@everywhere.def_vmap
 def _everywhere_mapped(size: int, batched: list[bool], holds: Any) -> tuple[Any, bool]:
-    return _everywhere(holds), False
+    return everywhere(holds), False

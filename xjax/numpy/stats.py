@@ -13,11 +13,12 @@ from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
 from xjax.core.trace import Tracer
+from xjax.lax.cond import cond
 from xjax.numpy.composed import conjugate, remainder
 from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import array, asarray, linspace, zeros
 from xjax.numpy.joining import concatenate
-from xjax.numpy.lengths import root_of_squares
+from xjax.numpy.lengths import all_near_one, root_of_squares
 from xjax.numpy.manipulate import atleast_2d, moveaxis, ravel, reshape, take_slices
 from xjax.numpy.promote import (
     as_dtype,
@@ -35,17 +36,18 @@ from xjax.numpy.reductions import min as amin
 from xjax.numpy.reductions import sum as total
 from xjax.numpy.rounding import isnan
 from xjax.numpy.searching import searchsorted
-from xjax.numpy.selection import choose, refuse_complex, refuse_out
+from xjax.numpy.selection import choose, clip, refuse_complex, refuse_out
 from xjax.numpy.ufuncs import add as plus
 from xjax.numpy.ufuncs import multiply, subtract, to_array_like, true_divide
 from xjax.ops.arrange import iota, rev
 from xjax.ops.bitwise import bitwise_not
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
 from xjax.ops.compare import clamp, eq, gt, le, lt
-from xjax.ops.convert import convert_element_type
+from xjax.ops.convert import convert_element_type, reduce_precision
 from xjax.ops.cumulative import cumsum
 from xjax.ops.elementwise import add, ceil, div, floor, mul, sub
 from xjax.ops.elementwise import round as lax_round
+from xjax.ops.identity import stop_gradient
 from xjax.ops.index_numbers import ScatterDimensionNumbers
 from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as lax_abs
@@ -57,6 +59,7 @@ from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.sort import sort_key_val
+from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
 
 # -- averages -----------------------------------------------------------------------------------------------------
@@ -463,11 +466,29 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     """Correlation coefficients of variables, laid out as for `cov`; of variables of any size."""
     x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
-    center = mean(x, 1, keepdims=True)
-    length = root_of_squares(x, (1,), center=center, flat_at_zero=False, narrow=result)
-    unit = true_divide(sub(x, center), expand_dims(length, (1,)))
-    out = dot(unit, conjugate(moveaxis(unit, 0, 1))).astype(result)
+    x = sub(x, mean(x, 1, keepdims=True))
+    products, squares = _products(x)
+
+    def scaled(x: Any, products: Any, squares: Any) -> Any:
+        """Of variables that are divided by a power of two near their deviation, which their correlations do not see."""
+        length = stop_gradient(root_of_squares(x, (1,), flat_at_zero=False))
+        info = dtypes.finfo(length.dtype)
+        unit = reduce_precision(clip(length, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
+        return _correlations(None, *_products(true_divide(x, expand_dims(unit, (1,)))))
+    out = cond(all_near_one(squares, 60), _correlations, scaled, x, products, squares).astype(result)
     return reshape(out, ()) if out.size == 1 else out
+
+
+def _products(x: Any) -> tuple[Any, Any]:
+    """The products of the rows of `x`, and of each row with itself."""
+    n = x.shape[0]
+    products = dot(x, conjugate(moveaxis(x, 0, 1)))
+    return products, take_slices(reshape(products, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0).real
+
+
+def _correlations(x: Any, products: Any, squares: Any) -> Any:
+    root = sqrt(squares)
+    return true_divide(true_divide(products, expand_dims(root, (1,))), expand_dims(root, (0,)))
 
 
 # -- convolution --------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import numpy as np
 from xjax.core.dtypes import accumulator_dtype, finfo
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
+from xjax.lax.cond import cond
 from xjax.numpy.composed import power
-from xjax.numpy.lengths import root_of_squares
+from xjax.numpy.lengths import all_near_one, root_of_squares
 from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.manipulate import expand_dims, moveaxis
 from xjax.numpy.reductions import max, min, sum
@@ -21,6 +22,7 @@ from xjax.ops.bitwise import bitwise_and
 from xjax.ops.checks import canonical_axes
 from xjax.ops.convert import reduce_precision
 from xjax.ops.identity import stop_gradient
+from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
@@ -116,20 +118,32 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _root_of_powers(ord: float, axes: tuple[int, ...], size: Any) -> Any:
     """``sum(size ** ord) ** (1 / ord)`` over axes, which are kept."""
-    unit = _unit_near(size, axes, ord)
-    total = _sum_of_powers(ord, axes, size / unit)
-    return unit * _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+    def root(total: Any) -> Any:
+        return _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+
+    def scaled(size: Any, total: Any) -> Any:
+        unit = _unit_near(ord, axes, size)
+        return unit * root(_sum_of_powers(ord, axes, size / unit))
+    total = _sum_of_powers(ord, axes, size)
+    return cond(_is_ordinary(total), lambda size, total: root(total), scaled, size, total)
 
 
 @_root_of_powers.defjvp
 def _root_of_powers_jvp(ord: float, axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The slope by an element is ``(size / root) ** (ord - 1)``; 0 at a size of 0, even where it is infinite."""
     (size,), (d_size,) = primals, tangents
-    size_dtype, ratio = size.dtype.type, size / _unit_near(size, axes, ord)
-    total = _sum_of_powers(ord, axes, ratio)
-    slope = (_away_from_zero(lambda s: power(s, size_dtype(ord - 1)), ratio)
-             * _away_from_zero(lambda s: power(s, size_dtype(1 / ord - 1)), total))
+    number, total = size.dtype.type, stop_gradient(_sum_of_powers(ord, axes, size))
+    unit = cond(_is_ordinary(total), lambda size, total: filled_like(total, 1),
+                lambda size, total: _unit_near(ord, axes, size), stop_gradient(size), total)
+    ratio = size / unit
+    slope = (_away_from_zero(lambda s: power(s, number(ord - 1)), ratio)
+             * _away_from_zero(lambda s: power(s, number(1 / ord - 1)), _sum_of_powers(ord, axes, ratio)))
     return _root_of_powers(ord, axes, size), sum(slope * d_size, axes, keepdims=True)
+
+
+def _is_ordinary(total: Any) -> Any:
+    """Whether all sums of powers are near 1: further away powers lose digits, some 8 ulp at 2 ** 100."""
+    return all_near_one(total, 24)
 
 
 def _sum_of_powers(ord: float, axes: tuple[int, ...], ratio: Any) -> Any:
@@ -139,7 +153,7 @@ def _sum_of_powers(ord: float, axes: tuple[int, ...], ratio: Any) -> Any:
     return sum(powers, axes, keepdims=True)
 
 
-def _unit_near(size: Any, axes: tuple[int, ...], ord: float) -> Any:
+def _unit_near(ord: float, axes: tuple[int, ...], size: Any) -> Any:
     """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
 
     1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
