@@ -185,7 +185,7 @@ ROWS = [
         ("numpy.cumprod", jnp.cumprod), ("numpy.nancumprod", jnp.nancumprod),
         ("numpy.cumulative_prod", jnp.cumulative_prod), ("lax.cumprod", lax.cumprod))],
     # moments
-    *[VectorRow(name, f, _var, scale=lambda *x: _largest(*x) ** 2, sums=True) for name, f in (
+    *[VectorRow(name, f, _var, scale=lambda *x: min(_largest(*x) * _largest(*x), 1e300), sums=True) for name, f in (
         ("numpy.var", jnp.var), ("numpy.nanvar", jnp.nanvar))],
     *[VectorRow(name, f, _std, scale=_largest, sums=True, smooth=lambda *x: len({*x}) > 1) for name, f in (
         ("numpy.std", jnp.std), ("numpy.nanstd", jnp.nanstd))],
@@ -194,7 +194,9 @@ ROWS = [
         scale=lambda *x: _largest(*x) ** 2, sums=True, domain=_moderate(60), **PAIR),
     VectorRow("numpy.corrcoef", _of_halves(lambda x, y: jnp.corrcoef(x, y)[0, 1]), _corrcoef, scale=lambda *x: 1.0,
               sums=True, sizes=(6,), subtracts=True,
-              domain=lambda *x: all(len({*half}) > 1 for half in _halves(x))),
+              domain=lambda *x: all(len({*half}) > 1 for half in _halves(x)),
+              smooth=lambda *x: _moderate(60)(*x) and all(x) and _largest(*x) < 1e4 * min(map(abs, x)),
+              bounds={"slope": Bound(32, "small differences where the correlation is near 1 or -1, measured: 24")}),
     # extrema and order statistics
     *[VectorRow(name, f, lambda *x: max(x), smooth=_distinct) for name, f in (
         ("numpy.max", jnp.max), ("numpy.amax", jnp.amax), ("numpy.nanmax", jnp.nanmax),

@@ -27,6 +27,8 @@ ROWS = {
     "norm 3": (lambda x: jnp.linalg.norm(x, 3), ONES, 1.5 * N ** (1 / 3)),
     "vector_norm": (jnp.linalg.vector_norm, LARGE, 300 * np.sqrt(8)),
     "matrix_norm": (lambda x: jnp.linalg.matrix_norm(x.reshape(2, 4)), LARGE, 300 * np.sqrt(8)),
+    "standardize": (lambda x: nn.standardize(x)[1], LARGE, -1),
+    "corrcoef": (lambda x: jnp.corrcoef(x, x / 64)[0, 1], LARGE, 1),
     "slope of logsumexp": (lambda x: xjax.grad(nn.logsumexp)(x)[1], ONES, 1 / N),
     "slope of log_softmax": (lambda x: xjax.grad(lambda x: nn.log_softmax(x)[0])(x)[1], ONES, -1 / N),
     "slope of norm": (lambda x: xjax.grad(jnp.linalg.norm)(x)[0], ONES, 1 / np.sqrt(N)),

@@ -16,10 +16,12 @@ def l2_norm(tree: Any) -> Any:
     >>> float(l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)}))
     5.0
     """
-    leaves = [jnp.asarray(x) for x in tree_util.tree_leaves(tree)]
-    # Squares of numbers above 256 overflow float16.
-    wide = [x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x for x in leaves]
-    return jnp.sqrt(sum(jnp.vdot(x, x) for x in wide))
+    return jnp.sqrt(sum(jnp.vdot(x, x) for x in map(_wide, tree_util.tree_leaves(tree))))
+
+
+def _wide(x: Any) -> Any:
+    """Half precision as float32: squares of numbers above 256 overflow float16."""
+    return x.astype(jnp.float32) if jnp.result_type(x) in (jnp.float16, jnp.bfloat16) else x
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
@@ -31,8 +33,8 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
     norm = l2_norm(grad_tree)
 
     def clip(g: Any) -> Any:
+        dtype, g = jnp.result_type(g), _wide(g)
         clipped = jnp.where(norm < max_norm, g, g * (max_norm / norm))
-        dtype = jnp.result_type(g)
         return clipped.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else clipped
 
     return tree_util.tree_map(clip, grad_tree)
