@@ -25,6 +25,7 @@ from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
+from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
 Axis = int | tuple[int, ...] | None
@@ -101,7 +102,7 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
         return _length(x, axes, keepdims, narrow)
     if isinstance(ord, str):
         raise _unknown(where, ord, "a number, numpy.inf or -numpy.inf")
-    size = _away_from_zero(abs, x)
+    size = _size(x)
     if ord == np.inf:
         return max(size, axes, keepdims=keepdims, initial=0)
     if ord == -np.inf:
@@ -111,34 +112,39 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
-    found = _root_of_powers(ord, canonical_axes(axes, x.ndim, where), size)
+    found = _root_of_powers(ord, canonical_axes(axes, x.ndim, where), x)
     return found if keepdims else found.squeeze(canonical_axes(axes, x.ndim, where))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _root_of_powers(ord: float, axes: tuple[int, ...], size: Any) -> Any:
-    """``sum(size ** ord) ** (1 / ord)`` over axes, which are kept."""
+def _root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+    """``sum(abs(x) ** ord) ** (1 / ord)`` over axes, which are kept."""
     def root(total: Any) -> Any:
-        return _away_from_zero(lambda s: power(s, size.dtype.type(1 / ord)), total)
+        return _away_from_zero(lambda s: power(s, total.dtype.type(1 / ord)), total)
 
-    def scaled(size: Any, total: Any) -> Any:
+    def scaled(x: Any, total: Any) -> Any:
+        size = _size(x)
         unit = _unit_near(ord, axes, size)
         return unit * root(_sum_of_powers(ord, axes, size / unit))
-    total = _sum_of_powers(ord, axes, size)
-    return cond(_is_ordinary(total), lambda size, total: root(total), scaled, size, total)
+    total = _sum_of_powers(ord, axes, _size(x))
+    return cond(_is_ordinary(total), lambda x, total: root(total), scaled, x, total)
+
+
+def _size(x: Any) -> Any:
+    return _away_from_zero(abs, x)
 
 
 @_root_of_powers.defjvp
 def _root_of_powers_jvp(ord: float, axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The slope by an element is ``(size / root) ** (ord - 1)``; 0 at a size of 0, even where it is infinite."""
-    (size,), (d_size,) = primals, tangents
+    size, d_size = jvp(_size, primals, tangents)
     number, total = size.dtype.type, stop_gradient(_sum_of_powers(ord, axes, size))
     unit = cond(_is_ordinary(total), lambda size, total: filled_like(total, 1),
                 lambda size, total: _unit_near(ord, axes, size), stop_gradient(size), total)
     ratio = size / unit
     slope = (_away_from_zero(lambda s: power(s, number(ord - 1)), ratio)
              * _away_from_zero(lambda s: power(s, number(1 / ord - 1)), _sum_of_powers(ord, axes, ratio)))
-    return _root_of_powers(ord, axes, size), sum(slope * d_size, axes, keepdims=True)
+    return _root_of_powers(ord, axes, *primals), sum(slope * d_size, axes, keepdims=True)
 
 
 def _is_ordinary(total: Any) -> Any:
