@@ -17,6 +17,7 @@ from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, is_linear, with_zeros
 from xjax.lax.control import cut_program, dependent_outputs, fixpoint, instantiated, program_of, with_all_residuals
+from xjax.lax.in_place import updating_in_place
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
 from xjax.ops.identity import copy_p
@@ -59,6 +60,7 @@ _INDEX = ShapedArray((), np.int32)
 def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll):
     """A while loop over (index, constants, xs, carry, ys); steps that fill no whole turn follow it one by one."""
     consts, carry, xs = _sections(list(args), num_consts, num_carry)
+    jaxpr = updating_in_place(jaxpr, num_consts, num_carry)
     if length <= unroll:
         return _written_out(b, outs, consts, carry, xs, jaxpr, length, reverse)
     ys = [b.constant(0, aval.strong()) for aval in outs[num_carry:]]

@@ -44,6 +44,7 @@ from xjax.lax.control import (
     refuse_collectives,
     refuse_io,
 )
+from xjax.lax.in_place import updating_in_place
 from xjax.ops.pvary import cast_outputs
 from xjax.runtime.array import to_array
 from xjax.transforms.batching import batch_program, place_axis
@@ -167,6 +168,7 @@ def _type(*avals, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
 
 def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
     n = cond_nconsts + body_nconsts
+    body_jaxpr = updating_in_place(body_jaxpr, body_nconsts, len(outs))
 
     def test(inner: Builder, values: Sequence[Value]) -> Value:
         return lower_closed(inner, cond_jaxpr, [*values[:cond_nconsts], *values[n:]])[0]

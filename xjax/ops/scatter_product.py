@@ -35,10 +35,12 @@ def _scatter_mul_jvp(primals, tangents, *, dimension_numbers, **params):
     if type(du) is not Zero:
         if params["unique_indices"]:
             flags = {k: params[k] for k in ("indices_are_sorted", "unique_indices", "mode")}
-            moved = scatter_add(zeros_of(typeof(x)), indices, du, dimension_numbers, **flags)
+            old = read_windows(x, indices, typeof(updates), dimension_numbers, mode=params["mode"], fill_value=0)
+            into = zeros_of(out.aval) if type(tangent) is Zero else tangent
+            tangent = scatter_add(into, indices, mul(old, du), dimension_numbers, **flags)
         else:
             moved = _product_tangent(typeof(x), indices, updates, du, dimension_numbers, params["mode"])
-        tangent = accumulate(tangent, mul(x, moved))
+            tangent = accumulate(tangent, mul(x, moved))
     return out, tangent
 
 
