@@ -143,6 +143,67 @@ def test_programs_are_freed_with_their_function():
     assert "jit `short_lived`" not in xjax.memory_report().programs
 
 
+def test_programs_of_functions_that_are_gone_are_freed():
+    """A loop that makes functions leaves a few executables, not one for each: each takes some hundred kilobytes."""
+    client = xjax.devices()[0].client
+    gc.collect()
+    before = len(client.live_executables())
+    for k in range(40):
+        g = xjax.jit(xjax.grad(lambda x, k=k: jnp.sum(jnp.sin(x) * (k + 0.37))))
+        g(ones(3))
+    del g
+    gc.collect()
+    assert len(client.live_executables()) - before <= 33
+
+
+def test_a_function_that_is_made_again_is_not_compiled_again():
+    client, programs = xjax.devices()[0].client, []
+    for _ in range(3):
+        for k in range(8):
+            xjax.jit(lambda x, k=k: jnp.sin(x) * (k + 0.73))(ones(3))
+        gc.collect()
+        programs.append({id(program) for program in client.live_executables()})
+    assert programs[0] == programs[1] == programs[2]
+
+
+def test_programs_in_use_are_kept_whatever_is_compiled_meanwhile():
+    traced = []
+    used = xjax.jit(lambda x: traced.append(x) or jnp.cos(x) * 0.41)
+    used(ones(3))
+    client = xjax.devices()[0].client
+    for k in range(40):
+        xjax.jit(lambda x, k=k: jnp.cos(x) * (k + 0.43))(ones(3))
+    alive = len(client.live_executables())
+    used(ones(3))
+    assert len(traced) == 1 and len(client.live_executables()) <= alive
+
+
+_CLOSURES = """
+import gc
+import xjax
+import xjax.numpy as jnp
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+def make(first, last):
+    for k in range(first, last):
+        xjax.jit(xjax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.exp(x * k))))(jnp.ones(3))
+    gc.collect()
+
+make(0, 100)
+start = resident()
+make(100, 900)
+print((resident() - start) / 2**20)
+"""
+
+
+@pytest.mark.slow
+def test_800_new_closures_take_little_memory():
+    done = subprocess.run([sys.executable, "-c", _CLOSURES], capture_output=True, text=True, check=True)
+    assert float(done.stdout) <= 20
+
+
 @pytest.mark.parametrize("bound", [256 * MB], indirect=True)
 def test_the_report_is_a_table(bound):
     f = xjax.jit(lambda x: x - 7)

@@ -93,6 +93,21 @@ class Cache(Generic[Value]):
             self._forgotten.update(map(hash, gone))
 
 
+class RecentCache(Cache[Value]):
+    """A cache of at most `most` values: of those that were added or used last, at least half as many."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Hashable, value: Value) -> None:
+        if 2 * len(self.young) >= self._most:
+            self.drop_old()
+        super().__setitem__(key, value)
+
+
 class _Generations:
     """All caches, and the bytes that came to them since old generations were dropped last."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xjax.core.cache import Cache, count_compiled
+from xjax.core.cache import RecentCache, count_compiled
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.interrupts import note_interrupt
@@ -45,8 +45,9 @@ def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
     return tuple(sorted(given.items()))
 
 
-# By program text: a function that a loop defines again and again is compiled once.
-_compiled: Cache[xla.Executable] = Cache()
+# By program text: a function that a loop defines again and again is compiled once. Only the last programs are kept, for
+# those of functions that are gone may never be asked for again, and each takes some hundred kilobytes.
+_compiled: RecentCache[xla.Executable] = RecentCache(most=32)
 backend.on_clear(_compiled.clear)
 
 
