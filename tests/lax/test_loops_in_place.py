@@ -119,7 +119,7 @@ LOOPS_OVER = [scan, scan_with_results, fori_loop, several_arrays]
 # -- what the compiled loops do -----------------------------------------------------------------------------------
 
 def whole_operations(hlo: str, rows: int) -> list[str]:
-    """Operations inside loops whose result has as many rows as the carry, but for updates of a part of it."""
+    """Operations inside loops whose result has as many rows as the carry, but for updates in place."""
     bodies = {m[1]: m[2] for m in re.finditer(r"^%?([\w.-]+) [^\n]*\{\n(.*?)^\}", hlo, re.M | re.S)}
 
     def called(text: str) -> Iterator[str]:
@@ -131,7 +131,7 @@ def whole_operations(hlo: str, rows: int) -> list[str]:
                for name in (body, *called(bodies[body]))}
     assert entered, "no loop"
     result = re.compile(rf"= \w+\[(?:\d+,)?{rows},[\d,]*\]\S* ([\w-]+)\(")
-    harmless = {"parameter", "get-tuple-element", "dynamic-update-slice", "fusion", "bitcast", "call", "while"}
+    harmless = {"bitcast", "call", "dynamic-update-slice", "fusion", "get-tuple-element", "parameter", "scatter", "while"}
     return sorted({op for name in entered for op in result.findall(bodies[name])} - harmless)
 
 

@@ -1,0 +1,44 @@
+"""Gradients of scans that write one row of their carry: 500 and 4,000 rows of 100 numbers, and the ratio of the two.
+
+A step should cost a row, so 8 times the rows at most 10 times the time. The table has the ratios xjax / JAX; what each
+library takes, and for how many times as long at 4,000 rows, is printed for each process.
+"""
+
+import sys
+from collections.abc import Callable
+
+from pairs import load, main, shortest, wanted
+
+ROWS = 500, 4000
+
+
+def bodies(jnp) -> dict[str, Callable]:
+    return {
+        "set": lambda c, i: c.at[i].set(jnp.sin(c[i - 1])),
+        "add": lambda c, i: c.at[i].add(jnp.sin(c[i - 1])),
+        "two rows": lambda c, i: c.at[i].set(jnp.sin(c[i - 1]) * c[i - 2]).at[i + 1].set(c[i - 1] + c[i]),
+    }
+
+
+def work(library: str) -> dict[str, float]:
+    jax, jnp = load(library)
+    found = {}
+    for name, body in bodies(jnp).items():
+        if not wanted(name):
+            continue
+        few, many = (shortest(gradient(jax, jnp, body, rows)) for rows in ROWS)
+        found |= {f"{name}, {ROWS[0]} rows": few, f"{name}, {ROWS[1]} rows": many}
+        print(f"{library}: {name}: {few * 1e3:.2f} ms and {many * 1e3:.2f} ms, {many / few:.1f} times", file=sys.stderr)
+    return found
+
+
+def gradient(jax, jnp, body: Callable, rows: int) -> Callable[[], object]:
+    def loss(first):
+        start = jnp.concatenate([first[None], jnp.zeros((rows - 1, 10, 10))])
+        return jnp.sum(jax.lax.scan(lambda c, i: (body(c, i), None), start, jnp.arange(2, rows - 1))[0])
+    f, first = jax.jit(jax.grad(loss)), jnp.ones((10, 10))
+    return lambda: f(first).block_until_ready()
+
+
+if __name__ == "__main__":
+    main(work, pairs=5)
