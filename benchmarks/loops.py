@@ -41,4 +41,4 @@ def gradient(jax, jnp, body: Callable, rows: int) -> Callable[[], object]:
 
 
 if __name__ == "__main__":
-    main(work, pairs=5)
+    main(work, pairs=1)        # JAX takes minutes: its loops are quadratic

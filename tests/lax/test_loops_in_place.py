@@ -131,7 +131,8 @@ def whole_operations(hlo: str, rows: int) -> list[str]:
                for name in (body, *called(bodies[body]))}
     assert entered, "no loop"
     result = re.compile(rf"= \w+\[(?:\d+,)?{rows},[\d,]*\]\S* ([\w-]+)\(")
-    harmless = {"bitcast", "call", "dynamic-update-slice", "fusion", "get-tuple-element", "parameter", "scatter", "while"}
+    harmless = {"bitcast", "call", "dynamic-update-slice", "fusion", "get-tuple-element", "parameter", "scatter",
+                "while"}
     return sorted({op for name in entered for op in result.findall(bodies[name])} - harmless)
 
 
