@@ -47,7 +47,7 @@ def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
 
 # By program text: a function that a loop defines again and again is compiled once. Only the last programs are kept, for
 # those of functions that are gone may never be asked for again, and each takes some hundred kilobytes.
-_compiled: RecentCache[xla.Executable] = RecentCache(most=32)
+_compiled: RecentCache[xla.Executable] = RecentCache(most=64)
 backend.on_clear(_compiled.clear)
 
 
