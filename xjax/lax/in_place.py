@@ -21,7 +21,8 @@ from xjax.ops.gather import scatter_add_p
 from xjax.ops.identity import optimization_barrier_p
 from xjax.ops.makers import accumulate_p
 from xjax.ops.pvary import pvary_p
-from xjax.ops.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p, scatter_sub_p
+from xjax.ops.scatter import scatter_max_p, scatter_min_p, scatter_p, scatter_sub_p
+from xjax.ops.scatter_product import scatter_mul_p
 from xjax.ops.shape import broadcast_in_dim_p
 from xjax.ops.slice import dynamic_slice_p, dynamic_update_slice_p, pad_p
 
