@@ -28,8 +28,10 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg, sub
 from xjax.ops.makers import broadcast_shape, fill, filled_like, match_scalars, nary, scalar_like
 from xjax.ops.piecewise import abs as absolute
+from xjax.ops.piecewise import max as larger
+from xjax.ops.piecewise import min as smaller
 from xjax.ops.special import digamma, lgamma, no_derivative
-from xjax.ops.transcendental import exp, log, log1p
+from xjax.ops.transcendental import exp, expm1, log, log1p
 
 _LIMIT = 10_000                     # terms; where they do not suffice the last value is the best there is
 
@@ -153,13 +155,27 @@ def stirling_tail(a: Any) -> Any:
     return mul(tail, inverse)
 
 
-def _log_mass(a: Any, x: Any) -> Any:
-    """``log(x**a exp(-x) / gamma(a))``; for large a by Stirling's formula, which loses no digits to cancellation."""
-    plain = sub(sub(mul(a, log(x)), x), lgamma(a))
+def _log_term(a: Any, x: Any) -> Any:
+    """``log(x**a exp(-x) / gamma(a + 1))``; for large a by Stirling's formula, which loses no digits to cancellation."""
+    plain = sub(sub(mul(a, log(x)), x), lgamma(_plus(a, 1)))
     off = div(sub(x, a), a)
     log_ratio = select(lt(off, scalar_like(a, -0.5)), log(div(x, a)), log1p(off))       # of x / a; off rounds x away
-    stirling = add(mul(a, sub(log_ratio, off)), sub(_times(log(_times(a, 0.5 / math.pi)), 0.5), stirling_tail(a)))
+    stirling = sub(mul(a, sub(log_ratio, off)), add(_times(log(_times(a, 2 * math.pi)), 0.5), stirling_tail(a)))
     return select(ge(a, scalar_like(a, 10)), stirling, plain)
+
+
+def lgamma_rise(x: Any, step: Any) -> Any:
+    """``lgamma(x + step) - lgamma(x)`` by Stirling's formula, where x and x + step are 10 or more."""
+    end = add(x, step)
+    tails = sub(stirling_tail(end), stirling_tail(x))
+    return add(half_less_log1p(x, step), add(mul(step, _plus(log(end), -1)), tails))
+
+
+def half_less_log1p(x: Any, step: Any) -> Any:
+    """``(x - 1/2) log(1 + step / x)`` for x >= 10, also where the quotient is below the normal numbers."""
+    ratio = div(step, x)
+    tiny = lt(absolute(ratio), scalar_like(x, float(dtypes.finfo(x.dtype).eps)))
+    return select(tiny, step, mul(_plus(x, -0.5), log1p(ratio)))
 
 
 def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -174,11 +190,46 @@ def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
 def _shares(a: Any, x: Any) -> tuple[Any, Any, Any]:
     """(whether the upper share is known, the smaller share computed, outside of the domain)."""
     near, far, wrong = _regions(a, x)
-    mass = exp(_log_mass(a, x))
-    counts = gt(mass, scalar_like(mass, 0))
-    low = mul(div(mass, a), _series(a, x, bitwise_and(near, counts), slope=False)[0])
-    high = mul(mass, _fraction(a, x, bitwise_and(far, counts), slope=False)[0])
+    term = exp(_log_term(a, x))
+    counts = gt(term, scalar_like(term, 0))
+    low = mul(term, _series(a, x, bitwise_and(near, counts), slope=False)[0])
+    high = mul(mul(term, a), _fraction(a, x, bitwise_and(far, counts), slope=False)[0])
     return far, select(far, high, low), wrong
+
+
+@functools.cache
+def _lgamma1p_terms() -> list[float]:
+    """``(-1)**k zeta(k) / k`` for k = 2 ... 18, after minus Euler's constant; zeta by Euler and Maclaurin."""
+    k = np.arange(2.0, 19)
+    first = np.sum(np.arange(1.0, 40)[:, None] ** -k, 0)
+    rise = k * (k + 1) * (k + 2)
+    correction = 40 / (k - 1) + 1 / 2 + k / 480 - rise / (720 * 40**3) + rise * (k + 3) * (k + 4) / (30240 * 40**5)
+    zeta_k = first + 40 ** -k * correction
+    return [-np.euler_gamma, *((-1) ** k * zeta_k / k).tolist()]
+
+
+def _lgamma1p(a: Any) -> Any:
+    """``lgamma(1 + a)`` for 0 <= a <= 1, by its series where the sum is rounded too much."""
+    total = filled_like(a, 0)
+    for c in reversed(_lgamma1p_terms()):
+        total = _plus(mul(total, a), c)
+    return select(lt(a, scalar_like(a, 0.125)), mul(total, a), lgamma(_plus(a, 1)))
+
+
+def _small_upper_share(a: Any, x: Any, active: Any) -> Any:
+    """For a and x up to 1, where the lower share may be close to 1: ``1 - g + g (1 - lower / g)`` with
+    ``g = x**a / gamma(a + 1)`` and ``1 - lower / g = -a`` times the sum of ``(-x)**k / (k! (a + k))`` over k >= 1."""
+    eps = float(dtypes.finfo(a.dtype).eps)
+
+    def step(k, power, total):
+        power = neg(mul(power, div(x, k)))
+        term = div(power, add(a, k))
+        total = add(total, term)
+        return gt(absolute(term), _times(absolute(total), eps)), power, total
+
+    total = _iterate(step, (filled_like(a, 1), filled_like(a, 0)), active)[1]
+    log_g = sub(mul(a, log(x)), _lgamma1p(a))
+    return neg(add(expm1(log_g), mul(exp(log_g), mul(a, total))))
 
 
 def _limits(a: Any, x: Any, share: Any, wrong: Any, below: float) -> Any:
@@ -196,7 +247,11 @@ def _lower_share(a: Any, x: Any) -> Any:
 
 def _upper_share(a: Any, x: Any) -> Any:
     far, share, wrong = _shares(a, x)
-    return _limits(a, x, select(far, share, sub(filled_like(share, 1), share)), wrong, 1)
+    one = scalar_like(a, 1)
+    small = bitwise_and(bitwise_and(_regions(a, x)[0], lt(a, one)), lt(x, one))
+    share = select(far, share, sub(filled_like(share, 1), share))
+    share = select(small, _small_upper_share(_where(bitwise_not(small), 0.5, a), x, small), share)
+    return _limits(a, x, share, wrong, 1)
 
 
 def _quantile_slope(a: Any, x: Any) -> Any:
@@ -211,15 +266,20 @@ def _quantile_slope(a: Any, x: Any) -> Any:
 
 
 def _lower_share_slope(a: Any, x: Any) -> Any:
-    density = exp(sub(_log_mass(a, x), log(x)))
-    slope = neg(mul(density, _quantile_slope(a, x)))
-    slope = _where(bitwise_or(_is(x, 0), _is(x, math.inf)), 0, slope)
+    slope = neg(mul(_gamma_density(a, x), _quantile_slope(a, x)))
+    ends = _any_of(_is(x, 0), _is(x, math.inf), _is(a, math.inf))
+    slope = _where(ends, 0, slope)
     _, _, wrong = _regions(a, x)
     return _where(bitwise_or(wrong, _is(a, 0)), math.nan, slope)
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
-    return exp(sub(sub(mul(_plus(a, -1), log(x)), x), lgamma(a)))
+    """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 inf, 1 or 0, as a < 1, = 1 or > 1."""
+    density = mul(a, exp(sub(_log_term(a, x), log(x))))
+    at_zero = select(lt(a, scalar_like(a, 1)), filled_like(a, math.inf), filled_like(a, 0))
+    density = select(_is(x, 0), _where(_is(a, 1), 1, at_zero), density)
+    density = _where(_any_of(_is(x, math.inf), _is(a, 0), _is(a, math.inf)), 0, density)
+    return _where(_regions(a, x)[2], math.nan, density)
 
 
 igamma_grad_a_p = nary("igamma_grad_a", FLOAT, _by_program(_lower_share_slope),
@@ -302,9 +362,8 @@ def _beta_share(a: Any, b: Any, x: Any) -> Any:
     mirrored = ge(x, div(_plus(a, 1), _plus(add(a, b), 2)))
     a1, b1 = select(mirrored, b, a), select(mirrored, a, b)
     x1, y1 = select(mirrored, sub(filled_like(x, 1), x), x), select(mirrored, log(x), log1p(neg(x)))
-    log_beta = sub(add(lgamma(_plus(a1, 1)), lgamma(b1)), lgamma(add(a1, b1)))
     log_x1 = select(mirrored, log1p(neg(x)), log(x))
-    front = exp(sub(add(mul(a1, log_x1), mul(b1, y1)), log_beta))
+    front = div(exp(_log_beta_term(a1, b1, x1, log_x1, y1)), a1)
     share = mul(front, _beta_fraction(a1, b1, x1, bitwise_not(limit)))
     share = select(mirrored, sub(filled_like(share, 1), share), share)
     share = _where(bitwise_or(_is(x, 0), all_high), 0, share)
@@ -312,9 +371,33 @@ def _beta_share(a: Any, b: Any, x: Any) -> Any:
     return _where(wrong, math.nan, select(bitwise_and(all_low, le(x, zero)), filled_like(share, 0), share))
 
 
+def _log_beta_term(a: Any, b: Any, x: Any, log_x: Any, log_y: Any) -> Any:
+    """``log(x**a y**b / beta(a, b))`` for y = 1 - x, whose large terms cancel: for large a and b by hand.
+
+    With ``u = x (a + b) / a - 1`` and v likewise of y, it is then ``a (log1p(u) - u) + b (log1p(v) - v)`` and the
+    logarithm of ``sqrt(a b / (2 pi (a + b)))`` with the tails of Stirling's series.
+    """
+    ten, low, high = scalar_like(a, 10), smaller(a, b), larger(a, b)
+    one_large, both_large = ge(high, ten), ge(low, ten)
+    log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+    by_rise = sub(lgamma(low), lgamma_rise(_where(bitwise_not(one_large), 10, high), _where(both_large, 0, low)))
+    plain = sub(add(_product_or_zero(a, log_x), _product_or_zero(b, log_y)), select(one_large, by_rise, log_beta))
+    off = sub(mul(a, sub(filled_like(x, 1), x)), mul(b, x))
+    u, v = neg(div(off, a)), div(off, b)
+    bends = add(mul(a, sub(log1p(u), u)), mul(b, sub(log1p(v), v)))
+    spread = _times(log(_times(div(low, _plus(div(low, high), 1)), 0.5 / math.pi)), 0.5)
+    tails = sub(add(stirling_tail(a), stirling_tail(b)), stirling_tail(add(a, b)))
+    return select(both_large, add(bends, sub(spread, tails)), plain)
+
+
+def _product_or_zero(x: Any, y: Any) -> Any:
+    return _where(_is(x, 0), 0, mul(x, y))
+
+
 def _betainc_slope(dx: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
     log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
-    return mul(dx, exp(sub(add(mul(_plus(b, -1), log1p(neg(x))), mul(_plus(a, -1), log(x))), log_beta)))
+    powers = add(_product_or_zero(_plus(b, -1), log1p(neg(x))), _product_or_zero(_plus(a, -1), log(x)))
+    return mul(dx, exp(sub(powers, log_beta)))
 
 
 regularized_incomplete_beta_p = nary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from xjax.ops.halves import in_single
 from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import sign
+from xjax.ops.text import reduce_text
 from xjax.ops.transcendental import exp, sin
 
 # -- error function -----------------------------------------------------------------------------------------------
@@ -122,8 +124,15 @@ def _trigamma(x: Any) -> Any:
     return select(is_negative, reflected, y)
 
 
-digamma_p = unary("digamma", FLOAT, chlo("digamma"), lambda dx, y, x: mul(dx, _trigamma(x)))
-digamma = unary_function(digamma_p, "Derivative of lgamma, element-wise: nan at 0, -1, -2 ...")
+def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+    """XLA's is nan at 0, where the limit has the sign opposite to that of the zero."""
+    at_zero = b.compare("EQ", x, b.constant(0.0, out))
+    return b.select(at_zero, b.div(b.constant(-1.0, out), x), chlo("digamma")(b, out, x))
+
+
+digamma_p = unary("digamma", FLOAT, _digamma_lower, lambda dx, y, x: mul(dx, _trigamma(x)))
+digamma = unary_function(
+    digamma_p, "Derivative of lgamma, element-wise: nan at -1, -2 ..., infinite at 0 with the zero's opposite sign.")
 
 
 def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplementedError) -> Callable:
@@ -135,23 +144,102 @@ def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplem
 
 
 def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
-    """XLA's is nan at infinity, where the derivatives vanish: those of odd order from above, of even from below."""
-    half_order = b.mul(m, 0.5)
-    is_odd = b.compare("NE", half_order, b.unary("stablehlo.floor", half_order))
-    vanished = b.select(is_odd, b.constant(0.0, out), b.constant(-0.0, out))
-    at_end = b.binary("stablehlo.and", b.compare("EQ", x, b.constant(math.inf, out)),
-                      b.compare("GE", m, b.constant(1, out)))
-    return b.select(at_end, vanished, chlo("polygamma")(b, out, m, x))
+    """XLA's, but where it is nan or has no right digit: far out, at 0, and below 0 except at the poles.
+
+    Orders 1, 2 ... are there ``(-1)**(m + 1) m! zeta(m + 1, x)``, whose sign at 0 is that of the first term.
+    """
+    zero, even = b.constant(0.0, out), b.compare("EQ", m, _twice_half(b, m))
+    positive = b.compare("GE", m, b.constant(1, out))
+    far = b.binary("stablehlo.and", positive, b.compare("GT", b.mul(x, _eps(out)), m))
+    below = b.binary("stablehlo.and", positive, _between_poles(b, x))
+    at_zero = b.binary("stablehlo.and", b.compare("EQ", x, zero), even)
+
+    def f(b: Builder, x: Value) -> Value:
+        return chlo("polygamma")(b, out, m, x)
+
+    def at_ends(b: Builder, y: Value) -> Value:
+        power, log_factor = b.binary("stablehlo.power", x, b.unary("stablehlo.negate", m)), chlo("lgamma")(b, out, m)
+        far_y = b.mul(b.unary("stablehlo.exponential", log_factor), power)
+        vanished = b.compare("EQ", power, zero)                             # beside it the factorial may overflow
+        far_y = b.select(vanished, power, far_y)
+        y = b.select(far, b.select(even, b.unary("stablehlo.negate", far_y), far_y), y)
+        y = b.select(at_zero, b.div(b.constant(-1.0, out), x), y)
+        return b.select(below, _by_reflection(b, x, below, even, f), y)
+
+    return _if_any(b, f(b, x), [far, at_zero, below], at_ends)
+
+
+ZETA_ONE_TERM = 2000    # For larger x and q > 0 the first term of zeta is the sum, or both round to 0.
 
 
 def _zeta_lower(b: Builder, out: ShapedArray, x: Value, q: Value) -> Value:
-    """XLA's is nan where x or q is infinite: then the first term is the sum."""
-    infinite = b.constant(math.inf, out)
-    at_end = b.binary("stablehlo.or", b.compare("EQ", x, infinite), b.compare("EQ", q, infinite))
-    for value, bound in ((x, 1), (q, 0)):
-        at_end = b.binary("stablehlo.and", at_end, b.compare("GT", value, b.constant(bound, out)))
-    first = b.binary("stablehlo.power", q, b.unary("stablehlo.negate", x))
-    return b.select(at_end, first, chlo("zeta")(b, out, x, q))
+    """XLA's, but where it is nan or has no right digit: far out, at q = 0, below q = 0, and up to x = 1."""
+    zero, one = b.constant(0.0, out), b.constant(1.0, out)
+    odd = b.compare("NE", x, _twice_half(b, x))
+    above, whole = b.compare("GT", x, one), b.compare("EQ", x, b.unary("stablehlo.floor", x))
+    one_term = b.binary("stablehlo.and", b.compare("GT", x, b.constant(ZETA_ONE_TERM, out)), b.compare("GT", q, zero))
+    one_term = _or(b, one_term, b.binary("stablehlo.and", above, b.compare("EQ", q, zero)))
+    far = b.binary("stablehlo.and", above, b.compare("GT", b.mul(q, _eps(out)), x))
+    below = b.binary("stablehlo.and", b.binary("stablehlo.and", above, whole), _between_poles(b, q))
+    outside, at_one = b.compare("LT", x, one), b.compare("EQ", x, one)
+
+    def f(b: Builder, q: Value) -> Value:
+        return chlo("zeta")(b, out, x, q)
+
+    def at_ends(b: Builder, y: Value) -> Value:
+        rest = b.sub(x, 1)
+        integral = b.div(b.binary("stablehlo.power", q, b.unary("stablehlo.negate", rest)), rest)
+        first = b.binary("stablehlo.power", q, b.unary("stablehlo.negate", x))
+        y = b.select(below, _by_reflection(b, q, below, odd, f), b.select(far, integral, y))
+        y = b.select(outside, b.constant(math.nan, out), b.select(one_term, first, y))
+        at_one_y = b.select(b.compare("EQ", q, q), b.constant(math.inf, out), q)
+        return b.select(at_one, at_one_y, y)
+
+    return _if_any(b, f(b, q), [one_term, far, below, outside, at_one], at_ends)
+
+
+def _if_any(b: Builder, y: Value, masks: Sequence[Value], at_ends: Callable[[Builder, Value], Value]) -> Value:
+    """``at_ends(b, y)``, which is only computed if there are elements that need it: those of the masks."""
+    some, axes = _or(b, *masks), range(len(y.aval.shape))
+    some = reduce_text(b, some, "stablehlo.or", 0, axes) if axes else some
+    return b.case(b.convert(some, np.dtype(np.int32)), [lambda inner: [y], lambda inner: [at_ends(inner, y)]],
+                  [y.aval])[0]
+
+
+def _or(b: Builder, *masks: Value) -> Value:
+    return functools.reduce(lambda x, y: b.binary("stablehlo.or", x, y), masks)
+
+
+def _eps(aval: ShapedArray) -> float:
+    return float(dtypes.finfo(aval.dtype).eps)
+
+
+def _twice_half(b: Builder, x: Value) -> Value:
+    """``2 floor(x / 2)``: x itself if that is even."""
+    return b.mul(b.unary("stablehlo.floor", b.mul(x, 0.5)), 2)
+
+
+def _between_poles(b: Builder, x: Value) -> Value:
+    """Whether x < 0 and not a whole number."""
+    is_fraction = b.compare("NE", x, b.unary("stablehlo.floor", x))
+    return b.binary("stablehlo.and", b.compare("LT", x, b.constant(0.0, x.aval)), is_fraction)
+
+
+def _by_reflection(b: Builder, q: Value, which: Value, odd: Value, f: Callable[[Builder, Value], Value]) -> Value:
+    """f(q), the sum of ``1 / (k + q) ** s`` over k >= 0 up to a factor; XLA's takes some ten terms below 0.
+
+    It is the sum over all whole k, which only depends on the distance r of q to the next whole number, less that over
+    k < 0.  Args: which: the elements to compute; odd: where s is odd; f: computes f.
+    """
+    def signed(y: Value) -> Value:
+        return b.select(odd, b.unary("stablehlo.negate", y), y)
+    one = b.constant(1, q.aval)
+    q = b.select(which, q, b.constant(-0.5, q.aval))
+    r = b.sub(q, b.unary("stablehlo.round_nearest_even", q))
+    size = b.unary("stablehlo.abs", r)
+    everywhere = b.add(f(b, size), signed(f(b, b.sub(one, size))))
+    everywhere = b.select(b.compare("LT", r, b.constant(0.0, q.aval)), signed(everywhere), everywhere)
+    return b.sub(everywhere, signed(f(b, b.sub(one, q))))
 
 
 polygamma_p = nary("polygamma", FLOAT, _polygamma_lower,

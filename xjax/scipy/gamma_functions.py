@@ -14,8 +14,9 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import typeof
-from xjax.lax.incomplete import stirling_tail
+from xjax.lax.incomplete import half_less_log1p, lgamma_rise, stirling_tail
 from xjax.ops.checks import static_int
+from xjax.ops.special import ZETA_ONE_TERM
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import floats, reals
@@ -50,12 +51,12 @@ def gamma(x: Any) -> Any:
 
 @one_launch
 def loggamma(x: Any) -> Any:
-    """Logarithm of the gamma function, element-wise: of real numbers nan where x <= 0, unlike `gammaln`; of complex
-    ones continuous except across the negative real axis."""
+    """Logarithm of the gamma function, element-wise: of real numbers inf at 0 and nan below, unlike `gammaln`; of
+    complex ones continuous except across the negative real axis."""
     x, = floats("loggamma", x)
     if dtypes.is_complex(x.dtype):
         return loggamma_of_complex(x)
-    return jnp.where(x > 0, lax.lgamma(x), np.nan)
+    return jnp.where(x >= 0, lax.lgamma(x), np.nan)
 
 
 def factorial(n: Any, exact: bool = False) -> Any:
@@ -72,7 +73,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 @one_launch
 def _factorial(n: Any) -> Any:
     n, = reals("factorial", n)
-    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(jnp.where(n < 0, 0, n) + 1)))
 
 
 def multigammaln(a: Any, d: int) -> Any:
@@ -88,56 +89,108 @@ def _multigammaln(a: Any, d: int) -> Any:
 
 
 def poch(z: Any, m: Any) -> Any:
-    """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0."""
+    """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0.
+
+    Where z is 0, -1 ... it is the limit from there: the product ``z (z + 1) ... (z + m - 1)`` for whole m, else 0.
+    """
     return _poch(*jnp.broadcast_arrays(*reals("poch", z, m)))
+
+
+def _is_pole(x: Any) -> Any:
+    """Whether x is 0, -1, -2 ..."""
+    return (x <= 0) & (x == lax.floor(x))
+
+
+def _sign_of_power(m: Any) -> Any:
+    """``(-1)**m`` for whole m."""
+    return 1 - 2 * jnp.remainder(m, 2)
+
+
+def _poch_cases(z: Any, m: Any) -> tuple[Any, Any]:
+    """Whether gamma(z) has a pole, and whether gamma(z + m) has one as well."""
+    pole = _is_pole(z) & (z > -np.inf)
+    return pole, pole & (m == lax.floor(m)) & (z + m <= 0)
 
 
 @custom_jvp
 @library_jit
 def _poch(z: Any, m: Any) -> Any:
-    large = (z >= 10) & (z + m >= 10)
-    rise = jnp.where(large, _large_lgamma_rise(jnp.where(large, z, 10), jnp.where(large, m, 0)),
-                     lax.lgamma(z + m) - lax.lgamma(z))
-    return jnp.where(m == 0, 1, gammasgn(z + m) * gammasgn(z) * lax.exp(rise))
+    pole, both = _poch_cases(z, m)
+    start, step = jnp.where(both, 1 - z, z), jnp.where(both, -m, m)     # by reflection the other way round
+    large = (start >= 10) & (start + step >= 10)
+    rise = jnp.where(large, lgamma_rise(jnp.where(large, start, 10), jnp.where(large, step, 0)),
+                     lax.lgamma(start + step) - lax.lgamma(start))
+    value = gammasgn(z + m) * gammasgn(z) * lax.exp(rise)
+    value = jnp.where(_is_pole(z + m), np.inf, value)
+    value = jnp.where(both, _sign_of_power(m) * lax.exp(-rise), jnp.where(pole, 0, value))
+    return jnp.where((z != z) | (m != m), np.nan, jnp.where(m == 0, 1, value))
 
 
 @_poch.defjvp
 def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Where gamma(z) alone has a pole, the slope in z is that of ``1 / gamma(z)``, (-z)! with a sign."""
     (z, m), (dz, dm) = primals, tangents
     out, top = _poch(z, m), lax.digamma(z + m)
-    return out, out * ((top - lax.digamma(z)) * dz + top * dm)
+    pole, both = _poch_cases(z, m)
+    bottom = lax.digamma(jnp.where(both, 1 - z, z))
+    by_z = jnp.where(m == 0, 0, out * (jnp.where(both, lax.digamma(1 - z - m), top) - bottom))
+    alone = pole & ~both & (m != 0)
+    end = jnp.where(alone, z + m, 1)
+    at_pole = gammasgn(end) * _sign_of_power(z) * lax.exp(lax.lgamma(end) + lax.lgamma(1 - z))
+    by_z = jnp.where(alone, at_pole, by_z)
+    return out, by_z * dz + jnp.where(out == 0, 0, out * top) * dm
 
 
 # -- beta ---------------------------------------------------------------------------------------------------------
 
+def _beta_cases(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+    """The arguments in order, and where one is a pole of gamma: whether their sum is as well, and whether it is not.
+
+    For whole b above 0, and a + b up to 0, the poles of ``gamma(a) gamma(b) / gamma(a + b)`` leave a limit, which is
+    ``(-1)**b beta(1 - a - b, b)``: then a is replaced.
+    """
+    a, b = lax.min(a, b), lax.max(a, b)
+    pole = _is_pole(a) & (a > -np.inf)
+    finite = pole & (b > 0) & (b == lax.floor(b)) & (a + b <= 0)
+    low, high = jnp.where(finite, 1 - a - b, a), b
+    return lax.min(low, high), lax.max(low, high), finite, (pole | _is_pole(b)) & ~finite
+
+
 @one_launch(arrays=2)
 def betaln(a: Any, b: Any) -> Any:
-    """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits."""
-    a, b = reals("betaln", a, b)
-    a, b = lax.min(a, b), lax.max(a, b)
+    """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits.
+
+    At negative integers inf, or the limit from there if `beta` has one.
+    """
+    return _betaln(*_beta_cases(*reals("betaln", a, b)))
+
+
+def _betaln(a: Any, b: Any, finite: Any, pole: Any) -> Any:
     safe_a, safe_b = jnp.where(a >= 10, a, 10), jnp.where(b >= 10, b, 10)
     # Of lgamma(b) - lgamma(a + b) and, if a is large as well, lgamma(a) the large terms cancel by hand.
-    one_large = (b >= 10) & (a + b >= 10)
-    rise = _large_lgamma_rise(safe_b, jnp.where(one_large, a, 0))
-    below = -(safe_b - 0.5) * jnp.log1p(safe_a / safe_b) + stirling_tail(safe_b) - stirling_tail(safe_a + safe_b)
+    one_large = (b >= 10) & (a + b >= 10) & (b < np.inf)
+    rise = lgamma_rise(jnp.where(one_large, safe_b, 10), jnp.where(one_large, a, 0))
+    below = -half_less_log1p(safe_b, safe_a) + stirling_tail(safe_b) - stirling_tail(safe_a + safe_b)
     both_large = (below - safe_a * jnp.log1p(safe_b / safe_a) + stirling_tail(safe_a)
                   + 0.5 * lax.log(2 * math.pi / safe_a))
     log_gamma = lax.lgamma(a)
     plain = log_gamma + lax.lgamma(b) - lax.lgamma(a + b)
-    return jnp.where(a >= 10, both_large, jnp.where(one_large, log_gamma - rise, plain))
-
-
-def _large_lgamma_rise(x: Any, step: Any) -> Any:
-    """``lgamma(x + step) - lgamma(x)`` by Stirling's formula, where x and x + step are 10 or more."""
-    end = x + step
-    return (x - 0.5) * jnp.log1p(step / x) + step * (lax.log(end) - 1) + stirling_tail(end) - stirling_tail(x)
+    value = jnp.where(a >= 10, both_large, jnp.where(one_large, log_gamma - rise, plain))
+    value = jnp.where(b == np.inf, jnp.where(a > 0, -np.inf, jnp.where(a < 0, np.inf, np.nan)), value)
+    return jnp.where((a != a) | (b != b) | (a == -np.inf), np.nan, jnp.where(pole, np.inf, value))
 
 
 @one_launch(arrays=2)
 def beta(a: Any, b: Any) -> Any:
-    """Beta function ``gamma(a) gamma(b) / gamma(a + b)`` of real numbers, element-wise."""
+    """Beta function ``gamma(a) gamma(b) / gamma(a + b)`` of real numbers, element-wise.
+
+    At negative integers inf, or the limit from there if there is one, as in SciPy.
+    """
     a, b = reals("beta", a, b)
-    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
+    low, high, finite, pole = _beta_cases(a, b)
+    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
+    sign = jnp.where(finite, _sign_of_power(lax.max(a, b)), jnp.where(pole | _is_pole(a + b), 1, sign))
+    return sign * lax.exp(_betaln(low, high, finite, pole))
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
@@ -152,8 +205,11 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 def _choices(n: Any, k: Any) -> Any:
     n, k = reals("comb", n, k)
     some = (k <= n) & (n >= 0) & (k >= 0)
-    n, k = jnp.where(some, n, 0), jnp.where(some, k, 0)
-    return jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1) - lax.log1p(n)), 0)
+    endless = some & (n == np.inf)
+    at_end, inside = jnp.where(k > 0, np.inf, 1), some & ~endless
+    n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
+    found = jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1) - lax.log1p(n)), 0)
+    return jnp.where(endless, at_end, found)
 
 
 @one_launch(arrays=2)
@@ -212,9 +268,13 @@ def _zeta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     (x, q), (dx, dq) = primals, tangents
     change = lax.full_like(x, 0)
     if not isinstance(dx, SymbolicZero):
-        change = change + dx * jvp(lambda x: _zeta_sum(x, q), (x,), (lax.full_like(x, 1),))[1]
+        first = q ** -x
+        one_term = (first == 0) | (x > ZETA_ONE_TERM)
+        slope = jvp(lambda x: _zeta_sum(x, q), (jnp.where(one_term, 2, x),), (lax.full_like(x, 1),))[1]
+        change = change + dx * jnp.where(one_term, jnp.where(first == 0, 0, -first * jnp.log(q)), slope)
     if not isinstance(dq, SymbolicZero):
-        change = change - dq * x * _zeta(x + 1, q)
+        above = _zeta(x + 1, q)
+        change = change - dq * jnp.where(above == 0, 0, x * above)
     return _zeta(x, q), change
 
 

@@ -117,7 +117,7 @@ def _value_1f1(a: Any, b: Any, x: Any) -> Any:
 
 
 _hyp1f1 = custom_jvp(_value_1f1)
-_rule(_hyp1f1, _value_1f1, lambda a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
+_rule(_hyp1f1, _value_1f1, lambda a, b, x: jnp.where(a == 0, 0, a / b * _hyp1f1(a + 1, b + 1, x)))
 
 
 @library_jit
@@ -203,7 +203,8 @@ def _value_2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
 
 
 _hyp2f1 = custom_jvp(_value_2f1)
-_rule(_hyp2f1, _value_2f1, lambda a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x))
+_rule(_hyp2f1, _value_2f1, lambda a, b, c, x: jnp.where(
+    (a == 0) | (b == 0), 0, a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x)))
 
 
 @library_jit

@@ -67,7 +67,7 @@ def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     if not isinstance(dn, SymbolicZero):
         raise bad("scipy.special.expn", "there is no derivative with respect to `n`",
                   fix="pass `n` as a constant, or through lax.stop_gradient.", exc=ValueError)
-    below = jnp.where(n == 0, jnp.exp(-x) * (x + 1) / (x * x), _expn(jnp.where(n == 0, 0, n - 1), x))
+    below = jnp.where(n == 0, jnp.exp(-x) * (1 / x + 1) / x, _expn(jnp.where(n == 0, 0, n - 1), x))
     return _expn(n, x), -dx * below
 
 
@@ -125,6 +125,34 @@ def _spence_terms() -> np.ndarray:
     return np.array([bernoulli_numbers(22)[2 * k] / math.factorial(2 * k + 1) for k in range(1, 12)])
 
 
+@custom_jvp
+def _spence(x: Any) -> Any:
+    inside = jnp.where((x > 0) & jnp.isfinite(x), x, 1)
+    # To [1/2, 2], where u = -log(x) has the series u - u**2 / 4 + the sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
+    large = inside > 2
+    reduced = jnp.where(large, 1 / inside, inside)
+    tiny = reduced < 0.5
+    u = -jnp.where(tiny, jnp.log1p(-jnp.where(tiny, reduced, 0)), jnp.log(jnp.where(tiny, 1, reduced)))
+    series = u - u * u / 4 + u ** 3 * horner(u * u, _spence_terms())
+    # Of numbers above 2 the logarithm of the reciprocal, which may be below the normal numbers, is the negative one.
+    log_reduced = jnp.where(large, -1, 1) * jnp.log(jnp.where(tiny, inside, 1))
+    reflected = math.pi ** 2 / 6 + log_reduced * u - series
+    series = jnp.where(tiny, reflected, series)
+    value = jnp.where(large, -0.5 * jnp.square(jnp.log(inside)) - series, series)
+    return jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == np.inf, -np.inf, jnp.where(x > 0, value, np.nan)))
+
+
+def _spence_slope(x: Any) -> Any:
+    """``log(x) / (1 - x)``; near 1 by log1p, 0 at infinity."""
+    off = jnp.where(jnp.isinf(x), 1, x - 1)
+    log_x = jnp.where(jnp.abs(off) < 0.5, jnp.log1p(off), jnp.log(x))
+    slope = jnp.where(off == 0, -1, -log_x / jnp.where(off == 0, 1, off))
+    return jnp.where(x == np.inf, 0, slope)
+
+
+_spence.defjvps(lambda dx, y, x: dx * _spence_slope(x))
+
+
 @library_jit
 def spence(x: Any) -> Any:
     """The dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to x, element-wise; nan for x < 0.
@@ -135,17 +163,7 @@ def spence(x: Any) -> Any:
     1.6449
     """
     x, = single_or_double("spence", x)
-    inside = jnp.where((x > 0) & jnp.isfinite(x), x, 1)
-    # To [1/2, 2], where u = -log(x) has the series u - u**2 / 4 + the sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
-    large = inside > 2
-    reduced = jnp.where(large, 1 / inside, inside)
-    tiny = reduced < 0.5
-    u = -jnp.where(tiny, jnp.log1p(-jnp.where(tiny, reduced, 0)), jnp.log(reduced))
-    series = u - u * u / 4 + u ** 3 * horner(u * u, _spence_terms())
-    reflected = math.pi ** 2 / 6 + jnp.log(jnp.where(tiny, reduced, 1)) * u - series
-    series = jnp.where(tiny, reflected, series)
-    value = jnp.where(large, -0.5 * jnp.square(jnp.log(inside)) - series, series)
-    return jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == np.inf, -np.inf, jnp.where(x > 0, value, np.nan)))
+    return _spence(x)
 
 
 # -- Owen's function ------------------------------------------------------------------------------------------------
@@ -180,8 +198,9 @@ def _owens_t(h: Any, a: Any) -> Any:
 @_owens_t.defjvp
 def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (h, a), (dh, da) = primals, tangents
-    by_h = -jnp.exp(-0.5 * h * h) * lax.erf(a * h * math.sqrt(0.5)) / math.sqrt(8 * math.pi)
-    by_a = jnp.exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a))
+    product = jnp.where((h == 0) | (a == 0), 0, a * h)                  # also beside an infinity
+    by_h = -jnp.exp(-0.5 * h * h) * lax.erf(product * math.sqrt(0.5)) / math.sqrt(8 * math.pi)
+    by_a = jnp.exp(-0.5 * (h * h + product * product)) / (2 * math.pi * (1 + a * a))
     return _owens_t(h, a), by_h * dh + by_a * da
 
 

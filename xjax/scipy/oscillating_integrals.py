@@ -83,7 +83,10 @@ def _sici(x: Any) -> tuple[Any, Any]:
 @_sici.defjvp
 def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    return _sici(x), (dx * jnp.sinc(x / math.pi), dx * jnp.cos(x) / x)
+    endless = jnp.isinf(x)
+    turning = jnp.where(endless, 0, x)
+    by_sine = jnp.where(x == 0, 1, jnp.sin(turning) / jnp.where(x == 0, 1, x))
+    return _sici(x), (dx * by_sine, dx * (jnp.cos(turning) / x))
 
 
 @library_jit

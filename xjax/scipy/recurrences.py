@@ -103,6 +103,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     ``P(l, m) = a(l) (cos(theta) P(l - 1, m) - P(l - 2, m) / a(l - 1))``.
     """
     dtype, sine, cosine = theta.dtype, jnp.sin(theta), jnp.cos(theta)
+    sine = jnp.where(sine < 0, -sine, sine)                 # sqrt(1 - cosine**2), with the slope of the sine at 0
     square = jnp.square(m.astype(dtype))
 
     def inverse_growth(degree: Any) -> Any:

@@ -5,6 +5,7 @@ All take integers as well, which become floats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.core.public import attributes_of
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
@@ -19,7 +21,7 @@ from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.numpy.windows import without_scale
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import reals
+from xjax.scipy.arguments import horner, reals
 from xjax.scipy.error_functions import dawsn, erfcx, wofz
 from xjax.scipy.gamma_functions import (
     bernoulli,
@@ -131,13 +133,18 @@ def _product_or_zero(x: Any, y: Any, logarithm: Callable) -> Any:
 @_xlogy.defjvp
 def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x, y), (dx, dy) = primals, tangents
-    return _xlogy(x, y), dx * jnp.log(y) + dy * x / y
+    return _xlogy(x, y), dx * jnp.log(y) + dy * _share(x, y)
 
 
 @_xlog1py.defjvp
 def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x, y), (dx, dy) = primals, tangents
-    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * x / (1 + y)
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * _share(x, 1 + y)
+
+
+def _share(x: Any, y: Any) -> Any:
+    """``x / y``; 0 where x is 0 and y as well."""
+    return jnp.where((x == 0) & (y == 0), 0, x / y)
 
 
 @custom_jvp
@@ -172,35 +179,83 @@ def rel_entr(p: Any, q: Any) -> Any:
 def kl_div(p: Any, q: Any) -> Any:
     """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
     entropy, p, q = _relative_entropy("kl_div", p, q)
-    return jnp.where((p >= 0) & (q >= 0) & ((q > 0) | (p == 0)), entropy - p + q, entropy)
+    return jnp.where((p >= 0) & (q >= 0) & ((q > 0) | (p == 0)) & (entropy != np.inf), entropy - p + q, entropy)
+
+
+@custom_jvp
+def _positive_entropy(p: Any, q: Any) -> Any:
+    """``p log(p / q)`` for p, q > 0; as `_log_ratio`, exact where they are close, and finite where p log(p) is not."""
+    return p * _log_ratio(p, q)
+
+
+_positive_entropy.defjvps(lambda dp, y, p, q: dp * (_log_ratio(p, q) + 1), lambda dq, y, p, q: -dq * p / q)
+
+
+def _log_ratio(p: Any, q: Any) -> Any:
+    """``log(p / q)`` for p, q > 0, also where the quotient overflows or underflows."""
+    off, far = (p - q) / q, jnp.log(p) - jnp.log(q)
+    return jnp.where((off > -0.5) & (off < 1), jnp.log1p(off), far)
 
 
 def _relative_entropy(name: str, p: Any, q: Any) -> tuple[Any, Any, Any]:
     p, q = reals(name, p, q)
     positive = (p > 0) & (q > 0)
     inside, beside = jnp.where(positive, p, 1), jnp.where(positive, q, 1)
-    entropy = jnp.where(positive, _xlogx(inside) - xlogy(inside, beside),
-                        jnp.where((p == 0) & (q >= 0), 0, np.inf))
+    entropy = jnp.where(positive, _positive_entropy(inside, beside), jnp.where((p == 0) & (q >= 0), 0, np.inf))
     return jnp.where((p != p) | (q != q), np.nan, entropy), p, q
 
 
 @one_launch(arrays=2)
 def boxcox(x: Any, lmbda: Any) -> Any:
     """``(x ** lmbda - 1) / lmbda``, element-wise; ``log(x)`` where lmbda is 0."""
-    return _box_cox("boxcox", jnp.log, x, lmbda)
+    x, lmbda = promote_inexact("scipy.special.boxcox", x, lmbda)
+    return _box_cox(*jnp.broadcast_arrays(x, lmbda))
 
 
 @one_launch(arrays=2)
 def boxcox1p(x: Any, lmbda: Any) -> Any:
     """``((1 + x) ** lmbda - 1) / lmbda``, element-wise; ``log(1 + x)`` where lmbda is 0."""
-    return _box_cox("boxcox1p", jnp.log1p, x, lmbda)
+    x, lmbda = promote_inexact("scipy.special.boxcox1p", x, lmbda)
+    return _box_cox_1p(*jnp.broadcast_arrays(x, lmbda))
 
 
-def _box_cox(name: str, logarithm: Callable, x: Any, power: Any) -> Any:
-    x, power = promote_inexact(f"scipy.special.{name}", x, power)
-    plain, log_x = power == 0, logarithm(x)
+@custom_jvp
+def _box_cox(x: Any, power: Any) -> Any:
+    return _scaled_power(jnp.log(x), power)
+
+
+@custom_jvp
+def _box_cox_1p(x: Any, power: Any) -> Any:
+    return _scaled_power(jnp.log1p(x), power)
+
+
+def _scaled_power(log_x: Any, power: Any) -> Any:
+    """``expm1(power * log_x) / power``; the logarithm where the product is below rounding for every finite x."""
+    plain = jnp.abs(power) < float(dtypes.finfo(power.dtype).eps) / 2**12
     safe = jnp.where(plain, 1, power)
-    return jnp.where(plain, log_x, jnp.expm1(safe * log_x) / safe)
+    endless = jnp.isinf(log_x) & (power != 0)               # there the quotient is infinite, or 1 / power
+    found = jnp.where(plain, log_x, jnp.expm1(safe * log_x) / safe)
+    return jnp.where(plain & endless & ((log_x > 0) != (power > 0)), -1 / jnp.where(plain & endless, power, 1), found)
+
+
+_BOX_COX_TERMS = [1 / (math.factorial(k) * (k + 2)) for k in range(14)]
+
+
+def _slope_in_power(y: Any, log_x: Any, power: Any) -> Any:
+    """``(x**power log(x) - y) / power``; by its series in ``t = power log(x)`` where t is small."""
+    t = jnp.where((power == 0) | (log_x == 0), 0, power * log_x)
+    near = jnp.abs(t) < 0.5
+    series = log_x * log_x * horner(jnp.where(near, t, 0), _BOX_COX_TERMS)
+    grown = jnp.exp(t)
+    beyond = (jnp.where(grown == 0, 0, grown * log_x) - y) / jnp.where(near, 1, power)
+    return jnp.where(near, series, beyond)
+
+
+_box_cox.defjvps(lambda dx, y, x, power: dx * x ** (power - 1),
+                 lambda dp, y, x, power: dp * _slope_in_power(y, jnp.log(x), power))
+_box_cox_1p.defjvps(
+    lambda dx, y, x, power: dx * jnp.where(power == 1, 1, jnp.exp((power - 1) * jnp.log1p(x))),
+    lambda dp, y, x, power: dp * _slope_in_power(y, jnp.log1p(x), power))
 
 
 def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
