@@ -156,7 +156,7 @@ def stirling_tail(a: Any) -> Any:
 
 
 def _log_term(a: Any, x: Any) -> Any:
-    """``log(x**a exp(-x) / gamma(a + 1))``; for large a by Stirling's formula, which loses no digits to cancellation."""
+    """``log(x**a exp(-x) / gamma(a + 1))``; for large a by Stirling's formula, in which no large terms cancel."""
     plain = sub(sub(mul(a, log(x)), x), lgamma(_plus(a, 1)))
     off = div(sub(x, a), a)
     log_ratio = select(lt(off, scalar_like(a, -0.5)), log(div(x, a)), log1p(off))       # of x / a; off rounds x away

@@ -163,7 +163,7 @@ def entr(x: Any) -> Any:
     Raises: ValueError for complex numbers.
     """
     x, = reals("entr", x)
-    return jnp.where(x < 0, -np.inf, -_xlogx(x))
+    return jnp.where(x < 0, -np.inf, 0 - _xlogx(x))
 
 
 @one_launch(arrays=2)
@@ -188,13 +188,15 @@ def _positive_entropy(p: Any, q: Any) -> Any:
     return p * _log_ratio(p, q)
 
 
-_positive_entropy.defjvps(lambda dp, y, p, q: dp * (_log_ratio(p, q) + 1), lambda dq, y, p, q: -dq * p / q)
+_positive_entropy.defjvps(lambda dp, y, p, q: dp * (_log_ratio(p, q) + 1), lambda dq, y, p, q: dq * -(p / q))
 
 
 def _log_ratio(p: Any, q: Any) -> Any:
     """``log(p / q)`` for p, q > 0, also where the quotient overflows or underflows."""
     off, far = (p - q) / q, jnp.log(p) - jnp.log(q)
-    return jnp.where((off > -0.5) & (off < 1), jnp.log1p(off), far)
+    info = dtypes.finfo(q.dtype)                            # of smaller numbers the difference may underflow
+    near = (off > -0.5) & (off < 1) & (q > float(info.smallest_normal) / float(info.eps))
+    return jnp.where(near, jnp.log1p(off), far)
 
 
 def _relative_entropy(name: str, p: Any, q: Any) -> tuple[Any, Any, Any]:

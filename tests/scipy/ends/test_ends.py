@@ -9,6 +9,7 @@ import inspect
 import numpy as np
 import pytest
 import scipy.special
+import scipy.stats
 
 import xjax
 from tests.sampling import one_in
@@ -44,6 +45,35 @@ def test_every_function_has_a_row():
     left_out = {**special_rows.WITHOUT_ENDS, **stats_rows.WITHOUT_ENDS}
     assert public == {*names, *left_out}
     assert not {*names} & {*left_out}
+
+
+# The limits from inside where a share is 0 or a sum is off, with SciPy's result where it has one.
+VECTORS = [
+    ("dirichlet", ([0.0, 0.4, 0.6], [1.0, 2.0, 3.0]), None), ("dirichlet", ([0.0, 0.4, 0.6], [2.0, 2.0, 3.0]), 0.0),
+    ("dirichlet", ([0.0, 0.4, 0.6], [0.5, 2.0, 3.0]), np.inf), ("dirichlet", ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0]), None),
+    ("dirichlet", ([-0.1, 0.5, 0.6], [1.0, 2.0, 3.0]), 0.0), ("dirichlet", ([0.1, 0.5, 0.6], [1.0, 2.0, 3.0]), 0.0),
+    ("dirichlet", ([0.1, 0.3, 0.6], [0.0, 2.0, 3.0]), np.nan),
+    ("dirichlet", ([np.nan, 0.3, 0.6], [1.0, 2.0, 3.0]), np.nan),
+    ("multinomial", (np.array([0, 2, 1]), 3, [0.0, 0.5, 0.5]), None),
+    ("multinomial", (np.array([1, 2, 0]), 3, [0.0, 0.5, 0.5]), 0.0),
+    ("multinomial", (np.array([0, 0, 0]), 0, [0.2, 0.3, 0.5]), None),
+    ("multinomial", (np.array([1, 1, 0]), 3, [0.2, 0.3, 0.5]), 0.0),
+    ("multivariate_normal", ([1e30, 0.0], [0.0, 0.0], np.eye(2)), 0.0),
+    ("multivariate_normal", ([np.nan, 0.0], [0.0, 0.0], np.eye(2)), np.nan),
+    ("multivariate_normal", ([0.0, 0.0], [0.0, 0.0], -np.eye(2)), np.nan),
+]
+
+
+@pytest.mark.parametrize("name, args, wanted", VECTORS)
+def test_distributions_of_vectors(name, args, wanted):
+    f = "pmf" if name == "multinomial" else "pdf"
+    if wanted is None:
+        wanted = getattr(getattr(scipy.stats, name), f)(*args)
+    ours = getattr(stats, name)
+    args = [np.float32(x) if isinstance(x, list) else x for x in args]
+    np.testing.assert_allclose(getattr(ours, f)(*args), wanted, rtol=1e-5)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(getattr(ours, f"log{f}")(*args), np.log(wanted), rtol=1e-5, atol=1e-6)
 
 
 INF = np.inf

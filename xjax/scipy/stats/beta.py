@@ -33,20 +33,24 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 @_beta
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values <= x."""
-    return betainc(a, b, _clipped(x, loc, scale))
+    z, below, above = _inside(x, loc, scale)
+    return jnp.where(below, 0, jnp.where(above, 1, betainc(a, b, z)))
 
 
 @_beta
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values > x."""
-    z = _clipped(x, loc, scale)
-    below = z < a / (a + b)                         # the mean: below it 1 - cdf is exact, above it 1 - z is
-    found = betainc(jnp.where(below, a, b), jnp.where(below, b, a), jnp.where(below, z, 1 - z))
-    return jnp.where(below, 1 - found, found)
+    z, below, above = _inside(x, loc, scale)
+    low = z < a / (a + b)                           # the mean: below it 1 - cdf is exact, above it 1 - z is
+    found = betainc(jnp.where(low, a, b), jnp.where(low, b, a), jnp.where(low, z, 1 - z))
+    return jnp.where(below, 1, jnp.where(above, 0, jnp.where(low, 1 - found, found)))
 
 
-def _clipped(x: Any, loc: Any, scale: Any) -> Any:
-    return jnp.clip(standard(x, loc, scale), 0, 1)
+def _inside(x: Any, loc: Any, scale: Any) -> tuple[Any, Any, Any]:
+    """z, a number inside of [0, 1] where it is outside; whether it is below, and above."""
+    z = standard(x, loc, scale)
+    below, above = z < 0, z > 1
+    return jnp.where(below | above, 0.5, z), below, above
 
 
 pdf = _beta.exp("pdf", logpdf)

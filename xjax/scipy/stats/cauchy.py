@@ -13,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, log1p_square, mirrored, standard
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
@@ -36,8 +37,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the probability of values <= x."""
     z = standard(x, loc, scale)
-    tail = _below(-lax.abs(z))
-    return jnp.where(z < 0, lax.log(tail), lax.log1p(-tail))
+    far = lax.abs(z) > 1 / float(dtypes.finfo(z.dtype).eps)             # there the tail is 1 / (pi abs(z))
+    size, tail = jnp.where(far, lax.abs(z), 1), _below(-lax.abs(jnp.where(far, 1, z)))
+    low = jnp.where(far, -math.log(math.pi) - lax.log(size), lax.log(tail))
+    return jnp.where(z < 0, low, jnp.where(far, -1 / math.pi / size, lax.log1p(-tail)))
 
 
 def _below(z: Any) -> Any:

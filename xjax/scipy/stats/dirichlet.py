@@ -24,7 +24,9 @@ __all__ = ["logpdf", "pdf"]
 
 @one_launch(arrays=2)
 def logpdf(x: Any, alpha: Any) -> Any:
-    """Logarithm of the density at x; -inf unless all shares are positive and their sum is 1, to 1e-6.
+    """Logarithm of the density at x; -inf unless no share is negative and their sum is 1, to 1e-6.
+
+    Where a share is 0 it is the limit from inside: finite if its alpha is 1, inf below. nan unless all alpha are > 0.
 
     Args: x: [n, ...] or [n - 1, ...], without the last share; alpha: [n].
     Raises: ValueError for other shapes.
@@ -41,10 +43,11 @@ def logpdf(x: Any, alpha: Any) -> Any:
     if x.shape[0] == n - 1:
         x = jnp.concatenate([x, 1 - jnp.sum(x, 0, keepdims=True)])
     tolerance = max(1e-6, 4 * float(dtypes.finfo(x.dtype).eps))     # floats of 16 bits cannot be closer
-    inside = jnp.all(x > 0, 0) & (jnp.abs(jnp.sum(x, 0) - 1) < tolerance)
+    inside = jnp.all(x >= 0, 0) & (jnp.abs(jnp.sum(x, 0) - 1) < tolerance)
     exponents = jnp.reshape(alpha - 1, (n,) + (1,) * (x.ndim - 1))
     powers = jnp.sum(xlogy(exponents, jnp.where(inside, x, 1)), 0)
-    return jnp.where(inside, powers + gammaln(jnp.sum(alpha)) - jnp.sum(gammaln(alpha)), -np.inf)
+    density = jnp.where(inside, powers + gammaln(jnp.sum(alpha)) - jnp.sum(gammaln(alpha)), -np.inf)
+    return jnp.where(jnp.all(alpha > 0) & ~jnp.any(x != x, 0), density, np.nan)
 
 
 @one_launch(arrays=2)

@@ -80,8 +80,11 @@ class Distribution:
         return function
 
     def exp(self, name: str, logarithm: Callable) -> Callable:
-        """The function of which one of this distribution is the logarithm."""
-        return self._composed(name, lax.exp, logarithm)
+        """The function of which one of this distribution is the logarithm. Its slopes at infinite x are 0."""
+        def at_finite(x: Any, *args: Any) -> Any:
+            return logarithm(_without_slope_at_infinity(x), *args)
+
+        return self._composed(name, lax.exp, functools.wraps(logarithm)(at_finite))
 
     def log(self, name: str, fun: Callable) -> Callable:
         """The logarithm of a function of this distribution."""
@@ -129,6 +132,13 @@ def floats(where: str, *xs: Any) -> Any:
         raise bad(where, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
     return xs
+
+
+def _without_slope_at_infinity(x: Any) -> Any:
+    """`x`, but constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
+    if isinstance(x, (bool, int, float)):
+        return x
+    return jnp.where(lax.abs(x) == np.inf, lax.stop_gradient(x), x)
 
 
 # -- formulas of several distributions -----------------------------------------------------------------------------

@@ -25,7 +25,8 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x; -inf below loc."""
     outside = x < loc
     z = jnp.where(outside, 1, standard(x, loc, scale))
-    return jnp.where(outside, -np.inf, xlogy(a - 1, z) - z - gammaln(a) - lax.log(scale))
+    found = xlogy(a - 1, z) - z - gammaln(a) - lax.log(scale)
+    return jnp.where(outside | (z == np.inf), -np.inf, found)
 
 
 def _inside(z: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.scipy.special import gammaincc, gammaln
 from xjax.scipy.stats.distribution import POSITIVE, Distribution
 
@@ -21,13 +22,20 @@ _gennorm = Distribution("gennorm", beta=POSITIVE)
 @_gennorm
 def logpdf(x: Any, beta: Any) -> Any:
     """Logarithm of the density at x."""
-    return lax.log(0.5 * beta) - gammaln(lax.div(1.0, beta)) - lax.pow(lax.abs(x), beta)
+    return lax.log(0.5 * beta) - gammaln(lax.div(1.0, beta)) - _power(x, beta)
+
+
+def _power(x: Any, beta: Any) -> Any:
+    """``abs(x)**beta``, but constant where it overflows, so that what vanishes there has the slope 0."""
+    size = lax.abs(x)
+    end = lax.pow(lax.full_like(beta, float(dtypes.finfo(size.dtype).max)), lax.div(1.0, beta))
+    return lax.pow(jnp.where(size < end, size, lax.stop_gradient(size)), beta)
 
 
 @_gennorm
 def cdf(x: Any, beta: Any) -> Any:
     """Probability of values <= x."""
-    tail = 0.5 * gammaincc(lax.div(1.0, beta), lax.pow(lax.abs(x), beta))
+    tail = 0.5 * gammaincc(lax.div(1.0, beta), _power(x, beta))
     return jnp.where(x < 0, tail, 1 - tail)
 
 

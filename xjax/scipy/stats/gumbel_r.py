@@ -20,6 +20,7 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 _gumbel_r = Distribution("gumbel_r", scale=POSITIVE, p=FRACTION)
 # From here on ``log(1 - exp(-exp(-z)))`` is its series in exp(-z), to the square; exp(-z) may underflow.
 _FAR = 15
+_FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 with all its derivatives
 
 
 @_gumbel_r
@@ -35,21 +36,38 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return -lax.exp(-standard(x, loc, scale))
 
 
+def _growth(z: Any) -> Any:
+    """``exp(-z)``, but constant where it may overflow, so that what vanishes there has the slope 0."""
+    return lax.exp(-jnp.maximum(z, -_FLAT))
+
+
+@_gumbel_r
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density at x."""
+    z = standard(x, loc, scale)
+    z = jnp.where(z == np.inf, np.inf, z)                   # without a slope there
+    return lax.exp(-(jnp.maximum(z, -_FLAT) + _growth(z))) / scale
+
+
+@_gumbel_r
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values <= x."""
+    return lax.exp(-_growth(standard(x, loc, scale)))
+
+
 @_gumbel_r
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values > x."""
-    return -lax.expm1(logcdf(x, loc, scale))
+    return -lax.expm1(-_growth(standard(x, loc, scale)))
 
 
 @_gumbel_r
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the probability of values > x, also where that is too small for a float."""
     z = standard(x, loc, scale)
-    near = log1mexp(lax.exp(-jnp.where(z > _FAR, _FAR, z)))
-    return jnp.where(z > _FAR, -z - 0.5 * lax.exp(-z), near)
-
-
-pdf, cdf = _gumbel_r.exp("pdf", logpdf), _gumbel_r.exp("cdf", logcdf)
+    beyond = z > _FAR
+    near, far = log1mexp(_growth(jnp.where(beyond, _FAR, z))), jnp.where(beyond, z, _FAR)
+    return jnp.where(beyond, -far - 0.5 * lax.exp(-far), near)
 
 
 @_gumbel_r
