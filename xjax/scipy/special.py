@@ -179,7 +179,7 @@ def rel_entr(p: Any, q: Any) -> Any:
 def kl_div(p: Any, q: Any) -> Any:
     """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
     entropy, p, q = _relative_entropy("kl_div", p, q)
-    return jnp.where((p >= 0) & (q >= 0) & ((q > 0) | (p == 0)) & (entropy != np.inf), entropy - p + q, entropy)
+    return jnp.where((p >= 0) & (q >= 0) & ((q > 0) | (p == 0)) & (p < np.inf), entropy - p + q, entropy)
 
 
 @custom_jvp

@@ -75,7 +75,8 @@ DIGITS = "SciPy adds up logarithms that cancel, and loses digits"
 
 ONE_ARGUMENT = [
     *(row(name, "real") for name in
-      ["dawsn", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expit", "gamma", "gammaln", "gammasgn", "i0e", "i1e", "log_ndtr", "logit", "ndtr", "ndtri", "digamma", "factorial", "loggamma"]),
+      ["dawsn", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expit", "gamma", "gammaln", "gammasgn",
+       "i0e", "i1e", "log_ndtr", "logit", "ndtr", "ndtri", "digamma", "factorial", "loggamma"]),
     *(row(name, "real", apart=(Apart("SciPy has nan; it grows without bound", np.isinf, limit),))
       for name, limit in (("i0", INF), ("i1", lambda x: x))),
     row("expi", "real"), row("sici", "real"), row("wofz", "real"),

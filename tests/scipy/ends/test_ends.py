@@ -27,13 +27,20 @@ def _name(case):
     return f"{row}-{dtype}"
 
 
+def _open(request, row):
+    if row.name in stats_rows.OPEN:
+        request.applymarker(pytest.mark.xfail(reason=stats_rows.OPEN[row.name]))
+
+
 @pytest.mark.parametrize("case", one_in(13, CASES, _name))
-def test_values(case):
+def test_values(case, request):
+    _open(request, case[0])
     assert not wrong_values(*case)
 
 
 @pytest.mark.parametrize("case", one_in(17, [case for case in CASES if case[0].of], _name))
-def test_no_slope_is_nan_where_the_value_is_finite(case):
+def test_no_slope_is_nan_where_the_value_is_finite(case, request):
+    _open(request, case[0])
     assert not nan_slopes(*case)
 
 

@@ -22,7 +22,8 @@ _uniform = Distribution("uniform", scale=POSITIVE, q=FRACTION)
 @_uniform
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x; -inf outside of [loc, loc + scale]."""
-    return jnp.where((x < loc) | (x > loc + scale), -np.inf, jnp.where((x != x) | (loc != loc), np.nan, -lax.log(scale)))
+    wrong = (x != x) | (loc != loc)
+    return jnp.where((x < loc) | (x > loc + scale), -np.inf, jnp.where(wrong, np.nan, -lax.log(scale)))
 
 
 @_uniform
