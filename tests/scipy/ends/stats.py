@@ -15,6 +15,9 @@ INF, NAN = np.inf, np.nan
 ALL = "logpdf pdf cdf logcdf sf logsf"
 
 
+STEP = Apart("of scale 0 the limit, all mass in one point, as in JAX; SciPy has nan", lambda *args: args[-1] == 0, None)
+
+
 def rows(name: str, functions: str, *axes: Any, apart: dict[str, tuple[Apart, ...]] | None = None,
          no_slope: tuple[Apart, ...] = (), of: tuple[int, ...] = (0,), tol: float = 1.0) -> Iterator[Ends]:
     """A row for each function; `axes` are those of all, in quantile functions with a share in place of x."""
@@ -23,8 +26,9 @@ def rows(name: str, functions: str, *axes: Any, apart: dict[str, tuple[Apart, ..
         if (name, f) == ("beta", "pdf"):                    # SciPy raises an error where it overflows
             theirs = lambda *args: np.exp(oracle.beta.logpdf(*args))
         at = ("share", *axes[1:]) if f in ("ppf", "isf") else axes
-        exceptions = (*(apart or {}).get(f, ()), *(apart or {}).get("", ()))
-        yield Ends(f"{name}.{f}", ours, theirs, at, exceptions, of, no_slope, tol, f.startswith("log"))
+        steps = (STEP,) if axes[-1] == "scale" else ()
+        exceptions = (*(apart or {}).get(f, ()), *(apart or {}).get("", ()), *steps)
+        yield Ends(f"{name}.{f}", ours, theirs, at, exceptions, of, (*no_slope, *steps), tol, f.startswith("log"))
 
 
 def _sized(name: str, f: str, limit: float = 1e-36) -> Any:

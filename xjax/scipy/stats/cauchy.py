@@ -14,11 +14,11 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, log1p_square, mirrored, standard
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, log1p_square, mirrored, standard
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_cauchy = Distribution("cauchy", scale=POSITIVE, q=FRACTION)
+_cauchy = Distribution("cauchy", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_cauchy

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from xjax.scipy.stats import gamma
-from xjax.scipy.stats.distribution import POSITIVE, Distribution
+from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_chi2 = Distribution("chi2", df=POSITIVE, scale=POSITIVE)
+_chi2 = Distribution("chi2", df=POSITIVE, scale=NONNEGATIVE)
 
 
 def _as_gamma(name: str) -> Callable:

@@ -13,11 +13,11 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.activations import log1mexp
-from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_expon = Distribution("expon", scale=POSITIVE, q=FRACTION)
+_expon = Distribution("expon", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_expon

@@ -13,11 +13,11 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
-from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution, standard
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_gamma = Distribution("gamma", a=POSITIVE, scale=POSITIVE)
+_gamma = Distribution("gamma", a=POSITIVE, scale=NONNEGATIVE)
 
 
 @_gamma

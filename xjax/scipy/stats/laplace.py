@@ -11,11 +11,11 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-_laplace = Distribution("laplace", scale=POSITIVE)
+_laplace = Distribution("laplace", scale=NONNEGATIVE)
 
 
 @_laplace

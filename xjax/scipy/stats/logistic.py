@@ -11,11 +11,11 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import expit, logit
-from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
-_logistic = Distribution("logistic", scale=POSITIVE)
+_logistic = Distribution("logistic", scale=NONNEGATIVE)
 
 
 @_logistic

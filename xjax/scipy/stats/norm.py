@@ -16,12 +16,12 @@ from typing import Any
 from xjax import lax
 from xjax.numpy.promote import default_float
 from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
-from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 _density = Distribution("norm")
-_norm = Distribution("norm", scale=POSITIVE)
+_norm = Distribution("norm", scale=NONNEGATIVE)
 
 
 @_density

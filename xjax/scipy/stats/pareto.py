@@ -13,11 +13,11 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.activations import log1mexp
-from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, POSITIVE, Distribution, standard
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-_pareto = Distribution("pareto", b=POSITIVE, scale=POSITIVE, q=FRACTION)
+_pareto = Distribution("pareto", b=POSITIVE, scale=NONNEGATIVE, q=FRACTION)
 
 
 def _log_z(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:

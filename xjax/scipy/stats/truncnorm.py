@@ -18,11 +18,11 @@ from xjax import lax
 from xjax.nn.activations import log1mexp
 from xjax.scipy.normal_distribution import log_ndtr
 from xjax.scipy.stats import norm
-from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-_truncnorm = Distribution("truncnorm", scale=POSITIVE)
+_truncnorm = Distribution("truncnorm", scale=NONNEGATIVE)
 
 
 def _log_tail(p: Any) -> Any:

@@ -12,11 +12,11 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
-_uniform = Distribution("uniform", scale=POSITIVE, q=FRACTION)
+_uniform = Distribution("uniform", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_uniform
