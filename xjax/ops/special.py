@@ -15,13 +15,13 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import FLOAT
 from xjax.ops.compare import gt, select
-from xjax.ops.elementwise import add, div, mul, neg, reciprocal, round, square, sub
+from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
 from xjax.ops.halves import in_single
 from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import sign
 from xjax.ops.text import reduce_text
-from xjax.ops.transcendental import exp, sin
+from xjax.ops.transcendental import exp
 
 # -- error function -----------------------------------------------------------------------------------------------
 
@@ -113,15 +113,7 @@ lgamma = unary_function(lgamma_p, "Logarithm of the absolute value of the gamma 
 
 @in_single
 def _trigamma(x: Any) -> Any:
-    """Of x < 0 by ``(pi / sin(pi x)) ** 2 - trigamma(1 - x)``, and of large x, of which XLA makes 0, ``1 / x``."""
-    is_negative = gt(filled_like(x, 0), x)
-    positive = select(is_negative, sub(filled_like(x, 1), x), x)
-    is_large = gt(positive, filled_like(x, 4 / float(dtypes.finfo(typeof(x).dtype).eps)))
-    y = select(is_large, reciprocal(select(is_large, positive, filled_like(x, 1))),
-               polygamma(scalar_like(x, 1), select(is_large, filled_like(x, 1), positive)))
-    turn = select(is_negative, sub(x, round(x)), filled_like(x, 0.5))
-    reflected = sub(square(div(scalar_like(x, math.pi), sin(mul(turn, scalar_like(x, math.pi))))), y)
-    return select(is_negative, reflected, y)
+    return polygamma(scalar_like(x, 1), x)
 
 
 def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
