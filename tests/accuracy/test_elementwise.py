@@ -214,6 +214,8 @@ LAX = [
                 "slope 0 float32": Bound(106, ROOTS_OF_DIGAMMA), "slope 0 float64": Bound(14, ROOTS_OF_DIGAMMA)}),
     Row("lax.digamma", lax.digamma, mpmath.digamma, domain=lambda x: x > 0 or x % 1,
         bounds={"value float32": Bound(106, ROOTS_OF_DIGAMMA), "value float64": Bound(14, ROOTS_OF_DIGAMMA),
+                "slope 0 float32": Bound(8, "the exponential of XLA's lgamma(1), which is not 0"),
+                "slope 0 float64": Bound(7, "XLA's polygamma"),
                 "second 0 0 float32": Bound(20, "below 0 it has a root in each interval"),
                 "second 0 0 float64": Bound(13, "XLA's polygamma")}),
 ]
