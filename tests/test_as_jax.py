@@ -12,6 +12,7 @@ from tests.compare import Outcome, assert_same_outcome, outcome
 from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
 from tests.everyday.numbers import NUMBERS, NUMBERS_X64
+from tests.everyday.objects import OBJECTS
 from tests.everyday.transforms import TRANSFORMS, WITHOUT_JIT
 from tests.oracle import current, only, real_jax
 from tests.sampling import one_in
@@ -47,7 +48,7 @@ str(jnp.float32)
 jnp.float32
 """.strip().split("\n")
 
-WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *TRANSFORMS]
+WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *OBJECTS, *TRANSFORMS]
 
 # Where xjax does otherwise: reason -> expressions.
 OTHERWISE = {

@@ -69,7 +69,7 @@ PLACE = {"addressable_data", "addressable_shards", "committed", "delete", "devic
 # What JAX's objects have and ours have not: where a traced value lies is unknown, and JAX refuses to say it too.
 INTERNAL = {  # of JAX's implementation: mutable values, types with shardings, passes over programs, layouts, positions
     "traced value": "dimension_as_value full_lower get_const get_referent parent to_concrete_value traceback val",
-    "PartitionSpec": "count index partitions to_ct_spec to_lo to_tangent_spec update",
+    "PartitionSpec": "to_ct_spec to_lo to_tangent_spec",
     "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes",
     "SingleDeviceSharding": "check_compatible_aval has_addressable_devices",
     "ShapeDtypeStruct": "format is_ref manual_axis_type",
@@ -87,7 +87,6 @@ OF_ONE_VERSION = [current(table) for table in (
         "program": only("final_aval_qdds in_aval_qdds", until="0.12"),
     }, {
         "traced value": only("memory_space", since="0.12"),
-        "PartitionSpec": only("unreduced_kind", since="0.12"),
         "traced": only("closure_convert effects physicalize with_consts_as_arg", since="0.12"),
         # Logs, accumulators and rematerialization of the backward pass: docs/left_out.md.
         "custom_vjp": only("defremat defremat_with_logs defvjp_with_accums defvjp_with_logs generic_batching "

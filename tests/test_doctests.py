@@ -11,6 +11,8 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 
+# A module whose functions are defined elsewhere, under names that their examples use.
+_DEFINED_IN = {"xjax.tree": ("xjax.core.tree", "xjax.core.tree_nodes")}
 # What a module's examples need beyond the core dependencies.
 _NEEDS = {"xnn.optim": "optax", "xjax.interop.bridge": "jax"}
 
@@ -25,6 +27,8 @@ def test_doctests(name):
         pytest.importorskip(_NEEDS[name])
     module = importlib.import_module(name)
     names = {"xjax": xjax, "xnn": xnn, "jnp": jnp, "np": np, "lax": xjax.lax, "random": xjax.random}
+    for holder in _DEFINED_IN.get(name, ()):
+        names |= vars(importlib.import_module(holder))
     result = doctest.testmod(module, extraglobs={k: v for k, v in names.items() if k not in vars(module)},
                              optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.failed == 0

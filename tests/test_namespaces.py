@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,43 @@ def test_parameters_are_named_as_in_jax(module):
         if lost:
             faults.append(f"{full}: {sorted(lost)}")
     assert not faults, "\n".join(faults)
+
+
+def test_functions_have_the_names_of_jax():
+    """`__name__` of every public function and class: an alias that is a function of its own in JAX is one here."""
+    otherwise = {
+        "lax.random_gamma_grad": "JAX's is that of its decorator", "stages.Wrapped": "a protocol in JAX",
+        "..Array": "JAX's has a dot", "numpy.ndarray": "JAX's has a dot", "debug.log": "debug.callback in JAX's words",
+        "profiler.TraceAnnotation": "jaxlib's own class",
+        # Unions and Any, whose names differ between versions of Python.
+        "core.Atom": "", "lax.ConvGeneralDilatedDimensionNumbers": "", "lax.PrecisionLike": "", "typing.ArrayLike": "",
+        "typing.DTypeLike": "",
+    }
+    faults = {}
+    for module, names in all_names().items():
+        if named("xjax", module) in MODULES_LEFT_OUT:
+            continue
+        ours, theirs = (importlib.import_module(named(library, module)) for library in ("xjax", "jax"))
+        for name in names:
+            f, g = getattr(ours, name, None), getattr(theirs, name, None)
+            if f is None or inspect.ismodule(g) or not callable(g) or f"{module}.{name}" in otherwise:
+                continue
+            want = getattr(g, "__name__", None)             # partials and the like have none
+            if want is not None and getattr(f, "__name__", None) != want:
+                faults[f"{module}.{name}"] = getattr(f, "__name__", None), want
+    assert not faults
+
+
+def test_a_second_name_is_a_function_of_its_own():
+    """It has the signature, text and values of the first, its own repr, and pickle finds it."""
+    for first, second in ((jnp.arccos, jnp.acos), (jnp.concatenate, jnp.concat), (jnp.max, jnp.amax),
+                          (xjax.tree_util.tree_map, xjax.tree.map), (xjax.checkpoint, xjax.remat),
+                          (xjax.process_index, xjax.host_id)):
+        assert first is not second and first.__name__ != second.__name__ and second.__name__ in repr(second)
+        assert inspect.signature(first) == inspect.signature(second) and first.__doc__ == second.__doc__
+        assert pickle.loads(pickle.dumps(second)) is second and pickle.loads(pickle.dumps(first)) is first
+    assert jnp.amax(jnp.arange(6).reshape(2, 3), axis=1, keepdims=True).tolist() == [[2], [5]]
+    assert xjax.remat(jnp.sin, prevent_cse=False)(0.0) == 0 and xjax.remat(policy=None)(jnp.cos)(0.0) == 1
 
 
 def test_imports_as_programs_write_them():

@@ -94,7 +94,7 @@ _LAZY = {
         "dlpack", "experimental", "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy",
         "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
-    "remat": ("xjax.transforms.remat", "checkpoint"),
+    "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),

@@ -3,7 +3,8 @@
 from xjax.core.public import attributes_of
 from xjax.runtime.abstract_mesh import AbstractDevice, AbstractMesh
 from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
-from xjax.runtime.mesh import AxisType, Mesh, PartitionSpec
+from xjax.runtime.mesh import AxisType, Mesh
+from xjax.runtime.partition_spec import PartitionSpec, UnreducedKind
 from xjax.runtime.sharding import (
     GSPMDSharding,
     NamedSharding,
@@ -15,7 +16,7 @@ from xjax.runtime.sharding_constraint import reshard
 
 __all__ = [
     "AbstractDevice", "AbstractMesh", "AxisType", "GSPMDSharding", "Mesh", "NamedSharding", "PartitionSpec", "Sharding",
-    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard", "set_mesh",
-    "use_abstract_mesh"]
+    "SingleDeviceSharding", "UnreducedKind", "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard",
+    "set_mesh", "use_abstract_mesh"]
 
 __getattr__ = attributes_of(__name__)

@@ -1,20 +1,24 @@
 """Functions on pytrees under short names: `tree.map`, `tree.leaves` ... (see `xjax.tree_util` for registration)."""
 
+from xjax.core import tree as _tree
+from xjax.core.aliases import alias as _alias
 from xjax.core.public import attributes_of
-from xjax.core.tree import tree_all as all
-from xjax.core.tree import tree_broadcast as broadcast
-from xjax.core.tree import tree_flatten as flatten
-from xjax.core.tree import tree_flatten_with_path as flatten_with_path
-from xjax.core.tree import tree_leaves as leaves
-from xjax.core.tree import tree_leaves_with_path as leaves_with_path
-from xjax.core.tree import tree_map as map
-from xjax.core.tree import tree_map_with_path as map_with_path
-from xjax.core.tree import tree_reduce as reduce
-from xjax.core.tree import tree_reduce_associative as reduce_associative
-from xjax.core.tree import tree_structure as structure
-from xjax.core.tree import tree_transpose as transpose
-from xjax.core.tree import tree_unflatten as unflatten
-from xjax.core.tree_nodes import static_field as static
+from xjax.core.tree_nodes import static_field as _static_field
+
+all = _alias(_tree.tree_all, "all", __name__)
+broadcast = _alias(_tree.tree_broadcast, "broadcast", __name__)
+flatten = _alias(_tree.tree_flatten, "flatten", __name__)
+flatten_with_path = _alias(_tree.tree_flatten_with_path, "flatten_with_path", __name__)
+leaves = _alias(_tree.tree_leaves, "leaves", __name__)
+leaves_with_path = _alias(_tree.tree_leaves_with_path, "leaves_with_path", __name__)
+map = _alias(_tree.tree_map, "map", __name__)
+map_with_path = _alias(_tree.tree_map_with_path, "map_with_path", __name__)
+reduce = _alias(_tree.tree_reduce, "reduce", __name__)
+reduce_associative = _alias(_tree.tree_reduce_associative, "reduce_associative", __name__)
+structure = _alias(_tree.tree_structure, "structure", __name__)
+transpose = _alias(_tree.tree_transpose, "transpose", __name__)
+unflatten = _alias(_tree.tree_unflatten, "unflatten", __name__)
+static = _alias(_static_field, "static", __name__)
 
 __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",

@@ -169,7 +169,7 @@ def test_names_kinds_and_limits_equal_jax(name):
                  "complex floating", "numeric", "int8", ("bool", np.float32)):  # fmt: skip
         assert dtypes.isdtype(d, kind) == jax_dtypes.isdtype(d, kind), kind
     if not dtypes.is_bool(d):
-        assert dtypes.bit_width(d) == jax_dtypes.itemsize_bits(d)
+        assert dtypes.itemsize_bits(d) == jax_dtypes.itemsize_bits(d)
     for spelling in (d, d.type, d.name):
         assert dtypes.is_int(spelling) == jnp.issubdtype(d, np.integer)
         assert dtypes.is_unsigned(spelling) == jnp.issubdtype(d, np.unsignedinteger)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import xjax
 from tests.compare import assert_close, outcome
 from tests.parallel import fixes
 from tests.parallel.programs import PROGRAMS
+from tests.refusals import assert_refused
 
 FILE = Path(__file__).with_name("messages.json")
 GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -47,11 +49,25 @@ def test_there_are_40_mistakes():
     assert len(MISTAKES) - len(COMPUTED) >= 40
 
 
+def in_mesh(call):
+    with xjax.set_mesh(xjax.make_mesh((4,), ("x",))):
+        return call()
+
+
 def test_typed_shardings_are_refused():
-    for options in ({"unreduced": {"x"}}, {"reduced": {"x"}}):
-        with pytest.raises(NotImplementedError, match="(?s)typed shardings.*fix:"):
-            xjax.P("x", **options)
-    assert xjax.P("x", unreduced=(), reduced=frozenset()) == xjax.P("x") and xjax.P().unreduced == frozenset()
+    mesh = xjax.make_mesh((4,), ("x",))
+    for spec in (xjax.P(unreduced={"x"}), xjax.P(None, reduced={"x"})):
+        for acts in (lambda spec=spec: xjax.NamedSharding(mesh, spec),
+                     lambda spec=spec: xjax.shard_map(lambda x: x, mesh=mesh, in_specs=spec, out_specs=xjax.P())(1.0),
+                     lambda spec=spec: xjax.shard_map(lambda x: x, mesh=mesh, in_specs=xjax.P(), out_specs=spec)(1.0),
+                     lambda spec=spec: xjax.shard_map(lambda: 1.0, mesh=mesh, in_specs=(), out_specs=spec)(),
+                     lambda spec=spec: in_mesh(lambda: xjax.lax.with_sharding_constraint(np.ones(4), spec)),
+                     lambda spec=spec: in_mesh(lambda: xjax.device_put(np.ones(4), spec)),
+                     lambda spec=spec: in_mesh(lambda: xjax.reshard(np.ones(4), spec)),
+                     lambda spec=spec: in_mesh(lambda: xjax.ShapeDtypeStruct((4,), np.float32, sharding=spec)),
+                     lambda spec=spec: in_mesh(lambda: xjax.jit(lambda x: x, in_shardings=spec)(np.ones(4))),
+                     lambda spec=spec: in_mesh(lambda: xjax.jit(lambda x: x, out_shardings=spec)(np.ones(4)))):
+            assert_refused(acts, NotImplementedError, "typed shardings")
     with pytest.raises(NotImplementedError, match="(?s)lax.pcast.*fix:"):
         xjax.shard_map(lambda x: xjax.lax.pcast(x, "x", to="unreduced"), mesh=xjax.make_mesh((4,), ("x",)),
                        in_specs=xjax.P(), out_specs=xjax.P("x"))(1.0)

@@ -231,7 +231,7 @@ def test_placing_an_array_where_it_is_shares_its_memory():
     ("jax.jit(lambda params, batch: params['w'] + batch)({'w': c0}, c1)",
      ["jit `<lambda>`", "argument `params['w']`, f32[4]", "argument `batch`, f32[4]", "cpu device 1"]),
     ("jax.jit(lambda a: lax.with_sharding_constraint(a, on('x', mesh=M)))(c1)", ["a sharding inside the program"]),
-    ("jax.jit(lambda a: a, in_shardings=on('y', mesh=M))(s)", ["with another sharding", "args[0]", "P('y')"]),
+    ("jax.jit(lambda a: a, in_shardings=on('y', mesh=M))(s)", ["with another sharding", "args[0]", "P('y',)"]),
     ("jax.jit(lambda a: a).lower(c0).compile()(c1)", ["compiled `<lambda>`", "compiled for", "args[0]"]),
     ("jax.pmap(lambda a: a)(c1)", ["pmap of `<lambda>`", "another sharding"]),
     ("jax.shard_map(lambda a: a, mesh=M2, in_specs=P('x'), out_specs=P('x'))(c1)", ["shard_map", "needed"]),

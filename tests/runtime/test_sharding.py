@@ -132,10 +132,10 @@ def test_make_mesh():
 def test_partition_specs():
     assert P(("x",), None, ()) == P("x", None, None) == ("x", None, None)
     assert hash(P(("x",))) == hash(P("x")) and P("x") != P("x", None)
-    assert repr(P("x", ("y", "z"))) == "P('x', ('y', 'z'))"
+    assert repr(P("x", ("y", "z"))) == "P('x', ('y', 'z'))" and repr(P("x")) == "P('x',)"
     assert P("x", ("y", "z")).all_axes() == ("x", "y", "z") and P("x").axes(5) == ()
-    spec = P("x", P.UNCONSTRAINED)
-    assert pickle.loads(pickle.dumps(spec)) == copy.deepcopy(spec) == spec
+    for spec in (P("x", P.UNCONSTRAINED), P("x", unreduced={"y"}), P(reduced={"y"})):
+        assert pickle.loads(pickle.dumps(spec)) == copy.deepcopy(spec) == spec
 
 
 def test_axis_names_become_identifiers():

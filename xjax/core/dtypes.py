@@ -237,7 +237,7 @@ def iinfo(dtype: Any) -> np.iinfo:
 
 
 @functools.cache
-def bit_width(dtype: Any) -> int:
+def itemsize_bits(dtype: Any) -> int:
     """Bits of one element as a number: 4 for int4, 64 for complex64, 8 for bool."""
     if is_int(dtype):
         return iinfo(dtype).bits
@@ -434,7 +434,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
 
 def accumulator_dtype(dtype: Any) -> np.dtype:
     """Dtype in which many numbers are added up: float32 for floats of fewer bits, whose range sums soon leave."""
-    return float32 if is_float(dtype) and bit_width(dtype) < 32 else np.dtype(dtype)
+    return float32 if is_float(dtype) and itemsize_bits(dtype) < 32 else np.dtype(dtype)
 
 
 def to_complex_dtype(dtype: Any) -> np.dtype:

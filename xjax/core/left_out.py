@@ -124,14 +124,14 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             ("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"),
     },
     "xjax.sharding": {
-        _SHARDED_TYPES: ("ManualAxisType", "UnreducedKind", "auto_axes", "explicit_axes", "no_collectives"),
+        _SHARDED_TYPES: ("ManualAxisType", "auto_axes", "explicit_axes", "no_collectives"),
     },
     "xjax.custom_derivatives": {_PRIMITIVE: ("remat_opt_p",)},
 }
 
 # Names of these tables that only some versions of JAX have -> (since, until): from `since` on, and before `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start", "xjax.sharding.UnreducedKind",
+    **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start",
                      "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
                     ("0.12", "")),
     **dict.fromkeys(("xjax.lax.dce_sink_p", "xjax.lax.precv", "xjax.lax.psend", "xjax.experimental.cur_qdd",

@@ -39,8 +39,8 @@ Node = np.dtype | type
 Edges = Mapping[Node, tuple[Node, ...]]
 
 # Narrow ints and floats end here: they take in weak numbers, but never turn wider by themselves.
-_ENDS_OF_INT = tuple(d for d in dtypes.ALL if dtypes.is_int(d) and dtypes.bit_width(d) < 8)
-_ENDS_OF_FLOAT = tuple(d for d in dtypes.ALL if dtypes.is_float(d) and dtypes.bit_width(d) < 16)
+_ENDS_OF_INT = tuple(d for d in dtypes.ALL if dtypes.is_int(d) and dtypes.itemsize_bits(d) < 8)
+_ENDS_OF_FLOAT = tuple(d for d in dtypes.ALL if dtypes.is_float(d) and dtypes.itemsize_bits(d) < 16)
 
 _STANDARD: Edges = {
     bool_: (int,),

@@ -19,7 +19,8 @@ from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.backend import devices, process_count, process_index
 from xjax.runtime.global_arrays import make_array_from_process_local_data
 from xjax.runtime.jit import jit
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.reshard import from_local, to_local
 from xjax.runtime.sharding import NamedSharding
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import typeof
@@ -111,7 +112,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     return choose(crosses, add(r, x2), _with_sign_if_zero(r, x2) if dtypes.is_float(r.dtype) else r)
 
 
-mod = remainder
+mod = alias(remainder, "mod")
 
 
 def _nonzero(x: Any) -> Any:
@@ -170,7 +171,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     return transcendental.pow_p.bind(*promote(where, x1, x2))
 
 
-pow = power
+pow = alias(power, "pow")
 
 
 def _known_exponent(x: Any, n: Any) -> Any:
@@ -362,7 +363,7 @@ def rad2deg(x: Any, /) -> Any:
     return mul(x, scalar_like(x, 180 / math.pi))
 
 
-radians, degrees = deg2rad, rad2deg
+radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 @one_launch(arrays=2)
@@ -414,7 +415,7 @@ def sinc(x: Any, /) -> Any:
     if not dtypes.is_complex(x.dtype):
         return in_single(_sinc)(x, order=0)
     x = mul(scalar_like(x, math.pi), x)
-    small = lt(lax_abs(x), 1e-2 if dtypes.bit_width(x.dtype) >= 32 else 1e-1)
+    small = lt(lax_abs(x), 1e-2 if dtypes.itemsize_bits(x.dtype) >= 32 else 1e-1)
     safe = choose(small, scalar_like(x, 1), x)
     squared = lax_square(choose(small, x, scalar_like(x, 0)))
     tail = add(scalar_like(x, -1 / 6), mul(squared, scalar_like(x, 1 / 120)))
@@ -509,7 +510,7 @@ def conjugate(x: Any, /) -> Any:
     return complex_numbers.conj(x) if dtypes.is_complex(x.dtype) else x
 
 
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 def _to_default_inexact(dtype: Any) -> Any:

@@ -66,7 +66,7 @@ def _scalar_type(name: str, of: np.dtype) -> _ScalarType:
 
 
 SCALAR_TYPES: dict[str, _ScalarType] = {
-    d.name + "_" * (d.name == "bool"): _scalar_type(d.name + "_" * (d.name == "bool"), d) for d in dtypes.ALL}
+    d.name + "_" * (d.name == "bool"): _scalar_type(d.name, d) for d in dtypes.ALL}
 globals().update(SCALAR_TYPES)
 bool_: Any = SCALAR_TYPES["bool_"]
 single: Any = SCALAR_TYPES["float32"]

@@ -198,7 +198,7 @@ def wrapped(positions: Any, size: int, wraps: bool = True) -> Any:
 def widened(positions: Any) -> Any:
     """Traced positions in a signed type of at least 32 bits: a narrower one cannot hold the sizes of all axes."""
     dtype = positions.aval.dtype
-    if dtypes.is_unsigned(dtype) or dtypes.bit_width(dtype) < 32:
+    if dtypes.is_unsigned(dtype) or dtypes.itemsize_bits(dtype) < 32:
         return convert_element_type(positions, dtypes.canonicalize_dtype(np.int64))
     return positions
 

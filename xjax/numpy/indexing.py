@@ -207,7 +207,7 @@ def _of_one_width(starts: Sequence[Any]) -> Sequence[Any]:
     found = {typeof(s).dtype for s in starts if type(s) is not int}
     if len(found) < 2:
         return starts
-    widest = max(found, key=dtypes.bit_width)
+    widest = max(found, key=dtypes.itemsize_bits)
     return [s if type(s) is int else convert_element_type(s, widest) for s in starts]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.numpy.creation import asarray
@@ -78,7 +79,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return arrange.concatenate(arrays, _joined_axis(where, axis, arrays[0].ndim))
 
 
-concat = concatenate
+concat = alias(concatenate, "concat")
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:

@@ -287,7 +287,7 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
     if isinstance(shift, Tracer):
         twice = concatenate([a, a], axis)
         # A narrow type holds neither the size nor, if it is unsigned, a negative shift.
-        wide = shift if dtypes.bit_width(shift.dtype) >= 32 else convert_element_type(shift, np.int32)
+        wide = shift if dtypes.itemsize_bits(shift.dtype) >= 32 else convert_element_type(shift, np.int32)
         return dynamic_slice_in_dim(twice, subtract(size, remainder(wide, size)), size, axis)
     head = -static_int(shift, "shift", "numpy.roll") % size
     if not head:

@@ -44,7 +44,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if not shape:
         return ()
     size, given = math.prod(shape), typeof(rest)
-    if dtypes.is_int(given.dtype) and dtypes.bit_width(given.dtype) < 32:       # which cannot hold all sizes
+    if dtypes.is_int(given.dtype) and dtypes.itemsize_bits(given.dtype) < 32:       # which cannot hold all sizes
         rest = convert_element_type(rest, np.int32)
     if dtypes.is_unsigned(rest.dtype):
         rest = clip(rest, None, size - 1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.aliases import alias
 from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
@@ -70,7 +71,8 @@ def _sum_dtype(dtype: Any) -> Any:
     default = default_int()
     if dtypes.is_unsigned(dtype):
         default = dtypes.canonicalize_dtype(np.uint64)
-    return dtype if not dtypes.is_bool(dtype) and dtypes.bit_width(dtype) >= dtypes.bit_width(default) else default
+    wide = not dtypes.is_bool(dtype) and dtypes.itemsize_bits(dtype) >= dtypes.itemsize_bits(default)
+    return dtype if wide else default
 
 
 def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
@@ -142,8 +144,9 @@ def _extreme(dtype: Any, sign: int) -> Any:
     return -math.inf * sign
 
 
-max = amax = _extremum("max", reduce_max, 1, maximum, "Maximum")
-min = amin = _extremum("min", reduce_min, -1, minimum, "Minimum")
+max = _extremum("max", reduce_max, 1, maximum, "Maximum")
+min = _extremum("min", reduce_min, -1, minimum, "Minimum")
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 @one_launch

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import aval_of, default_float, expand_to, to_inexact
@@ -46,13 +47,13 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return _by_parts(lambda x: _round_real(x, decimals), a)
 
 
-around = round
+around = alias(round, "around")
 
 
 def _round_real(x: Any, decimals: int) -> Any:
     if decimals == 0:
         return lax_round(x, RoundingMethod.TO_NEAREST_EVEN)
-    narrow = dtypes.bit_width(x.dtype) < 32                     # 10 ** decimals would overflow
+    narrow = dtypes.itemsize_bits(x.dtype) < 32                     # 10 ** decimals would overflow
     wide = convert_element_type(x, np.float32) if narrow else x
     factor = scalar_like(wide, 10.0 ** decimals)
     rounded = div(lax_round(mul(wide, factor), RoundingMethod.TO_NEAREST_EVEN), factor)
@@ -103,7 +104,7 @@ def signbit(x: Any, /) -> Any:
     x = operand(where, x)
     refuse_complex(where, x, exc=ValueError)
     if dtypes.is_float(x.dtype):
-        width = dtypes.bit_width(x.dtype)
+        width = dtypes.itemsize_bits(x.dtype)
         return lt(bitcast_convert_type(x, np.dtype(f"int{width}")), 0)
     return filled_bool(x, False) if dtypes.is_bool(x.dtype) or dtypes.is_unsigned(x.dtype) else lt(x, 0)
 

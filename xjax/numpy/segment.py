@@ -107,7 +107,7 @@ def _number_of_segments(where: str, ids: Any, num_segments: int | None) -> int:
 
 
 def _scatter_rows(scatter: Callable, into: Any, ids: Any, rows: Any, flags: dict) -> Any:
-    if dtypes.bit_width(ids.dtype) < 32 or dtypes.is_unsigned(ids.dtype):
+    if dtypes.itemsize_bits(ids.dtype) < 32 or dtypes.is_unsigned(ids.dtype):
         ids = convert_element_type(ids, np.int32)
     indices = broadcast_in_dim(ids, (*ids.shape, 1), range(ids.ndim))
     numbers = ScatterDimensionNumbers(tuple(range(ids.ndim, rows.ndim)), (0,), (0,))

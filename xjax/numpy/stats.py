@@ -140,7 +140,7 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
 def _places(where: str, q: Any) -> Any:
     """`q` in a float dtype of its own, in which positions among many elements are exact: not one of 16 bits."""
     q = to_array_like(where, promote_inexact(where, q)[0])
-    return convert_element_type(q, np.float32) if dtypes.bit_width(q.dtype) < 32 else q
+    return convert_element_type(q, np.float32) if dtypes.itemsize_bits(q.dtype) < 32 else q
 
 
 def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xjax.core import dtypes
+from xjax.core.aliases import alias
 from xjax.core.config import config
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import array_like, aval_of, expand_to, promote, promote_shapes, to_inexact, to_numeric
@@ -152,11 +153,10 @@ ceil = unary("ceil", elementwise.ceil_p, "Smallest integer not below x, element-
 absolute = unary("absolute", piecewise.abs_p, "Absolute value, element-wise; of complex numbers the modulus.",
                  direct=_INEXACT, keep=_has_no_sign)
 bitwise_not = unary("bitwise_not", bits.not_p, "Complement, bit by bit: ``~x``; of bool logical not.", direct=_BITS)
-abs = absolute
-invert = bitwise_not
-bitwise_invert = bitwise_not
-acos, asin, atan = arccos, arcsin, arctan
-acosh, asinh, atanh = arccosh, arcsinh, arctanh
+abs = alias(absolute, "abs")
+invert, bitwise_invert = alias(bitwise_not, "invert"), alias(bitwise_not, "bitwise_invert")
+acos, asin, atan = alias(arccos, "acos"), alias(arcsin, "asin"), alias(arctan, "atan")
+acosh, asinh, atanh = alias(arccosh, "acosh"), alias(arcsinh, "asinh"), alias(arctanh, "atanh")
 
 
 # -- two arguments ------------------------------------------------------------------------------------------------
@@ -166,10 +166,10 @@ subtract = binary("subtract", elementwise.sub_p, "``x - y``, element-wise; bool 
 multiply = binary("multiply", elementwise.mul_p, "``x * y``, element-wise; of bool logical and.", of_bool=bits.and_p)
 true_divide = binary("true_divide", elementwise.div_p, "``x / y``, element-wise, as a float or complex number.",
                      to=to_inexact, direct=_INEXACT)
-divide = true_divide
+divide = alias(true_divide, "divide")
 arctan2 = binary("arctan2", transcendental.atan2_p, "Angle of the point (y, x), element-wise, in (-pi, pi].",
                  to=to_inexact, direct=_INEXACT)
-atan2 = arctan2
+atan2 = alias(arctan2, "atan2")
 nextafter = binary("nextafter", elementwise.nextafter_p, "The float next to x in the direction of y, element-wise.",
                    to=to_inexact, direct=_INEXACT)
 maximum = binary("maximum", piecewise.max_p, "The larger of x and y, element-wise; nan if either is. "
@@ -184,7 +184,7 @@ bitwise_or = binary("bitwise_or", bits.or_p, "Or, bit by bit: ``x | y``.", direc
 bitwise_xor = binary("bitwise_xor", bits.xor_p, "Exclusive or, bit by bit: ``x ^ y``.", direct=_BITS)
 left_shift = binary("left_shift", bits.shift_left_p, "``x << y``, element-wise, for integers.", to=to_numeric,
                     direct=_INTS)
-bitwise_left_shift = left_shift
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 
 def right_shift(x1: Any, x2: Any, /) -> Any:
@@ -195,7 +195,7 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
     return (bits.shift_right_logical_p if unsigned else bits.shift_right_arithmetic_p).bind(x1, x2)
 
 
-bitwise_right_shift = right_shift
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 # -- order --------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def view(x: Any, dtype: Any = None) -> Any:
     new = x.dtype if dtype is None else dtypes.user_dtype(dtype, "view")
     if new == x.dtype:
         return x
-    old_bits, new_bits = dtypes.bit_width(x.dtype), dtypes.bit_width(new)
+    old_bits, new_bits = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new)
     if not x.ndim and old_bits == new_bits:
         return reshape(view(reshape(x, (1,)), new), ())
     if not x.ndim or x.shape[-1] * old_bits % new_bits:
@@ -57,7 +57,7 @@ def _written(x: Any, new: np.dtype) -> Any:
         parts = _written(x, part_dtype(new))
         parts = reshape(parts, (*parts.shape[:-1], parts.shape[-1] // 2, 2))
         return lax_complex(*[index_in_dim(parts, i, axis=-1, keepdims=False) for i in (0, 1)])
-    old_bits, new_bits = dtypes.bit_width(x.dtype), dtypes.bit_width(new)
+    old_bits, new_bits = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new)
     *leading, last = x.shape
     if new_bits > old_bits:
         ratio = new_bits // old_bits

@@ -40,7 +40,7 @@ clz = unary_function(clz_p, "How many bits from the top are zero, element-wise, 
 
 
 def _mulhi_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
-    width, unsigned = dtypes.bit_width(out.dtype), dtypes.is_unsigned(out.dtype)
+    width, unsigned = dtypes.itemsize_bits(out.dtype), dtypes.is_unsigned(out.dtype)
     wide = ShapedArray(out.shape, np.uint64 if unsigned else np.int64)
     down = f"stablehlo.shift_right_{'logical' if unsigned else 'arithmetic'}"
     if width <= 32:

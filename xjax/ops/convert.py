@@ -148,7 +148,7 @@ def _bitcast_type(x, *, new_dtype):
             raise bad("lax.bitcast_convert_type", "bool and complex numbers have no bits to reinterpret",
                       given={"operand": x.str_short(), "new_dtype": new_dtype.name},
                       fix="use x.view(dtype), which knows how to take them apart.")
-    old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
+    old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
     if old == new:
         return ShapedArray(x.shape, new_dtype)
     if old % new == 0:
@@ -167,7 +167,7 @@ def _bitcast_lower(b: Builder, out: ShapedArray, x: Value, *, new_dtype) -> Valu
 
 def _bitcast_batch(axis, args, bdims, *, new_dtype):
     (x,), (bdim,) = args, bdims
-    if bdim == typeof(x).ndim - 1 and dtypes.bit_width(typeof(x).dtype) < dtypes.bit_width(new_dtype):
+    if bdim == typeof(x).ndim - 1 and dtypes.itemsize_bits(typeof(x).dtype) < dtypes.itemsize_bits(new_dtype):
         # The last axis disappears, so it must not be the batch axis.
         x, bdim = move_axis_to_front(x, bdim), 0
     return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), bdim

@@ -270,7 +270,7 @@ def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Va
         if _KIND_ORDER.index(kind_of(out)) > _KIND_ORDER.index(kind_of(common)):
             common = out
         dtype = common
-    elif dtypes.bit_width(out) < dtypes.bit_width(common):
+    elif dtypes.itemsize_bits(out) < dtypes.itemsize_bits(common):
         dtype = common
     return b.convert(lhs, common), b.convert(rhs, common), dtype
 

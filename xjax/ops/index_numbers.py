@@ -112,7 +112,7 @@ def check_index_dtype(where: str, indices: ShapedArray) -> None:
 
 def wide_indices(b: Builder, indices: Value) -> Value:
     """Indices of at least 32 bits: a narrower type cannot hold the bounds they are compared with."""
-    narrow = dtypes.bit_width(indices.aval.dtype) < 32
+    narrow = dtypes.itemsize_bits(indices.aval.dtype) < 32
     return b.convert(indices, np.dtype(np.int32)) if narrow else indices
 
 

@@ -269,7 +269,7 @@ def _check_starts(where: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> 
 
 def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
     """Starts of at least 32 bits: XLA clamps them to bounds that a narrow type cannot hold."""
-    return [b.convert(s, np.dtype(np.int32)) if dtypes.bit_width(s.aval.dtype) < 32 else s for s in starts]
+    return [b.convert(s, np.dtype(np.int32)) if dtypes.itemsize_bits(s.aval.dtype) < 32 else s for s in starts]
 
 
 # -- dynamic_slice ------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = None, minval: Any 
 
 
 def _check_width(where: str, dtype: np.dtype) -> None:
-    if dtypes.bit_width(dtype) not in UINTS:
+    if dtypes.itemsize_bits(dtype) not in UINTS:
         raise bad(f"random.{where}", f"cannot draw {dtype.name}: its elements are not 8, 16, 32 or 64 bits wide",
                   fix="draw bfloat16 and convert with x.astype(...).")
 

@@ -106,7 +106,7 @@ def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any
     Twice as many random bits as the dtype has are taken modulo the range: (upper * 2**width + lower) % span, where the
     power is reduced first, so that nothing overflows.
     """
-    width = dtypes.bit_width(dtype)
+    width = dtypes.itemsize_bits(dtype)
     uint = UINTS[width]
     too_high = lax.gt(high, high.dtype.type(min(dtypes.iinfo(dtype).max, dtypes.iinfo(high.dtype).max)))
     low, high, too_high = (_of_rank(x, len(shape)) for x in (_clipped(low, dtype), _clipped(high, dtype), too_high))

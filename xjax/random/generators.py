@@ -46,7 +46,7 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     dtype = check_dtype("bits", dtype, "u", np.uint64)
     if dtype not in UINTS.values():
         raise bad("random.bits", f"cannot fill {dtype.name}", fix="draw uint8 and convert.", exc=ValueError)
-    return operation(random_bits, dtypes.bit_width(dtype), check_shape("bits", shape))(key)
+    return operation(random_bits, dtypes.itemsize_bits(dtype), check_shape("bits", shape))(key)
 
 
 def seed_words(high: Any, low: Any, count: int) -> Any:

@@ -109,14 +109,14 @@ def _seeded(where: str, seed: Any, kind: KeyKind) -> Any:
         raise bad(where, "the seed must be a scalar", given={"seed": aval.str_short()},
                   fix="use vmap(random.key)(seeds), or random.split of one key.")
     if not hasattr(seed, "aval"):                       # NumPy's
-        return _from_number(int(seed), dtypes.bit_width(aval.dtype), kind)
+        return _from_number(int(seed), dtypes.itemsize_bits(aval.dtype), kind)
     return compiled(_from_array, kind.words)(seed)
 
 
 def _canonical_width(where: str, seed: int) -> int:
     if not -2**63 <= seed < 2**63:
         raise bad(where, f"the seed {seed} does not fit 64 bits", fix="take it modulo 2**63.", exc=OverflowError)
-    return dtypes.bit_width(dtypes.canonicalize_dtype(int))
+    return dtypes.itemsize_bits(dtypes.canonicalize_dtype(int))
 
 
 def _from_number(seed: int, width: int, kind: KeyKind) -> Any:
@@ -127,7 +127,7 @@ def _from_number(seed: int, width: int, kind: KeyKind) -> Any:
 def _from_array(count: int, seed: Any) -> Any:
     low = lax.convert_element_type(seed, np.uint32)
     high = np.uint32(0)
-    if dtypes.bit_width(seed.dtype) == 64:
+    if dtypes.itemsize_bits(seed.dtype) == 64:
         high = lax.convert_element_type(lax.shift_right_logical(seed, seed.dtype.type(32)), np.uint32)
     return seed_words(high, low, count)
 

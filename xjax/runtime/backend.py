@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xjax.core.aliases import alias
 from xjax.core.config import config, cpu_device_count
 from xjax.core.errors import bad, did_you_mean, user_frame, warn
 from xjax.core.once import once
@@ -181,7 +182,9 @@ def process_indices(backend: str | None = None) -> list[int]:
     return sorted({d.process_index for d in client(backend).devices()})
 
 
-host_id, host_count, host_ids = process_index, process_count, process_indices       # JAX's older names
+# JAX's older names.
+host_id, host_count = alias(process_index, "host_id"), alias(process_count, "host_count")
+host_ids = alias(process_indices, "host_ids")
 
 
 def host_device() -> Device:

@@ -13,7 +13,7 @@ from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.core.types import typeof
 from xjax.runtime.array import Array, put
 from xjax.runtime.current_mesh import current_mesh, devices_for
-from xjax.runtime.mesh import UNCONSTRAINED
+from xjax.runtime.partition_spec import UNCONSTRAINED
 from xjax.runtime.placement import Place, check_same_layout
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree

@@ -14,7 +14,8 @@ from xjax.runtime import array
 from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array, as_sharding, put, to_array
 from xjax.runtime.current_mesh import current_devices
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
 

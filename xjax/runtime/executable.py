@@ -19,7 +19,8 @@ from xjax.runtime.compile_log import dump_program, log_step
 from xjax.runtime.host_errors import shared_calls
 from xjax.runtime.launch import Executable
 from xjax.runtime.lowering import ModuleText, Shardings, lower_program
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.placement import Place, home_of, sharding_of
 from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo, named_on
 

@@ -1,11 +1,11 @@
-"""`Mesh`, a named grid of devices, and `PartitionSpec`, which says how an array lies on it."""
+"""`Mesh`, a named grid of devices."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,110 +14,9 @@ from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.runtime import backend
 from xjax.runtime.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractDevice, AbstractMesh
-from xjax.runtime.mesh_axes import AxisName, AxisType, NamedAxes, checked_names, checked_types
+from xjax.runtime.mesh_axes import AxisName as Axis
+from xjax.runtime.mesh_axes import AxisType, NamedAxes, checked_names, checked_types
 from xjax.runtime.xla import Device
-
-Axis = AxisName
-
-
-class _Unconstrained:
-    """`PartitionSpec.UNCONSTRAINED`: the compiler may cut this dimension as it likes."""
-
-    def __repr__(self) -> str:
-        return "UNCONSTRAINED"
-
-    def __reduce__(self) -> str:
-        return "UNCONSTRAINED"
-
-
-UNCONSTRAINED = _Unconstrained()
-
-
-class PartitionSpec:
-    """How the dimensions of an array are split: an axis name, a tuple of names, or None each.
-
-    Dimensions past the end are not split. ``P("x")`` and ``P(("x",))`` are equal.
-
-    Args:
-      unreduced, reduced: axes along which devices hold terms of a sum that is still to be taken, and the reverse for
-        cotangents. They are parts of JAX's typed shardings, which are not here.
-
-    Raises: NotImplementedError if `unreduced` or `reduced` has an axis.
-
-    >>> PartitionSpec("x", None, ("y", "z"))
-    P('x', None, ('y', 'z'))
-    """
-
-    __slots__ = ("_parts",)
-    UNCONSTRAINED = UNCONSTRAINED
-
-    def __init__(self, *parts: Any, unreduced: Collection[Any] = frozenset(),
-                 reduced: Collection[Any] = frozenset()) -> None:
-        if unreduced or reduced:
-            raise bad("PartitionSpec", "arrays whose sum over devices is still to be taken are part of typed shardings",
-                      {"unreduced": sorted(map(str, unreduced)), "reduced": sorted(map(str, reduced))},
-                      "take the sum with lax.psum in shard_map, or leave it to the compiler of jit.",
-                      exc=NotImplementedError)
-        self._parts = tuple(_canonical_part(p) for p in parts)
-
-    @property
-    def unreduced(self) -> frozenset:
-        """Axes along which a sum is still to be taken: none."""
-        return frozenset()
-
-    reduced = unreduced
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._parts[index]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, PartitionSpec):
-            return self._parts == other._parts
-        if isinstance(other, tuple):
-            return self._parts == tuple(_canonical_part(p) for p in other)
-        return NotImplemented
-
-    def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self, *other) if isinstance(other, (PartitionSpec, tuple)) else NotImplemented
-
-    def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self) if isinstance(other, tuple) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self._parts))})"
-
-    def __reduce__(self) -> tuple:
-        return PartitionSpec, self._parts
-
-    def axes(self, dimension: int) -> tuple[Axis, ...]:
-        """Mesh axes that cut a dimension, the slowest first; none past the end."""
-        part = self._parts[dimension] if dimension < len(self._parts) else None
-        if part is None or part is UNCONSTRAINED:
-            return ()
-        return part if isinstance(part, tuple) else (part,)
-
-    def all_axes(self) -> tuple[Axis, ...]:
-        """Every mesh axis that the spec names, in order."""
-        return tuple(axis for i in range(len(self._parts)) for axis in self.axes(i))
-
-
-P = PartitionSpec
-
-
-def _canonical_part(part: Any) -> Any:
-    if isinstance(part, list | tuple):
-        part = tuple(part)
-        return None if not part else part[0] if len(part) == 1 else part
-    return part
 
 
 class Mesh(NamedAxes, contextlib.ContextDecorator):

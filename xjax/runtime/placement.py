@@ -24,7 +24,8 @@ from xjax.core.jaxpr import ClosedJaxpr, dce
 from xjax.runtime import backend
 from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.current_mesh import devices_for, placing_mesh
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
 
 

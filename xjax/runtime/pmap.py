@@ -30,7 +30,8 @@ from xjax.runtime import donation, xla
 from xjax.runtime.array import Array, from_numpy, on_device_type, put, to_array
 from xjax.runtime.current_mesh import manual_around
 from xjax.runtime.launch import Executable, Launcher
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.placement import check_same_layout
 from xjax.runtime.reshard import local_mesh, local_shape
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, program_of

@@ -20,7 +20,8 @@ from xjax.runtime import backend, processes, xla
 from xjax.runtime.array import Array, BetweenProcesses, move_between_processes_with, on_device_type, put
 from xjax.runtime.executable import compile_sharded
 from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, finest_mesh, named_on
 
 _executables: Cache[Executable] = Cache()

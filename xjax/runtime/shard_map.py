@@ -32,7 +32,8 @@ from xjax.runtime.array import Array, put, to_array
 from xjax.runtime.current_mesh import devices_for, manual_around, mesh_to_map_over
 from xjax.runtime.executable import compile_sharded, program_executable
 from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.placement import check_same_devices
 from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.sharding_constraint import refuse_mesh_axes

@@ -22,7 +22,8 @@ from xjax.core.errors import bad
 from xjax.runtime import xla
 from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.memory_kinds import default_kind, other_memory
-from xjax.runtime.mesh import UNCONSTRAINED, AxisType, Mesh, P, PartitionSpec, make_mesh
+from xjax.runtime.mesh import AxisType, Mesh, make_mesh
+from xjax.runtime.partition_spec import UNCONSTRAINED, P, PartitionSpec
 from xjax.runtime.xla import Buffer, Device, HloSharding
 
 __all__ = [

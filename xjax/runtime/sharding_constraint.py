@@ -13,7 +13,8 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.collectives import MeshAxes
 from xjax.runtime.array import put, to_array
 from xjax.runtime.current_mesh import current_mesh, devices_for, manual_axes_of
-from xjax.runtime.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import UNCONSTRAINED, PartitionSpec
 from xjax.runtime.placement import check_same_devices, on
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
 

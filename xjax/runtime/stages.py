@@ -23,7 +23,8 @@ from xjax.runtime.current_mesh import current_mesh
 from xjax.runtime.executable import Options, as_options, program_executable, program_module, shardings_over
 from xjax.runtime.launch import Launcher
 from xjax.runtime.lowering import ModuleText
-from xjax.runtime.mesh import Mesh, PartitionSpec
+from xjax.runtime.mesh import Mesh
+from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.placement import Place, default_place, home_of, inputs_read, sharding_of
 from xjax.runtime.sharding import NamedSharding, Sharding
 from xjax.runtime.static_args import StaticArguments

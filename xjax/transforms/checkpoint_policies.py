@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import tree as trees
+from xjax.core.aliases import alias
 from xjax.core.errors import bad, warn
 from xjax.core.hlo import Builder, Value
 from xjax.core.once import once
@@ -33,7 +34,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 # JAX has a second function for the forward pass of rules of its own; they do the same.
-checkpoint_name_fwd = checkpoint_name
+checkpoint_name_fwd = alias(checkpoint_name, "checkpoint_name_fwd")
 
 
 # -- what a policy may return ---------------------------------------------------------------------------------------

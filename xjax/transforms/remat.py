@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax.core.aliases import alias
 from xjax.core.calls import (
     argument_names,
     argument_types,
@@ -98,6 +99,9 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         return tree_unflatten(traced.out_tree, outs)
 
     return checkpointed
+
+
+remat = alias(checkpoint, "remat")
 
 
 def _check_options(fun: Any, policy: Any, concrete: Any) -> None:

@@ -1,0 +1,25 @@
+"""Second names of functions: JAX gives many of them a function of their own, with its own `__name__`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from types import FunctionType
+
+
+def alias(f: Callable, name: str, module: str | None = None) -> Callable:
+    """`f` as another function called `name`: the same code, defaults, attributes and docstring.
+
+    A copy rather than a wrapper, so that a call of it costs nothing more.
+
+    Args: module: its `__module__`, where it is not defined beside `f`: pickle looks it up there.
+    """
+    assert isinstance(f, FunctionType), f
+    other = FunctionType(f.__code__, f.__globals__, name, f.__defaults__, f.__closure__)
+    other.__kwdefaults__ = f.__kwdefaults__
+    update_wrapper(other, f)
+    other.__dict__.clear()                                  # update_wrapper adds `__wrapped__`
+    other.__dict__.update(f.__dict__)
+    other.__name__ = other.__qualname__ = name
+    other.__module__ = module or f.__module__
+    return other
