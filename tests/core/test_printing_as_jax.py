@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import xjax
 from tests.oracle import real_jax
+from tests.refusals import assert_refused
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from xjax.core.printing import format_eqn, format_jaxpr
 from xjax.core.types import ShapedArray
@@ -475,3 +477,37 @@ def test_same_text_of_equations(name):
         expected = str(rebuild.bare_eqn(eqn))
         assert format_eqn(rebuild.our_eqn(eqn)) == expected
         assert str(rebuild.our_eqn(eqn)) == expected
+
+
+# ------------------------------------------------------------------------------------ pretty_print
+
+def nested(lib, x):
+    double = lib.jit(lambda y: y * 2)
+    y = lib.lax.sin(x)
+    return double(double(y)) + lib.lax.dot_general(
+        x, y, (((0,), (0,)), ((), ())))
+
+
+def with_a_constant(lib, x):
+    return lib.jit(lambda y: y + 1)(x * np.arange(3, dtype=np.float32))
+
+
+@pytest.mark.parametrize("f", [nested, with_a_constant])
+@pytest.mark.parametrize("options", [
+    {}, {"source_info": True}, {"print_shapes": False}, {"width": 40}, {"width": 200}, {"print_effects": True},
+    {"use_color": False}, {"source_info": True, "annotation_prefix": " // ", "width": 50, "print_shapes": False}],
+    ids=str)
+def test_pretty_print_as_jax(f, options):
+    ours, theirs = (lib.make_jaxpr(partial(f, lib))(X) for lib in (xjax, jax))
+    assert ours.pretty_print(**options) == theirs.pretty_print(**options)
+    assert ours.jaxpr.pretty_print(**options) == theirs.jaxpr.pretty_print(**options)
+
+
+def test_pretty_print_of_all_parameters():
+    program = xjax.make_jaxpr(partial(nested, xjax))(X)
+    assert "precision=None" in program.pretty_print(custom_pp_eqn_rules=False)
+    assert "precision" not in program.pretty_print()
+    printing = xjax.make_jaxpr(lambda x: xjax.debug.print("{}", x))(1.0)
+    assert printing.pretty_print(print_effects=True).endswith(": { debug } }")
+    for option in ({"name_stack": True}, {"use_color": True}):
+        assert_refused(lambda option=option: program.pretty_print(**option), NotImplementedError, "pretty_print")

@@ -12,6 +12,7 @@ catches what it is meant to catch.
 """
 
 import difflib
+import itertools
 import os
 import reprlib
 import sys
@@ -177,6 +178,13 @@ def location_text(source: tuple[CodeType, int] | None) -> str:
         if start <= instruction < end and line is not None:
             return f"{os.path.basename(code.co_filename)}:{line}"
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
+def position_text(source: tuple[CodeType, int]) -> str:
+    """`/home/model.py:31:4 (loss)`: line and column of what `user_location` returned, and the function around it."""
+    code, instruction = source
+    line, _, column, _ = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    return f"{code.co_filename}:{line or code.co_firstlineno}:{column or 0} ({code.co_qualname})"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -94,9 +94,11 @@ class Jaxpr:
     def out_avals(self) -> tuple[ShapedArray, ...]:
         return tuple([v.aval for v in self.outvars])
 
+    # JAX 0.12 has one class for programs with and without constants, so callers ask either for the same attributes.
+
     @property
     def jaxpr(self) -> Jaxpr:
-        """Itself: JAX 0.12 has one class for programs with and without constants, so callers ask either."""
+        """Itself."""
         return self
 
     @property
@@ -104,9 +106,33 @@ class Jaxpr:
         """None: its constants are not known."""
         return []
 
+    literals = consts
+
+    @property
+    def all_invars(self) -> list[Var]:
+        """`constvars` and `invars`."""
+        return [*self.constvars, *self.invars]
+
+    @property
+    def num_consts(self) -> int:
+        """The number of `constvars`."""
+        return len(self.constvars)
+
+    def with_consts(self, consts: Sequence[Any]) -> ClosedJaxpr:
+        """The program whose first inputs have these values."""
+        return _with_consts(self, consts)
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
+        """`f` of the program."""
+        return f(self)
+
     def replace(self, **changed: Any) -> Jaxpr:
         """The program with other `constvars`, `invars`, `eqns` or `outvars`."""
         return _changed(self, ("constvars", "invars", "eqns", "outvars"), changed)
+
+    def pretty_print(self, **options: Any) -> str:
+        """Text of the program; the options are those of `core.printing.pretty_print`."""
+        return _pretty_print(self, **options)
 
     def __str__(self) -> str:
         return _print(self)
@@ -127,6 +153,20 @@ class ClosedJaxpr:
 
     eqns = property(lambda self: self.jaxpr.eqns)
     effects = property(lambda self: self.jaxpr.effects)
+    constvars = property(lambda self: self.jaxpr.constvars)
+    invars = property(lambda self: self.jaxpr.invars)
+    outvars = property(lambda self: self.jaxpr.outvars)
+    all_invars = property(lambda self: self.jaxpr.all_invars)
+    num_consts = property(lambda self: len(self.consts))
+    literals = property(lambda self: self.consts)
+
+    def with_consts(self, consts: Sequence[Any]) -> ClosedJaxpr:
+        """The program whose first inputs have these values."""
+        return _with_consts(self.jaxpr, consts)
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """`f` of the program, with the same constants."""
+        return self.replace(jaxpr=f(self.jaxpr))
 
     def replace(self, **changed: Any) -> ClosedJaxpr:
         """The program with another `jaxpr` or other `consts`."""
@@ -135,10 +175,22 @@ class ClosedJaxpr:
     def __call__(self, *args: Any) -> list[Any]:
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
+    def pretty_print(self, **options: Any) -> str:
+        """Text of the program; the options are those of `core.printing.pretty_print`."""
+        return _pretty_print(self, **options)
+
     def __str__(self) -> str:
         return _print(self)
 
     __repr__ = __str__
+
+
+def _with_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+    variables, n = jaxpr.all_invars, len(consts)
+    if n > len(variables):
+        raise bad("with_consts", "there are more values than inputs", {"values": n, "inputs": len(variables)},
+                  "pass at most one value for each input.", exc=ValueError)
+    return ClosedJaxpr(jaxpr.replace(constvars=variables[:n], invars=variables[n:]), consts)
 
 
 @deep
@@ -292,9 +344,10 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
 _print: Callable[[Any], str] = object.__repr__
 _print_eqn: Callable[[Eqn], str] = object.__repr__
+_pretty_print: Callable[..., str] = object.__repr__
 
 
-def set_printer(printer: Callable[[Any], str], eqn_printer: Callable[[Eqn], str]) -> None:
+def set_printer(printer: Callable[[Any], str], eqn_printer: Callable[[Eqn], str], pretty: Callable[..., str]) -> None:
     """How programs and equations show themselves; `core.printing` sets it."""
-    global _print, _print_eqn
-    _print, _print_eqn = printer, eqn_printer
+    global _print, _print_eqn, _pretty_print
+    _print, _print_eqn, _pretty_print = printer, eqn_printer, pretty

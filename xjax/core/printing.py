@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core.depth import deep
+from xjax.core.errors import bad, position_text
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, set_printer, subjaxprs
 
 # ------------------------------------------------------------------------------------- documents
@@ -43,6 +44,14 @@ class _Group(NamedTuple):
 
     inside: _Doc
     width: int
+
+
+class _Note(list):
+    """An empty sequence, with a comment that is written at the end of the line."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.text = text
 
 
 _Doc = str | _Line | _Nest | _Group | list      # a list is a sequence of documents
@@ -79,9 +88,11 @@ def _fill(words: Iterable[str], comma: str = "") -> _Nest:
     return _Nest(_join([comma, _group(_SPACE)], words))
 
 
-def _layout(doc: _Doc) -> str:
-    """The text of a document."""
+def _layout(doc: _Doc, columns: int = COLUMNS, before_note: str = " # ") -> str:
+    """The text of a document. Notes are in one column, after all lines; the second of a line is on a line below it."""
     text, column = [], 0
+    notes: dict[int, list[str]] = {}            # by line
+    line = 0
     todo = [(doc, 0, False)]                    # (document, indent, lines inside are flat)
     while todo:
         doc, indent, flat = todo.pop()
@@ -95,13 +106,23 @@ def _layout(doc: _Doc) -> str:
             case _Line():
                 text.append("\n" + " " * indent)
                 column = indent
+                line += 1
             case _Nest(inside):
                 todo.append((inside, indent + INDENT, flat))
             case _Group(inside, width):         # what follows the group on its line is not measured
-                todo.append((inside, indent, column + width <= COLUMNS))
+                todo.append((inside, indent, column + width <= columns))
             case _:
+                if type(doc) is _Note:
+                    notes.setdefault(line, []).append(doc.text)
                 todo.extend((part, indent, flat) for part in reversed(doc))
-    return "".join(text)
+    return _with_notes("".join(text), notes, before_note) if notes else "".join(text)
+
+
+def _with_notes(text: str, notes: dict[int, list[str]], before: str) -> str:
+    lines = text.split("\n")
+    margin = max(map(len, lines))
+    return "\n".join(row for i, line in enumerate(lines) for row in (
+        [f"{line * (k == 0):{margin}}{before}{note}" for k, note in enumerate(notes[i])] if i in notes else [line]))
 
 
 # --------------------------------------------------------------------------- rules of primitives
@@ -162,10 +183,6 @@ _RULES = {
 }
 
 
-def _rule(eqn: Eqn) -> _Rule:
-    return _RULES.get(eqn.primitive.name, _DEFAULT)
-
-
 # -------------------------------------------------------------------------------------- programs
 
 # A program inside is printed apart, before the whole, if it has more equations than this or occurs
@@ -173,10 +190,24 @@ def _rule(eqn: Eqn) -> _Rule:
 MAX_INLINE_EQNS = 10
 
 
+class _Style(NamedTuple):
+    """What `pretty_print` shows besides: lines of source, types of variables, hidden parameters, effects."""
+
+    source: bool = False
+    types: bool = True
+    rules: bool = True
+    effects: bool = False
+
+
+_STYLE = _Style()
+
+
 class _Printer:
     """Makes documents; holds what is the same all over a text: names of variables and programs."""
 
-    def __init__(self):
+    def __init__(self, style: _Style = _STYLE):
+        self.style = style
+        self._rules = _RULES if style.rules else {}
         self.names: dict[Var, str] = {}
         self.apart: dict[Jaxpr, str] = {}       # programs printed apart, by name
         self._fresh = (name for i in itertools.count()
@@ -191,19 +222,23 @@ class _Printer:
     def whole(self, program: Jaxpr) -> _Doc:
         """A program, after the programs inside that are printed apart."""
         self.names.update(dict.fromkeys(_unused(program), "_"))
-        self.apart.update(_printed_apart(program))
+        self.apart.update(_printed_apart(program, self._rule))
         before = [["let ", name, " = ", self._braces(inner), " in", _SPACE]
                   for inner, name in self.apart.items()]
         return [*before, self._braces(program)]
 
+    def _rule(self, eqn: Eqn) -> _Rule:
+        return self._rules.get(eqn.primitive.name, _DEFAULT)
+
     def equation(self, eqn: Eqn) -> _Doc:
-        if _rule(eqn).call:
+        if self._rule(eqn).call:
             self._name_as_outside(eqn)
         # Names are given in the order of reading, so the order of these three lines matters.
         outs = self._binders(eqn.outvars)
         params = self._params(eqn)
         ins = self._atoms(eqn.invars)
-        return [*([outs, " = "] if eqn.outvars else []), eqn.primitive.name, params, " ", ins]
+        text = [*([outs, " = "] if eqn.outvars else []), eqn.primitive.name, params, " ", ins]
+        return [_Note(position_text(eqn.source)), *text] if self.style.source and eqn.source else text
 
     def _program(self, program: Jaxpr) -> _Doc:
         return self.apart.get(program) or self._braces(program)
@@ -216,9 +251,12 @@ class _Printer:
         close = ",)" if len(program.outvars) == 1 else ")"
         outs = ["in (", self._atoms(program.outvars, ","), close]
         head = ["{ lambda ", constvars, "; ", invars, ". let"]
-        return _group(_Nest([*head, _Nest([_SPACE, *eqns]), _SPACE, *outs]), " }")
+        effects = f" : {{ {', '.join(sorted(program.effects))} }}" if self.style.effects else ""
+        return _group(_Nest([*head, _Nest([_SPACE, *eqns]), _SPACE, *outs, effects]), " }")
 
     def _binders(self, variables: Sequence[Var]) -> _Doc:
+        if not self.style.types:
+            return _fill([self.name(v) for v in variables])
         return _fill([f"{self.name(v)}:{v.aval.str_short()}" for v in variables])
 
     def _atoms(self, atoms: Sequence[Atom], comma: str = "") -> _Doc:
@@ -226,7 +264,7 @@ class _Printer:
 
     def _params(self, eqn: Eqn) -> _Doc:
         """`[name=value ...]` sorted by name, but for the `name` of a call, which comes first."""
-        rule, shown = _rule(eqn), []
+        rule, shown = self._rule(eqn), []
         for key in sorted(eqn.params, key=lambda key: (key != "name" or rule is _DEFAULT, key)):
             value = eqn.params[key]
             if key not in rule.hide or not rule.hide[key](value):
@@ -294,7 +332,7 @@ def _unused(program: Jaxpr) -> Iterator[Var]:
     return (v for eqn in program.eqns for v in eqn.outvars if v not in read)
 
 
-def _printed_apart(root: Jaxpr) -> dict[Jaxpr, str]:
+def _printed_apart(root: Jaxpr, rule: Callable[[Eqn], _Rule]) -> dict[Jaxpr, str]:
     """Programs inside that are large or occur twice, breadth first, with unique names."""
     visits, titles = Counter(), {}
     todo = deque([root])
@@ -306,7 +344,7 @@ def _printed_apart(root: Jaxpr) -> dict[Jaxpr, str]:
         for eqn in program.eqns:
             inner = subjaxprs(eqn.params)
             todo.extend(inner)
-            if _rule(eqn).call:
+            if rule(eqn).call:
                 for sub in inner:
                     titles.setdefault(sub, eqn.params["name"].strip("<>"))      # <lambda>: lambda
     apart, used = {}, Counter()
@@ -336,4 +374,29 @@ def format_eqn(eqn: Eqn) -> str:
     return _layout(_Printer().equation(eqn)).rstrip()
 
 
-set_printer(format_jaxpr, format_eqn)
+def pretty_print(program: Jaxpr | ClosedJaxpr, *, source_info: bool = False, print_shapes: bool = True,
+                 custom_pp_eqn_rules: bool = True, name_stack: bool = False, print_effects: bool = False,
+                 width: int = COLUMNS, use_color: bool | None = None, annotation_prefix: str = " # ") -> str:
+    """Text of a program, also as its method.
+
+    Args:
+      source_info: each equation with the line of source that made it, after `annotation_prefix`.
+      print_shapes: variables with their types.
+      custom_pp_eqn_rules: False shows parameters that are hidden where they have their default too.
+      print_effects: each program with its effects.
+      width: columns of a line.
+      name_stack, use_color: refused.
+    Raises: NotImplementedError.
+
+    >>> xjax.make_jaxpr(lambda x: 2 * x)(1.0).pretty_print(print_shapes=False)
+    '{ lambda ; a. let b = mul 2.0:f32[] a in (b,) }'
+    """
+    if name_stack or use_color:
+        what = "named scopes are not recorded in programs" if name_stack else "the text has no colours"
+        raise bad("pretty_print", what, {"name_stack": name_stack, "use_color": use_color}, "leave the argument out.",
+                  exc=NotImplementedError)
+    printer = _Printer(_Style(source_info, print_shapes, custom_pp_eqn_rules, print_effects))
+    return _layout(printer.whole(program.jaxpr), width, annotation_prefix)
+
+
+set_printer(format_jaxpr, format_eqn, pretty_print)

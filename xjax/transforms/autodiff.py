@@ -20,7 +20,7 @@ from xjax.core.calls import (
 )
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xjax.core.staging import StagingTrace
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten, treedef_is_leaf
 from xjax.core.tree_nodes import Partial
@@ -227,6 +227,16 @@ class _Linear:
         self.in_tree, self.out_tree, self.where = in_tree, out_tree, where
         self.in_avals = [typeof(x) for x in primals]
         self.out_avals = [typeof(y) for y in lin.outs]
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The linear program: from residuals (`constvars`) and tangents to tangents."""
+        return self.lin.program.jaxpr
+
+    @property
+    def args(self) -> tuple:
+        """The program first, as in JAX, where this is a `functools.partial`: `f_lin.func.args[0]`."""
+        return self.jaxpr, self.in_avals, self.out_avals, self.lin.nonzero
 
 
 class _VjpFunction(_Linear):

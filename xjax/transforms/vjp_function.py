@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.errors import bad
+from xjax.core.jaxpr import Jaxpr
 from xjax.core.tree import flatten, leaf_paths, tree_unflatten, treedef_is_leaf
 from xjax.core.tree_nodes import register_pytree_node
 
@@ -43,12 +44,16 @@ class VJP:
         `NotSaveable()` for those that `saveable_args` kept out. May be assigned.
       opaque_residuals: the values that were computed for the backward pass.
       out_nzs: True for each leaf of the value whose tangent is not known to be zero.
+      fun: the function of the residuals and a cotangent. jaxpr: the linear program that it transposes, from residuals
+        (`constvars`) and tangents to tangents.
+      want_logs: whether it returns the pair of the cotangents and a dict of logs.
     """
 
-    def __init__(self, fun: Callable, sources: tuple[tuple[bool, int], ...], args_res: list, opaque_residuals: list):
+    def __init__(self, fun: Callable, sources: tuple[tuple[bool, int], ...], args_res: list, opaque_residuals: list,
+                 want_logs: bool = False):
         # `sources`: for each residual, whether it is an argument, and its position among those or the others.
-        self._fun, self._sources = fun, sources
-        self.args_res, self.opaque_residuals = args_res, opaque_residuals
+        self.fun, self._sources = fun, sources
+        self.args_res, self.opaque_residuals, self.want_logs = args_res, opaque_residuals, want_logs
 
     @classmethod
     def of(cls, fun: Any, residuals: Sequence[Any], leaves: Sequence[Any], saveable: Sequence[bool]) -> VJP:
@@ -69,32 +74,69 @@ class VJP:
     @property
     def in_tree(self) -> Any:
         """Structure of the arguments."""
-        return self._fun.in_tree
+        return self.fun.in_tree
 
     @property
     def out_tree(self) -> Any:
         """Structure of the value."""
-        return self._fun.out_tree
+        return self.fun.out_tree
 
     @property
     def out_nzs(self) -> Any:
         """True for each leaf of the value whose tangent is not known to be zero."""
-        return tree_unflatten(self.out_tree, self._fun.lin.nonzero)
+        return tree_unflatten(self.out_tree, self.fun.lin.nonzero)
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The linear program."""
+        return self.fun.jaxpr
+
+    @property
+    def structured_residuals(self) -> list:
+        """Residuals of user-defined types: none, since types are those of arrays."""
+        return []
+
+    @property
+    def with_logs(self) -> VJP:
+        """The function that returns (cotangents, logs), with an empty dict of logs: no rule writes any."""
+        return self.replace(want_logs=True)
+
+    def replace(self, **changed: Any) -> VJP:
+        """The function with other `fun`, `args_res`, `opaque_residuals` or `want_logs`."""
+        fields = ("fun", "args_res", "opaque_residuals", "want_logs")
+        unknown = sorted(set(changed) - set(fields))
+        if unknown:
+            raise bad(f"{self.fun.where}: replace", "there is no such field", {"given": ", ".join(unknown)},
+                      f"fields are {', '.join(fields)}.")
+        fun, *rest = (changed.get(name, getattr(self, name)) for name in fields)
+        return VJP(fun, self._sources, *rest)
+
+    def with_refs(self, *refs: Any) -> Any:
+        """In JAX, gradients are added to mutable arrays. Raises: NotImplementedError."""
+        raise bad(f"{self.fun.where}: with_refs", "mutable arrays are not in scope", {"arguments": len(refs)},
+                  "add the cotangents that the function returns: total = tree.map(numpy.add, total, back(ct)).",
+                  exc=NotImplementedError)
+
+    def __repr__(self) -> str:
+        return (f"VJP({self.fun.where}, in_tree={self.in_tree}, out_tree={self.out_tree}, args_res={self.args_res}, "
+                f"opaque_residuals={self.opaque_residuals})")
 
     def __call__(self, *cts: Any) -> tuple:
         leaves = flatten(self.args_res, is_leaf=lambda x: isinstance(x, _Absent))[0]
         missing = [i for is_argument, i in self._sources if is_argument and isinstance(leaves[i], NotSaveable)]
         if missing:
             paths = leaf_paths("args_res", self.in_tree)
-            raise bad(self._fun.where, "arguments that were not kept must be put back before the backward pass",
+            raise bad(self.fun.where, "arguments that were not kept must be put back before the backward pass",
                       {paths[i]: "NotSaveable()" for i in missing},
                       "assign the arguments to the function's `args_res`.", exc=ValueError)
         residuals = [leaves[i] if is_argument else self.opaque_residuals[i] for is_argument, i in self._sources]
-        return self._fun(residuals, *cts)
+        found = self.fun(residuals, *cts)
+        return (found, {}) if self.want_logs else found
 
 
-register_pytree_node(VJP, lambda vjp: ((vjp.args_res, vjp.opaque_residuals), (vjp._fun, vjp._sources)),
-                     lambda aux, children: VJP(*aux, *children))
+register_pytree_node(
+    VJP, lambda vjp: ((vjp.args_res, vjp.opaque_residuals), (vjp.fun, vjp._sources, vjp.want_logs)),
+    lambda aux, children: VJP(*aux[:2], *children, aux[2]))
 
 
 def flags_of(where: str, name: str, flags: Any, treedef: Any) -> list[bool]:
