@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections.abc
+import copy
+import dataclasses
 import inspect
+import weakref
 
 import numpy as np
 import pytest
@@ -106,8 +110,9 @@ def mapped(lib, f):
 
 
 def evaluate(lib, expression):
-    return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np, "inspect": inspect, "Wrapped": Wrapped,
-                             "mapped": mapped})
+    return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np, "Wrapped": Wrapped, "mapped": mapped,
+                             "collections": collections, "copy": copy, "dataclasses": dataclasses, "inspect": inspect,
+                             "weakref": weakref})
 
 
 def compare(expression):

@@ -1,4 +1,6 @@
-"""Lines on the objects themselves: specs, scalar types, arrays as Python objects; for `tests/test_as_jax.py`."""
+"""Lines on the objects themselves: specs, arrays, types of numbers, large integers; for `tests/test_as_jax.py`."""
+
+import sys
 
 from tests.oracle import current, only
 
@@ -52,4 +54,143 @@ jax.P(unreduced_kind=jax.sharding.UnreducedKind.max)
 jax.P(unreduced={'y'})==jax.P(unreduced={'y'},unreduced_kind=jax.sharding.UnreducedKind.min)
 """.strip().split("\n")
 
-OBJECTS = current([*SPECS, *[only(line, since="0.12") for line in SPECS_SINCE_0_12]])
+# Arrays as Python objects: hashes, weak references, buffers, copies, deletion.
+ARRAYS = r"""
+hash(jnp.ones(2))
+hash(jax.random.key(0))
+{jnp.float32(1):2}
+isinstance(jnp.ones(2),collections.abc.Hashable)
+dataclasses.make_dataclass('D',[('x',object,jnp.ones(2))])
+jax.jit(lambda x: hash(x)*0+x)(1.)
+(lambda x: weakref.ref(x)() is x)(jnp.ones(2))
+(lambda k: weakref.ref(k)() is k)(jax.random.key(0))
+len(weakref.WeakValueDictionary({1:jnp.ones(2)}))
+jax.jit(lambda x: x*(weakref.ref(x)() is x))(1.)
+(lambda x: (x.delete(),x.delete(),x.is_deleted(),x.shape,x.dtype))(jnp.ones(2))
+(lambda k: (k.delete(),k.is_deleted()))(jax.random.key(0))
+(lambda x: (x.delete(),x+1))(jnp.ones(2))
+(lambda x: (x.delete(),np.asarray(x)))(jnp.ones(2))
+(lambda x: (x.delete(),x.copy_to_host_async()))(jnp.ones(2))
+(lambda x: (x.delete(),x.block_until_ready()))(jnp.ones(2))
+(lambda x: (x.delete(),jax.device_put(x,jax.devices()[0])))(jnp.ones(2))
+(lambda x: (x.delete(),jax.jit(lambda y:y)(x)))(jnp.ones(2))
+(lambda x: (x.delete(),copy.copy(x)))(jnp.ones(2))
+(lambda x: (x.delete(),copy.deepcopy(x)))(jnp.ones(2))
+(lambda x: (x.delete(),float(x)))(jnp.ones(()))
+(lambda x,y: (x.delete(),y))(*(lambda x: (x,copy.copy(x)))(jnp.ones(2)))
+copy.copy(jax.random.key(0)).dtype==jax.random.key(0).dtype
+jnp.ones(2).copy_to_host_async()
+jax.random.key(0).copy_to_host_async()
+jax.jit(lambda x: x.delete() or x)(1.)
+jax.jit(lambda x: x.is_deleted())(1.)
+jax.jit(lambda x: x.addressable_shards)(1.)
+jax.jit(lambda x: x.copy_to_host_async())(1.)
+""".strip().split("\n")
+# Python 3.12 and later ask classes for buffers.
+BUFFERS = r"""
+memoryview(jnp.arange(6.).reshape(2,3)).shape
+memoryview(jnp.arange(3)).readonly
+memoryview(jnp.ones((),'int8')).ndim
+memoryview(jnp.ones(2,'bool')).format
+memoryview(jnp.ones(2,'bfloat16'))
+memoryview(jax.random.key(0))
+(lambda x: (x.delete(),memoryview(x)))(jnp.ones(2))
+jax.jit(lambda x: memoryview(x))(1.)
+bytes(jnp.arange(3,dtype='uint8'))
+""".strip().split("\n")
+
+# Types of numbers: as classes, as dtypes, and called.
+TYPES = [line.replace("T", name) for name in ("float32", "bfloat16", "int8", "complex64", "bool", "bool_", "uint4")
+         for line in r"""
+jnp.T(1)
+jnp.T()
+jnp.T([1,0])
+jnp.T(True)
+jnp.T(1j)
+jnp.T.dtype
+jnp.T.__name__
+jnp.dtype(jnp.T)
+np.dtype(jnp.T)
+np.zeros(2,jnp.T).dtype
+jnp.zeros(2,jnp.T)
+jnp.T(jnp.ones(2))
+jnp.T==np.dtype('float32')
+isinstance(np.float32(1),jnp.T)
+jax.jit(lambda x: jnp.T(x))(1)
+jnp.issubdtype(jnp.T,np.floating)
+repr(jnp.T)
+""".strip().split("\n")] + r"""
+jnp.float32('1.5')
+jnp.int8('12')
+jnp.bool_('1')
+jnp.complex64('1j')
+jnp.float32('a')
+jnp.float32(b'1')
+jnp.float32(2**40)
+jnp.float16(2**40)
+jnp.complex64(2**40)
+jnp.bool_(2**40)
+jax.dtypes.bfloat16(3)
+jnp.dtype(jax.dtypes.bfloat16)
+""".strip().split("\n")
+
+# Python integers that do not fit: a float, a complex number or a bool that was asked for may be made of them.
+INTEGERS = r"""
+jnp.array(2**40,dtype='float32')
+jnp.array(-2**70,dtype='float32')
+jnp.array(2**200,dtype='float32')
+jnp.array(2**1100,dtype='float32')
+jnp.array([2**40,1],dtype='float32')
+jnp.array([2**40,1.])
+jnp.array([2**40,1])
+jnp.array(np.array([2**40]),dtype='float32')
+jnp.asarray(2**40,dtype='complex64')
+jnp.array(2**40,dtype='bool')
+jnp.array(2**40,dtype='int32')
+jnp.array(2**40)
+jnp.full((2,),2**40,dtype='float32')
+jnp.full((2,),2**40,'bool')
+jnp.full_like(jnp.ones(2),2**40)
+jax.lax.full((2,),2**40,'float32')
+jnp.zeros_like(2**40)
+jnp.array(1j,dtype='float32')
+jnp.array([1j,2],dtype='float32')
+jnp.array(1j,dtype='int32')
+jnp.array(1j,dtype='bool')
+jnp.array(np.complex64(1j),dtype='float32')
+jnp.full((2,),1j,'float32')
+jax.jit(lambda x: x)(2**31)
+jax.jit(lambda x: x)(-2**31)
+jax.jit(lambda x: x)(-2**31-1)
+jax.jit(lambda x: x)({'a':[2**40]})
+jax.jit(lambda *,x: x)(x=2**40)
+jax.jit(lambda: 2**40)()
+jax.jit(lambda x: x,static_argnums=0)(2**40)
+jax.jit(jax.named_call(lambda x: x))(2**40)
+jax.named_call(jax.jit(lambda x: x))(2**40)
+jax.named_call(lambda x: x)(2**40)
+jax.named_call(lambda x: x+jnp.ones(2))(2**40)
+jax.vmap(lambda x,y: x,in_axes=(0,None))(jnp.ones(2),2**40)
+jax.vmap(lambda x: 2**40)(jnp.ones(2))
+jax.grad(lambda x,y: x*y)(1.,2**40)
+jax.jvp(lambda x: x,(2**40,),(1.,))
+jax.vjp(lambda x: x*2.,2**40)
+jax.linearize(lambda x: x*1.,2**40)
+jax.eval_shape(lambda x: x,2**40)
+jax.make_jaxpr(lambda x: x)(2**40)
+jax.checkpoint(lambda x: x)(2**40)
+jax.lax.cond(True,lambda x: x,lambda x: x,2**40)
+jax.lax.scan(lambda c,x: (c,x),2**40,jnp.arange(2))
+jax.lax.fori_loop(0,2**40,lambda i,x: x,0.)
+jax.lax.while_loop(lambda x: x<0,lambda x: x,2**40)
+jax.pmap(lambda x,y: x,in_axes=(0,None))(jnp.ones(1),2**40)
+jax.typeof(2**40)
+jax.device_put(2**40)
+jnp.take(jnp.arange(3),2**40)
+jnp.sin(2**40)
+jnp.add(2**40,1.)
+jnp.ones(2)*2**40
+""".strip().split("\n")
+
+OBJECTS = current([*SPECS, *[only(line, since="0.12") for line in SPECS_SINCE_0_12], *ARRAYS, *TYPES, *INTEGERS,
+                   *(BUFFERS if sys.version_info >= (3, 12) else ())])

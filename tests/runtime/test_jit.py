@@ -1,5 +1,6 @@
 """jit: what is traced when, static and donated arguments, closures, the stages, and misuse."""
 
+import copy
 import functools
 import gc
 import sys
@@ -317,7 +318,13 @@ def test_arrays_have_buffers():
     view = memoryview(x)
     assert view.readonly and view.shape == (2, 3) and view.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert bytes(jnp.array([1, 2], jnp.uint8)) == b"\x01\x02"
-    for y in (jnp.ones(2, "bfloat16"), xjax.random.key(0)):
-        with pytest.raises(BufferError):
-            memoryview(y)
+    with pytest.raises(BufferError):
+        memoryview(jnp.ones(2, "bfloat16"))
+    with pytest.raises(TypeError, match="(?s)random keys.*fix:"):
+        memoryview(xjax.random.key(0))
+    y = copy.copy(x)
+    x.delete()
+    with pytest.raises(BufferError, match="(?s)deleted.*fix:"):
+        memoryview(x)
+    assert y.tolist() == view.tolist()
     np.testing.assert_array_equal(np.asarray(jnp.ones(2, "bfloat16")).astype(int), [1, 1])

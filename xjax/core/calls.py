@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
@@ -180,16 +181,19 @@ def leaf_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[
 
 def argument_types(where: str, fun: Callable, leaves: Sequence[Any], tree: Any, static: Sequence[int] | None = None,
                    type_of: Callable[[Any], ShapedArray] = typeof) -> list[ShapedArray]:
-    """Types of the leaves of a call's (args, kwargs). Raises: TypeError that names the argument that has none."""
+    """Types of the leaves of a call's (args, kwargs).
+
+    Raises: TypeError that names the argument that has none, OverflowError that names an integer that does not fit.
+    """
     try:
         return [type_of(x) for x in leaves]
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
         raise argument_error(where, fun, leaves, tree, static) or error from None
 
 
 def argument_error(where: str, fun: Callable, leaves: Sequence[Any], tree: Any,
                    static: Sequence[int] | None) -> Exception | None:
-    """The error for the first argument that is not an array, by its name; None if all are arrays.
+    """The error for the first argument that is no array, or too large an integer, by its name; None if all are fine.
 
     Args:
       tree: structure of (args, kwargs), whose leaves these are.
@@ -200,6 +204,8 @@ def argument_error(where: str, fun: Callable, leaves: Sequence[Any], tree: Any,
         if not is_array_like(x):
             return bad(where, f"argument `{name}` of type {type_name(x)} is not an array",
                        given={name: repr(x)[:80]}, fix=_fix_for_argument(fun, x, name, static is not None))
+        if isinstance(x, int):
+            dtypes.check_int_range(int(x), dtypes.canonicalize_dtype(int), f"{where}: argument `{name}`")
     return None
 
 

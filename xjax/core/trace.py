@@ -156,7 +156,7 @@ class Tracer:
             raise errors.bad("traced value", f"it has no `{name}`: the compiler decides where it will lie",
                              given={"value": f"{self.aval.str_short()} {self.origin()}".rstrip()},
                              fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
-                             exc=AttributeError)
+                             exc=_UnknownPlace)
         what = "a traced value" if name == "aval" else f"a traced value ({self.aval.str_short()})"
         raise errors.no_attribute(what, self, name, attribute_elsewhere(name))
 
@@ -185,6 +185,10 @@ def refuse_real_jax(what: str, value: str, fix: str) -> Exception:
     if caller.partition(".")[0] not in ("jax", "jaxlib"):
         return AttributeError("xjax arrays have no attribute '__jax_array__'", name="__jax_array__")
     return errors.bad("xjax", f"{what} to a function of the real JAX", given={"value": value}, fix=fix, exc=ValueError)
+
+
+class _UnknownPlace(errors.ConcretizationTypeError, AttributeError):
+    """Asking a traced value for its place: JAX's class of error; and `hasattr` is False."""
 
 
 _OF_A_PLACE = frozenset([

@@ -149,8 +149,15 @@ def scalar_of(aval: ShapedArray, value: complex) -> Any:
 
 
 def python_scalar_aval(x: bool | int | float | complex) -> ShapedArray:
-    """Weakly typed aval of a Python number (`bool` is strong, as in JAX)."""
+    """Weakly typed aval of a Python number (`bool` is strong, as in JAX). Raises: OverflowError for a large integer."""
     kind = type(x)
+    if kind is int and not -1 << 31 <= x < 1 << 31:
+        dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), "Python number")
+    return type_of_numbers(kind)
+
+
+def type_of_numbers(kind: type) -> ShapedArray:
+    """Aval of the Python numbers of a class (bool, int, float, complex), whatever their values."""
     return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
 
 
@@ -175,7 +182,7 @@ def typeof(x: Any) -> ShapedArray:
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     for kind in _PYTHON_SCALARS:                    # subclasses: IntEnum and friends
         if isinstance(x, kind):
-            return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
+            return python_scalar_aval(kind(x))
     raise not_an_array(x)
 
 
@@ -188,11 +195,13 @@ def converted(x: Any) -> Any:
 
 
 def is_array_like(x: Any) -> bool:
-    """Whether `typeof(x)` succeeds."""
+    """Whether `x` is an array, a tracer, a NumPy value or a number of any size."""
     try:
         typeof(x)
     except TypeError:
         return False
+    except OverflowError:
+        return True
     return True
 
 

@@ -16,8 +16,18 @@ from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
-from xjax.core.types import ShapedArray, converted
-from xjax.numpy.promote import array_like, as_dtype, aval_of, cast, check_ranks, expand_to, promote, to_inexact
+from xjax.core.types import ShapedArray, converted, type_of_numbers
+from xjax.numpy.promote import (
+    array_like,
+    as_dtype,
+    aval_of,
+    cast,
+    check_ranks,
+    expand_to,
+    promote,
+    to_dtype,
+    to_inexact,
+)
 from xjax.ops.arrange import broadcasted_iota, concatenate, iota, stack
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, ge
@@ -94,7 +104,7 @@ def _from_number(where: str, x: Any, dtype: Any) -> Any:
     target = dtypes.scalar_dtype(x, where) if dtype is None else dtype
     if dtypes.is_int(target) and type(x) in (int, float):
         dtypes.check_int_range(_whole(where, x), target, where)
-    value = cast(where, x, target)
+    value = cast(where, x, target) if dtype is None else to_dtype(where, x, target)
     if _is_staging():                   # a literal in the program instead of a constant beside it
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
     if dtype is None:
@@ -116,7 +126,8 @@ def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
             return _from_number(where, x, dtype)
         target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
-        return from_numpy(np.asarray(cast(where, x, target)), new_place(), keep_dtype=True)
+        value = cast(where, x, target) if dtype is None else to_dtype(where, x, target)
+        return from_numpy(np.asarray(value), new_place(), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
     return copy_array(out) if copy and out is x else out
 
@@ -167,12 +178,19 @@ def _host_nested(where: str, values: Any, leaves: Sequence[Any], dtype: Any) -> 
         raise _ragged(where, [_outline(x) for x in values]) from error
     if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
         dtypes.check_int_range(host, dtype, where)
+    if dtypes.is_complex(host.dtype) and any(type(x) is complex for x in leaves):
+        to_dtype(where, complex(host.flat[0]), dtype)           # refuses a real dtype
     return host.astype(dtype)
 
 
 def _common_dtype(leaves: Sequence[Any]) -> Any:
-    kinds = {(a.dtype, a.weak_type) for a in (aval_of("numpy.array", x) for x in leaves)}
+    kinds = {(a.dtype, a.weak_type) for a in (_type_of("numpy.array", x) for x in leaves)}
     return lattice_join(*kinds)[0]
+
+
+def _type_of(where: str, x: Any) -> ShapedArray:
+    """`aval_of`, of Python integers of any size: their values do not matter yet."""
+    return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(where, x)
 
 
 def _outline(x: Any) -> tuple[int, ...]:
@@ -237,7 +255,7 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: b
     dtype = as_dtype(dtype, where)
     if type(dtype) is KeyType:
         return _put(filled_keys(shape, dtype, value), device)
-    number = cast(where, value, dtype, weak)
+    number = cast(where, value, dtype, weak) if weak else to_dtype(where, value, dtype)
     if device is not None and at_root():
         return filled_at(where, number, ShapedArray(shape, dtype, weak), device)
     if shape:
@@ -265,6 +283,8 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
     where = "numpy.full"
+    if dtype is not None and type(fill_value) is int:       # of any size
+        return _filled(where, shape, fill_value, dtype, device)
     aval = aval_of(where, fill_value)
     weak = dtype is None and aval.weak_type
     if aval.shape == () and not hasattr(fill_value, "aval"):
@@ -296,7 +316,7 @@ def _described(where: str, a: Any) -> ShapedArray:
     """Type of an array or of what describes one: it has `shape` and `dtype`."""
     if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
         return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
-    return aval_of(where, a)
+    return _type_of(where, a)
 
 
 zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)

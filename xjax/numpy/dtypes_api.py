@@ -34,9 +34,9 @@ class _ScalarType(type):
 
     dtype: np.dtype
 
-    def __call__(cls, x: Any = 0) -> Any:
-        """`x` (a number, array or nested list) as an array of this dtype."""
-        return array(x, dtype=cls.dtype)
+    def __call__(cls, x: Any) -> Any:
+        """`x` (a number, its text, an array or a nested list) as an array of this dtype."""
+        return array(np.array(x, cls.dtype) if isinstance(x, str | bytes) else x, dtype=cls.dtype)
 
     def __eq__(cls, other: Any) -> bool:
         if cls is other:

@@ -138,6 +138,27 @@ def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type(x, dtype, weak_type)
 
 
+def to_dtype(where: str, x: Any, dtype: Any) -> Any:
+    """`cast` to a dtype that the user named: a host integer of any size becomes a float, complex number or bool.
+
+    Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
+    """
+    if dtypes.is_int(dtype) and type(x) is not complex:
+        return cast(where, x, dtype)
+    if isinstance(x, np.ndarray):
+        return cast(where, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
+    if type(x) is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
+        raise bad(where, f"a complex number does not become {dtype.name}", {"number": x}, "pass its real part, x.real.",
+                  exc=TypeError)
+    if type(x) is int:
+        try:
+            x = bool(x) if dtypes.is_bool(dtype) else float(x)
+        except OverflowError:
+            raise bad(where, "the integer is larger than any float", {"digits": len(str(x)), "dtype": dtype.name},
+                      "pass float('inf').", exc=OverflowError) from None
+    return cast(where, x, dtype)
+
+
 def _literal(where: str, x: Any, dtype: Any, weak_type: bool) -> Any:
     """A number as a literal of `dtype`: still a Python number (hence weak) if the result is to be weak."""
     if type(x) is int and not _fits(x, dtype):

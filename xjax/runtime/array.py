@@ -93,8 +93,13 @@ class Array:
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """The value for `memoryview(x)`, read-only; Python 3.12 and later ask for it."""
+        if is_key(self.aval):
+            raise bad("memoryview()", "random keys are no numbers", {"keys": self.aval.str_short()},
+                      "take their bits with random.key_data(keys).")
         if self.aval.dtype not in _WITH_BUFFERS:
             raise BufferError(f"the buffer protocol has no format for {self.aval.str_short()}")
+        if self.is_deleted():
+            raise BufferError(str(deleted(self)))
         # NumPy drops an error here and asks `__array__`: that one, not this, raises a failed function's exception.
         xla.wait_for(self._live_buffer())
         return memoryview(self.numpy())
@@ -167,8 +172,7 @@ class Array:
     def __getattr__(self, name: str) -> Any:
         raise no_attribute("'Array' object", self, name, attribute_elsewhere(name))
 
-    def __hash__(self):
-        raise TypeError("unhashable type: 'Array'; use x.tobytes(), or id(x) to compare identity")
+    __hash__ = None         # as lists: `collections.abc.Hashable` and dataclasses look for None
 
     def tobytes(self, order: str = "C") -> bytes:
         return self.numpy().tobytes(order)
@@ -201,7 +205,7 @@ class Array:
         return _rebuild, (np.array(self.numpy()), self.aval.weak_type)
 
     def __copy__(self) -> Array:
-        return self
+        return self.copy()                              # another buffer: either may be donated
 
     def __deepcopy__(self, memo: dict) -> Array:
         value = np.array(words_of(self).numpy()) if is_key(self.aval) else np.array(self.numpy())
@@ -481,7 +485,6 @@ def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> 
     found = _scalars.get(key)
     if found is None or found._buf.is_deleted():
         aval = python_scalar_aval(x)
-        dtypes.check_int_range(x, aval.dtype, "array") if type(x) is int else None
         if len(_scalars) > 10_000:
             _scalars.clear()
         found = _scalars[key] = _upload(np.asarray(x, aval.dtype), place, aval.weak_type)
