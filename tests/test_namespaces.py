@@ -73,7 +73,6 @@ LEFT_OUT = {
     ".": {"new_val"},
     # Of types that carry what varies over a mesh.
     "lax.all_gather": {"to"}, "vmap": {"sum_match"},
-    "lax.mul": {"out_dtype"},
     "dtypes.canonicalize_dtype": {"allow_extended_dtype"},
 }
 

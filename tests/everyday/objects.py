@@ -192,5 +192,37 @@ jnp.add(2**40,1.)
 jnp.ones(2)*2**40
 """.strip().split("\n")
 
-OBJECTS = current([*SPECS, *[only(line, since="0.12") for line in SPECS_SINCE_0_12], *ARRAYS, *TYPES, *INTEGERS,
+# `lax.mul` to another dtype, and what `inline` means.
+PRODUCTS = r"""
+jax.lax.mul(jnp.full(2,100,'int8'),jnp.full(2,100,'int8'),out_dtype=jnp.int16)
+jax.lax.mul(jnp.full(1,1j),jnp.full(1,1j),out_dtype='float32')
+jax.lax.mul(jnp.full(1,1.5),jnp.full(1,1.5),out_dtype='int32')
+jax.lax.mul(jnp.ones(2,'bfloat16'),2.,out_dtype='float32')
+jax.lax.mul(jnp.ones(2,'int8'),jnp.ones(2),out_dtype='float32')
+jax.lax.mul(2,2.,out_dtype='float32')
+jax.lax.mul(2.,3.,out_dtype='float16')
+jax.lax.mul(jnp.ones(2),jnp.ones(2),out_dtype='bool')
+jax.lax.mul(jnp.ones(2,'bool'),jnp.ones(2,'bool'),out_dtype='float32')
+jax.lax.mul(jnp.ones(2),jnp.ones(3),out_dtype='float32')
+jax.lax.mul(jnp.ones(2),jnp.ones(2),out_dtype='nonsense')
+jax.lax.mul(jnp.ones(2,'bfloat16'),jnp.ones(2))
+jax.jvp(lambda x: jax.lax.mul(x,x,out_dtype='float32'),(jnp.full(2,3.,'bfloat16'),),(jnp.ones(2,'bfloat16'),))
+jax.grad(lambda x,y: jax.lax.mul(x,y,out_dtype='float32').sum(),(0,1))(jnp.full(2,3.,'bfloat16'),jnp.float32(2))
+jax.vmap(lambda x,y: jax.lax.mul(x,y,out_dtype='float32'),(0,None))(jnp.ones((2,3),'bfloat16'),jnp.ones(3))
+str(jax.make_jaxpr(lambda x: jax.lax.mul(x,x,out_dtype='float32'))(jnp.ones(2,'bfloat16')))
+str(jax.make_jaxpr(lambda x: jax.vjp(lambda y: jax.lax.mul(y,y,out_dtype='float32'),x)[1](1.))(jnp.ones((),'bfloat16')))
+str(jax.make_jaxpr(lambda x: jax.lax.mul(x,x,out_dtype=None))(jnp.ones(2)))
+""".strip().split("\n")
+# Since 0.12 `inline=True` leaves the call in the program; `Inline.JAX_EARLY` writes the equations in its place.
+INLINE = r"""
+str(jax.make_jaxpr(jax.jit(lambda x: x+1,inline=True))(1.))
+str(jax.make_jaxpr(jax.jit(lambda x: jax.jit(lambda x: x+1,inline=True)(x)))(1.))
+str(jax.make_jaxpr(jax.grad(jax.jit(lambda x: jnp.sin(x)*x,inline=True)))(1.))
+str(jax.make_jaxpr(jax.vmap(jax.jit(lambda x: jnp.sin(x)*x,inline=True)))(jnp.ones(2)))
+str(jax.make_jaxpr(jax.jit(lambda x: (x,x+1),inline=True))(1.))
+str(jax.make_jaxpr(jax.jit(lambda x: x+1,inline=jax.Inline.JAX_EARLY))(1.))
+""".strip().split("\n")
+
+OBJECTS = current([*SPECS, *ARRAYS, *TYPES, *INTEGERS, *PRODUCTS,
+                   *[only(line, since="0.12") for line in (*SPECS_SINCE_0_12, *INLINE)],
                    *(BUFFERS if sys.version_info >= (3, 12) else ())])

@@ -157,4 +157,10 @@ CONVERSIONS = [
           call=lambda f, x: (f(x, 5, 10), f(x, 8, 7), f(x, 4, 3))),
 ]
 
-ROWS = [*UNARY, *BINARY, *INTEGERS, *SERIES, *CHOICES, *CONVERSIONS]
+TO_DTYPES = [
+    *rows("lax", "mul", "bf[2,3] bf[2,3]", "i1[3]:wide i1[3]:wide", "f4[3] f4[]", "c8[3] c8[3]", "i1[3] f4[3]",
+          oracle=None, id="out_dtype", call=lambda f, x, y: tuple(f(x, y, out_dtype=d) for d in (
+              np.float32, "float16", np.int32)), grad=("f8[2,3] f8[2,3]",)),
+]
+
+ROWS = [*TO_DTYPES, *UNARY, *BINARY, *INTEGERS, *SERIES, *CHOICES, *CONVERSIONS]

@@ -200,7 +200,11 @@ def _lengths_of_scan(params: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "num_consts": consts, "num_carry": carry}
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _lengths_of_scan}
+def _dtype_of_product(params: dict[str, Any]) -> dict[str, Any]:
+    return {} if params.get("out_dtype") is None else {"out_dtype": np.dtype(params["out_dtype"])}
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _lengths_of_scan, "mul": _dtype_of_product}
 
 
 @functools.cache

@@ -19,10 +19,13 @@ from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.ops.checks import COMPLEX, FLOAT, NUMBER, static_int
 from xjax.ops.makers import (
+    SCALARS,
+    accumulate_p,
     add_transpose,
     binary_function,
     chlo,
     fill,
+    match_scalars,
     nary,
     scalar_like,
     to_bool,
@@ -72,15 +75,44 @@ sub = binary_function(sub_p, "Difference, element-wise: ``x - y``.")
 
 # -- products and quotients ---------------------------------------------------------------------------------------
 
-def _mul_transpose(ct, x, y):
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """Product, element-wise: ``x * y``.
+
+    Args: out_dtype: of the result; both operands, which may then differ in dtype, are converted to it first.
+    """
+    if out_dtype is not None:
+        return mul_p.bind(x, y, out_dtype=dtypes.user_dtype(out_dtype, "lax.mul"))
+    if type(x) in SCALARS or type(y) in SCALARS:
+        x, y = match_scalars(x, y)
+    return mul_p.bind(x, y)
+
+
+def _mul_dtype(dtype: np.dtype, out_dtype: np.dtype | None = None) -> np.dtype:
+    return dtype if out_dtype is None else out_dtype
+
+
+def _mul_lower(b: Builder, out: ShapedArray, x: Value, y: Value, *, out_dtype: np.dtype | None = None) -> Value:
+    return b.mul(x, y) if out_dtype is None else b.mul(b.convert(x, out_dtype), b.convert(y, out_dtype))
+
+
+def _mul_jvp(primals, tangents, **to):
+    (x, y), (dx, dy) = primals, tangents
+    z = mul_p.bind(x, y, **to)
+    if (type(dx) is Zero and type(dy) is Zero) or (to and not dtypes.is_inexact(z.dtype)):
+        return z, Zero(z.aval.tangent())
+    if type(dx) is Zero:
+        return z, mul(x, dy, **to)
+    share = mul(dx, y, **to)
+    return z, share if type(dy) is Zero else accumulate_p.bind(share, mul(x, dy, **to))
+
+
+def _mul_transpose(ct, x, y, *, out_dtype=None):
     if is_linear(x):
-        return [unbroadcast(mul(ct, y), x.aval), None]
-    return [None, unbroadcast(mul(x, ct), y.aval)]
+        return [unbroadcast(mul(ct, y, out_dtype=out_dtype and x.aval.dtype), x.aval), None]
+    return [None, unbroadcast(mul(x, ct, out_dtype=out_dtype and y.aval.dtype), y.aval)]
 
 
-mul_p = nary("mul", NUMBER, "stablehlo.multiply", (lambda dx, z, x, y: mul(dx, y), lambda dy, z, x, y: mul(x, dy)),
-             transpose=_mul_transpose)
-mul = binary_function(mul_p, "Product, element-wise: ``x * y``.")
+mul_p = nary("mul", NUMBER, _mul_lower, _mul_jvp, out_dtype=_mul_dtype, transpose=_mul_transpose)
 
 
 def _div_transpose(ct, x, y):

@@ -165,13 +165,14 @@ def to_bool(*_: Any, **__: Any) -> np.dtype:
 
 def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: Callable | None = None,
          transpose: Any = NOT_LINEAR) -> Primitive:
-    """An elementwise primitive of several operands of one dtype.
+    """An elementwise primitive of several operands of one dtype, unless a parameter `out_dtype` is given.
 
     `jvps`: for each operand `jvp(dx, y, *operands)`, its share of the tangent (None: the share is zero); or ZERO.
     """
     def type_rule(*avals, **params):
         check_kinds(name, kinds, *avals)
-        check_same_dtype(name, *avals)
+        if "out_dtype" not in params:
+            check_same_dtype(name, *avals)
         shape = broadcast_shape(name, *[a.shape for a in avals])
         dtype = avals[0].dtype if out_dtype is None else out_dtype(avals[0].dtype, **params)
         return ShapedArray(shape, dtype, out_dtype is not to_bool and all(a.weak_type for a in avals))
@@ -229,7 +230,7 @@ def bilinear_jvp(p: Callable[[], Primitive]) -> Callable:
 
 # -- public functions ---------------------------------------------------------------------------------------------
 
-_SCALARS = (bool, int, float, complex)
+SCALARS = (bool, int, float, complex)
 
 
 def match_scalars(*xs: Any) -> list[Any]:
@@ -238,9 +239,9 @@ def match_scalars(*xs: Any) -> list[Any]:
     One that has this dtype already stays as it is, because it is weakly typed.
     """
     for array in xs:
-        if type(array) not in _SCALARS:
+        if type(array) not in SCALARS:
             dtype = typeof(array).dtype
-            return [scalar_like(array, x) if type(x) in _SCALARS and _must_convert(x, dtype) else x for x in xs]
+            return [scalar_like(array, x) if type(x) in SCALARS and _must_convert(x, dtype) else x for x in xs]
     return list(xs)
 
 
@@ -265,7 +266,7 @@ def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
     """The public function of a primitive of two operands. A Python number takes the dtype of the array beside it."""
     def apply(x: Any, y: Any) -> Any:
-        if type(x) in _SCALARS or type(y) in _SCALARS:
+        if type(x) in SCALARS or type(y) in SCALARS:
             x, y = match_scalars(x, y)
         return p.bind(x, y)
 

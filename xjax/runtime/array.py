@@ -628,6 +628,7 @@ def _device_put(x: Any, device: Any) -> Any:
     if processes.connection is not None:
         _between_processes.check(x, sharding)
     if type(x) is Array:
+        x._live_buffer()
         return put(x, sharding)
     return to_array(x, sharding)
 
