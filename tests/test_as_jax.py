@@ -109,10 +109,17 @@ def mapped(lib, f):
     return lib.shard_map(f, mesh=mesh, in_specs=lib.P(), out_specs=lib.P())
 
 
+def closed_over(lib, y):
+    """A function whose rule has `y` from around it."""
+    f = lib.custom_vjp(lambda x: x * 2)
+    f.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * y,))
+    return f
+
+
 def evaluate(lib, expression):
     return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np, "Wrapped": Wrapped, "mapped": mapped,
-                             "collections": collections, "copy": copy, "dataclasses": dataclasses, "inspect": inspect,
-                             "weakref": weakref})
+                             "closed_over": closed_over, "collections": collections, "copy": copy,
+                             "dataclasses": dataclasses, "inspect": inspect, "weakref": weakref})
 
 
 def compare(expression):

@@ -256,6 +256,7 @@ def test_an_update_inside_a_block_shows_after_it():
 def test_trace_key_follows_every_traced_option():
     changes = {
         "enable_x64": True,
+        "allow_f16_reductions": False,
         "default_matmul_precision": "high",
         "numpy_rank_promotion": "warn",
         "numpy_dtype_promotion": "strict",

@@ -49,6 +49,16 @@ def test_x64_and_what_asks_for_it():
         assert jnp.ones(1, float).dtype == np.float32
 
 
+def test_sums_of_half_precision():
+    x = jnp.ones(3, "bfloat16")
+    with xjax.allow_f16_reductions(False):
+        error = fails(xjax.lax.reduce_sum, x, (0,), exc=ValueError)
+        assert "half precision" in error and "fix: convert to float32" in error
+        fails(xjax.jit(lambda x: xjax.lax.reduce_sum(x, (0,))), x, exc=ValueError)
+        assert jnp.sum(x) == 3 and xjax.nn.softmax(x).dtype == x.dtype
+    assert xjax.lax.reduce_sum(x, (0,)) == 3
+
+
 def test_promotion():
     pair, row = jnp.ones((2, 2)), jnp.ones(2)
     with xjax.numpy_rank_promotion("raise"):

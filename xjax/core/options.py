@@ -110,6 +110,8 @@ _TABLE = (
     Option("explicit_x64_dtypes", "choice", "warn", "a 64-bit dtype is asked for by name while enable_x64 is off: 32 "
            "bits and a warning, an error, or 64 bits",
            choices=("warn", "error", "allow"), traced=True),
+    Option("allow_f16_reductions", "bool", True, "sums of float16 and bfloat16 in their own dtype (lax.reduce_sum, and "
+           "derivatives of broadcasting); False refuses them", block=True, traced=True),
     Option("numpy_rank_promotion", "choice", "allow", "broadcasting of arrays of different rank",
            choices=("allow", "warn", "raise"), block=True, traced=True),
     Option("numpy_dtype_promotion", "choice", "standard", "'strict': arrays of different dtype do not mix",
@@ -205,7 +207,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
     "compiled code is chosen by disable_most_optimizations, XLA_FLAGS and jit(compiler_options=)": {
         "optimization_level": "UNKNOWN", "memory_fitting_level": "O2", "memory_fitting_effort": 0.0,
         "exec_time_optimization_effort": 0.0, "compiler_enable_remat_pass": True, "embedded_constants_max_bytes": 32,
-        "allow_f16_reductions": True, "use_shardy_partitioner": True, "xla_profile_version": 0,
+        "use_shardy_partitioner": True, "xla_profile_version": 0,
         "threefry_gpu_kernel_lowering": False, "bcoo_cusparse_lowering": False, "use_magma": "auto",
         "ragged_dot_use_ragged_dot_instruction": True, "ragged_dot_use_gpu_pallas_triton_lowering": False,
         "experimental_unsafe_xla_runtime_errors": False, "accurate_erf_inv": False, "use_hlo_logistic_lowering": None},
@@ -246,7 +248,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
 
 
 # Those of them that JAX has a context manager for.
-_UNUSED_BLOCKS = frozenset({"allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast",
+_UNUSED_BLOCKS = frozenset({"array_garbage_collection_guard", "auto_pcast",
                             "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp", "thread_guard"})
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
-from xjax.core.errors import bad, warn
+from xjax.core.errors import TypePromotionError, bad, warn
 from xjax.core.promotion import lattice_join
 from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, typeof
 from xjax.ops.checks import is_single, static_int
@@ -187,11 +187,23 @@ def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> lis
     """
     xs = array_likes(where, xs)
     avals = [x.aval if hasattr(x, "aval") else argument_type(x) for x in xs]
-    dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
+    try:
+        dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
+    except TypePromotionError:
+        refuse_float0(where, *avals)
+        raise
     if to is not None:
         dtype = to(dtype)
     return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(where, x, dtype, weak)
             for x, a in zip(xs, avals, strict=True)]
+
+
+def refuse_float0(where: str, *avals: ShapedArray) -> None:
+    """Raise TypeError for float0, the type of derivatives by integers: it has no values to compute with."""
+    if any(a.dtype == dtypes.float0 for a in avals):
+        raise bad(where, "float0, the type of derivatives by integers, has no values to compute with",
+                  {f"argument {i}": a.str_short() for i, a in enumerate(avals)},
+                  "leave such leaves out, or use numpy.zeros(x.shape) in their place.", exc=TypeError)
 
 
 def check_mixed(where: str, *xs: Any) -> None:

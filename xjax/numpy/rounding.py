@@ -13,7 +13,7 @@ from xjax.core import dtypes
 from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
-from xjax.numpy.promote import aval_of, default_float, expand_to, to_inexact
+from xjax.numpy.promote import aval_of, default_float, expand_to, refuse_float0, to_inexact
 from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
 from xjax.numpy.ufuncs import greater, less, to_array_like
 from xjax.ops import bitwise as bits
@@ -129,7 +129,10 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 def isnan(x: Any, /) -> Any:
     """Whether x is nan, element-wise."""
     x = operand("numpy.isnan", x)
-    return ne(x, x) if dtypes.is_inexact(x.dtype) else filled_bool(x, False)
+    if dtypes.is_inexact(x.dtype):
+        return ne(x, x)
+    refuse_float0("numpy.isnan", aval_of("numpy.isnan", x))
+    return filled_bool(x, False)
 
 
 @one_launch

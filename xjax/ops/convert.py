@@ -12,7 +12,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.jaxpr import Literal
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.staging import StagingTracer
-from xjax.core.types import ShapedArray, Zero, converted, typeof
+from xjax.core.types import ShapedArray, Zero, converted, type_of_numbers, typeof
 from xjax.ops.checks import ANY, FLOAT, NOT_LINEAR, check_kinds, static_int
 from xjax.ops.makers import unary
 from xjax.ops.shape import move_axis_to_front
@@ -34,7 +34,7 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
       part, with a warning.
     """
     operand = converted(operand)
-    aval = typeof(operand)
+    aval = type_of_numbers(int) if type(operand) is int and new_dtype is not None else typeof(operand)  # of any size
     dtype = aval.dtype if new_dtype is None else _canonical(new_dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand

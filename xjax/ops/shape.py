@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from xjax.core import dtypes
+from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
@@ -108,7 +110,11 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 
 def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
     """Sum over `axes`, which disappear. Dtype is kept; the sum of nothing is 0."""
-    axes = canonical_axes(axes, typeof(operand).ndim, "lax.reduce_sum", "axes")
+    aval = typeof(operand)
+    axes = canonical_axes(axes, aval.ndim, "lax.reduce_sum", "axes")
+    if not config.allow_f16_reductions and dtypes.accumulator_dtype(aval.dtype) != aval.dtype:
+        raise bad("lax.reduce_sum", "sums in half precision are off", {"operand": aval.str_short(),
+                  "allow_f16_reductions": False}, "convert to float32 first: x.astype('float32').", exc=ValueError)
     return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 
 

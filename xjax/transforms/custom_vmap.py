@@ -87,6 +87,9 @@ class _UserRule:
         self.out_tree, self.out_avals, self.captured = traced.out_tree, traced.program.out_avals, len(traced.consts)
         self.__name__ = function_name(rule)
 
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
     def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         n = self.captured
         if any(batched[:n]):

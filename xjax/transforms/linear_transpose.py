@@ -63,7 +63,8 @@ class _Transposed:
                       given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent per result.")
         for x, aval in zip(cts, self.out_avals, strict=True):
             got = typeof(x)
-            if got.shape != aval.shape or (got.dtype != aval.dtype and not got.weak_type):
+            fits = got.dtype == aval.dtype or (got.weak_type and dtypes.can_cast(got.dtype, aval.dtype, "same_kind"))
+            if got.shape != aval.shape or not fits:
                 raise bad(self.where, "a cotangent has another type than the result",
                           given={"result": aval.str_short(), "cotangent": got.str_short()},
                           fix="pass a cotangent with the shape and dtype of the result.")
