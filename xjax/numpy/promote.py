@@ -143,14 +143,15 @@ def to_dtype(where: str, x: Any, dtype: Any) -> Any:
 
     Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
     """
-    if dtypes.is_int(dtype) and type(x) is not complex:
+    kind = type(x)
+    if kind is float or (kind is int and -1 << 31 <= x < 1 << 31) or (dtypes.is_int(dtype) and kind is not complex):
         return cast(where, x, dtype)
-    if isinstance(x, np.ndarray):
+    if kind is np.ndarray:
         return cast(where, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
-    if type(x) is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
+    if kind is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
         raise bad(where, f"a complex number does not become {dtype.name}", {"number": x}, "pass its real part, x.real.",
                   exc=TypeError)
-    if type(x) is int:
+    if kind is int:
         try:
             x = bool(x) if dtypes.is_bool(dtype) else float(x)
         except OverflowError:
