@@ -53,7 +53,7 @@ def _fine_bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
 
 
 def _of_rank(x: Any, rank: int) -> Any:
-    return lax.broadcast_to_rank(x, rank) if typeof(x).shape else x
+    return lax.broadcast_to_rank(x, rank) if np.ndim(x) else x
 
 
 def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
@@ -97,7 +97,8 @@ def _randint(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: 
 
 
 def _as_integer(x: Any) -> Any:
-    return x if dtypes.is_int(typeof(x).dtype) else lax.convert_element_type(x, dtypes.canonicalize_dtype(int))
+    is_int = type(x) is int or dtypes.is_int(typeof(x).dtype)               # an integer of any size
+    return x if is_int else lax.convert_element_type(x, dtypes.canonicalize_dtype(int))
 
 
 def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:

@@ -17,7 +17,7 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.key_types import KEY_TYPES, KeyKind, KeyType, is_key
-from xjax.core.types import converted, typeof
+from xjax.core.types import converted, type_of_numbers, typeof
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
@@ -170,7 +170,7 @@ def fold_in(key: Any, data: Any) -> Any:
     Returns: a key. Equal arguments give equal keys, others give independent ones.
     """
     typed, data = check_key("fold_in", key), converted(data)
-    aval = typeof(data)
+    aval = type_of_numbers(int) if type(data) is int else typeof(data)      # it may need all 32 bits of a uint32
     if aval.shape:
         raise bad("random.fold_in", "`data` must be a scalar", given={"data": aval.str_short()},
                   fix="use vmap(random.fold_in, in_axes=(None, 0))(key, data).")
