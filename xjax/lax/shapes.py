@@ -78,7 +78,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
         dtype = dtypes.user_dtype(dtype, "lax.full")
-        fill_value = float(fill_value) if dtypes.is_inexact(dtype) else fill_value
+        fill_value = float(fill_value) if dtypes.is_inexact(dtype) else dtype.type(fill_value)
     aval = typeof(fill_value)
     if aval.ndim:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},

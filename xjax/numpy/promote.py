@@ -16,7 +16,7 @@ from xjax.core import dtypes
 from xjax.core.config import config, numpy_dtype_promotion, numpy_rank_promotion
 from xjax.core.errors import TypePromotionError, bad, warn
 from xjax.core.promotion import lattice_join
-from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, typeof
+from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, type_of_numbers, typeof
 from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
@@ -187,7 +187,8 @@ def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> lis
     Raises: TypeError for what is no array; TypePromotionError if no dtype stands for all.
     """
     xs = array_likes(where, xs)
-    avals = [x.aval if hasattr(x, "aval") else argument_type(x) for x in xs]
+    avals = [x.aval if hasattr(x, "aval") else type_of_numbers(int) if type(x) is int else argument_type(x)
+             for x in xs]                               # `cast` looks whether an integer fits, in a uint32 for example
     try:
         dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     except TypePromotionError:

@@ -14,7 +14,7 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO, Primitive
-from xjax.core.types import ShapedArray, Zero, is_linear, scalar_of, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, scalar_of, type_of_numbers, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
 
@@ -249,7 +249,7 @@ def _must_convert(x: Any, dtype: np.dtype) -> bool:
     """Whether a Python number is to take a dtype: it never silently goes from float to int, or complex to real."""
     order = "kbifc"                                     # nothing becomes a key
     fits = order.index(kind_of(dtype) or "b") >= order.index(_KIND_OF_SCALAR[type(x)])
-    return fits and typeof(x).dtype != dtype
+    return fits and type_of_numbers(type(x)).dtype != dtype
 
 
 _KIND_OF_SCALAR = {bool: "b", int: "i", float: "f", complex: "c"}
