@@ -160,8 +160,10 @@ rows("var std", (X, 0, {"ddof": 1}), (X, 0, {"ddof": 3}))
 rows("sum", (X, 0, {"initial": 2.0}), (B, 1))
 rows("max", (X, 0, {"initial": 0.5, "where": B}), (X, {"where": B}), X[:0], (B, 0))
 rows("argmax argmin nanargmax nanargmin", X, (X, 1), (NAN, 1, {"keepdims": True}), (X, {"keepdims": True}), (I, 0))
-rows("cumsum cumprod nancumsum nancumprod", X, (NAN, 1), (U, 0), (B, 0))
-rows("cumulative_sum cumulative_prod", (X, {"axis": 0, "include_initial": True}), V, X)
+rows("cumsum cumprod nancumsum nancumprod", X, (NAN, 1), (U, 0), (B, 0),
+     (np.array([-1, 1, 0]), {"dtype": bool}))                    # jax-ml/jax#37991: [True, True, True] is the sum
+rows("cumulative_sum cumulative_prod", (X, {"axis": 0, "include_initial": True}), V, X,
+     (V, {"dtype": bool, "include_initial": True}))
 
 # -- products -----------------------------------------------------------------------------------------------------
 rows("dot matmul inner", (X, X.T), (V, V), (X, V), (X, I.T), (X3, X3[0].T), (X, X), (I, I.T), (2.0, X))

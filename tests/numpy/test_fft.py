@@ -27,6 +27,7 @@ ROWS = [
     ("fftn", (X3, (2, 3)), {}), ("fft", (X[:, :0],), {"n": 2}), ("irfft", (X, 1), {}), ("fft", (X[:0],), {}),
     ("fftfreq", (5,), {}), ("fftfreq", (6, 0.5), {}), ("rfftfreq", (7, 2.0), {}), ("rfftfreq", (6,), {}),
     ("fftfreq", (5,), {"dtype": "float16"}),
+    ("fftfreq", (5, 0.1), {"dtype": "complex64"}), ("rfftfreq", (4,), {"dtype": "complex64"}),   # jax-ml/jax#30287
     *[(name, args, {}) for name in ("fftshift", "ifftshift") for args in ((X,), (X, 1), (X3, (0, 2)), (V,))],
     # errors
     ("rfft", (C,), {}), ("fft", (X, 0), {}), ("fft", (X,), {"norm": "no"}), ("fft", (X, None, 2), {}),

@@ -452,9 +452,10 @@ def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
             a = _without_nan(where, a, neutral)
         if dtype is not None:
             a = convert_element_type(a, as_dtype(dtype, where))
-        else:
-            a = convert_element_type(a, default_int() if dtypes.is_bool(a.dtype) else a.dtype)
-        return run(a, axis)
+        if not dtypes.is_bool(a.dtype):
+            return run(a, axis)
+        counts = run(convert_element_type(a, default_int()), axis)
+        return counts if dtype is None else convert_element_type(counts, a.dtype)
 
     name_function(running, name)
     running.__doc__ = f"{doc} along `axis` (default: of the flattened array)."

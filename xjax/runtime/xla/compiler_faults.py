@@ -177,6 +177,13 @@ FAULTS: dict[str, Fault] = {
         program="x = np.array([89, 200], np.float32)\n"
                 "assert np.all(np.isinf(jax.jit(lambda x: jnp.log(jnp.exp(x)))(x)))\n",
         report="openxla/xla#42732"),
+    "exponentials of constant NaN": Fault(
+        what="Under jit the exponential of a float32 array is memory that was never written where LLVM knows the "
+             "operand to be NaN: exp(x * nan).",
+        versions=(("0.10.2", "0.12"),),
+        program="x = np.linspace(-3, 3, 50, dtype=np.float32)\n"
+                "assert np.isnan(jax.jit(lambda x: jnp.exp(x * np.float32(np.nan)))(x)).all()\n",
+        report="jax-ml/jax#29537"),
     "regrouped products": Fault(
         what="Under jit constants of a chain of products are multiplied first, for scalars also those of both factors: "
              "(x * a) * (x * b) is (x * x) * (a * b), which overflows or becomes 0 where x * a does not. "
