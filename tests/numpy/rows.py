@@ -158,6 +158,9 @@ rows("sum prod mean var std", (H, 0), (C, 0), (U, 0), (X, 0, {"where": B}), (X, 
 rows("sum max", (X, 2), (X, (0, 0)), (X, {"out": 1}), [1, 2])
 rows("var std", (X, 0, {"ddof": 1}), (X, 0, {"ddof": 3}))
 rows("sum", (X, 0, {"initial": 2.0}), (B, 1))
+_SIGNS = np.array([[-1, 1, 0], [0, 0, 0]])
+rows("sum prod nansum nanprod", (_SIGNS, 1, {"dtype": bool}), (_SIGNS, 0, {"dtype": bool, "initial": 2, "where": _SIGNS < 1}))
+rows("mean nanmean", (_SIGNS, 1, {"dtype": bool}))
 rows("max", (X, 0, {"initial": 0.5, "where": B}), (X, {"where": B}), X[:0], (B, 0))
 rows("argmax argmin nanargmax nanargmin", X, (X, 1), (NAN, 1, {"keepdims": True}), (X, {"keepdims": True}), (I, 0))
 rows("cumsum cumprod nancumsum nancumprod", X, (NAN, 1), (U, 0), (B, 0),

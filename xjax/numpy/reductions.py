@@ -87,7 +87,10 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
         if dtype is None and (promote_integers or dtypes.is_bool(result)):
             result = _sum_dtype(result)
         axes = _axes(where_, axis, a.ndim)
-        computed = accumulator_dtype(result)
+        if dtypes.is_bool(result):
+            a, computed = convert_element_type(a, result), default_int()        # of true elements alone, as in NumPy
+        else:
+            computed = accumulator_dtype(result)
         x = _masked(where_, convert_element_type(a, computed, a.weak_type and computed == a.dtype), where, neutral)
         return _finish(where_, reduce(x, axes), axes, keepdims, result, initial, join)
 
