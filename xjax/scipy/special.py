@@ -18,7 +18,7 @@ from xjax.core.public import attributes_of
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
-from xjax.numpy.windows import without_scale
+from xjax.numpy.windows import bessel_i1
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import horner, reals
@@ -86,7 +86,7 @@ def i0(x: Any) -> Any:
 def i1(x: Any) -> Any:
     """Modified Bessel function of order 1, element-wise; `i1e` does not overflow."""
     x, = promote_inexact("scipy.special.i1", x)
-    return without_scale(lax.bessel_i1e(x), x, x)
+    return bessel_i1(x)
 
 
 # -- with a derivative of their own ---------------------------------------------------------------------------------

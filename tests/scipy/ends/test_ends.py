@@ -112,3 +112,16 @@ def test_bessel_functions_near_the_overflow(name):
         np.testing.assert_allclose(found, wanted[name].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
         if name == "i0":
             np.testing.assert_allclose(slope, wanted["i1"].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
+def test_derivatives_of_bessel_functions_at_zero(dtype):
+    """jax-ml/jax#40628. Those of even order are 0 for i1, which is the derivative of i0."""
+    f = special.i0
+    x = np.array([-30, -9, -1, -0.3, -0.25, -0.01, -1e-20, 0, 1e-20, 5e-3, 0.02, 0.27, 0.29, 2, 60], dtype)
+    with xjax.enable_x64(True):
+        for wanted in (1, 0, 1 / 2, 0, 3 / 8):
+            np.testing.assert_allclose(f(np.asarray(0, dtype)), wanted, rtol=10 * np.finfo(dtype).eps)
+            f = xjax.grad(f)
+        slopes = xjax.vmap(xjax.grad(special.i1))(x)
+    np.testing.assert_allclose(slopes, scipy.special.ivp(1, x.astype(np.float64)), rtol=10 * np.finfo(dtype).eps)
