@@ -46,6 +46,7 @@ TABLE = [
     called("solve", M33, r(2, 3, 2)), called("solve", M44, r(4), order=0),
     called("solve", c(3, 3), c(2, 3, 1), order=0),
     called("inv", M33),
+    called("lstsq", np.zeros((2, 1)), np.ones((2, 1)), order=0),        # jax-ml/jax#32666: 0, the shortest solution
     called("lstsq", M43, r(4, 2)), called("lstsq", M24, r(2), rcond=0.1, order=0),
     called("pinv", M43), called("pinv", SPD, hermitian=True),
     called("pinv", c(2, 3, 2), rtol=0.5, order=0),
@@ -71,7 +72,7 @@ TABLE = [
 
 # Longer to compile, and beside a row of the same function.
 SLOW = {"svd (3, 3), hermitian=True", "svd (3, 3), hermitian=True, compute_uv=False", "slogdet (3, 3)", "det (4, 4)",
-        "lstsq (2, 4), (2,), rcond=0.1", "pinv (3, 3), hermitian=True", "pinv (2, 3, 2), rtol=0.5",
+        "lstsq (2, 4), (2,), rcond=0.1", "lstsq (2, 1), (2, 1)", "pinv (3, 3), hermitian=True", "pinv (2, 3, 2), rtol=0.5",
         "solve (3, 3), (2, 3, 1)", "tensorsolve (6, 2, 3), (6,), axes=(1, 2)"}
 
 

@@ -65,6 +65,8 @@ def test_put_and_place():
     want = X.copy()
     np.put(want, [0, 5, -1], [1.0, 2.0])
     np.testing.assert_array_equal(jnp.put(X, np.array([0, 5, -1]), np.float32([1, 2]), inplace=False), want)
+    nothing = jnp.put(X, np.array([0]), np.zeros(0, np.float32), inplace=False)
+    np.testing.assert_array_equal(nothing, X)                   # as in NumPy; jax-ml/jax#28602
     want = X.copy()
     np.place(want, X > 0, [1.0, 2.0])
     np.testing.assert_array_equal(jnp.place(X, X > 0, np.float32([1, 2]), inplace=False), want)

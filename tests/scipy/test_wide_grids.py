@@ -134,7 +134,7 @@ EDGES = {
     "betainc": ([1, 1, -1, 2, np.nan], [2, 2, 1, 2, 1], [0, 1, 0.5, 1.5, 0.5]), "factorial": ([-1, 0, 1],),
     "kl_div": ([0, 0, 1, -1, np.nan], [0, 1, 0, 1, 1]), "ndtr": ([-np.inf, np.inf, np.nan],), "i0e": ([0, 1e30],),
     "i1e": ([0, -0.0, 1e30],), "comb": ([3, 3, -1], [4, -1, 1]),
-    **dict.fromkeys(("xlogy", "xlog1py", "rel_entr"), (                                        # jax-ml/jax#38260, #38262
+    **dict.fromkeys(("xlogy", "xlog1py", "rel_entr"), (                    # jax-ml/jax#38260, #38262
         [0, -0.0, np.nan, np.nan, np.inf, 1, 0, 0, -1], [np.nan, np.nan, 0, 1, np.nan, np.nan, np.inf, 0, 1])),
 }
 
