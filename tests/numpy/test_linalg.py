@@ -72,7 +72,8 @@ TABLE = [
 
 # Longer to compile, and beside a row of the same function.
 SLOW = {"svd (3, 3), hermitian=True", "svd (3, 3), hermitian=True, compute_uv=False", "slogdet (3, 3)", "det (4, 4)",
-        "lstsq (2, 4), (2,), rcond=0.1", "lstsq (2, 1), (2, 1)", "pinv (3, 3), hermitian=True", "pinv (2, 3, 2), rtol=0.5",
+        "lstsq (2, 4), (2,), rcond=0.1", "lstsq (2, 1), (2, 1)", "pinv (3, 3), hermitian=True",
+        "pinv (2, 3, 2), rtol=0.5",
         "solve (3, 3), (2, 3, 1)", "tensorsolve (6, 2, 3), (6,), axes=(1, 2)"}
 
 

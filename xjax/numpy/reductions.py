@@ -88,7 +88,7 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
             result = _sum_dtype(result)
         axes = _axes(where_, axis, a.ndim)
         if dtypes.is_bool(result):
-            a, computed = convert_element_type(a, result), default_int()        # of true elements alone, as in NumPy
+            a, computed = convert_element_type(a, result), default_int()        # counts the elements that are not 0
         else:
             computed = accumulator_dtype(result)
         x = _masked(where_, convert_element_type(a, computed, a.weak_type and computed == a.dtype), where, neutral)
