@@ -1,7 +1,7 @@
 """xjax and JAX on a GPU: calls, memory, order, products, graphs, networks; times of one card, one after the other.
 
-Both have the plugin of their jaxlib and share the card, without preallocation. `--platform cpu` rehearses the script with
-small arrays on a machine without a GPU. Networks need Flax (the extra `peers`), all others nothing.
+Both have the plugin of their jaxlib and share the card, without preallocation. `--platform cpu` rehearses the script
+with small arrays on a machine without a GPU. Networks need Flax (the extra `peers`), all others nothing.
 """
 
 from __future__ import annotations
@@ -128,11 +128,17 @@ def of_products(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]
     positive = jnp.asarray(np.eye(SIDE // 4, dtype=np.float32) * 4 + 0.001)
     heads = jnp.asarray(npr.standard_normal((1, 64, 2, 16) if SMALL else (8, 1024, 12, 64)), jnp.bfloat16)
     names = ("NHWC", "HWIO", "NHWC")
-    convolve = lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=names)
-    attend = lambda x: (jax.nn.dot_product_attention(x, x, x, is_causal=True).astype(jnp.float32) ** 2).sum()
+
+    def convolve(x, k):
+        return jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=names)
+
+    def attend(x):
+        return (jax.nn.dot_product_attention(x, x, x, is_causal=True).astype(jnp.float32) ** 2).sum()
+
     found = {f"product, {dtype}": Case(jnp.matmul, (square.astype(dtype),) * 2)
              for dtype in ("bfloat16", "float16", "float32")}
-    found |= {f"{name} of 64 matrices": Case(getattr(jnp.linalg, name), (small,)) for name in ("inv", "qr", "svd", "det")}
+    found |= {f"{name} of 64 matrices": Case(getattr(jnp.linalg, name), (small,))
+              for name in ("inv", "qr", "svd", "det")}
     return found | {
         "convolution": Case(convolve, (images, kernel)),
         "gradients of the convolution": Case(jax.grad(lambda x, k: (convolve(x, k) ** 2).sum(), (0, 1)),
@@ -165,6 +171,7 @@ def of_graphs(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
 
 def _xnn_product(rows: np.ndarray, columns: np.ndarray) -> Callable[[Any], Any]:
     import scipy.sparse
+
     import xnn
 
     values = np.ones(len(rows), np.float32)

@@ -85,7 +85,8 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
     if together:
         rounds = in_turn({name: _start(name, args.platform) for name in libraries}, args.pairs)
     else:
-        rounds = [{name: _run(name, args.platform) for name in libraries[::-1 if i % 2 else 1]} for i in range(args.pairs)]
+        rounds = [{name: _run(name, args.platform) for name in libraries[::-1 if i % 2 else 1]}
+                  for i in range(args.pairs)]
     _report(rounds, libraries, limit or {}, slower_than)
     if args.json:
         args.json.write_text(json.dumps({"machine": _machine(), "rounds": rounds}, indent=1))
@@ -105,8 +106,8 @@ def _start(library: str, where: str, **options: Any) -> subprocess.Popen:
     """This script for one library on one platform."""
     root = str(Path(__file__).resolve().parent.parent)
     env = {**os.environ, "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
-    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library, "--platform", where], env=env, text=True,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library, "--platform", where], env=env,
+                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
 
 
 def _run(library: str, where: str) -> dict[str, float]:
