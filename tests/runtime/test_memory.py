@@ -148,12 +148,12 @@ def test_programs_of_functions_that_are_gone_are_freed():
     client = xjax.devices()[0].client
     gc.collect()
     before = len(client.live_executables())
-    for k in range(40):
+    for k in range(100):
         g = xjax.jit(xjax.grad(lambda x, k=k: jnp.sum(jnp.sin(x) * (k + 0.37))))
         g(ones(3))
     del g
     gc.collect()
-    assert len(client.live_executables()) - before <= 33
+    assert len(client.live_executables()) - before <= 65
 
 
 def test_a_function_that_is_made_again_is_not_compiled_again():
@@ -171,7 +171,7 @@ def test_programs_in_use_are_kept_whatever_is_compiled_meanwhile():
     used = xjax.jit(lambda x: traced.append(x) or jnp.cos(x) * 0.41)
     used(ones(3))
     client = xjax.devices()[0].client
-    for k in range(40):
+    for k in range(80):
         xjax.jit(lambda x, k=k: jnp.cos(x) * (k + 0.43))(ones(3))
     alive = len(client.live_executables())
     used(ones(3))

@@ -171,13 +171,12 @@ DIFFERENCES: dict[str, str] = {
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
     "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
         "counts where the derivative is below 1e-6.",
-    "the gradients of norms at the origin": "0; JAX has NaN.",
+    "the gradients of norms and of `numpy.hypot` at the origin": "0; JAX has NaN, JAX 0.10 0.5 for `hypot`.",
     "derivatives of `eigh` and `svd` where eigenvalues or singular values are equal or zero": "finite, and right for "
         "functions that need no derivative of f within a block of equal values: see `lax.linalg.eigh`; JAX has NaN.",
     "derivatives of `scipy.linalg.polar`, `numpy.linalg.lstsq` at equal singular values": "right; JAX has NaN.",
     "derivatives of `scipy.linalg.sqrtm` and `solve_sylvester`": "those of the equations that they "
         "solve; JAX has none.",
-    "the gradient of `numpy.hypot` at the origin": "0.5, as in JAX 0.10; JAX 0.12 has NaN.",
     "the gradient of `scipy.stats.cauchy.ppf` and `isf` at the median": "pi times the scale; JAX 0.12 has 0.",
     "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
     "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",

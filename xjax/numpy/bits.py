@@ -46,7 +46,7 @@ def _size(x: Any) -> Any:
     """The absolute value of integers, unsigned: the most negative signed integer has none of its own dtype."""
     if dtypes.is_unsigned(x.dtype):
         return x
-    return convert_element_type(lax_abs(x), np.dtype(f"uint{dtypes.bit_width(x.dtype)}"))
+    return convert_element_type(lax_abs(x), np.dtype(f"uint{dtypes.itemsize_bits(x.dtype)}"))
 
 
 @one_launch(arrays=2)

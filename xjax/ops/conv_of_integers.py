@@ -32,7 +32,7 @@ def emit(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, taps: int,
     for i, x in enumerate(_pieces(b, lhs, bits, out.dtype)):
         for j, y in enumerate(_pieces(b, rhs, bits, out.dtype)):
             shift = bits * (i + j)
-            if shift >= dtypes.bit_width(out.dtype):
+            if shift >= dtypes.itemsize_bits(out.dtype):
                 continue
             term = b.convert(convolve(doubles, x, y), _WIDE)
             if shift:
@@ -44,8 +44,8 @@ def emit(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, taps: int,
 
 def _pieces(b: Builder, x: Value, bits: int, dtype: np.dtype) -> list[Value]:
     """Doubles p with x = sum of p[k] 2**(bits k), modulo what `dtype` holds; x itself if it has no more bits."""
-    double, width = np.dtype(np.float64), dtypes.bit_width(dtype)
-    if dtypes.bit_width(x.aval.dtype) <= bits:
+    double, width = np.dtype(np.float64), dtypes.itemsize_bits(dtype)
+    if dtypes.itemsize_bits(x.aval.dtype) <= bits:
         return [b.convert(x, double)]
     x = b.convert(b.convert(x, dtype), np.dtype(f"uint{width}"))
     mask = b.constant((1 << bits) - 1, x.aval)

@@ -224,6 +224,7 @@ def _slope_of_base(x, y, z):
     """y x ** (y - 1), where z is x ** y."""
     if _is_complex(x):
         return mul(y, pow(x, sub(y, strong_like(y, 1))))
+    y = convert_element_type(y, typeof(y).dtype)                # strong, as JAX's slope is
     if z.dtype.itemsize < 4:
         return in_single(lambda x, y: mul(y, pow_less_one(x, y, pow(x, y))))(x, y)
     return mul(y, pow_less_one(x, y, z))
