@@ -474,7 +474,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
         length = stop_gradient(root_of_squares(x, (1,), flat_at_zero=False))
         info = dtypes.finfo(length.dtype)
         unit = reduce_precision(clip(length, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
-        return _correlations(None, *_products(true_divide(x, expand_dims(unit, (1,)))))
+        return _correlations(None, *_products(true_divide(x, expand_dims(unit, (1,)).astype(x.dtype))))
+
     out = cond(all_near_one(squares, 60), _correlations, scaled, x, products, squares).astype(result)
     return reshape(out, ()) if out.size == 1 else out
 
@@ -487,7 +488,7 @@ def _products(x: Any) -> tuple[Any, Any]:
 
 
 def _correlations(x: Any, products: Any, squares: Any) -> Any:
-    root = sqrt(squares)
+    root = sqrt(squares).astype(products.dtype)
     return true_divide(true_divide(products, expand_dims(root, (1,))), expand_dims(root, (0,)))
 
 
