@@ -146,8 +146,13 @@ def clipped(low, high):
 # -- the rows ---------------------------------------------------------------------------------------------------------
 
 def quotient_is_moderate(x, y):
-    """Remainders jump at multiples, and for larger quotients within the steps of differences."""
-    return abs(x) < 2.0**20 * abs(y) and math.fmod(x, y) != 0
+    """Remainders jump at multiples, and for larger quotients within the steps of differences.
+
+    One below the normal numbers is 0 to XLA on CPUs, as if x were a multiple.
+    """
+    rest = abs(math.fmod(x, y))
+    is_lost = any(rest < tiny <= abs(y) for tiny in (2.0**-126, 2.0**-1022))
+    return abs(x) < 2.0**20 * abs(y) and rest != 0 and not is_lost
 
 
 FROM_VALUE = ("computed from the value, where it is close to 1 as a difference: without a second exponential, which "
