@@ -38,4 +38,4 @@ def cdf(k: Any, p: Any) -> Any:
 @_bernoulli
 def ppf(q: Any, p: Any) -> Any:
     """The least k with ``cdf(k) >= q``, 0 or 1; nan unless 0 <= q <= 1."""
-    return jnp.where(q <= 1 - p, jnp.zeros_like(q), 1)
+    return jnp.where((q <= 1 - p) & ((q < 1) | (p <= 0)), jnp.zeros_like(q), 1)         # 1 - p may round to 1
