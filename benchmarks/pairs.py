@@ -115,6 +115,7 @@ def _run(library: str, where: str) -> dict[str, float]:
     out, errors = process.communicate()
     if process.returncode:
         sys.exit(f"{library} failed:\n{errors[-2000:]}")
+    print(errors, end="", file=sys.stderr)
     return json.loads(out.splitlines()[-1])
 
 
