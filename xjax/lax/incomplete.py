@@ -47,7 +47,7 @@ def _by_program(f: Callable) -> Callable:
 
 @functools.lru_cache(256)
 def _program(f: Callable, shape: tuple[int, ...], dtype: np.dtype, count: int) -> ClosedJaxpr:
-    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    wide = dtypes.accumulator_dtype(dtype)
 
     def widened(*xs: Any) -> Sequence[Any]:
         return [convert_element_type(f(*[convert_element_type(x, wide) for x in xs]), dtype)]
@@ -316,7 +316,7 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
     a, x = match_scalars(a, x)
     shape = broadcast_shape("random_gamma_grad", typeof(a).shape, typeof(x).shape)
     dtype = typeof(x).dtype
-    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    wide = dtypes.accumulator_dtype(dtype)
     out = ShapedArray(shape, wide)
     a, x = (fill(convert_element_type(v, wide), out) for v in (a, x))
     return convert_element_type(_quantile_slope(a, x), dtype)

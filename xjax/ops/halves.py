@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from xjax.core import dtypes
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.types import typeof
 from xjax.ops.convert import convert_element_type
 
@@ -19,9 +17,10 @@ def in_single(formula: Callable) -> Callable:
     @functools.wraps(formula)
     def apply(*xs: Any, **params: Any) -> Any:
         dtype = typeof(xs[0]).dtype
-        if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
+        wide = accumulator_dtype(dtype)
+        if wide == dtype:
             return formula(*xs, **params)
-        results = formula(*[convert_element_type(x, np.float32) for x in xs], **params)
+        results = formula(*[convert_element_type(x, wide) for x in xs], **params)
         if isinstance(results, tuple):
             return tuple(convert_element_type(y, dtype) for y in results)
         return convert_element_type(results, dtype)

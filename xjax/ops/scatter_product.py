@@ -53,7 +53,7 @@ def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any,
                     mode: GatherScatterMode) -> Any:
     """Tangent of the product of the updates that hit each element of `x`; 0 where there is none.
 
-    The updates are sorted by the element that they hit, and multiplied in a tree in which products start anew with each
+    The updates are sorted by the element that they hit, and multiplied in a tree, where a new product begins at each
     element. No update is divided by, so the derivatives of every order are right where updates are 0.
     """
     size = math.prod(x.shape)

@@ -283,8 +283,7 @@ def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
 
 def _i0e_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     # Halves are computed in single precision.
-    wide = np.dtype(np.float32) if out.dtype.itemsize < 4 else out.dtype
-    size = b.unary("stablehlo.abs", b.convert(x, wide))
+    size = b.unary("stablehlo.abs", b.convert(x, dtypes.accumulator_dtype(out.dtype)))
 
     def line(scaled: Value) -> Value:
         return b.sub(scaled, 1)

@@ -48,12 +48,12 @@ def _is_complex(x: Any) -> bool:
 
 def _is_half(x: Any) -> bool:
     dtype = typeof(x).dtype
-    return dtypes.is_float(dtype) and dtype.itemsize < 4
+    return dtypes.accumulator_dtype(dtype) != dtype
 
 
 def _widened(b: Builder, x: Value) -> Value:
     """A float of at least single precision, in which halves are computed."""
-    return b.convert(x, np.dtype(np.float32)) if x.aval.dtype.itemsize < 4 else x
+    return b.convert(x, dtypes.accumulator_dtype(x.aval.dtype))
 
 
 # -- exponentials and logarithms ----------------------------------------------------------------------------------

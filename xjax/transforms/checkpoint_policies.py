@@ -17,6 +17,7 @@ from xjax.core import tree as trees
 from xjax.core.aliases import alias
 from xjax.core.errors import bad, warn
 from xjax.core.hlo import Builder, Value
+from xjax.core.memory_kinds import KINDS
 from xjax.core.once import once
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
@@ -53,7 +54,6 @@ class _Verdict:
 
 
 Saveable, Recompute = _Verdict("Saveable", True), _Verdict("Recompute", False)
-_MEMORIES = ("device", "pinned_host", "unpinned_host")
 
 
 class Offloadable(NamedTuple):
@@ -79,9 +79,9 @@ def verdict(policy: Policy, prim: Primitive, avals: Sequence[ShapedArray], param
                   given={"operation": prim.name, "returned": repr(answer)[:80]},
                   fix="return True or False, or Saveable, Recompute or Offloadable(src=, dst=) of ad_checkpoint.")
     for field, kind in answer._asdict().items():
-        if kind not in _MEMORIES:
+        if kind not in KINDS:
             raise bad("checkpoint", f"the policy names an unknown kind of memory as `{field}`",
-                      given={field: repr(kind)}, fix=f"use one of {', '.join(_MEMORIES)}.", exc=ValueError)
+                      given={field: repr(kind)}, fix=f"use one of {', '.join(KINDS)}.", exc=ValueError)
     return answer
 
 

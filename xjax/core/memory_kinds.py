@@ -12,8 +12,8 @@ from typing import Any
 
 from xjax.core.errors import bad
 
-# Of all platforms: what a sharding over an abstract mesh, which has no devices, may name.
-_KINDS = ("device", "pinned_host", "unpinned_host")
+# Of all platforms: what may be named where no device is known.
+KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 def other_memory(where: str, kind: Any, devices: Sequence[Any] | None) -> str | None:
@@ -24,7 +24,7 @@ def other_memory(where: str, kind: Any, devices: Sequence[Any] | None) -> str | 
     """
     if kind is None:
         return None
-    known = _KINDS if devices is None else [memory.kind for memory in devices[0].addressable_memories()]
+    known = KINDS if devices is None else [memory.kind for memory in devices[0].addressable_memories()]
     if kind not in known:
         raise bad(where, "no such kind of memory", {"memory_kind": repr(kind), "kinds": ", ".join(known)},
                   f"name one of these, such as memory_kind={known[0]!r}.", exc=ValueError)
