@@ -143,8 +143,8 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 def _share(x: Any, y: Any) -> Any:
-    """``x / y``; 0 where x is 0 and y as well."""
-    return jnp.where((x == 0) & (y == 0), 0, x / y)
+    """``x / y``; 0 where x is 0, whatever the number y: code may divide by 0 where y is below the normal numbers."""
+    return jnp.where((x == 0) & (y == y), 0, jnp.divide(x, y))
 
 
 @custom_jvp

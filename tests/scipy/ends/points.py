@@ -35,7 +35,7 @@ def order(dtype: Any) -> list[float]:
 
 def count(dtype: Any) -> list[float]:
     """Whole numbers, and what is not one."""
-    return [-1.0, 0.0, -0.0, 0.5, 1.0, 2.0, 7.0, 50.0, INF, -INF, NAN]
+    return [-1.0, 0.0, -0.0, 0.5, 1.0, 2.0, 2.5, 7.0, 50.0, INF, -INF, NAN]
 
 
 def trials(dtype: Any) -> list[float]:

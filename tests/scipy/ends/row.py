@@ -138,8 +138,8 @@ def _agree(got: np.ndarray, want: np.ndarray, dtype: str, row: Ends) -> np.ndarr
     got = got.astype(np.float64)
     with np.errstate(all="ignore"):
         size = np.abs(want)
-        unit = size * (1 + np.abs(np.log(size)))
+        unit = np.where(size > 0, size * (1 + np.abs(np.log(size))), 0)
         unit = np.maximum(info.eps * np.maximum(unit, 1 if row.log else 0), info.smallest_normal)
-        close = np.abs(got - want) <= row.tol * ULPS * unit
+        close = (np.abs(got - want) <= row.tol * ULPS * unit) & np.isfinite(want)
         beyond = (got == np.copysign(np.inf, want)) & (size > info.max * (1 - ULPS * row.tol * 100 * info.eps))
         return (got == want) | np.isnan(got) & np.isnan(want) | close | beyond

@@ -71,14 +71,20 @@ def limit(a: Any, b: Any) -> Any:
 
 NAN_STAYS = Apart("nan is never lost; SciPy looks at a pole first", any_nan, NAN)
 BOTH_LARGE = Apart("it vanishes; SciPy has nan", lambda a, b: (a >= 1e300) & (b >= 1e300), 0)
+C_LIBRARY = Apart("no limit; inf as in C and JAX, SciPy has -inf", lambda x: x == -INF, INF)
+LARGEST = Apart("two poles cancel, and leave gamma(n) max**-n; SciPy has inf",
+                lambda a, b: (np.minimum(a, b) < -1e38) & np.isin(np.maximum(a, b), (1, 2, 30, 1e4)) & (a + b > -INF),
+                lambda a, b: oracle.gammaln(np.maximum(a, b)) - np.maximum(a, b) * np.log(-np.minimum(a, b)))
+UNDERFLOW = "SciPy takes the logarithm in place of a power near 0, or of a quotient that underflows"
 DIGITS = "SciPy adds up logarithms that cancel, and loses digits"
 
 ONE_ARGUMENT = [
     *(row(name, "real") for name in
-      ["dawsn", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expit", "gamma", "gammaln", "gammasgn",
+      ["dawsn", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "expit", "gamma", "gammasgn",
        "i0e", "i1e", "log_ndtr", "logit", "ndtr", "ndtri", "digamma", "factorial", "loggamma"]),
     *(row(name, "real", apart=(Apart("SciPy has nan; it grows without bound", np.isinf, limit),))
       for name, limit in (("i0", INF), ("i1", lambda x: x))),
+    row("gammaln", "real", apart=(C_LIBRARY,)),
     row("expi", "real"), row("sici", "real"), row("wofz", "real"),
     row("spence", "real", apart=(Apart("SciPy has nan; it falls without bound", lambda x: x == INF, -INF),)),
     row("fresnel", "real", apart=(
@@ -91,7 +97,9 @@ OF_GAMMA = [
         Apart(DIGITS, lambda a, b: none_special(a, b) & ~pole(a) & ~pole(b), exactly(mpmath.beta)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]), exactly(lambda a, b, i=i: limit(*(a, b)[::i])))
           for i in (1, -1)),
-        BOTH_LARGE,
+        BOTH_LARGE, LARGEST._replace(right=0.0),
+        Apart("at two poles inf; SciPy's sign is that of (-1)**b, not of (-1)**a",
+              lambda a, b: (b == -1) & pole(a) & (a > -INF), INF),
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
         NAN_STAYS)),
     row("betaln", "few", "few", of=(), log=True, apart=(
@@ -99,7 +107,7 @@ OF_GAMMA = [
               exactly(lambda a, b: mpmath.log(abs(mpmath.beta(a, b))) if mpmath.beta(a, b) else -mpmath.inf)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]),
                 exactly(lambda a, b, i=i: mpmath.log(abs(limit(*(a, b)[::i]))))) for i in (1, -1)),
-        BOTH_LARGE._replace(right=-INF),
+        BOTH_LARGE._replace(right=-INF), LARGEST,
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
         NAN_STAYS)),
     row("comb", "few", "few", of=(), apart=(
@@ -140,14 +148,19 @@ SHARES = (Apart("SciPy has more than 1", lambda a, x: (a > 0) & (a < 1e-100) & (
           Apart("SciPy has nan", lambda a, x: (a > 1e300) & (x < 0.5 * a) & (x >= 0), 0.0), OPEN_SHARE)
 NO_MASS = Apart("not mended: the slope in a at a = 0 is that of exp1", lambda a, x: np.abs(a) < 1e-38, None)
 SEVERAL = [
-    row("boxcox", "few", "few", no_slope=(
+    row("boxcox", "few", "few", apart=(
+        Apart(UNDERFLOW, lambda x, p: (x == np.where(p > 0, 0, INF)) & (np.abs(p) < 1e-150) & (p != 0),
+              lambda x, p: -1 / p),), no_slope=(
         Apart("an infinite power", lambda x, p: np.isinf(p), None),
         Apart("negative, or 0 if what is below the normal numbers is", lambda x, p: (x < 0) & (x > -1e-37), None))),
-    row("boxcox1p", "few", "few", no_slope=(Apart("an infinite power", lambda x, p: np.isinf(p), None),)),
+    row("boxcox1p", "few", "few", apart=(
+        Apart(UNDERFLOW, lambda x, p: (x == np.where(p > 0, -1, INF)) & (np.abs(p) < 1e-150) & (p != 0),
+              lambda x, p: -1 / p),), no_slope=(Apart("an infinite power", lambda x, p: np.isinf(p), None),)),
     row("gammainc", "few", "few", apart=SHARES, no_slope=(NO_MASS, OPEN_SHARE)),
     row("gammaincc", "few", "few", no_slope=(NO_MASS, OPEN_SHARE),
         apart=(SHARES[1]._replace(right=1.0), OPEN_SHARE)),
-    row("kl_div", "few", "few", apart=(ENTROPY,)),
+    row("kl_div", "few", "few", apart=(
+        ENTROPY, Apart(UNDERFLOW, lambda p, q: (q > 1e300) & (q < INF) & (p > 0) & (p < 1e-150), lambda p, q: q))),
     row("rel_entr", "few", "few"),
     row("owens_t", "few", "few", apart=(
         Apart("SciPy has 8 digits", lambda h, a: (np.abs(h) == 30) & (np.abs(a) < 1e-9) & (a != 0), exactly(
@@ -179,7 +192,8 @@ OTHERS = [
         apart=(
         Apart("SciPy has a number where the series ends before its pole", lambda a, b, c, x: pole(c), None),
         NAN_STAYS)),
-    row("multigammaln", "real", fun=lambda a: special.multigammaln(a, 1), oracle=oracle.gammaln),
+    row("multigammaln", "real", fun=lambda a: special.multigammaln(a, 1), oracle=oracle.gammaln,
+        apart=(C_LIBRARY,)),
     row("logsumexp", "few", "few", fun=of_pair("logsumexp"), oracle=pair_oracle("logsumexp"), log=True),
     row("softmax", "few", "few", fun=of_pair("softmax"), oracle=pair_oracle("softmax"), of=()),
     row("log_softmax", "few", "few", fun=of_pair("log_softmax"), oracle=pair_oracle("log_softmax"), log=True, of=(),

@@ -12,7 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.scipy.special import xlog1py, xlogy
-from xjax.scipy.stats.distribution import FRACTION, Distribution
+from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
@@ -26,7 +26,13 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
     return jnp.where((x < 0) | (x > 1), -np.inf, xlogy(x, p) + xlog1py(1 - x, -p))
 
 
-pmf = _bernoulli.exp("pmf", logpmf)
+@_bernoulli
+def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k; between 0 and 1 that of `logpmf`; 0 outside."""
+    x = k - loc
+    outside = (x < 0) | (x > 1)
+    x = jnp.where(outside, 0, x)
+    return jnp.where(outside, 0, of_powers(0.0, p, x, 1 - x))
 
 
 @_bernoulli

@@ -13,7 +13,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import betaln, xlog1py, xlogy
-from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution
+from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, of_powers
 
 __all__ = ["logpmf", "pmf"]
 
@@ -23,17 +23,27 @@ _binom = Distribution("binom", n=NONNEGATIVE, p=FRACTION)
 @_binom
 def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
     """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf outside of [loc, loc + n]."""
+    x, outside, log_powers, log_rest = _parts(k, n, p, loc)
+    return jnp.where(outside, -np.inf, log_powers + log_rest)
+
+
+@_binom
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k; interpolated between integers as its logarithm; 0 outside of [loc, loc + n]."""
+    x, outside, _, log_rest = _parts(k, n, p, loc)
+    return jnp.where(outside, 0, of_powers(log_rest, p, x, n - x))
+
+
+def _parts(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
+    """x, 0 where it is outside of the support; whether it is; the logarithms of ``p**x (1 - p)**(n - x)``, and of the
+    choices: 0 where the outcome is certain, that no rounding is left."""
     x = k - loc
     outside = (x < 0) | (x > n)
     x = jnp.where(outside, 0, x)
-    certain = xlogy(x, p) + xlog1py(n - x, -p)
-    found = certain + log_choices(n, x)
-    return jnp.where(outside, -np.inf, jnp.where(certain == 0, 0, found))
+    log_powers = xlogy(x, p) + xlog1py(n - x, -p)
+    return x, outside, log_powers, jnp.where(log_powers == 0, 0, log_choices(n, x))
 
 
 def log_choices(n: Any, k: Any) -> Any:
     """Logarithm of the number of ways to choose k of n things."""
     return -lax.log1p(n) - betaln(n - k + 1, k + 1)
-
-
-pmf = _binom.exp("pmf", logpmf)

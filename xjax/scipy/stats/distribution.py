@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact, promote_shapes
 from xjax.runtime.one_launch import one_launch
+from xjax.scipy.special import xlog1py, xlogy
+from xjax.transforms.custom_jvp import custom_jvp
+from xjax.transforms.rule_functions import SymbolicZero
 
 _NUMBERS = frozenset({bool, int, float, complex})
 
@@ -153,6 +156,36 @@ def log1p_square(z: Any) -> Any:
     size = lax.abs(z)
     far = size > 0.5 * math.sqrt(float(dtypes.finfo(size.dtype).max))               # there 1 is below rounding
     return jnp.where(far, 2, 1) * lax.log1p(jnp.where(far, size - 1, lax.square(jnp.where(far, 0, z))))
+
+
+_LOG_POWERS = (xlogy, lambda b, p: xlog1py(b, -p))                  # of p and of 1 - p
+_INNER_LOGS = (lambda p: lax.log(jnp.where(p > 0, p, 1)), lambda p: lax.log1p(-jnp.where(p < 1, p, 0)))
+
+
+@custom_jvp
+def of_powers(log_rest: Any, p: Any, *exponents: Any) -> Any:
+    """``exp(log_rest) p**a``, or ``exp(log_rest) p**a (1 - p)**b`` of two exponents; 0**0 is 1.
+
+    Its slopes in p are right where p is 0 or 1 too: there those of the logarithm are infinite, and 0 times them nan.
+    """
+    return lax.exp(sum((log(a, p) for log, a in zip(_LOG_POWERS[:len(exponents)], exponents, strict=True)), log_rest))
+
+
+@functools.partial(of_powers.defjvp, symbolic_zeros=True)
+def _of_powers_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (log_rest, p, *exponents), (d_log_rest, dp, *d_exponents) = primals, tangents
+    value = of_powers(*primals)
+
+    def lowered(i: int) -> Any:
+        """The power's exponent times the value with the exponent less by one."""
+        a = exponents[i]
+        rest = [jnp.where(a == 0, 0, a - 1) if k == i else b for k, b in enumerate(exponents)]
+        return jnp.where(a == 0, 0, a * of_powers(log_rest, p, *rest))
+
+    slopes = [(d_log_rest, lambda: value),
+              (dp, lambda: lowered(0) - lowered(1) if len(exponents) == 2 else lowered(0)),
+              *((da, lambda log=log: value * log(p)) for da, log in zip(d_exponents, _INNER_LOGS, strict=False))]
+    return value, sum(dx * slope() for dx, slope in slopes if not isinstance(dx, SymbolicZero))
 
 
 def mirrored(distribution: Distribution, name: str, fun: Callable, doc: str) -> Callable:

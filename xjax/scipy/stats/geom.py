@@ -13,7 +13,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import xlog1py
-from xjax.scipy.stats.distribution import FRACTION, Distribution
+from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
 
 __all__ = ["logpmf", "pmf"]
 
@@ -22,9 +22,19 @@ _geom = Distribution("geom", p=FRACTION)
 
 @_geom
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf for k <= loc."""
-    x = k - loc
-    return jnp.where(x <= 0, -np.inf, xlog1py(x - 1, -p) + lax.log(p))
+    """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf for k < loc + 1."""
+    fails, outside = _fails(k - loc)
+    return jnp.where(outside, -np.inf, xlog1py(fails, -p) + lax.log(p))
 
 
-pmf = _geom.exp("pmf", logpmf)
+@_geom
+def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k; interpolated between integers as its logarithm; 0 for k < loc + 1."""
+    fails, outside = _fails(k - loc)
+    return jnp.where(outside, 0, of_powers(0.0, p, 1.0, fails))
+
+
+def _fails(x: Any) -> tuple[Any, Any]:
+    """How many trials fail, 0 where x is outside of the support; whether it is."""
+    outside = (x < 1) | (x == np.inf)
+    return jnp.where(outside, 0, x - 1), outside

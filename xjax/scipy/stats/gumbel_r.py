@@ -20,6 +20,7 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 _gumbel_r = Distribution("gumbel_r", scale=POSITIVE, p=FRACTION)
 # From here on ``log(1 - exp(-exp(-z)))`` is its series in exp(-z), to the square; exp(-z) may underflow.
 _FAR = 15
+_BEYOND = 1000                          # there ``exp(-z)`` has left the range of floats
 _FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 with all its derivatives
 
 
@@ -27,7 +28,8 @@ _FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 wi
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x."""
     z = standard(x, loc, scale)
-    return jnp.where(z == -np.inf, -np.inf, -(z + lax.exp(-z)) - lax.log(scale))
+    # Far below 0 the exponential overflows, and z counts no more; XLA may add z before it rounds the exponential.
+    return -(jnp.maximum(z, -_BEYOND) + lax.exp(-z)) - lax.log(scale)
 
 
 @_gumbel_r

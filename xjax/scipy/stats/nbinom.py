@@ -13,7 +13,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import betaln, xlog1py, xlogy
-from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution
+from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, of_powers
 
 __all__ = ["logpmf", "pmf"]
 
@@ -23,11 +23,21 @@ _nbinom = Distribution("nbinom", n=POSITIVE, p=FRACTION)
 @_nbinom
 def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
     """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf for k < loc."""
-    x = k - loc
-    outside = x < 0
-    x = jnp.where(outside, 0, x)
-    log_count = -lax.log(n + x) - betaln(n, x + 1)
+    x, n, outside, log_count = _parts(k, n, loc)
     return jnp.where(outside, -np.inf, log_count + xlogy(n, p) + xlog1py(x, -p))
 
 
-pmf = _nbinom.exp("pmf", logpmf)
+@_nbinom
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k; interpolated between integers as its logarithm; 0 for k < loc."""
+    x, n, outside, log_count = _parts(k, n, loc)
+    return jnp.where(outside, 0, of_powers(log_count, p, n, x))
+
+
+def _parts(k: Any, n: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
+    """x and n, 0 and 1 where x is outside of the support; whether it is; the logarithm of the number of orders of the
+    trials."""
+    x = k - loc
+    outside = (x < 0) | (x == np.inf)
+    x, n = jnp.where(outside, 0, x), jnp.where(outside, 1, n)
+    return x, n, outside, -lax.log(n + x) - betaln(n, x + 1)

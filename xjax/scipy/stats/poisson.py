@@ -13,8 +13,8 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.scipy.special import gammaincc, gammaln, xlogy
-from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution
+from xjax.scipy.special import entr, gammaincc, gammaln, xlogy
+from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, of_powers
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -28,23 +28,33 @@ _SERIES = (1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12, 0)
 @_poisson
 def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
     """Logarithm of the probability of k; -inf unless k - loc is an integer >= 0."""
-    x = k - loc
-    outside = (x < 0) | (lax.floor(x) < x)
-    return jnp.where(outside, -np.inf, _log_mass(jnp.where(outside, 0, x), mu))
+    x, outside = _inside(k - loc)
+    return jnp.where(outside, -np.inf, _log_mass(x, mu))
 
 
 def _log_mass(k: Any, mu: Any) -> Any:
     return xlogy(k, mu) - gammaln(k + 1) - mu
 
 
-pmf = _poisson.exp("pmf", logpmf)
+def _inside(x: Any) -> tuple[Any, Any]:
+    """x, 0 where it is outside of the support; whether it is."""
+    outside = (x < 0) | (lax.floor(x) < x) | (x == np.inf)
+    return jnp.where(outside, 0, x), outside
+
+
+@_poisson
+def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """Probability of k; 0 unless k - loc is an integer >= 0."""
+    x, outside = _inside(k - loc)
+    return jnp.where(outside, 0, of_powers(-gammaln(x + 1) - mu, mu, x))
 
 
 @_poisson
 def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
     """Probability of values <= k."""
     x = k - loc
-    return jnp.where(x < 0, 0, gammaincc(lax.floor(jnp.where(x < 0, 0, x)) + 1, mu))
+    outside = (x < 0) | (x == np.inf)
+    return jnp.where(outside, x > 0, gammaincc(lax.floor(jnp.where(outside, 0, x)) + 1, mu))
 
 
 @_poisson
@@ -55,6 +65,7 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
     x = jnp.where(few, mu, 1)[..., None]
     log_mass = _log_mass(np.arange(_TERMS).astype(x.dtype).reshape((1,) * (x.ndim - 1) + (_TERMS,)), x)
     by_sum = -jnp.sum(lax.exp(log_mass) * log_mass, -1)
-    y = jnp.where(few, _MANY, mu)
+    y = jnp.where(mu < _MANY, _MANY, mu)
     series = 0.5 * lax.log(2 * math.pi * math.e * y) - jnp.polyval(np.array(_SERIES, y.dtype), 1 / y)
-    return jnp.broadcast_to(jnp.where(mu == 0, 0, jnp.where(few, by_sum, series)), shape)
+    nearly_0 = entr(jnp.where(mu == 0, mu, 1))                          # its slope at 0 is infinite, as that of entr
+    return jnp.broadcast_to(jnp.where(mu == 0, nearly_0, jnp.where(few, by_sum, series)), shape)
