@@ -415,3 +415,28 @@ def test_known_values_inside_grad_may_be_asked_for():
         xjax.grad(lambda x: float(np.asarray(x)) * x)(1.0)
     with pytest.raises(ERRORS.TracerBoolConversionError, match=r"vmap of `<lambda>` called at test_safety\.py"):
         xjax.vmap(lambda x: x if x > 0 else -x)(np.ones(2))
+
+
+# -- sizes that no memory has ------------------------------------------------------------------------------------
+
+N = 2 ** 62
+TOO_LARGE = {
+    "numpy.zeros": lambda: jnp.zeros(N), "numpy.ones": lambda: jnp.ones((1, N)), "numpy.full": lambda: jnp.full(N, 2.0),
+    "numpy.empty": lambda: jnp.empty((2 ** 40, 2 ** 40)), "numpy.broadcast_to": lambda: jnp.broadcast_to(1.0, (N,)),
+    "numpy.eye": lambda: jnp.eye(2 ** 31), "numpy.identity": lambda: jnp.identity(2 ** 31),
+    "lax.iota": lambda: lax.iota(np.int32, N), "lax.full": lambda: lax.full((N,), 1.0),
+    "random.normal": lambda: xjax.random.normal(xjax.random.key(0), (N,)),
+    "compile": xjax.jit(lambda: jnp.ones(N).sum()),
+}
+
+
+@pytest.mark.parametrize("where", TOO_LARGE)
+def test_arrays_of_2_to_the_63_bytes_are_refused(where):
+    """XLA would end the process."""
+    assert_refused(TOO_LARGE[where], ValueError, f"{where}: the program has an array of 2**63 bytes or more")
+
+
+def test_sizes_are_counted_without_overflow():
+    assert xjax.eval_shape(lambda: jnp.zeros((2 ** 40, 2 ** 40))).size == 2 ** 80
+    with xjax.enable_x64(True):
+        assert_refused(lambda: jnp.arange(N), ValueError, ("numpy.arange", f"i64[{N}]", f"{8 * N:,}"))

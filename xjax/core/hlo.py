@@ -8,6 +8,7 @@ specification; names are unique in a whole module, which nested regions require.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,10 +17,12 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.errors import bad, called_function
 from xjax.core.types import ShapedArray
 
 _SPECIAL_ELEMENT = {"bool": "i1", "complex64": "complex<f32>", "complex128": "complex<f64>", "bfloat16": "bf16",
                     "float16": "f16", "float32": "f32", "float64": "f64", "float0": "i1"}
+_MOST_BYTES = 2 ** 63 - 1
 
 
 def element_type(dtype: np.dtype) -> str:
@@ -40,9 +43,22 @@ def tensor_type(aval: ShapedArray) -> str:
     """MLIR type: `tensor<2x3xf32>`."""
     text = aval.hlo_type
     if text is None:
+        _check_size(aval)
         dims = "".join(f"{n}x" for n in aval.shape)
         text = aval.hlo_type = f"tensor<{dims}{element_type(aval.dtype)}>"
     return text
+
+
+def _check_size(aval: ShapedArray) -> None:
+    """Refuse an array that no memory can hold. XLA would end the process; it counts in int64, and skips axes of size 0.
+
+    All programs come by here, whatever makes the array and whether it is a result or not. `eval_shape` writes none.
+    """
+    size = math.prod(n for n in aval.shape if n) * max(aval.dtype.itemsize, 1)
+    if size > _MOST_BYTES:
+        raise bad(called_function() or "compile", "the program has an array of 2**63 bytes or more",
+                  given={"type": aval.str_short(), "bytes": f"{size:,}"},
+                  fix="look at its shape: an array has at most 2**63 - 1 bytes.", exc=ValueError)
 
 
 def scalar_text(value: Any, dtype: np.dtype) -> str:

@@ -6,6 +6,7 @@ object, so caches compare them by identity and `a is b` means "same type".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -55,7 +56,7 @@ class ShapedArray:
             found = object.__new__(cls)
             found.shape, found.dtype, found.weak_type, found.vma = canonical
             found.plain = ShapedArray(*canonical[:3]) if found.vma else found
-            found.ndim, found.size = len(shape), int(np.prod(shape, dtype=np.int64))
+            found.ndim, found.size = len(shape), math.prod(shape)
             found.hlo_type = None            # filled by core.hlo on first use
             found._tangent = None
             found = cls._interned.setdefault(canonical, found)
