@@ -26,6 +26,16 @@ def test_wide_positions_are_chosen_beyond_32_bits():
     assert "u64[1048576,8192]" in program
 
 
+def test_wide_positions_do_not_need_64_bits_of_the_user(monkeypatch):
+    shape = (7, 11, 3)                                                      # of no other test: programs are kept
+    with xjax.enable_x64(False):
+        monkeypatch.setattr(threefry, "_WORDS", 6)
+        wide = random.bits(random.key(3), shape)
+        monkeypatch.undo()
+        xjax.clear_caches()
+        np.testing.assert_array_equal(wide, random.bits(random.key(3), shape))
+
+
 def test_older_stream_takes_a_key_for_each_block(monkeypatch):
     monkeypatch.setattr(threefry, "_BLOCK", 6)
     key = random.PRNGKey(3)

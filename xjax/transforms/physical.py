@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from xjax.core.config import config, enable_x64
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, programs_in, subjaxprs
@@ -67,8 +70,10 @@ def _rewrite(trace: StagingTrace, eqn: Eqn, env: dict) -> None:
         env[eqn.outvars[0]] = env[eqn.invars[0]]
     elif isinstance(p.lower, ByProgram):
         closed = trace_to_jaxpr(lambda *args: [p.lower.f(*args, **eqn.params)], [v.aval for v in eqn.invars], p.name)
-        with current_trace(trace):
-            env.update(zip(eqn.outvars, physical_program(closed)(*[_value(v, env) for v in eqn.invars]), strict=True))
+        words = physical_program(closed)
+        # The scalars in a program that counts in 64 bits keep them, whatever the user's dtypes are.
+        with current_trace(trace), enable_x64(config.enable_x64 or _counts_in_64_bits(words.jaxpr)):
+            env.update(zip(eqn.outvars, words(*[_value(v, env) for v in eqn.invars]), strict=True))
     elif keys and not programs:
         env.update(zip(eqn.outvars, _by_batching(trace, eqn, env, keys[0].kind.words), strict=True))
     else:                       # an operation without keys, or one whose programs decide what it does with them
@@ -77,6 +82,10 @@ def _rewrite(trace: StagingTrace, eqn: Eqn, env: dict) -> None:
         outvars = [Var(physical(v.aval)) for v in eqn.outvars]
         trace.eqns.append(Eqn(invars, outvars, p, params, eqn.source))
         env.update(zip(eqn.outvars, [StagingTracer(trace.tag, v) for v in outvars], strict=True))
+
+
+def _counts_in_64_bits(jaxpr: Jaxpr) -> bool:
+    return any(v.aval.dtype == np.uint64 for eqn in jaxpr.eqns for v in eqn.outvars)
 
 
 def _physical_parameter(x: Any) -> Any:
