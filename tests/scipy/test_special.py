@@ -49,3 +49,17 @@ def test_edges():
     with pytest.raises(ValueError, match=r"fix: use the real parts"):
         special.entr(1j)
     np.testing.assert_allclose(special.logsumexp(np.float32([1, 2])), oracle.logsumexp([1, 2]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+def test_slopes_of_incomplete_gamma_functions_of_arrays_that_broadcast(name):
+    a, x = np.array([[1.0], [2.5]]), np.array([0.5, 1.0, 3.0])
+    f = getattr(special, name)
+    _, slopes = xjax.jvp(lambda x: f(a, x), (x,), (np.ones(3),))
+    density = x ** (a - 1) * np.exp(-x) / oracle.gamma(a)
+    np.testing.assert_allclose(slopes, density if name == "gammainc" else -density, rtol=1e-5)
+
+
+def test_logarithm_of_the_absolute_value_of_a_complex_sum_is_real():
+    value, sign = special.logsumexp(np.array([1j, 2.0], np.complex64), return_sign=True)
+    assert (value.dtype, sign.dtype) == (np.float32, np.complex64)

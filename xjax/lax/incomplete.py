@@ -275,6 +275,8 @@ def _lower_share_slope(a: Any, x: Any) -> Any:
 
 def _gamma_density(a: Any, x: Any) -> Any:
     """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 inf, 1 or 0, as a < 1, = 1 or > 1."""
+    out = ShapedArray(broadcast_shape("igamma", typeof(a).shape, typeof(x).shape), typeof(x).dtype)
+    a, x = fill(a, out), fill(x, out)
     density = mul(a, exp(sub(_log_term(a, x), log(x))))
     at_zero = select(lt(a, scalar_like(a, 1)), filled_like(a, math.inf), filled_like(a, 0))
     density = select(_is(x, 0), _where(_is(a, 1), 1, at_zero), density)

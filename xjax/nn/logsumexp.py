@@ -57,7 +57,8 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
     if return_sign or is_real:
         total = jnp.abs(total)
     largest = largest if keepdims else lax.squeeze(largest, axes)
-    out = (jnp.log(total) + largest.astype(total.dtype)).astype(terms.dtype)
+    narrow = terms.dtype if dtypes.is_complex(total.dtype) else jnp.real(terms).dtype
+    out = (jnp.log(total) + largest.astype(total.dtype)).astype(narrow)
     if return_sign:
         return out, sign.astype(terms.dtype)
     return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out

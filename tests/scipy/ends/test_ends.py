@@ -98,10 +98,10 @@ def test_signs_of_zero(name, args, wanted, dtype):
 SLOPES = [
     ("bernoulli.pmf", (1, 0), 1), ("bernoulli.pmf", (0, 0), -1), ("bernoulli.pmf", (0, 1), -1),
     ("binom.pmf", (1, 2, 0), 2), ("binom.pmf", (1, 2, 1), -2), ("binom.pmf", (0, 3, 0), -3),
-    ("binom.pmf", (3, 3, 1), 3), ("binom.pmf", (2, 3, 0), 0), ("geom.pmf", (1, 0), 1), ("geom.pmf", (2, 1), -1), ("geom.pmf", (3, 1), 0),
-    ("geom.pmf", (2, 0), 1), ("nbinom.pmf", (0, 1, 0), 1), ("nbinom.pmf", (1, 2, 1), -2), ("nbinom.pmf", (0, 2, 0), 0),
-    ("nbinom.pmf", (1, 0.5, 0), INF), ("poisson.pmf", (1, 0), 1), ("poisson.pmf", (0, 0), -1),
-    ("poisson.pmf", (2, 0), 0),
+    ("binom.pmf", (3, 3, 1), 3), ("binom.pmf", (2, 3, 0), 0), ("geom.pmf", (1, 0), 1), ("geom.pmf", (2, 1), -1),
+    ("geom.pmf", (3, 1), 0), ("geom.pmf", (2, 0), 1), ("nbinom.pmf", (0, 1, 0), 1), ("nbinom.pmf", (1, 2, 1), -2),
+    ("nbinom.pmf", (0, 2, 0), 0), ("nbinom.pmf", (1, 0.5, 0), INF), ("poisson.pmf", (1, 0), 1),
+    ("poisson.pmf", (0, 0), -1), ("poisson.pmf", (2, 0), 0),
     pytest.param("poisson.entropy", (0,), INF, marks=pytest.mark.slow),
 ]
 
