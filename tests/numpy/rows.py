@@ -1,7 +1,7 @@
-"""Table of calls: for each public function of `xjax.numpy` the arguments that the tests compare with JAX's results.
+"""Table of calls of the functions of `xjax.numpy`: a `FunctionRow` for each function and line.
 
-A row is (function name, arguments, keywords). NumPy arrays among the arguments become arrays of the library called.
-Rows are plain tuples: such a call has any Python objects as arguments, may raise, and only its outcome is compared.
+The language is that of `calls` in `tests/values/row.py`: a tuple has the arguments of one call, a dict at its end the
+keywords; what is no tuple is the only argument.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracle import current, only
-
-Row = tuple[str, tuple, dict]
+from tests.values.row import FunctionRow, calls
 
 _rng = np.random.default_rng(0)
 X = _rng.normal(size=(3, 4)).astype(np.float32)                  # few shapes: every new one is compiled
@@ -28,16 +27,12 @@ NAN = X.copy()
 NAN[0, 1], NAN[:, 2] = np.nan, np.nan
 EDGE = np.array([[np.nan, np.inf, -np.inf, -0.0]] * 3, np.float32)
 X3 = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-ROWS: list[Row] = []
+ROWS: list[FunctionRow] = []
 
 
-def rows(names: str, *calls: Any) -> None:
-    """Add calls of each of the functions; a call is a tuple of arguments, a dict of keywords being the last of them."""
-    for name in names.split():
-        for call in calls:
-            call = call if isinstance(call, tuple) else (call,)
-            keywords = call[-1] if call and isinstance(call[-1], dict) else {}
-            ROWS.append((name, call[:len(call) - bool(keywords)], keywords))
+def rows(names: str, *given: Any) -> None:
+    """Add calls of each of the functions, as they are written for `calls`."""
+    ROWS.extend(calls("numpy", names, *given))
 
 
 # -- element-wise -------------------------------------------------------------------------------------------------

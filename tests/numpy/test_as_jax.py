@@ -1,7 +1,4 @@
-"""Every row of the table gives what JAX gives: value, dtype, weak type, shape, or the class of the error.
-
-That every public function has a row is asked in tests/values.
-"""
+"""Every row of `rows.py` gives what JAX gives: value, dtype, weak type, shape, or the class of the error."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.numpy.calls import check_calls
 from tests.numpy.rows import ROWS
 from tests.oracle import current, only, real_jax
 from tests.refusals import assert_refused
 from tests.sampling import one_in
+from tests.values.checks import check_calls
 
 jax = real_jax()
 
@@ -22,15 +19,16 @@ jax = real_jax()
 OTHER_CLASS = {"transpose", "hstack", "meshgrid"}
 # A tuple here and in newer versions, a list in JAX.
 OTHER_CONTAINER = current({only("broadcast_arrays", until="0.12"), only("meshgrid", until="0.12")})
-NAMES = sorted({name for name, _, _ in ROWS})
+NAMES = sorted({row.name.removeprefix("numpy.") for row in ROWS})
 
 
 def check(name):
+    rows = [row for row in ROWS if row.name == f"numpy.{name}"]
     if name in OTHER_CONTAINER:
         with pytest.raises(AssertionError, match="expected list"):
-            check_calls(ROWS, name, other_class=name in OTHER_CLASS)
+            check_calls(rows, name in OTHER_CLASS)
     else:
-        check_calls(ROWS, name, other_class=name in OTHER_CLASS)
+        check_calls(rows, name in OTHER_CLASS)
 
 
 @pytest.mark.parametrize("name", one_in(8, NAMES))

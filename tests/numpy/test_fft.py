@@ -9,36 +9,40 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.numpy.calls import check_calls
 from tests.numpy.rows import X3, C, H, I, V, X
 from tests.oracle import real_jax
 from tests.sampling import one_in
+from tests.values.checks import check_calls
+from tests.values.row import calls
 
 jnp = real_jax().numpy
 
 X4 = np.arange(16, dtype=np.float32).reshape(2, 2, 1, 4) ** 2
-ROWS = [
-    *[(name, args, keywords) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for args, keywords in (
-        ((X,), {}), ((X, 3), {}), ((X, 7, 0), {"norm": "ortho"}), ((V,), {"norm": "forward"}), ((I,), {}))],
-    *[(name, args, keywords) for name in ("fftn", "ifftn", "rfftn", "irfftn") for args, keywords in (
-        ((X3,), {}), ((X4,), {}), ((X3, (2, 5), (2, 0)), {}), ((X3,), {"axes": (1,), "norm": "ortho"}))],
-    *[(name, (X3,), {}) for name in ("fft2", "ifft2", "rfft2", "irfft2")],
-    ("fft", (C,), {}), ("fft", (H,), {}), ("irfft", (C,), {}), ("hfft", (C,), {}), ("irfft2", (C, None, (1, 0)), {}),
-    ("fftn", (X3, (2, 3)), {}), ("fft", (X[:, :0],), {"n": 2}), ("irfft", (X, 1), {}), ("fft", (X[:0],), {}),
-    ("fftfreq", (5,), {}), ("fftfreq", (6, 0.5), {}), ("rfftfreq", (7, 2.0), {}), ("rfftfreq", (6,), {}),
-    ("fftfreq", (5,), {"dtype": "float16"}),
-    ("fftfreq", (5, 0.1), {"dtype": "complex64"}), ("rfftfreq", (4,), {"dtype": "complex64"}),   # jax-ml/jax#30287
-    *[(name, args, {}) for name in ("fftshift", "ifftshift") for args in ((X,), (X, 1), (X3, (0, 2)), (V,))],
+ROWS = [row for names, given in (
+    ("fft ifft rfft irfft hfft ihfft", (X, (X, 3), (X, 7, 0, {"norm": "ortho"}), (V, {"norm": "forward"}), I)),
+    ("fftn ifftn rfftn irfftn", (X3, X4, (X3, (2, 5), (2, 0)), (X3, {"axes": (1,), "norm": "ortho"}))),
+    ("fft2 ifft2 rfft2 irfft2", (X3,)),
+    ("fft", (C, H, (X[:, :0], {"n": 2}), X[:0])),
+    ("irfft", (C, (X, 1))),
+    ("hfft", (C,)),
+    ("irfft2", ((C, None, (1, 0)),)),
+    ("fftn", ((X3, (2, 3)),)),
+    ("fftfreq", (5, (6, 0.5), (5, {"dtype": "float16"}), (5, 0.1, {"dtype": "complex64"}))),    # jax-ml/jax#30287
+    ("rfftfreq", ((7, 2.0), 6, (4, {"dtype": "complex64"}))),
+    ("fftshift ifftshift", (X, (X, 1), (X3, (0, 2)), V)),
     # errors
-    ("rfft", (C,), {}), ("fft", (X, 0), {}), ("fft", (X,), {"norm": "no"}), ("fft", (X, None, 2), {}),
-    ("fftn", (X, (2,), (0, 1)), {}), ("fft2", (X3, None, (0, 1, 2)), {}), ("fft2", (V,), {}),
-    ("fftn", (X3, None, (0, 0)), {}), ("irfft", (X[:, :1],), {}), ("fftfreq", (0,), {}), ("fft", ([1, 2],), {}),
-]
+    ("fft", ((X, 0), (X, {"norm": "no"}), (X, None, 2), [1, 2])),
+    ("rfft", (C,)),
+    ("irfft", (X[:, :1],)),
+    ("fft2", ((X3, None, (0, 1, 2)), V)),
+    ("fftn", ((X, (2,), (0, 1)), (X3, None, (0, 0)))),
+    ("fftfreq", (0,)),
+) for row in calls("numpy.fft", names, *given)]
 
 
-@pytest.mark.parametrize("name", one_in(2, sorted({name for name, _, _ in ROWS})))
+@pytest.mark.parametrize("name", one_in(2, sorted({row.name.removeprefix("numpy.fft.") for row in ROWS})))
 def test_call(name):
-    check_calls(ROWS, name, "numpy.fft")
+    check_calls([row for row in ROWS if row.name == f"numpy.fft.{name}"])
 
 
 def test_real_half_precision_is_refused():

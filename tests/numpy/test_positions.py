@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
+import operator
 
 import numpy as np
 import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.compare import assert_same, assert_same_outcome, outcome
-from tests.numpy.calls import check_calls, outcomes_in_jax, to_arrays
+from tests.compare import assert_same
 from tests.numpy.rows import X3, B, I, V, X
 from tests.oracle import real_jax
+from tests.values.checks import check_calls
+from tests.values.row import calls
 
 jax = real_jax()
 jnp = jax.numpy
@@ -21,48 +22,34 @@ GRIDS = [np.s_[0:3], np.s_[0:3, 0:2], np.s_[0:1:3j, 0:2], np.s_[:3, 1:2:.5], ()]
 JOINS = [np.s_[1:3, 4, 5.], np.s_[V, 0, 2:4], ("0,2", V, V), ("1,2,0", V, V), ("c", slice(1, 3)), ("r", slice(1, 3)),
          ("-1", X, X[:, :1]), np.s_[0:1:3j], 1, np.s_[[1, 2], 3], ("0,3,-1", V), np.s_[1, 2, 3], ("1,2", V, V),
          ("0,2,0", slice(1, 4), X[:, :1]), ("a,b", 1), ("0",)]
-ROWS = [
-    *[("unravel_index", args, {}) for args in (
-        (np.array([5, -1, 100, -100]), (2, 3)), (5, (2, 3)), (np.uint8([5, 2]), (2, 3)), (1, 6), (I, ()),
-        (I, (2, 3, 4)))],
-    *[("ravel_multi_index", ((1, 5), (2, 3)), {"mode": mode}) for mode in ("raise", "wrap", "clip", "ignore", "x")],
-    *[("ravel_multi_index", args, keywords) for args, keywords in (
-        (((1, 2), (2, 3)), {"order": "F"}), (((1, 2), (2, 3)), {"dtype": "int16"}), (((1., 2), (2, 3)), {}),
-        (((1, 2), (2, 3)), {"order": "Q"}))],
-    ("ix_", (V, I[0]), {}), ("ix_", (), {}), ("ix_", (X,), {}), ("ix_", (V[:0], V), {}), ("ix_", ([1, 2],), {}),
-    ("tril_indices_from", (X,), {}), ("tril_indices_from", (X3,), {}), ("triu_indices_from", (X, 1), {}),
-    ("diag_indices_from", (X[:, :3],), {}), ("diag_indices_from", (X,), {}), ("diag_indices_from", (V,), {}),
-    ("fill_diagonal", (X, 2), {}), ("fill_diagonal", (V, 2), {"inplace": False}),
-    ("fill_diagonal", (X3, 2), {"inplace": False}),
-    *[("fill_diagonal", args, {"inplace": False}) for args in (
-        (X, 2), (X, V[:2]), (X.T, 2.5), (I, V), (X3[:, :2, :2], 7))],
-]
+ROWS = [row for names, given in (
+    ("unravel_index", ((np.array([5, -1, 100, -100]), (2, 3)), (5, (2, 3)), (np.uint8([5, 2]), (2, 3)), (1, 6), (I, ()),
+                       (I, (2, 3, 4)))),
+    ("ravel_multi_index", [((1, 5), (2, 3), {"mode": mode}) for mode in ("raise", "wrap", "clip", "ignore", "x")]),
+    ("ravel_multi_index", (((1, 2), (2, 3), {"order": "F"}), ((1, 2), (2, 3), {"dtype": "int16"}), ((1., 2), (2, 3)),
+                           ((1, 2), (2, 3), {"order": "Q"}))),
+    ("ix_", ((V, I[0]), (), X, (V[:0], V), [1, 2])),
+    ("tril_indices_from", (X, X3)),
+    ("triu_indices_from", ((X, 1),)),
+    ("diag_indices_from", (X[:, :3], X, V)),
+    ("fill_diagonal", ((X, 2),)),
+    ("fill_diagonal", [(*args, {"inplace": False}) for args in (
+        (V, 2), (X3, 2), (X, 2), (X, V[:2]), (X.T, 2.5), (I, V), (X3[:, :2, :2], 7))]),
+) for row in calls("numpy", names, *given)]
+ROWS += calls("numpy", "mgrid ogrid", *[(key,) for key in GRIDS], call=operator.getitem, tol=0)
+ROWS += calls("numpy", "r_ c_", *JOINS, call=lambda joined, *parts: joined[parts])
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in ROWS}))
+@pytest.mark.parametrize("name", sorted({row.name.removeprefix("numpy.") for row in ROWS}))
 def test_call(name):
-    check_calls(ROWS, name)
+    check_calls([row for row in ROWS if row.name == f"numpy.{name}"])
 
 
 @pytest.mark.parametrize("name", ["mgrid", "ogrid"])
-def test_grids(name):
-    for key in GRIDS:
-        want = jax.jit(lambda key=key: getattr(jnp, name)[key])()
-        assert_same(getattr(xnp, name)[key], want, what=str(key))
+def test_grids_without_an_end_are_refused(name):
     for key in (2, slice(None), (slice(2), 1)):
         with pytest.raises(TypeError, match="takes slices with an end"):
             getattr(xnp, name)[key]
-
-
-@pytest.mark.parametrize("name", ["r_", "c_"])
-def test_joined(name):
-    def joined(module, key):
-        parts = key if isinstance(key, tuple) else (key,)
-        return getattr(module, name)[tuple(to_arrays(module, p) for p in parts)]
-
-    wants = outcomes_in_jax([functools.partial(joined, jnp, key) for key in JOINS])
-    for key, theirs in zip(JOINS, wants, strict=True):
-        assert_same_outcome(outcome(joined, xnp, key), theirs, what=str(key))
 
 
 def test_joined_as_numpy():

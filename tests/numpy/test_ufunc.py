@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ import pytest
 
 import xjax
 import xjax.numpy as xnp
-from tests.compare import assert_same_outcome, outcome
-from tests.numpy.calls import outcomes_in_jax, to_arrays
 from tests.numpy.rows import B, I, U, V, X
 from tests.oracle import real_jax
+from tests.values.checks import check_calls
+from tests.values.row import calls
 
 jnp = real_jax().numpy
 
@@ -25,45 +25,41 @@ def horner(x: Any, y: Any) -> Any:
     return x * 2 + y
 
 
-def made(np_: Any, name: str) -> Any:
-    return np_.frompyfunc(horner, 2, 1) if name == "made" else getattr(np_, name)
+def of_method(method: str) -> Callable:
+    """The call of a method of a function."""
+    return lambda ufunc, *args, **keywords: getattr(ufunc, method)(*args, **keywords)
 
 
-# name, method, arguments, keywords
-CALLS = [
-    *[("made", "__call__", args, {}) for args in ((1, 2), (X, V), (I, 2.5), (1,))],
-    *[("made", "reduce", (X,), more) for more in (
-        {}, {"axis": 1, "keepdims": True}, {"axis": None}, {"initial": 1.0}, {"where": B, "initial": 0},
-        {"where": B}, {"axis": 5}, {"dtype": "int32"}, {"out": 1})],
-    ("made", "reduce", (X[:0],), {}), ("made", "reduce", (I,), {}), ("made", "reduce", (2.0,), {}),
-    ("made", "accumulate", (X,), {"axis": 1}), ("made", "accumulate", (I,), {}), ("made", "accumulate", (2.0,), {}),
-    ("made", "outer", (V, I[0]), {}), ("made", "outer", (X, 2.0), {}),
-    ("made", "at", (X, 0, 1.0), {"inplace": False}),
-    ("made", "at", (V, np.array([0, 2, 0]), V[:3]), {"inplace": False}),
-    ("made", "at", (V, 0, 1.0), {}), ("made", "reduceat", (V, np.array([0, 2, 1])), {}),
-    ("add", "reduce", (I,), {}), ("add", "reduce", (X, (0, 1)), {}), ("add", "reduce", (X,), {"where": B}),
-    ("add", "accumulate", (X, 1), {}), ("add", "reduceat", (X, np.array([0, 2, 1, 3]), 1), {}),
-    ("add", "at", (V, np.array([1, 1, -1]), 5.0), {"inplace": False}), ("negative", "at", (V, 1), {"inplace": False}),
-    ("multiply", "reduce", (U, 0), {}), ("maximum", "reduce", (X, 1), {"initial": 0.5}),
-    ("minimum", "reduce", (X,), {}),
-    ("maximum", "accumulate", (V,), {}), ("logical_and", "reduce", (B,), {}), ("logical_or", "reduce", (I, 1), {}),
-    ("logical_xor", "reduce", (B,), {}), ("bitwise_and", "reduce", (I,), {}), ("bitwise_or", "reduce", (U[:0],), {}),
-    ("subtract", "accumulate", (X,), {}), ("logaddexp", "reduce", (X,), {"where": B}),
-    ("subtract", "outer", (V, V), {}),
-]
+def of_made(method: str) -> Callable:
+    """The call of a method of what `frompyfunc` makes of `horner`."""
+    return lambda frompyfunc, *args, **keywords: getattr(frompyfunc(horner, 2, 1), method)(*args, **keywords)
 
 
-def run(np_: Any, name: str, method: str, args: tuple, keywords: dict) -> Any:
-    return getattr(made(np_, name), method)(*(to_arrays(np_, x) for x in args),
-                                            **{k: to_arrays(np_, v) for k, v in keywords.items()})
+ROWS = [row for method, given in (
+    ("__call__", ((1, 2), (X, V), (I, 2.5), (1,))),
+    ("reduce", (X, (X, {"axis": 1, "keepdims": True}), (X, {"axis": None}), (X, {"initial": 1.0}),
+                (X, {"where": B, "initial": 0}), (X, {"where": B}), (X, {"axis": 5}), (X, {"dtype": "int32"}),
+                (X, {"out": 1}), X[:0], I, 2.0)),
+    ("accumulate", ((X, {"axis": 1}), I, 2.0)),
+    ("outer", ((V, I[0]), (X, 2.0))),
+    ("at", ((X, 0, 1.0, {"inplace": False}), (V, np.array([0, 2, 0]), V[:3], {"inplace": False}), (V, 0, 1.0))),
+    ("reduceat", ((V, np.array([0, 2, 1])),)),
+) for row in calls("numpy", "frompyfunc", *given, call=of_made(method), id=method)]
+ROWS += [row for name, method, given in (
+    ("add", "reduce", (I, (X, (0, 1)), (X, {"where": B}))), ("add", "accumulate", ((X, 1),)),
+    ("add", "reduceat", ((X, np.array([0, 2, 1, 3]), 1),)),
+    ("add", "at", ((V, np.array([1, 1, -1]), 5.0, {"inplace": False}),)),
+    ("negative", "at", ((V, 1, {"inplace": False}),)), ("multiply", "reduce", ((U, 0),)),
+    ("maximum", "reduce", ((X, 1, {"initial": 0.5}),)), ("minimum", "reduce", (X,)), ("maximum", "accumulate", (V,)),
+    ("logical_and", "reduce", (B,)), ("logical_or", "reduce", ((I, 1),)), ("logical_xor", "reduce", (B,)),
+    ("bitwise_and", "reduce", (I,)), ("bitwise_or", "reduce", (U[:0],)), ("subtract", "accumulate", (X,)),
+    ("logaddexp", "reduce", ((X, {"where": B}),)), ("subtract", "outer", ((V, V),)),
+) for row in calls("numpy", name, *given, call=of_method(method), id=method)]
 
 
-@pytest.mark.parametrize("name", sorted({c[0] for c in CALLS}))
+@pytest.mark.parametrize("name", sorted({row.name.removeprefix("numpy.") for row in ROWS}))
 def test_methods(name):
-    calls = [call for call in CALLS if call[0] == name]
-    wants = outcomes_in_jax([functools.partial(run, jnp, *call) for call in calls])
-    for call, theirs in zip(calls, wants, strict=True):
-        assert_same_outcome(outcome(run, xnp, *call), theirs, what=str(call))
+    check_calls([row for row in ROWS if row.name == f"numpy.{name}"])
 
 
 def test_the_librarys_functions_are_ufuncs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import xjax.numpy as xnp
 from tests.compare import assert_same, assert_same_outcome, outcome
 from tests.numpy.rows import X3, I, V, X
 from tests.oracle import real_jax
+from tests.values.checks import called, check_calls
+from tests.values.row import FunctionRow, calls, library_of
 
 jnp = real_jax().numpy
 
@@ -29,56 +33,45 @@ def scaled(np_: Any, a: Any, b: Any = 2, *, by: Any = 1) -> Any:
     return a if b is None else a * b * by
 
 
-# function, keywords of vectorize, arguments, keywords
-CALLS = [
-    (scaled, {}, (X, V), {}),
-    (scaled, {}, (X3, X[:2, :1].reshape(2, 1, 1)), {}),
-    (scaled, {}, (2.0, 3), {}),
-    (scaled, {}, (X[:1], None), {}),
-    (scaled, {"excluded": {1}}, (X, 3), {}),
-    (scaled, {"excluded": {"by"}}, (X, V), {"by": 3}),
-    (dot, {"signature": "(n),(n)->()"}, (X, V), {}),
-    (dot, {"signature": "(n),(n)->()"}, (X3, X[:2, None]), {}),
-    (dot, {"signature": "(n),(n)->()"}, (X3[:1], V), {}),
-    (mean_and_center, {"signature": "(n)->(),(n)"}, (X3[:, :1],), {}),
-    # errors
-    (dot, {"signature": "(n),(n)->()"}, (X, V[:3]), {}),
-    (dot, {"signature": "(n),(n)->()"}, (X, 2.0), {}),
-    (dot, {"signature": "(n),(n)->()"}, (X,), {}),
-    (dot, {"signature": "(n),(n)->()"}, (X, None), {}),
-    (dot, {"signature": "(n),(n)->(n)"}, (X, V), {}),
-    (dot, {"signature": "(n),(n)->(),()"}, (X, V), {}),
-    (mean_and_center, {"signature": "(n)->(),()"}, (X,), {}),
-    (dot, {"signature": "n,n->"}, (X, V), {}),
-    (scaled, {"excluded": {-1}}, (X, V), {}),
-    (scaled, {"excluded": {1.5}}, (X, V), {}),
-    (scaled, {}, (X, V[:3]), {}),
+def of_vectorized(f: Callable, **options: Any) -> Callable:
+    """The call of what `vectorize` makes of `f` with these options."""
+    return lambda vectorize, *args, **keywords: vectorize(
+        functools.partial(f, library_of(vectorize).numpy), **options)(*args, **keywords)
+
+
+def vectorized(f: Callable, *given: Any, **options: Any) -> Iterator[FunctionRow]:
+    """A row for each call, which is compiled by itself; results are elements and sums of 4 numbers at most."""
+    name = f"{f.__name__} {options.get('signature', '')}{options.get('excluded', '')}".strip()
+    for k, one in enumerate(given):
+        yield from calls("numpy", "vectorize", one, call=of_vectorized(f, **options), id=f"{name} {k}", tol=0.02)
+
+
+VALUES = [
+    *vectorized(scaled, (X, V), (X3, X[:2, :1].reshape(2, 1, 1)), (2.0, 3), (X[:1], None)),
+    *vectorized(scaled, (X, 3), excluded={1}),
+    *vectorized(scaled, (X, V, {"by": 3}), excluded={"by"}),
+    *vectorized(dot, (X, V), (X3, X[:2, None]), (X3[:1], V), signature="(n),(n)->()"),
+    *vectorized(mean_and_center, X3[:, :1], signature="(n)->(),(n)"),
+]
+ERRORS = [
+    *vectorized(dot, (X, V[:3]), (X, 2.0), X, (X, None), signature="(n),(n)->()"),
+    *vectorized(dot, (X, V), signature="(n),(n)->(n)"),
+    *vectorized(dot, (X, V), signature="(n),(n)->(),()"),
+    *vectorized(mean_and_center, X, signature="(n)->(),()"),
+    *vectorized(dot, (X, V), signature="n,n->"),
+    *vectorized(scaled, (X, V), excluded={-1}),
+    *vectorized(scaled, (X, V), excluded={1.5}),
+    *vectorized(scaled, (X, V[:3])),
 ]
 
 
-def run(np_: Any, f: Any, options: dict, args: tuple, kwargs: dict) -> Any:
-    args = [np_.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
-    try:
-        out = np_.vectorize(lambda *a, **k: f(np_, *a, **k), **options)(*args, **kwargs)
-    except Exception as error:
-        return error
-    return [np.asarray(x) for x in (out if isinstance(out, tuple) else (out,))]
+@pytest.mark.parametrize("row", VALUES + ERRORS, ids=str)
+def test_vectorize(row):
+    check_calls([row])
 
 
-@pytest.mark.parametrize("i", range(len(CALLS)))
-def test_vectorize(i):
-    ours, theirs = (run(np_, *CALLS[i]) for np_ in (xnp, jnp))
-    if isinstance(theirs, Exception):
-        assert isinstance(ours, type(theirs)), (ours, theirs)
-        return
-    assert len(ours) == len(theirs)
-    for x, y in zip(ours, theirs, strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
-
-
-def test_the_last_rows_are_errors():
-    assert [isinstance(run(xnp, *c), Exception) for c in CALLS] == [False] * 10 + [True] * 11
+def test_the_rows_of_errors_raise():
+    assert all(outcome(called, xjax, row, call).error for row in ERRORS for call in row.calls)
 
 
 def test_spaces_in_signatures():

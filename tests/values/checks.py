@@ -1,11 +1,14 @@
-"""The checks of one row: values and types, jit = eager, vmap = loop, derivatives."""
+"""The checks of rows.
+
+With signatures: values and types, jit = eager, vmap = loop, derivatives. With calls: the outcome of each.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +16,26 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import xjax
-from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves
+from tests.compare import (
+    Outcome,
+    assert_close,
+    assert_same,
+    assert_same_outcome,
+    assert_same_types,
+    is_inexact,
+    leaves,
+    outcome,
+)
 from tests.ops.row import double
-from tests.values.row import Row
+from tests.oracle import real_jax
+from tests.values.row import Call, FunctionRow
 from tests.values.signatures import Word, words
 
 STEP = 1e-6                          # of central differences in double precision
 KEPT = 3                             # value sets of a signature that are also computed at once, and mapped
 
 
-def check_values(row: Row, jax: Any, value_sets: int) -> None:
+def check_values(row: FunctionRow, jax: Any, value_sets: int) -> None:
     """On `value_sets` sets of arrays, spread over the signatures, results are those of JAX and of NumPy or SciPy."""
     seen = set()
     for signature in row.signatures:
@@ -35,7 +48,8 @@ def check_values(row: Row, jax: Any, value_sets: int) -> None:
         seen.add(shapes_and_kinds)
 
 
-def _check_signature(row: Row, jax: Any, signature: str, arguments: list[Word], value_sets: int, keep: int) -> None:
+def _check_signature(row: FunctionRow, jax: Any, signature: str, arguments: list[Word], value_sets: int,
+                     keep: int) -> None:
     eager, compiled = row.function(xjax), _compiled(row, xjax)
     theirs, reference, kept = _compiled(row, jax), _reference(row, arguments), []
 
@@ -63,12 +77,12 @@ def _check_signature(row: Row, jax: Any, signature: str, arguments: list[Word], 
                          what=f"vmap of {row} of {signature}")
 
 
-def _compiled(row: Row, library: Any) -> Callable:
+def _compiled(row: FunctionRow, library: Any) -> Callable:
     function = row.function(library)
     return library.jit(lambda *xs: function(*xs)) if row.jit else function
 
 
-def _reference(row: Row, arguments: list[Word]) -> Callable | None:
+def _reference(row: FunctionRow, arguments: list[Word]) -> Callable | None:
     """NumPy's function, where its answer in double precision says something: not about numbers of half precision."""
     if any(w.is_inexact and w.dtype.itemsize < 4 for w in arguments):
         return None
@@ -101,7 +115,7 @@ def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray
 
 # -- derivatives --------------------------------------------------------------------------------------------------
 
-def check_derivatives(row: Row, jax: Any, value_sets: int) -> None:
+def check_derivatives(row: FunctionRow, jax: Any, value_sets: int) -> None:
     """vjp is JAX's on every set of arrays; at numbers without ties, jvp is the slope, and vjp is jvp transposed.
 
     Where our results differ from JAX's on purpose, the slopes decide alone.
@@ -116,7 +130,7 @@ def check_derivatives(row: Row, jax: Any, value_sets: int) -> None:
         _check_slopes(row, arguments, pullback, what)
 
 
-def _check_slopes(row: Row, arguments: list[Word], pullback: Callable, what: str) -> None:
+def _check_slopes(row: FunctionRow, arguments: list[Word], pullback: Callable, what: str) -> None:
     """Of results in double precision: those that are rounded to fewer digits have no differences to look at."""
     rng = np.random.default_rng(zlib.crc32(what.encode()))
     xs = [w.random(rng) for w in arguments]
@@ -146,13 +160,13 @@ def _check_slopes(row: Row, arguments: list[Word], pullback: Callable, what: str
     np.testing.assert_allclose(backward, forward, rtol=1e-9 * row.tol, atol=1e-9 * row.tol, err_msg=f"vjp of {what}")
 
 
-def _of_floats(row: Row, library: Any, arguments: list[Word]) -> Callable:
+def _of_floats(row: FunctionRow, library: Any, arguments: list[Word]) -> Callable:
     """The function from a list of all arrays to those of its results that are floats."""
     function = row.function(library)
     return lambda xs: [y for y in library.tree_util.tree_leaves(function(*xs)) if is_inexact(y)]
 
 
-def _pullback(row: Row, library: Any, arguments: list[Word]) -> Callable:
+def _pullback(row: FunctionRow, library: Any, arguments: list[Word]) -> Callable:
     smooth = [i for i, w in enumerate(arguments) if w.is_inexact]
     of_floats = _of_floats(row, library, arguments)
 
@@ -177,3 +191,53 @@ def _weights(y: Any) -> np.ndarray:
 def _direction(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     d = rng.normal(size=x.shape)
     return (d + 1j * rng.normal(size=x.shape) if x.dtype.kind == "c" else d).astype(x.dtype)
+
+
+# -- calls --------------------------------------------------------------------------------------------------------
+
+def check_calls(rows: Iterable[FunctionRow], other_class: bool = False) -> None:
+    """Every call has the outcome that it has in JAX: a value, or an error of its class.
+
+    Args: other_class: the class of the error differs on purpose.
+    """
+    calls = [(row, call) for row in rows for call in row.calls]
+    wants = _outcomes_in_jax([lambda row=row, call=call: called(real_jax(), row, call) for row, call in calls])
+    for (row, call), theirs in zip(calls, wants, strict=True):
+        what = f"{row} of {[getattr(x, 'dtype', x) for x in call.args]}, {call.keywords}"
+        ours = outcome(called, xjax, row, call)
+        if not (other_class and ours.error and theirs.error):
+            assert_same_outcome(ours, theirs, tol=row.tol, what=what)
+
+
+def called(library: Any, row: FunctionRow, call: Call) -> Any:
+    """What one call of a row gives in a library."""
+    args, keywords = to_arrays(library.numpy, list(call.args)), call.keywords.items()
+    return row.function(library)(*args, **{k: to_arrays(library.numpy, v) for k, v in keywords})
+
+
+def to_arrays(module: Any, x: Any) -> Any:
+    """Arguments with NumPy arrays replaced by arrays of the library."""
+    if isinstance(x, np.ndarray):
+        return module.asarray(x)
+    if isinstance(x, list) and any(isinstance(y, (np.ndarray, list)) for y in x):
+        return [to_arrays(module, y) for y in x]
+    return x
+
+
+def _outcomes_in_jax(calls: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    """What calls of JAX's functions give. Those that give arrays are one program, which compiles sooner than their
+    operations; others, and those that raise within it, perhaps for they need values, are made again one by one."""
+    jax, staged = real_jax(), []
+
+    def is_staged(found: Outcome) -> bool:
+        leaves = jax.tree.leaves(found.value)
+        return not found.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
+
+    @jax.jit
+    def program() -> list[Any]:
+        staged[:] = map(outcome, calls)
+        return [found.value for found in staged if is_staged(found)]
+
+    values = iter(program())
+    return [Outcome(next(values)) if is_staged(found) else outcome(call)
+            for found, call in zip(staged, calls, strict=True)]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from tests.oracle import holds
-from tests.values.row import Row, rows, since
+from tests.values.row import FunctionRow, rows, since
 
 # "wide" draws from all the numbers of a dtype.
 FLOATS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[3]:wide")
@@ -24,7 +24,7 @@ def table(names, *signatures, **options):
     """Rows from words "name" or "name=NumPy's name"."""
     for word in names.split():
         name, _, theirs = word.partition("=")
-        yield Row(f"lax.{name}", signatures, oracle=getattr(np, theirs or name, None), **options)
+        yield FunctionRow(f"lax.{name}", signatures, oracle=getattr(np, theirs or name, None), **options)
 
 
 def _polynomial(x, coeffs, unroll=None):
@@ -41,7 +41,7 @@ def _polynomials(f, x):
 UNARY = [
     *table("neg=negative square", *FLOATS, *INTS, *COMPLEX, grad=(*D, "c16[3]")),
     *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]", grad=(*D, "c16[3]")),
-    Row("lax.abs", ("c8[3]:edges", "c16[3]:edges"), id="edges", oracle=np.abs,
+    FunctionRow("lax.abs", ("c8[3]:edges", "c16[3]:edges"), id="edges", oracle=np.abs,
         differs="" if holds(since="0.12") else "of nan + inf i JAX has nan before 0.12"),
     *table("sign", *FLOATS, *INTS, "c8[3]", grad=D),     # of an infinite complex number: NaN, as in JAX
     *table("floor ceil is_finite=isfinite", *FLOATS, grad=D),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from tests.values.row import Row, rows
+from tests.values.row import FunctionRow, rows
 
 FLOATS = ("f4[2,3]:wide", "f8[4]:edges", "bf[3]")
 FINITE = ("f4[2,4]", "f8[4]", "bf[2]")
@@ -20,7 +20,7 @@ def nn(name, call, *signatures, oracle=None, **options):
 
 def formulas(*signatures, **by_name):
     """A row for each function, with its formula."""
-    return [Row(f"nn.{name}", signatures, oracle=formula, grad=D) for name, formula in by_name.items()]
+    return [FunctionRow(f"nn.{name}", signatures, oracle=formula, grad=D) for name, formula in by_name.items()]
 
 
 def _gelu(x, approximate=True):

@@ -1,7 +1,8 @@
-"""A row of the table of values: one public function, and with which arrays it is called.
+"""`FunctionRow`: a public function, found by its path in each library, and with what it is called.
 
-It is not the `Row` of `tests/ops`: it finds a function by its path in each library, and its arguments are signatures,
-from which hypothesis draws many arrays; a row of `tests/ops` has few arrays and is asked for its programs and axes too.
+A row has signatures, from which hypothesis draws many arrays (`checks.check_values`), or calls, whose arguments are any
+Python objects and which may raise (`checks.check_calls`). `tests/ops` has rows of single operations: few arrays, but
+also programs, every batched axis and second derivatives.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.oracle import holds
 
@@ -20,12 +21,20 @@ ORACLES = {"numpy": "numpy", "numpy.linalg": "numpy.linalg", "numpy.fft": "numpy
            "scipy.ndimage": "scipy.ndimage", "scipy.integrate": "scipy.integrate", "scipy.stats": "scipy.stats"}
 
 
+class Call(NamedTuple):
+    """The arguments of one call, as they are; NumPy arrays among them become arrays of the library called."""
+
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
 @dataclass(frozen=True)
-class Row:
+class FunctionRow:
     """How to call one function in our library, in JAX, and in NumPy or SciPy.
 
     name: below the library, such as "numpy.linalg.svd".
-    signatures: at most 8, in the language of `signatures`.
+    signatures: at most 8, in the language of `signatures`; none in a row of calls.
+    calls: in place of signatures. Of the fields below, `call`, `tol` and `id` alone are for them.
     call: `call(function, *arrays)` gives what is compared: arrays, or any tree of them; None calls `function(*arrays)`.
     oracle: NumPy's or SciPy's function; "same" is the one of this name, if there is one; None leaves JAX alone.
     tol: tolerance, relative to that of the dtype of a result.
@@ -37,7 +46,7 @@ class Row:
     """
 
     name: str
-    signatures: tuple[str, ...]
+    signatures: tuple[str, ...] = ()
     call: Callable | None = None
     oracle: Any = "same"
     tol: float = 1.0
@@ -46,9 +55,11 @@ class Row:
     jit: bool = True
     differs: str = ""
     id: str = ""
+    calls: tuple[Call, ...] = ()
 
     def __post_init__(self) -> None:
-        assert 0 < len(self.signatures) <= 8, f"{self}: {len(self.signatures)} signatures"
+        assert len(self.signatures) <= 8, f"{self}: {len(self.signatures)} signatures"
+        assert bool(self.signatures) != bool(self.calls), f"{self}: signatures, or calls"
         assert not self.differs or self.reference, f"{self}: nothing is left to compare it with"
 
     def __str__(self) -> str:
@@ -82,12 +93,27 @@ def library_of(function: Any) -> Any:
     return importlib.import_module(function.__module__.partition(".")[0])
 
 
-def since(version: str, found: Iterable[Row]) -> Iterator[Row]:
+def since(version: str, found: Iterable[FunctionRow]) -> Iterator[FunctionRow]:
     """Rows of functions that JAX has since a version; none where the installed one is older."""
     return iter(found if holds(since=version) else ())
 
 
-def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[Row]:
+def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[FunctionRow]:
     """A row for each of the functions, all with the same signatures."""
     for name in names.split():
-        yield Row(f"{module}.{name}" if module else name, signatures, **options)
+        yield FunctionRow(f"{module}.{name}" if module else name, signatures, **options)
+
+
+def calls(module: str, names: str, *given: Any, **options: Any) -> Iterator[FunctionRow]:
+    """A row for each of the functions, all with the same calls.
+
+    Args: given: for each call the tuple of its arguments, the last of which are the keywords if it is a dict; what is
+    no tuple is the only argument.
+    """
+    found = tuple(_call(one if isinstance(one, tuple) else (one,)) for one in given)
+    for name in names.split() if found else ():                 # none, where the calls are of other versions of JAX
+        yield FunctionRow(f"{module}.{name}", calls=found, **options)
+
+
+def _call(args: tuple[Any, ...]) -> Call:
+    return Call(args[:-1], args[-1]) if args and isinstance(args[-1], dict) and args[-1] else Call(args, {})

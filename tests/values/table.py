@@ -30,12 +30,12 @@ from tests.values import (
     stats_others,
     top_level,
 )
-from tests.values.row import Row
+from tests.values.row import FunctionRow
 
 FILES = (numpy_elementwise, numpy_reductions, numpy_order, numpy_creation, numpy_shapes, numpy_indexing, numpy_products,
          numpy_poly, linalg, fft, lax_elementwise, lax_structural, lax_combining, lax_control, lax_linalg, nn, random,
          special, special_integrals, stats, stats_others, scipy_linalg, scipy_numeric, signal, small_modules, top_level)
-ROWS: list[Row] = [row for file in FILES for row in file.ROWS]
+ROWS: list[FunctionRow] = [row for file in FILES for row in file.ROWS]
 
 # Functions without a row: those that have no values to compare (the state of the process, files, printing), and those
 # whose own tests compare them with JAX and SciPy on fixed arrays. Where they are tested -> their names.

@@ -18,7 +18,7 @@ import xjax.numpy as jnp
 from tests.compare import assert_same_types, outcome
 from tests.oracle import real_jax
 from tests.sampling import one_in
-from tests.values.row import Row
+from tests.values.row import FunctionRow
 from tests.values.signatures import Word, words
 from tests.values.table import ROWS
 
@@ -50,7 +50,7 @@ def is_wide(word: Word) -> bool:
     return word.dtype in WIDE
 
 
-def types(library: Any, row: Row, signature: str, of_gradient: bool) -> Any:
+def types(library: Any, row: FunctionRow, signature: str, of_gradient: bool) -> Any:
     """Types of a row's results where its floats have 64 bits; and of the gradients with respect to these."""
     found = words(signature)
     rng = np.random.default_rng(0)

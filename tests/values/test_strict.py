@@ -20,7 +20,7 @@ import xnn.optimizers
 from tests.compare import assert_same, outcome
 from tests.oracle import real_jax
 from tests.sampling import one_in
-from tests.values.row import Row
+from tests.values.row import FunctionRow
 from tests.values.signatures import words
 from tests.values.table import ROWS
 from xjax import lax, nn, random
@@ -127,7 +127,7 @@ JAX_TRIPS = set(
 JAX_ALLOWS = {"numpy.array_equiv", "numpy.gcd", "numpy.heaviside", "numpy.logspace-in a dtype"}
 
 
-def types(library, row: Row, signature: str):
+def types(library, row: FunctionRow, signature: str):
     """Types of the results of a row."""
     arrays = [w.random(np.random.default_rng(0)) for w in words(signature)]
     function = row.function(library)
