@@ -33,7 +33,7 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ScalarRow:
     """A differentiable elementwise function of one or more arguments.
 
     name: of the test, and of the function in messages.
@@ -41,7 +41,7 @@ class Row:
     exact: the same function of mpmath numbers; it raises ValueError, or is nan, where fun is nan.
     args: how many arguments it has.
     domain: which arguments are tested; None: all. Leave out the points where it has no derivative.
-    of: the arguments that it is differentiated by; None: all.
+    grads: which arguments are differentiated; None: all.
     roots: for kinds of results, as in `bounds`, where they are 0, of functions of one argument. Within a quarter of a
       root, a sum has no more right digits than its terms: errors count there in units of the result at that distance.
     bounds: for "value", "slope 0" (by the first argument), "second 0 1" ..., or one of these with a dtype behind it
@@ -54,14 +54,14 @@ class Row:
     exact: Callable[..., Any]
     args: int = 1
     domain: Callable[..., bool] | None = None
-    of: tuple[int, ...] | None = None
+    grads: tuple[int, ...] | None = None
     roots: Mapping[str, Sequence[float]] = field(default_factory=dict)
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     dtypes: Sequence[str] = DTYPES
 
     @property
     def smooth(self) -> tuple[int, ...]:
-        return tuple(range(self.args)) if self.of is None else self.of
+        return tuple(range(self.args)) if self.grads is None else self.grads
 
     def bound(self, kind: str, dtype: str) -> Bound:
         return self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind) or Bound(ULPS, "")
@@ -70,7 +70,7 @@ class Row:
         return self.name
 
 
-def first_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
+def first_order(row: ScalarRow, dtype: str, count: int) -> dict[str, Error]:
     """The largest errors of the value and of the slopes over the whole range, in `count` numbers for each argument."""
     at = _grid(row, whole_range(dtype, count if row.args == 1 else max(count // 4, 6)))
     with xjax.enable_x64(True):
@@ -80,7 +80,7 @@ def first_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
     return found | {f"slope {i}": _error(row, f"slope {i}", slopes[i], (i,), at) for i in row.smooth}
 
 
-def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
+def second_order(row: ScalarRow, dtype: str, count: int) -> dict[str, Error]:
     """The largest errors of the second derivatives at moderate numbers."""
     at = _grid(row, moderate(dtype, count if row.args == 1 else 3))
     found = {}
@@ -94,7 +94,7 @@ def second_order(row: Row, dtype: str, count: int) -> dict[str, Error]:
     return found
 
 
-def near_zero(row: Row, dtype: str) -> dict[str, Error]:
+def near_zero(row: ScalarRow, dtype: str) -> dict[str, Error]:
     """The largest errors of the value and of the slope of a function of one argument at 0, -0 and denormal numbers.
 
     XLA on CPUs may read a denormal number as zero: what is right for that is right, at a kink on either side; at a pole
@@ -113,7 +113,7 @@ def near_zero(row: Row, dtype: str) -> dict[str, Error]:
     return found
 
 
-def _near_zero(row: Row, kind: str, found: float, x: float, dtype: str, of: tuple[int, ...]) -> Error:
+def _near_zero(row: ScalarRow, kind: str, found: float, x: float, dtype: str, of: tuple[int, ...]) -> Error:
     beside, smallest = math.copysign(2.0**-1074, x), float(ml_dtypes.finfo(dtype).smallest_normal)
     want, at_zero = _want(row, (x or beside,), of), _want(row, (0.0,), of)
     if abs(found) < smallest and abs(want) < smallest:
@@ -126,13 +126,13 @@ def _near_zero(row: Row, kind: str, found: float, x: float, dtype: str, of: tupl
     return Error(error, found, float(want), (x,))
 
 
-def over_bound(row: Row, dtype: str, errors: Mapping[str, Error]) -> list[str]:
+def over_bound(row: ScalarRow, dtype: str, errors: Mapping[str, Error]) -> list[str]:
     """What is further from the exact result than the row allows, as text."""
     return [f"{row.name} {kind} {dtype}: {error.units:.3g} ulp at {error.args}: {error.found}, exactly {error.exact}"
             for kind, error in errors.items() if error.units > row.bound(kind, dtype).ulps]
 
 
-def _grid(row: Row, points: np.ndarray) -> list[tuple[float, ...]]:
+def _grid(row: ScalarRow, points: np.ndarray) -> list[tuple[float, ...]]:
     numbers = points.astype(np.float64).tolist()
     return [at for at in product(numbers, repeat=row.args) if row.domain is None or row.domain(*at)]
 
@@ -141,7 +141,7 @@ def _arrays(at: list[tuple[float, ...]], dtype: str) -> list[np.ndarray]:
     return [np.array(column, np.dtype(dtype)) for column in zip(*at, strict=True)]
 
 
-def _error(row: Row, kind: str, found: Any, of: tuple[int, ...], at: list[tuple[float, ...]]) -> Error:
+def _error(row: ScalarRow, kind: str, found: Any, of: tuple[int, ...], at: list[tuple[float, ...]]) -> Error:
     """The largest error of the value, or of its derivative by the arguments `of`."""
     scales = [row.bound(kind, str(found.dtype)).scale] * len(at)
     for root in row.roots.get(kind, ()):
@@ -150,5 +150,5 @@ def _error(row: Row, kind: str, found: Any, of: tuple[int, ...], at: list[tuple[
     return worst(np.asarray(found), [_want(row, args, of) for args in at], at, scales)
 
 
-def _want(row: Row, args: tuple[float, ...], of: tuple[int, ...]) -> Any:
+def _want(row: ScalarRow, args: tuple[float, ...], of: tuple[int, ...]) -> Any:
     return exact.derivative(row.exact, args, of) if of else exact.value(row.exact, args)

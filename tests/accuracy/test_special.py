@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.accuracy.row import Bound, Row, first_order, over_bound, second_order
+from tests.accuracy.row import Bound, ScalarRow, first_order, over_bound, second_order
 from tests.sampling import one_in
 from xjax.scipy import special
 
@@ -20,8 +20,8 @@ def normal(x: Any) -> Any:
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
-def row(name: str, exact: Any, domain: Any = None, bounds: Any = None, **options: Any) -> Row:
-    return Row(name, getattr(special, name), exact, domain=domain, dtypes=DTYPES, bounds=bounds or {}, **options)
+def row(name: str, exact: Any, domain: Any = None, bounds: Any = None, **options: Any) -> ScalarRow:
+    return ScalarRow(name, getattr(special, name), exact, domain=domain, dtypes=DTYPES, bounds=bounds or {}, **options)
 
 
 def between(low: float, high: float) -> Any:
@@ -66,7 +66,7 @@ OPEN = [
         bounds={"slope 0": Bound(400, "a root at q = e p; far from 1 two logarithms", 1.0)}),
     row("kl_div", lambda p, q: p * mpmath.log(p / q) - p + q, lambda p, q: p > 0 and q > 0, args=2,
         bounds={kind: Bound(400, "roots at p = q; far from 1 two logarithms", 1.0) for kind in ("slope 0", "slope 1")}),
-    row("zeta", mpmath.zeta, lambda x, q: 1.01 < x < 50 and 1e-6 < q < 1e6, args=2, of=(1,),
+    row("zeta", mpmath.zeta, lambda x, q: 1.01 < x < 50 and 1e-6 < q < 1e6, args=2, grads=(1,),
         bounds=within("x + 1 is rounded", slope_1=20)),
     row("betaln", lambda a, b: mpmath.log(mpmath.beta(a, b)), same_size, args=2, bounds=within(
         "not mended: digamma(a) - digamma(a + b) cancels for b far below a", value=9, slope_0=2e4, slope_1=2e4)),

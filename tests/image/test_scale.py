@@ -8,7 +8,7 @@ import pytest
 import xjax
 from tests.compare import assert_same
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, r
+from tests.ops.row import OpRow, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import image
@@ -25,23 +25,24 @@ def moved(L, x, scale, translation):
 
 
 FAST = [
-    Row("resize", lambda L, x: [L.resize(x, (2, 7, 2), m, antialias)
-                                for m, antialias in (("cubic", True), ("cubic-pytorch", False))], (X,)),
-    Row("nearest", lambda L, x: [L.resize(x, shape, L.ResizeMethod.NEAREST) for shape in ((9, 2, 2), (1, 0, 3))], (X,)),
+    OpRow("resize", lambda L, x: [L.resize(x, (2, 7, 2), m, antialias)
+                                  for m, antialias in (("cubic", True), ("cubic-pytorch", False))], (X,)),
+    OpRow("nearest", lambda L, x: [L.resize(x, shape, L.ResizeMethod.NEAREST) for shape in ((9, 2, 2), (1, 0, 3))],
+          (X,)),
 ]
 SLOW = [
-    *[Row(f"resize {m}", lambda L, x, m=m: [L.resize(x, shape, m, antialias) for antialias in (True, False)
-                                            for shape in ((8, 2, 2), (1, 12, 2), (1, 1, 2), (5, 3, 2), (9, 0, 2))],
-          (X,)) for m in METHODS],
+    *[OpRow(f"resize {m}", lambda L, x, m=m: [L.resize(x, shape, m, antialias) for antialias in (True, False)
+                                              for shape in ((8, 2, 2), (1, 12, 2), (1, 1, 2), (5, 3, 2), (9, 0, 2))],
+            (X,)) for m in METHODS],
     # The scales are no such that a kernel's corner meets a pixel: the derivative jumps there.
-    Row("scale_and_translate", moved, (X, np.array([1.7, 0.4]), np.array([-1.2, 0.3]))),
-    Row("scale_and_translate down and up", moved, (X, np.array([0.3, 2.3]), np.array([0.8, -1.1]))),
+    OpRow("scale_and_translate", moved, (X, np.array([1.7, 0.4]), np.array([-1.2, 0.3]))),
+    OpRow("scale_and_translate down and up", moved, (X, np.array([0.3, 2.3]), np.array([0.8, -1.1]))),
 ]
 
 
 @pytest.mark.parametrize("row", [*FAST, *[pytest.param(row, marks=pytest.mark.slow) for row in SLOW]],
                          ids=[row.name for row in (*FAST, *SLOW)])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, image, jax.image)
 
 

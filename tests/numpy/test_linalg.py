@@ -12,7 +12,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, c, hermitian, r
+from tests.ops.row import OpRow, c, hermitian, r
 from tests.oracle import real_jax
 
 jax = real_jax()
@@ -21,16 +21,16 @@ M33, M44, M43, M24 = r(2, 3, 3), r(4, 4), r(4, 3), r(2, 4)
 SPD = hermitian(r(3, 3), 8)
 
 
-def called(name: str, *args: np.ndarray, order: int = 2, **keywords: object) -> Row:
+def called(name: str, *args: np.ndarray, order: int = 2, **keywords: object) -> OpRow:
     text = ", ".join([str(x.shape) for x in args] + [f"{k}={v}" for k, v in keywords.items()])
-    return Row(f"{name} {text}", lambda L, *xs: getattr(L, name)(*xs, **keywords), args, order=order)
+    return OpRow(f"{name} {text}", lambda L, *xs: getattr(L, name)(*xs, **keywords), args, order=order)
 
 
-def each(name: str, *args: np.ndarray, order: int = 2, **choices: Sequence[object]) -> Row:
+def each(name: str, *args: np.ndarray, order: int = 2, **choices: Sequence[object]) -> OpRow:
     """The function with one keyword at each of several values, in one program."""
     (key, values), = choices.items()
-    return Row(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args,
-               order=order)
+    return OpRow(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args,
+                 order=order)
 
 
 TABLE = [
@@ -54,19 +54,19 @@ TABLE = [
     called("matrix_rank", r(3), order=0),
     each("cond", M33, p=(None, -2, 1, "fro", np.inf), order=0), each("matrix_power", M33, n=(0, 1, 3, 6, -2)),
     each("norm", M43, ord=(None, 1, -1, 2, -2, np.inf, -np.inf, "nuc", "fro"), order=0),
-    Row("norm over axes", lambda L, x: [L.norm(x, ord, (0, 2), keep) for ord in (1, np.inf, 2, "nuc")
-                                        for keep in (False, True)], (M33,), order=0),
-    Row("norm of columns", lambda L, x: [L.norm(x, ord, 0) for ord in (None, 3, 0.5, -1)], (M43,)),
+    OpRow("norm over axes", lambda L, x: [L.norm(x, ord, (0, 2), keep) for ord in (1, np.inf, 2, "nuc")
+                                          for keep in (False, True)], (M33,), order=0),
+    OpRow("norm of columns", lambda L, x: [L.norm(x, ord, 0) for ord in (None, 3, 0.5, -1)], (M43,)),
     each("vector_norm", c(3, 2), ord=(0, 1, 2, 2.5, np.inf, -np.inf, -1), order=0),
-    Row("vector_norm", lambda L, x: L.vector_norm(x, axis=(0, 2), keepdims=True), (M33,), order=0),
+    OpRow("vector_norm", lambda L, x: L.vector_norm(x, axis=(0, 2), keepdims=True), (M33,), order=0),
     each("matrix_norm", c(2, 3, 2), ord=("fro", "nuc")),
     called("tensorinv", r(2, 3, 6), ind=2, order=0), called("tensorsolve", r(2, 3, 6), r(2, 3)),
     called("tensorsolve", r(6, 2, 3), r(6), axes=(1, 2), order=0),
-    Row("multi_dot", lambda L, *xs: L.multi_dot(xs), (r(4), M43, r(3, 2), r(2, 2)), grads=(1,)),
-    Row("on the last axes", lambda L, x: [L.trace(x, offset=1), L.diagonal(x, offset=-1), L.matrix_transpose(x),
-                                          L.matmul(x, x), L.vecdot(x, x), L.tensordot(x, x[0], axes=1),
-                                          L.cross(x, x[::-1]), L.cross(x, x + 1, axis=1), L.outer(x[0, 0], x[0, 1])],
-        (M33,), order=0),
+    OpRow("multi_dot", lambda L, *xs: L.multi_dot(xs), (r(4), M43, r(3, 2), r(2, 2)), grads=(1,)),
+    OpRow("on the last axes", lambda L, x: [L.trace(x, offset=1), L.diagonal(x, offset=-1), L.matrix_transpose(x),
+                                            L.matmul(x, x), L.vecdot(x, x), L.tensordot(x, x[0], axes=1),
+                                            L.cross(x, x[::-1]), L.cross(x, x + 1, axis=1), L.outer(x[0, 0], x[0, 1])],
+          (M33,), order=0),
 ]
 
 
@@ -79,7 +79,7 @@ SLOW = {"svd (3, 3), hermitian=True", "svd (3, 3), hermitian=True, compute_uv=Fa
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * (row.name in SLOW))
                                  for row in TABLE])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, jnp.linalg, jax.numpy.linalg)
 
 

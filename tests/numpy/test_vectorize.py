@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,7 +54,7 @@ VALUES = [
     *vectorized(dot, (X, V), (X3, X[:2, None]), (X3[:1], V), signature="(n),(n)->()"),
     *vectorized(mean_and_center, X3[:, :1], signature="(n)->(),(n)"),
 ]
-ERRORS = [
+ERRORS = [dataclasses.replace(row, id=f"{row.id}, refused") for row in (
     *vectorized(dot, (X, V[:3]), (X, 2.0), X, (X, None), signature="(n),(n)->()"),
     *vectorized(dot, (X, V), signature="(n),(n)->(n)"),
     *vectorized(dot, (X, V), signature="(n),(n)->(),()"),
@@ -62,7 +63,7 @@ ERRORS = [
     *vectorized(scaled, (X, V), excluded={-1}),
     *vectorized(scaled, (X, V), excluded={1.5}),
     *vectorized(scaled, (X, V[:3])),
-]
+)]
 
 
 @pytest.mark.parametrize("row", VALUES + ERRORS, ids=str)

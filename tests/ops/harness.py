@@ -18,20 +18,20 @@ import pytest
 
 import xjax
 from tests.compare import assert_close, assert_same, assert_same_types, is_inexact, leaves, tolerance
-from tests.ops.row import Dtypes, Row, Shapes, double, noise, operands, spread, value_cases, widened
+from tests.ops.row import Dtypes, OpRow, Shapes, double, noise, operands, spread, value_cases, widened
 from tests.oracle import real_jax
 
 # A row is one operation: it differs by fewer units than chains and sums do.
 ONE = 0.4
 
 
-def params(rows: Sequence[Row]) -> list[Any]:
+def params(rows: Sequence[OpRow]) -> list[Any]:
     return [pytest.param(row, id=str(row)) for row in rows]
 
 
 # -- values -------------------------------------------------------------------------------------------------------
 
-def check_value(row: Row, ours: Any, theirs: Any) -> None:
+def check_value(row: OpRow, ours: Any, theirs: Any) -> None:
     """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = eager."""
     jax, cases = real_jax(), value_cases(row)
 
@@ -51,7 +51,7 @@ def check_value(row: Row, ours: Any, theirs: Any) -> None:
     assert_same(results[0], eager, tol=ONE * row.tol, what=f"jit of {cases[0].what}")
 
 
-def check_weak_types(row: Row, ours: Any, theirs: Any) -> None:
+def check_weak_types(row: OpRow, ours: Any, theirs: Any) -> None:
     """Python numbers give the types that they give in JAX, weak types included. (Rows without scalars are left out.)"""
     if () not in [shape for shapes in row.shapes for shape in shapes]:
         return
@@ -80,7 +80,7 @@ def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]
             yield axes, (0, -1)[k % 2]
 
 
-def check_vmap(row: Row, ours: Any) -> None:
+def check_vmap(row: OpRow, ours: Any) -> None:
     """vmap = loop, whichever arguments are mapped along whichever axes."""
     f, size = row.function(ours), 2
     choices = [(shapes, *axes) for shapes in row.shapes[:2] for axes in axis_choices(shapes)]
@@ -106,18 +106,18 @@ STEP = 1e-5                 # of central differences: an error of about 1e-10 in
 SLOPES = 1e-6 / tolerance("float64")
 
 
-def derivative_dtypes(row: Row) -> list[Dtypes]:
+def derivative_dtypes(row: OpRow) -> list[Dtypes]:
     """The first dtype of a row, and its first complex one."""
     return list(dict.fromkeys([row.dtypes[0], *[d for d in row.dtypes if "complex" in str(d)][:1]]))
 
 
-def derivative_cases(rows: Sequence[Row]) -> list[Any]:
+def derivative_cases(rows: Sequence[OpRow]) -> list[Any]:
     """Every differentiable row with each of these dtypes."""
     return [pytest.param(row, dtypes, id=f"{row}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
             for row in rows if row.order for dtypes in derivative_dtypes(row)]
 
 
-def check_derivatives(row: Row, dtypes: Dtypes, ours: Any, order: int = 2) -> None:
+def check_derivatives(row: OpRow, dtypes: Dtypes, ours: Any, order: int = 2) -> None:
     """In double precision: jvp against central differences, vjp against jvp; at order 2 the same for these two.
 
     It runs operation by operation: rows share most of them, which compile once; one program per row took as long.
@@ -129,7 +129,7 @@ def check_derivatives(row: Row, dtypes: Dtypes, ours: Any, order: int = 2) -> No
         _check_orders(_of_smooth(row, ours, args), xs, min(order, row.order), str(row), np.random.default_rng(1))
 
 
-def _of_smooth(row: Row, namespace: Any, args: Sequence[Any]) -> Callable[..., list[Any]]:
+def _of_smooth(row: OpRow, namespace: Any, args: Sequence[Any]) -> Callable[..., list[Any]]:
     """From the arguments to differentiate, with the others of `args`, to a list of the results that are inexact."""
     places = row.smooth(args)
 
@@ -165,7 +165,7 @@ def _dot(us: Sequence[Any], vs: Sequence[Any]) -> float:
     return float(sum(np.sum(np.asarray(u) * np.asarray(v)).real for u, v in zip(us, vs, strict=True)))
 
 
-def check_single_precision(row: Row, ours: Any) -> None:
+def check_single_precision(row: OpRow, ours: Any) -> None:
     """Derivatives in single precision agree with those in double precision."""
     def slopes(args: list[Any], dxs: list[Any]) -> list[Any]:
         return xjax.jvp(_of_smooth(row, ours, args), tuple(args[i] for i in row.smooth(args)), tuple(dxs))[1]
@@ -195,7 +195,7 @@ def normalized(program: Any) -> str:
     return _DEAD_ZEROS.sub("", re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " ")))
 
 
-def check_programs(row: Row, ours: Any, theirs: Any) -> None:
+def check_programs(row: OpRow, ours: Any, theirs: Any) -> None:
     """The program of an operation, of its jvp and of its vjp is what JAX prints."""
     xs, libraries = row.arguments(), ((xjax, ours), (real_jax(), theirs))
     _same_program([lib.make_jaxpr(row.function(namespace))(*xs) for lib, namespace in libraries], str(row))
@@ -226,7 +226,7 @@ def _same_program(programs: Sequence[Any], what: str) -> None:
 CONDITION = 1e-9 / tolerance("float64")
 
 
-def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
+def check_as_jax(row: OpRow, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
                  copy: Callable[[np.ndarray, int], np.ndarray] | None = None) -> None:
     """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on: the value, vmapped
     values and derivatives, in one program.
@@ -240,7 +240,7 @@ def check_as_jax(row: Row, ours: Any, theirs: Any, order: int = 1, every_batch: 
     assert_same(slopes, want_slopes, tol=CONDITION, what=f"derivatives of {row}")
 
 
-def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable) -> Any:
+def _everything(row: OpRow, lib: Any, namespace: Any, order: int, every_batch: bool, copy: Callable) -> Any:
     """(value and vmapped values, derivatives) of a row, in one program."""
     f, own = row.function(namespace), row.arguments()
     patterns = _patterns(own, every_batch)
@@ -259,7 +259,7 @@ def _everything(row: Row, lib: Any, namespace: Any, order: int, every_batch: boo
         return lib.jit(program)(own, batches, twice, dxs)
 
 
-def _jvp_and_vjp(row: Row, lib: Any, namespace: Any, args: list[Any], dxs: list[Any], order: int) -> Any:
+def _jvp_and_vjp(row: OpRow, lib: Any, namespace: Any, args: list[Any], dxs: list[Any], order: int) -> Any:
     """jvp; and vjp, or at order 2 jvp of vjp."""
     if not row.smooth():
         return []

@@ -37,7 +37,7 @@ WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class OpRow:
     """An operation, and where to test it.
 
     name: of the function in its namespace, and of the test.
@@ -90,7 +90,7 @@ class Row:
         return self.id or self.name
 
 
-def primitives_of(row: Row, namespace: Any) -> set[str]:
+def primitives_of(row: OpRow, namespace: Any) -> set[str]:
     """Names of the primitives in the program of a row."""
     return {eqn.primitive.name for eqn in xjax.make_jaxpr(row.function(namespace))(*row.arguments()).eqns}
 
@@ -125,7 +125,7 @@ def noise(x: Any, rng: np.random.Generator) -> np.ndarray:
 
 # -- arguments that are drawn -------------------------------------------------------------------------------------
 
-def operands(row: Row, shapes: Shapes, dtypes: Dtypes) -> list[np.ndarray]:
+def operands(row: OpRow, shapes: Shapes, dtypes: Dtypes) -> list[np.ndarray]:
     """Random arguments; the same for every run."""
     rng = np.random.default_rng(zlib.crc32(f"{row}{shapes}{dtypes}".encode()))
     domains = row.domain if isinstance(row.domain[0], tuple) else (row.domain,) * len(shapes)
@@ -171,7 +171,7 @@ class Case(NamedTuple):
 _EXTREME_DTYPES = ("float32", "complex64", "int32", "uint8")
 
 
-def value_cases(row: Row) -> list[Case]:
+def value_cases(row: OpRow) -> list[Case]:
     """The fixed arguments; or the first dtype with every shape, the others with the first shape, and extremes."""
     if row.args is not None:
         return [Case(str(row), list(row.args))]
@@ -206,7 +206,7 @@ def _extreme_numbers(dtype: np.dtype) -> np.ndarray:
     return np.array([v for v in items if info.min <= v <= info.max]).astype(dtype)
 
 
-def _extreme_operands(row: Row, dtypes: Dtypes) -> list[np.ndarray]:
+def _extreme_operands(row: OpRow, dtypes: Dtypes) -> list[np.ndarray]:
     """Every combination of such numbers, as flat arrays."""
     names = spread(dtypes, len(row.shapes[0]))
     return [x.reshape(-1) for x in np.meshgrid(*[_extreme_numbers(np.dtype(_dtype(d))) for d in names])]

@@ -9,7 +9,7 @@ import pytest
 
 import xjax
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, c, hermitian, primitives_of, r
+from tests.ops.row import OpRow, c, hermitian, primitives_of, r
 from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax.core.primitive import all_primitives
@@ -24,70 +24,70 @@ def solve(**params: bool) -> Callable:
 
 PIVOTS = np.array([[2, 1, 3], [0, 3, 2]], np.int32)
 TABLE = [
-    Row("cholesky", lambda L, x: L.cholesky(x), (hermitian(r(2, 3, 3), 8),)),
-    Row("cholesky complex", lambda L, x: L.cholesky(x), (hermitian(c(3, 3), 8),)),
-    Row("cholesky lower", lambda L, x: L.cholesky(x, symmetrize_input=False), (np.tril(r(3, 3)) + 5 * np.eye(3),),
-        order=0),
-    Row("cholesky nan", lambda L, x: L.cholesky(x), (np.stack([np.eye(2), -np.eye(2)]),), order=0),
-    Row("symmetric_product", lambda L, a, b: L.symmetric_product(a, b, alpha=2.0, beta=3.0, symmetrize_output=True),
-        (r(2, 3, 4), hermitian(r(2, 3, 3))), order=0),
-    Row("solve", solve(), (r(3, 3) + 3 * np.eye(3), r(2, 3))),
-    Row("solve left lower", solve(left_side=True, lower=True), (r(2, 3, 3) + 3 * np.eye(3), r(2, 3, 2))),
-    Row("solve transposed", solve(left_side=True, transpose_a=True), (r(3, 3) + 3 * np.eye(3), r(3, 2))),
-    Row("solve unit", solve(lower=True, unit_diagonal=True), (r(3, 3), r(2, 3))),
-    Row("solve adjoint", solve(transpose_a=True, conjugate_a=True, lower=True), (c(3, 3) + 3 * np.eye(3), c(2, 3))),
-    Row("solve conjugate", solve(conjugate_a=True, left_side=True), (c(3, 3) + 3 * np.eye(3), c(3, 2))),
-    Row("solve vector", solve(left_side=True), (r(3, 3) + 3 * np.eye(3), r(3))),
-    Row("order", lambda L, p: L.lu_pivots_to_permutation(p, 5), (PIVOTS,)),
-    Row("lu", lambda L, x: L.lu(x), (r(2, 3, 3),)),
-    Row("lu wide", lambda L, x: L.lu(x), (r(2, 4),)),
-    Row("lu tall complex", lambda L, x: L.lu(x), (c(4, 2),)),
-    Row("householder_product", lambda L, a, t: L.householder_product(a, t), (r(2, 4, 3), r(2, 2)), order=0),
-    Row("ormqr", lambda L, a, t, b: L.ormqr(a, t, b, transpose=True), (r(4, 3), r(3), r(4, 2)), order=0),
-    Row("ormqr right complex", lambda L, a, t, b: L.ormqr(a, t, b, left=False), (c(4, 3), c(3), c(2, 4)), order=0),
-    Row("qr", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4, 3),)),
-    Row("qr square complex", lambda L, x: L.qr(x), (c(3, 3),)),
-    Row("qr full", lambda L, x: L.qr(x), (r(4, 2),), order=0),
-    Row("qr wide", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4),), order=0),
-    Row("qr pivoting", lambda L, x: L.qr(x, pivoting=True, full_matrices=False), (r(4, 3),)),
-    Row("eigh", lambda L, x: L.eigh(x), (hermitian(r(2, 3, 3)),)),
-    Row("eigh complex upper", lambda L, x: L.eigh(x, lower=False, symmetrize_input=False)[1], (c(3, 3),), order=0),
-    Row("eigenvalues complex", lambda L, x: L.eigh(x)[1], (hermitian(c(3, 3)),)),
-    Row("eig", lambda L, x: L.eig(x, enable_eigvec_derivs=True), (r(3, 3),)),
-    Row("eig complex", lambda L, x: L.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True),
-        (c(2, 3, 3),)),
-    Row("eigenvalues", lambda L, x: L.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False,
+    OpRow("cholesky", lambda L, x: L.cholesky(x), (hermitian(r(2, 3, 3), 8),)),
+    OpRow("cholesky complex", lambda L, x: L.cholesky(x), (hermitian(c(3, 3), 8),)),
+    OpRow("cholesky lower", lambda L, x: L.cholesky(x, symmetrize_input=False), (np.tril(r(3, 3)) + 5 * np.eye(3),),
+          order=0),
+    OpRow("cholesky nan", lambda L, x: L.cholesky(x), (np.stack([np.eye(2), -np.eye(2)]),), order=0),
+    OpRow("symmetric_product", lambda L, a, b: L.symmetric_product(a, b, alpha=2.0, beta=3.0, symmetrize_output=True),
+          (r(2, 3, 4), hermitian(r(2, 3, 3))), order=0),
+    OpRow("solve", solve(), (r(3, 3) + 3 * np.eye(3), r(2, 3))),
+    OpRow("solve left lower", solve(left_side=True, lower=True), (r(2, 3, 3) + 3 * np.eye(3), r(2, 3, 2))),
+    OpRow("solve transposed", solve(left_side=True, transpose_a=True), (r(3, 3) + 3 * np.eye(3), r(3, 2))),
+    OpRow("solve unit", solve(lower=True, unit_diagonal=True), (r(3, 3), r(2, 3))),
+    OpRow("solve adjoint", solve(transpose_a=True, conjugate_a=True, lower=True), (c(3, 3) + 3 * np.eye(3), c(2, 3))),
+    OpRow("solve conjugate", solve(conjugate_a=True, left_side=True), (c(3, 3) + 3 * np.eye(3), c(3, 2))),
+    OpRow("solve vector", solve(left_side=True), (r(3, 3) + 3 * np.eye(3), r(3))),
+    OpRow("order", lambda L, p: L.lu_pivots_to_permutation(p, 5), (PIVOTS,)),
+    OpRow("lu", lambda L, x: L.lu(x), (r(2, 3, 3),)),
+    OpRow("lu wide", lambda L, x: L.lu(x), (r(2, 4),)),
+    OpRow("lu tall complex", lambda L, x: L.lu(x), (c(4, 2),)),
+    OpRow("householder_product", lambda L, a, t: L.householder_product(a, t), (r(2, 4, 3), r(2, 2)), order=0),
+    OpRow("ormqr", lambda L, a, t, b: L.ormqr(a, t, b, transpose=True), (r(4, 3), r(3), r(4, 2)), order=0),
+    OpRow("ormqr right complex", lambda L, a, t, b: L.ormqr(a, t, b, left=False), (c(4, 3), c(3), c(2, 4)), order=0),
+    OpRow("qr", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4, 3),)),
+    OpRow("qr square complex", lambda L, x: L.qr(x), (c(3, 3),)),
+    OpRow("qr full", lambda L, x: L.qr(x), (r(4, 2),), order=0),
+    OpRow("qr wide", lambda L, x: L.qr(x, full_matrices=False), (r(2, 4),), order=0),
+    OpRow("qr pivoting", lambda L, x: L.qr(x, pivoting=True, full_matrices=False), (r(4, 3),)),
+    OpRow("eigh", lambda L, x: L.eigh(x), (hermitian(r(2, 3, 3)),)),
+    OpRow("eigh complex upper", lambda L, x: L.eigh(x, lower=False, symmetrize_input=False)[1], (c(3, 3),), order=0),
+    OpRow("eigenvalues complex", lambda L, x: L.eigh(x)[1], (hermitian(c(3, 3)),)),
+    OpRow("eig", lambda L, x: L.eig(x, enable_eigvec_derivs=True), (r(3, 3),)),
+    OpRow("eig complex", lambda L, x: L.eig(x, compute_left_eigenvectors=False, enable_eigvec_derivs=True),
+          (c(2, 3, 3),)),
+    OpRow("eigenvalues", lambda L, x: L.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False,
                                              enable_eigvec_derivs=True), (r(3, 3),)),
-    Row("svd", lambda L, x: L.svd(x, full_matrices=False), (r(2, 4, 3),)),
-    Row("svd wide complex", lambda L, x: L.svd(x, full_matrices=False)[1:2], (c(2, 3),)),
-    Row("svd square", lambda L, x: L.svd(x), (r(3, 3),)),
-    Row("svd full", lambda L, x: L.svd(x), (r(2, 4),), order=0),
-    Row("singular values", lambda L, x: L.svd(x, compute_uv=False), (r(4, 3),)),
-    Row("svd by qr", lambda L, x: L.svd(x, full_matrices=False, algorithm=L.SvdAlgorithm.QR), (r(4, 3),), order=0),
-    Row("schur", lambda L, x: L.schur(x), (r(2, 4, 4),), order=0),
-    Row("schur complex", lambda L, x: L.schur(x, compute_schur_vectors=False), (c(3, 3),), order=0),
-    Row("hessenberg", lambda L, x: L.hessenberg(x), (r(2, 4, 4),), order=0),
-    Row("tridiagonal", lambda L, x: L.tridiagonal(x), (hermitian(r(4, 4)),), order=0),
-    Row("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),), order=0),
-    Row("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3))),
+    OpRow("svd", lambda L, x: L.svd(x, full_matrices=False), (r(2, 4, 3),)),
+    OpRow("svd wide complex", lambda L, x: L.svd(x, full_matrices=False)[1:2], (c(2, 3),)),
+    OpRow("svd square", lambda L, x: L.svd(x), (r(3, 3),)),
+    OpRow("svd full", lambda L, x: L.svd(x), (r(2, 4),), order=0),
+    OpRow("singular values", lambda L, x: L.svd(x, compute_uv=False), (r(4, 3),)),
+    OpRow("svd by qr", lambda L, x: L.svd(x, full_matrices=False, algorithm=L.SvdAlgorithm.QR), (r(4, 3),), order=0),
+    OpRow("schur", lambda L, x: L.schur(x), (r(2, 4, 4),), order=0),
+    OpRow("schur complex", lambda L, x: L.schur(x, compute_schur_vectors=False), (c(3, 3),), order=0),
+    OpRow("hessenberg", lambda L, x: L.hessenberg(x), (r(2, 4, 4),), order=0),
+    OpRow("tridiagonal", lambda L, x: L.tridiagonal(x), (hermitian(r(4, 4)),), order=0),
+    OpRow("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),), order=0),
+    OpRow("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3))),
     # Regular: derivatives are those of the plain solution; singular: the solution for the perturbed matrix.
-    Row("tridiagonal_solve perturbed", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
-        (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), grads=(1, 3)),
-    Row("tridiagonal_solve singular", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
-        (np.zeros(4), np.array([1.0, 0, 2, 0]), np.zeros(4), r(4, 2)), order=0),
-    Row("tridiagonal_solve complex", lambda L, *xs: L.tridiagonal_solve(*xs), (c(3), c(3) + 4, c(3), c(3, 1)),
-        grads=(1, 3)),
+    OpRow("tridiagonal_solve perturbed", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
+          (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), grads=(1, 3)),
+    OpRow("tridiagonal_solve singular", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
+          (np.zeros(4), np.array([1.0, 0, 2, 0]), np.zeros(4), r(4, 2)), order=0),
+    OpRow("tridiagonal_solve complex", lambda L, *xs: L.tridiagonal_solve(*xs), (c(3), c(3) + 4, c(3), c(3, 1)),
+          grads=(1, 3)),
 ]
 
 
 @pytest.mark.parametrize("row", one_in(6, TABLE, str))
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, linalg, jax.lax.linalg, every_batch=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in TABLE if row.smooth()], ids=str)
-def test_second_derivatives_as_jax(row: Row) -> None:
+def test_second_derivatives_as_jax(row: OpRow) -> None:
     check_as_jax(row, linalg, jax.lax.linalg, order=2)
 
 

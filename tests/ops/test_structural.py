@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.harness import check_as_jax, check_value, rolled
-from tests.ops.row import Row, double
+from tests.ops.row import OpRow, double
 from tests.ops.structural_table import TABLE
 from tests.oracle import real_jax
 from tests.quick_compiling import as_shipped
@@ -21,28 +21,28 @@ from xjax.ops.prng import threefry2x32
 jax = real_jax()
 
 
-def _has_narrow_indices(row: Row) -> bool:
+def _has_narrow_indices(row: OpRow) -> bool:
     """XLA's older emitters, which tests compile with, bound indices of 8 bits by numbers of 8 bits."""
     return " by " in row.name
 
 
 # Of the first row of six, the next test has the values too.
 @pytest.mark.parametrize("row", one_in(6, TABLE[3:] + TABLE[:3], str))
-def test_value(row: Row) -> None:
+def test_value(row: OpRow) -> None:
     """Run eagerly and compiled: value and dtype as JAX."""
     with as_shipped(_has_narrow_indices(row)):
         check_value(row, lax, jax.lax)
 
 
 @pytest.mark.parametrize("row", one_in(6, TABLE, str))
-def test_vmap(row: Row) -> None:
+def test_vmap(row: OpRow) -> None:
     """Every pattern of batched arguments, and vmap of vmap."""
     with as_shipped(_has_narrow_indices(row)):
         check_as_jax(replace(row, order=0), lax, jax.lax, every_batch=True, copy=rolled)
 
 
 @pytest.mark.parametrize("row", one_in(8, [row for row in TABLE if row.smooth()], str))
-def test_derivatives(row: Row) -> None:
+def test_derivatives(row: OpRow) -> None:
     """jvp, and the jvp of a vjp of a function that is not linear in the result, in double precision."""
     with as_shipped(_has_narrow_indices(row)):
         check_as_jax(replace(row, args=tuple(map(double, row.arguments()))), lax, jax.lax, order=2)

@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, c, r
+from tests.ops.row import OpRow, c, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import fft
@@ -35,10 +35,10 @@ def test_as_in_scipy(sizes):
 
 
 @pytest.mark.parametrize("row", [
-    Row("dct", lambda L, x: [L.dct(x, norm="ortho"), L.idct(x, n=6, axis=0)], (r(5, 4),)),
-    pytest.param(Row("dctn", lambda L, x: [L.dctn(x), L.idctn(x, s=(3, 2))], (c(2, 3),)), marks=pytest.mark.slow),
+    OpRow("dct", lambda L, x: [L.dct(x, norm="ortho"), L.idct(x, n=6, axis=0)], (r(5, 4),)),
+    pytest.param(OpRow("dctn", lambda L, x: [L.dctn(x), L.idctn(x, s=(3, 2))], (c(2, 3),)), marks=pytest.mark.slow),
 ], ids=["dct", "dctn"])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, fft, jax.scipy.fft)
 
 

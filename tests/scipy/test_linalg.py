@@ -8,7 +8,7 @@ import pytest
 import xjax
 import xjax.scipy.linalg as linalg
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, c, hermitian, r
+from tests.ops.row import OpRow, c, hermitian, r
 from tests.oracle import current, only, real_jax
 from tests.sampling import one_in
 
@@ -26,49 +26,50 @@ def factored(make: str, solve: str, **keywords: object):
 
 TABLE = [
     # Since 0.12 the derivative reads one triangle only, as the factorisation does.
-    Row("cholesky", lambda L, x: [L.cholesky(x), L.cholesky(x, lower=True)], (CSPD,),
-        grads=current((only(0, since="0.12"),))),
-    Row("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B)),
-    Row("cho_solve lower", factored("cho_factor", "cho_solve", lower=True), (CSPD, c(3)), grads=(1,)),
-    Row("lu", lambda L, x: [L.lu(x), L.lu(x, permute_l=True)], (r(4, 3),)),
-    Row("lu_solve", factored("lu_factor", "lu_solve"), (A, B)),
-    Row("lu_solve transposed", factored("lu_factor", "lu_solve", trans=1), (A, r(3)), order=0),
-    Row("lu_solve adjoint", factored("lu_factor", "lu_solve", trans=2), (c(3, 3), c(3, 2)), grads=(1,)),
-    Row("qr", lambda L, x: [L.qr(x), L.qr(x, mode="economic"), L.qr(x, mode="r"), L.qr(x, pivoting=True, mode="r")],
-        (r(4, 3),), order=0),
-    Row("svd", lambda L, x: [L.svd(x, full_matrices=False), L.svd(x, compute_uv=False)], (r(4, 3),)),
-    Row("det and inv", lambda L, x: [L.det(x), L.inv(x)], (A,)),
-    Row("eigh", lambda L, x: [L.eigh(x), L.eigh(x, eigvals_only=True)], (SPD,)),
-    Row("schur", lambda L, x: [L.schur(x), L.schur(x, output="complex")], (A,), order=0),
-    Row("hessenberg", lambda L, x: [L.hessenberg(x), L.hessenberg(x, calc_q=True)], (c(2, 4, 4),), order=0),
-    Row("solve", lambda L, a, b: L.solve(a, b), (A, B)),
-    Row("solve pos", lambda L, a, b: L.solve(a, b, assume_a="pos"), (SPD, B), grads=(1,)),
+    OpRow("cholesky", lambda L, x: [L.cholesky(x), L.cholesky(x, lower=True)], (CSPD,),
+          grads=current((only(0, since="0.12"),))),
+    OpRow("cho_solve", factored("cho_factor", "cho_solve"), (SPD, B)),
+    OpRow("cho_solve lower", factored("cho_factor", "cho_solve", lower=True), (CSPD, c(3)), grads=(1,)),
+    OpRow("lu", lambda L, x: [L.lu(x), L.lu(x, permute_l=True)], (r(4, 3),)),
+    OpRow("lu_solve", factored("lu_factor", "lu_solve"), (A, B)),
+    OpRow("lu_solve transposed", factored("lu_factor", "lu_solve", trans=1), (A, r(3)), order=0),
+    OpRow("lu_solve adjoint", factored("lu_factor", "lu_solve", trans=2), (c(3, 3), c(3, 2)), grads=(1,)),
+    OpRow("qr", lambda L, x: [L.qr(x), L.qr(x, mode="economic"), L.qr(x, mode="r"), L.qr(x, pivoting=True, mode="r")],
+          (r(4, 3),), order=0),
+    OpRow("svd", lambda L, x: [L.svd(x, full_matrices=False), L.svd(x, compute_uv=False)], (r(4, 3),)),
+    OpRow("det and inv", lambda L, x: [L.det(x), L.inv(x)], (A,)),
+    OpRow("eigh", lambda L, x: [L.eigh(x), L.eigh(x, eigvals_only=True)], (SPD,)),
+    OpRow("schur", lambda L, x: [L.schur(x), L.schur(x, output="complex")], (A,), order=0),
+    OpRow("hessenberg", lambda L, x: [L.hessenberg(x), L.hessenberg(x, calc_q=True)], (c(2, 4, 4),), order=0),
+    OpRow("solve", lambda L, a, b: L.solve(a, b), (A, B)),
+    OpRow("solve pos", lambda L, a, b: L.solve(a, b, assume_a="pos"), (SPD, B), grads=(1,)),
     # JAX takes a Hermitian matrix for its own transpose: see test_decompositions_multiply_back for the derivative.
-    Row("solve pos complex", lambda L, a, b: L.solve(a, b, assume_a="pos", lower=True), (CSPD, c(3, 2)), order=0),
-    Row("solve_triangular", lambda L, a, b: [L.solve_triangular(a, b, trans, lower) for trans in (0, "T", 2)
-                                             for lower in (False, True)], (c(3, 3) + 3 * np.eye(3), c(3, 2))),
-    Row("polar", lambda L, x: [L.polar(x, "right", method="svd"), L.polar(x, "left", method="svd")], (A,), order=0),
-    Row("expm", lambda L, x: L.expm(x), (r(3, 3),)),
-    Row("sqrtm", lambda L, x: L.sqrtm(x), (SPD,), order=0),
-    Row("block_diag", lambda L, x, y: L.block_diag(x, y, 2.0, x), (r(2, 1), r(3))),
-    Row("toeplitz", lambda L, x, y: [L.toeplitz(x), L.toeplitz(x, y)], (c(2, 3), c(2, 4))),
-    Row("hankel", lambda L, x, y: [L.hankel(x), L.hankel(x, y)], (r(3), r(2))),
-    Row("circulant", lambda L, x: [L.circulant(x), L.fiedler(x)], (r(2, 3),), order=0),
-    Row("companion", lambda L, x: [L.companion(x), L.leslie(x, x[1:])], (r(4),)),
-    Row("convolution_matrix", lambda L, x: [L.convolution_matrix(x, n, mode) for mode in ("full", "same", "valid")
-                                            for n in (2, 5)], (r(3),), order=0),
-    Row("fiedler_companion", lambda L, x: [L.fiedler_companion(x[..., :n]) for n in (1, 2, 3, 6)], (c(2, 6),), order=0),
-    Row("qr_multiply", lambda L, a, x: [L.qr_multiply(a, x), L.qr_multiply(a, x[0]), L.qr_multiply(
-        a, x[:, :2], "left", pivoting=True), L.qr_multiply(a, x[0, :2], "left"), L.qr_multiply(a, x, conjugate=True)],
-        (c(3, 2), c(2, 3)), order=0),
-    Row("funm", lambda L, _: [L.funm(A, lambda x: x ** 2 + 1), *L.funm(A, abs, disp=False)], (r(1),), order=0),
-    Row("formulas", lambda L, _: [L.hilbert(3), L.helmert(4), L.helmert(3, full=True), L.hadamard(4), L.dft(3),
+    OpRow("solve pos complex", lambda L, a, b: L.solve(a, b, assume_a="pos", lower=True), (CSPD, c(3, 2)), order=0),
+    OpRow("solve_triangular", lambda L, a, b: [L.solve_triangular(a, b, trans, lower) for trans in (0, "T", 2)
+                                               for lower in (False, True)], (c(3, 3) + 3 * np.eye(3), c(3, 2))),
+    OpRow("polar", lambda L, x: [L.polar(x, "right", method="svd"), L.polar(x, "left", method="svd")], (A,), order=0),
+    OpRow("expm", lambda L, x: L.expm(x), (r(3, 3),)),
+    OpRow("sqrtm", lambda L, x: L.sqrtm(x), (SPD,), order=0),
+    OpRow("block_diag", lambda L, x, y: L.block_diag(x, y, 2.0, x), (r(2, 1), r(3))),
+    OpRow("toeplitz", lambda L, x, y: [L.toeplitz(x), L.toeplitz(x, y)], (c(2, 3), c(2, 4))),
+    OpRow("hankel", lambda L, x, y: [L.hankel(x), L.hankel(x, y)], (r(3), r(2))),
+    OpRow("circulant", lambda L, x: [L.circulant(x), L.fiedler(x)], (r(2, 3),), order=0),
+    OpRow("companion", lambda L, x: [L.companion(x), L.leslie(x, x[1:])], (r(4),)),
+    OpRow("convolution_matrix", lambda L, x: [L.convolution_matrix(x, n, mode) for mode in ("full", "same", "valid")
+                                              for n in (2, 5)], (r(3),), order=0),
+    OpRow("fiedler_companion", lambda L, x: [L.fiedler_companion(x[..., :n]) for n in (1, 2, 3, 6)], (c(2, 6),),
+          order=0),
+    OpRow("qr_multiply", lambda L, a, x: [L.qr_multiply(a, x), L.qr_multiply(a, x[0]), L.qr_multiply(
+          a, x[:, :2], "left", pivoting=True), L.qr_multiply(a, x[0, :2], "left"), L.qr_multiply(a, x, conjugate=True)],
+          (c(3, 2), c(2, 3)), order=0),
+    OpRow("funm", lambda L, _: [L.funm(A, lambda x: x ** 2 + 1), *L.funm(A, abs, disp=False)], (r(1),), order=0),
+    OpRow("formulas", lambda L, _: [L.hilbert(3), L.helmert(4), L.helmert(3, full=True), L.hadamard(4), L.dft(3),
                                L.dft(4, "sqrtn"), L.dft(2, "n"), L.invhilbert(5)], (r(1),), order=0),
 ]
 
 
 @pytest.mark.parametrize("row", one_in(10, TABLE, str))
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, linalg, jax.scipy.linalg)
 
 

@@ -11,7 +11,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, r
+from tests.ops.row import OpRow, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import interpolate, ndimage
@@ -40,20 +40,20 @@ def gridded(L, values, points):
 
 
 TABLE = [
-    Row("map_coordinates", lambda L, x, p: mapped(L, x, p, ["constant"])[1], (IMAGE, PLACES)),
-    Row("map_coordinates slow", mapped, (IMAGE, PLACES)),
-    Row("map_coordinates of one row slow", mapped, (IMAGE[:1], PLACES)),
-    Row("map_coordinates of integers", lambda L, x, p: [*mapped(L, x, p, ["mirror"]),
-                                                        *mapped(L, x, p.astype(int), ["wrap"])],
-        (np.arange(12).reshape(4, 3) ** 2, PLACES), order=0),
-    Row("grid slow", gridded, (GRID, POINTS)),
-    Row("vq", lambda L, x, y: [L.vq(x, y), L.vq(x[:, 0], y[:, 0])], (r(5, 3), r(4, 3))),
+    OpRow("map_coordinates", lambda L, x, p: mapped(L, x, p, ["constant"])[1], (IMAGE, PLACES)),
+    OpRow("map_coordinates slow", mapped, (IMAGE, PLACES)),
+    OpRow("map_coordinates of one row slow", mapped, (IMAGE[:1], PLACES)),
+    OpRow("map_coordinates of integers", lambda L, x, p: [*mapped(L, x, p, ["mirror"]),
+                                                          *mapped(L, x, p.astype(int), ["wrap"])],
+          (np.arange(12).reshape(4, 3) ** 2, PLACES), order=0),
+    OpRow("grid slow", gridded, (GRID, POINTS)),
+    OpRow("vq", lambda L, x, y: [L.vq(x, y), L.vq(x[:, 0], y[:, 0])], (r(5, 3), r(4, 3))),
 ]
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * ("slow" in row.name))
                                  for row in TABLE])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, OURS, THEIRS)
 
 

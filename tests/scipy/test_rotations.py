@@ -12,7 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, r
+from tests.ops.row import OpRow, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy.spatial.transform import Rotation, Slerp
@@ -63,9 +63,9 @@ def edges(L, q):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [
-    Row("forms", forms, (QUATS,)), Row("back", back, (QUATS,)), Row("use", used, (QUATS, VECTORS)),
+    OpRow("forms", forms, (QUATS,)), OpRow("back", back, (QUATS,)), OpRow("use", used, (QUATS, VECTORS)),
 ], ids=["forms", "back", "use"])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, OURS, transform_of_jax)
 
 

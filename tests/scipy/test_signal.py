@@ -12,7 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from tests.ops.harness import check_as_jax
-from tests.ops.row import Row, c, r
+from tests.ops.row import OpRow, c, r
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.scipy import signal
@@ -34,21 +34,21 @@ def powers(L, x, y):
 
 
 TABLE = [
-    Row("convolve", lambda L, x, y: [L.correlate(x, y, "same"), L.fftconvolve(x, y, axes=0)], (X, Y)),
-    Row("convolve slow", lambda L, x, y: [f(x, y, mode) for mode in MODES for f in (
-        L.convolve, L.correlate, L.convolve2d, L.correlate2d, L.fftconvolve)], (c(4, 3), Y)),
-    Row("detrend slow", lambda L, x: [L.detrend(x, 0, bp=[4, 9]), L.detrend(x, type="constant")], (r(12, 2),)),
-    Row("stft slow", transformed, (LONG,)),
-    Row("csd slow", powers, (LONG, OTHER)),
-    Row("csd complex slow", powers, (LONG + 1j, OTHER)),
-    Row("istft", lambda L, z: [L.istft(z, noverlap=1), L.istft(z, input_onesided=False)], (c(2, 4, 5),)),
+    OpRow("convolve", lambda L, x, y: [L.correlate(x, y, "same"), L.fftconvolve(x, y, axes=0)], (X, Y)),
+    OpRow("convolve slow", lambda L, x, y: [f(x, y, mode) for mode in MODES for f in (
+          L.convolve, L.correlate, L.convolve2d, L.correlate2d, L.fftconvolve)], (c(4, 3), Y)),
+    OpRow("detrend slow", lambda L, x: [L.detrend(x, 0, bp=[4, 9]), L.detrend(x, type="constant")], (r(12, 2),)),
+    OpRow("stft slow", transformed, (LONG,)),
+    OpRow("csd slow", powers, (LONG, OTHER)),
+    OpRow("csd complex slow", powers, (LONG + 1j, OTHER)),
+    OpRow("istft", lambda L, z: [L.istft(z, noverlap=1), L.istft(z, input_onesided=False)], (c(2, 4, 5),)),
 ]
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * ("slow" in row.name))
                                  for row in TABLE])
-def test_as_jax(row: Row) -> None:
+def test_as_jax(row: OpRow) -> None:
     check_as_jax(row, signal, jax.scipy.signal)
 
 

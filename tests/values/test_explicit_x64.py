@@ -26,7 +26,7 @@ jax = real_jax()
 
 WIDE = {np.dtype(narrow): wide for narrow, wide in [
     ("float32", "float64"), ("complex64", "complex128"), ("float64", "float64"), ("complex128", "complex128")]}
-# Row -> why its types are not JAX's.
+# Row by its name -> why its types are not JAX's.
 DIFFERENT = {
     "numpy.from_dlpack": "an array that is passed on keeps its dtype here",
     **dict.fromkeys(["numpy.kaiser", "numpy.kaiser-single"], "the window is float32 here whatever beta is"),

@@ -41,9 +41,9 @@ def test_shapes_and_values(name):
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
     with np.errstate(all="ignore"):
         exact = [np.asarray(leaf, np.float64) for leaf in tree_util.tree_leaves(params)]
-        want = row.value(tree_util.tree_unflatten(tree_util.tree_structure(params), exact), x.astype(
+        want = row.oracle(tree_util.tree_unflatten(tree_util.tree_structure(params), exact), x.astype(
             x.dtype if row.below else np.float64), **extra)
-    assert_close(y, want, tol=row.grows / 4)
+    assert_close(y, want, tol=row.tol / 4)
 
 
 @rows(LAYERS[::6])
@@ -56,7 +56,7 @@ def test_operations_one_by_one_give_the_same(name):
     how = {"rng": random.key(4), "train": True} if row.random else {}
     y = run(row, params, jnp.asarray(x), extra, **how)
     assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **how))(params, x, extra),
-                 tol=row.grows / 4)
+                 tol=row.tol / 4)
 
 
 @rows(LAYERS[::8])
@@ -82,7 +82,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         _, grads = total(floats)
         slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
         # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
-        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
+        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.tol)
 
 
 @rows(LAYERS)
@@ -114,7 +114,7 @@ def test_vmap_over_batches_and_over_ensembles(name):
     got = xjax.jit(xjax.vmap(lambda params, x, extra: run(row, params, x, extra)))(ensemble, x, extra)
     for i, member in enumerate(members):
         want = run_jitted(row, member, x[i], {name: value[i] for name, value in extra.items()})
-        assert_close(tree_util.tree_map(lambda leaf, i=i: np.asarray(leaf)[i], got), want, tol=row.grows / 4)
+        assert_close(tree_util.tree_map(lambda leaf, i=i: np.asarray(leaf)[i], got), want, tol=row.tol / 4)
 
 
 @rows(LAYERS[2::8])
@@ -129,7 +129,7 @@ def test_two_devices_compute_their_examples(name):
     got = f(cut(x), {name: cut(value) for name, value in extra.items()})
     whole = run_jitted(row, params, x, extra)
     assert_close(tree_util.tree_map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), got), whole,
-                 tol=row.grows / 4)
+                 tol=row.tol / 4)
 
 
 @rows(LAYERS[::8])
@@ -142,7 +142,7 @@ def test_half_precision_stays_half_precision(name, dtype):
                                            else v, tree)
     y = run_jitted(row, half(params), half(x), half(extra))
     assert all(leaf.dtype == jnp.dtype(dtype) for leaf in tree_util.tree_leaves(y))
-    assert_close(y, run_jitted(row, params, x, extra), tol=2.5 * row.grows)       # each layer rounds some ten times
+    assert_close(y, run_jitted(row, params, x, extra), tol=2.5 * row.tol)       # each layer rounds some ten times
 
 
 @rows(LAYERS[1::8])
@@ -161,7 +161,7 @@ def test_training(name):
     same = all(np.array_equal(a, b) for a, b in zip(*map(tree_util.tree_leaves, (trained, other)), strict=True))
     assert same != row.random
     if not row.random and not row.layer.state:
-        assert_close(trained, run_jitted(row, params, x, extra), tol=row.grows / 4)
+        assert_close(trained, run_jitted(row, params, x, extra), tol=row.tol / 4)
     assert all(np.all(np.isfinite(leaf)) for leaf in tree_util.tree_leaves(grads))
 
 

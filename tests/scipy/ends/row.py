@@ -27,12 +27,12 @@ class Apart(NamedTuple):
     right: Callable[..., Any] | float | None
 
 
-class Ends(NamedTuple):
+class EndsRow(NamedTuple):
     """One function.
 
     name: in messages. fun: xjax's. oracle: SciPy's, which gets float64.
     axes: for each argument the name of a list of `points`, or numbers.
-    apart: where SciPy is wrong. of: arguments with a derivative.
+    apart: where SciPy is wrong. grads: which arguments are differentiated.
     no_slope: where a slope may be nan though the value is finite, with the reason.
     tol: relative to `ULPS`. log: whether results are logarithms, maybe of numbers close to 1.
     integers: arguments that are integers in xjax.
@@ -43,7 +43,7 @@ class Ends(NamedTuple):
     oracle: Callable[..., Any]
     axes: tuple[Any, ...]
     apart: tuple[Apart, ...] = ()
-    of: tuple[int, ...] = ()
+    grads: tuple[int, ...] = ()
     no_slope: tuple[Apart, ...] = ()
     tol: float = 1.0
     log: bool = False
@@ -60,7 +60,7 @@ class Ends(NamedTuple):
         return [x.astype(np.int32) if i in self.integers else x for i, x in enumerate(args)]
 
 
-def wrong_values(row: Ends, dtype: str) -> list[str]:
+def wrong_values(row: EndsRow, dtype: str) -> list[str]:
     """What differs from SciPy and is not listed, as text."""
     args = row.arguments(dtype)
     with xjax.enable_x64(True):
@@ -77,17 +77,17 @@ def wrong_values(row: Ends, dtype: str) -> list[str]:
     return texts
 
 
-def nan_slopes(row: Ends, dtype: str) -> list[str]:
+def nan_slopes(row: EndsRow, dtype: str) -> list[str]:
     """Where the value is finite, and a slope is nan, as text."""
     args = row.typed(row.arguments(dtype))
     with xjax.enable_x64(True):
         def sums(*xs: Any) -> Any:
             return sum(jnp.sum(y) for y in _split(row.fun(*xs)))
         value = sum(_parts(row.fun(*args)))
-        slopes = xjax.grad(sums, row.of)(*args)
+        slopes = xjax.grad(sums, row.grads)(*args)
     wide = [x.astype(np.float64) for x in args]
     texts = []
-    for i, slope in zip(row.of, slopes, strict=True):
+    for i, slope in zip(row.grads, slopes, strict=True):
         bad = np.isfinite(value) & np.isnan(slope)
         for _, where, _ in row.no_slope:
             bad &= ~where(*wide)
@@ -105,7 +105,7 @@ def _parts(y: Any) -> list[np.ndarray]:
     return [np.asarray(part) for part in _split(y)]
 
 
-def _wanted(row: Ends, args: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+def _wanted(row: EndsRow, args: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
     """The wanted results, and where any is."""
     with np.errstate(all="ignore"):
         wants = _split(row.oracle(*args))
@@ -132,7 +132,7 @@ def _flushed(args: list[np.ndarray], dtype: str) -> Iterator[list[np.ndarray]]:
         yield [flush(x) if k == i else x for k, x in enumerate(args)]
 
 
-def _agree(got: np.ndarray, want: np.ndarray, dtype: str, row: Ends) -> np.ndarray:
+def _agree(got: np.ndarray, want: np.ndarray, dtype: str, row: EndsRow) -> np.ndarray:
     """Whether results agree: nan with nan, and a zero has no sign."""
     info = np.finfo(dtype)
     got = got.astype(np.float64)

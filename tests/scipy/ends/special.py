@@ -10,17 +10,17 @@ import mpmath
 import numpy as np
 import scipy.special as oracle
 
-from tests.scipy.ends.row import Apart, Ends
+from tests.scipy.ends.row import Apart, EndsRow
 from xjax import numpy as jnp
 from xjax.scipy import special
 
 INF, NAN = np.inf, np.nan
 
 
-def row(name: str, *axes: Any, **options: Any) -> Ends:
-    options.setdefault("of", tuple(range(len(axes))))
+def row(name: str, *axes: Any, **options: Any) -> EndsRow:
+    options.setdefault("grads", tuple(range(len(axes))))
     options.setdefault("oracle", getattr(oracle, name, None))
-    return Ends(name, options.pop("fun", getattr(special, name)), axes=axes, **options)
+    return EndsRow(name, options.pop("fun", getattr(special, name)), axes=axes, **options)
 
 
 def exactly(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
@@ -93,7 +93,7 @@ ONE_ARGUMENT = [
 
 ENTROPY = Apart("SciPy has nan at infinite p, for p log(p / q) - p", lambda p, q: (p == INF) & (q > 0) & (q < INF), INF)
 OF_GAMMA = [
-    row("beta", "few", "few", of=(), tol=4, apart=(
+    row("beta", "few", "few", grads=(), tol=4, apart=(
         Apart(DIGITS, lambda a, b: none_special(a, b) & ~pole(a) & ~pole(b), exactly(mpmath.beta)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]), exactly(lambda a, b, i=i: limit(*(a, b)[::i])))
           for i in (1, -1)),
@@ -102,7 +102,7 @@ OF_GAMMA = [
               lambda a, b: (b == -1) & pole(a) & (a > -INF), INF),
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
         NAN_STAYS)),
-    row("betaln", "few", "few", of=(), log=True, apart=(
+    row("betaln", "few", "few", grads=(), log=True, apart=(
         Apart(DIGITS, lambda a, b: none_special(a, b) & ~pole(a) & ~pole(b),
               exactly(lambda a, b: mpmath.log(abs(mpmath.beta(a, b))) if mpmath.beta(a, b) else -mpmath.inf)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]),
@@ -110,12 +110,12 @@ OF_GAMMA = [
         BOTH_LARGE._replace(right=-INF), LARGEST,
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
         NAN_STAYS)),
-    row("comb", "few", "few", of=(), apart=(
+    row("comb", "few", "few", grads=(), apart=(
         Apart(DIGITS, lambda n, k: none_special(n, k) & (n > 0) & (k > 0) & (k <= n), exactly(mpmath.binomial)),
         Apart(DIGITS, lambda n, k: (n == 1e4) & (np.abs(k) < 1e-30) & (k >= 0), 1.0),
         Apart(DIGITS, lambda n, k: (n > 1e300) & (k > 0) & (k < 1e-9), None),
         Apart("of infinitely many; SciPy has nan for some k", lambda n, k: (n == INF) & (k > 0), INF))),
-    row("poch", "few", "few", of=(), tol=4, apart=(
+    row("poch", "few", "few", grads=(), tol=4, apart=(
         Apart("at a pole of gamma(z) alone; SciPy adds m to z, and has nan", lambda z, m: pole(z) & ~whole(m), 0),
         Apart(DIGITS, lambda z, m: none_special(z, m) & ~pole(z) & ~pole(z + m), exactly(mpmath.rf)),
         Apart("1 for all z, and for m below the normal numbers", lambda z, m: (np.abs(m) < 1e-37) & (z == z), None),
@@ -123,7 +123,7 @@ OF_GAMMA = [
         Apart("not mended: z + m is rounded to a whole number",
               lambda z, m: (z != 0) & (np.abs(z) < 1e-6) & (m < 0), None),
         NAN_STAYS)),
-    row("polygamma", "order", "real", of=(1,), integers=(0,), apart=(
+    row("polygamma", "order", "real", grads=(1,), integers=(0,), apart=(
         Apart("SciPy adds up terms that cancel", lambda n, x: (x < -1e-9) & (x > -1e9) & ~whole(x),
               exactly(mpmath.polygamma)),
         Apart("not mended: zeta underflows before it is multiplied by the factorial",
@@ -168,8 +168,8 @@ SEVERAL = [
     *(row(name, "few", "few", no_slope=(
         Apart("beside 0 it is nan", lambda x, y, s=s: (y < s) & (np.abs(x) < 1e-37), None),))
       for name, s in (("xlogy", 0.0), ("xlog1py", -1.0))),
-    row("expn", "order", "real", of=(1,)),
-    row("betainc", "shape", "shape", "share", of=(2,), no_slope=(
+    row("expn", "order", "real", grads=(1,)),
+    row("betainc", "shape", "shape", "share", grads=(2,), no_slope=(
         Apart("all mass in one point", lambda a, b, x: (a == 0) | (b == 0), None),)),
 ]
 def of_pair(name: str) -> Callable[..., Any]:
@@ -186,19 +186,19 @@ PARAMETERS = (0.0, -1.0, 0.5, 1.0, 2.5, NAN)
 OTHERS = [
     row("bessel_jn", [*SMALL, -2.0], oracle=lambda z: tuple(oracle.jv(k, z) for k in range(3)),
         fun=lambda z: tuple(special.bessel_jn(z, v=2, n_iter=80))),
-    row("hyp1f1", PARAMETERS, PARAMETERS, [*SMALL, -0.5, -30.0], of=(2,), tol=10, apart=(
+    row("hyp1f1", PARAMETERS, PARAMETERS, [*SMALL, -0.5, -30.0], grads=(2,), tol=10, apart=(
         Apart("SciPy has a number where the series ends before its pole", lambda a, b, x: pole(b), None),)),
-    row("hyp2f1", PARAMETERS, PARAMETERS, PARAMETERS, [0.0, -0.5, 0.5, -30.0, 1.0, 2.0, NAN], of=(3,), tol=100,
+    row("hyp2f1", PARAMETERS, PARAMETERS, PARAMETERS, [0.0, -0.5, 0.5, -30.0, 1.0, 2.0, NAN], grads=(3,), tol=100,
         apart=(
         Apart("SciPy has a number where the series ends before its pole", lambda a, b, c, x: pole(c), None),
         NAN_STAYS)),
     row("multigammaln", "real", fun=lambda a: special.multigammaln(a, 1), oracle=oracle.gammaln,
         apart=(C_LIBRARY,)),
     row("logsumexp", "few", "few", fun=of_pair("logsumexp"), oracle=pair_oracle("logsumexp"), log=True),
-    row("softmax", "few", "few", fun=of_pair("softmax"), oracle=pair_oracle("softmax"), of=()),
-    row("log_softmax", "few", "few", fun=of_pair("log_softmax"), oracle=pair_oracle("log_softmax"), log=True, of=(),
+    row("softmax", "few", "few", fun=of_pair("softmax"), oracle=pair_oracle("softmax"), grads=()),
+    row("log_softmax", "few", "few", fun=of_pair("log_softmax"), oracle=pair_oracle("log_softmax"), log=True, grads=(),
         apart=(Apart("SciPy has numbers where its softmax is nan", lambda x, y: (x == INF) | (y == INF), NAN),)),
-    row("sph_harm_y", [0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [*SMALL, -0.5], [*SMALL, -0.5], of=(), integers=(0, 1),
+    row("sph_harm_y", [0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [*SMALL, -0.5], [*SMALL, -0.5], grads=(), integers=(0, 1),
         fun=lambda n, m, t, p: special.sph_harm_y(n, m, t, p, n_max=2), tol=4,
         oracle=lambda n, m, t, p: oracle.sph_harm_y(n.astype(int), m.astype(int), t, p),
         apart=(Apart("no such order", lambda n, m, t, p: np.abs(m) > n, None),)),

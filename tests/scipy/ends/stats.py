@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special as functions
 import scipy.stats as oracle
 
-from tests.scipy.ends.row import Apart, Ends
+from tests.scipy.ends.row import Apart, EndsRow
 from xjax.scipy import stats
 
 INF, NAN = np.inf, np.nan
@@ -21,7 +21,7 @@ STEP = Apart("of scale 0 the limit, all mass in one point, as in JAX; SciPy has 
 
 
 def rows(name: str, functions: str, *axes: Any, apart: dict[str, tuple[Apart, ...]] | None = None,
-         no_slope: tuple[Apart, ...] = (), of: tuple[int, ...] = (0,), tol: float = 1.0) -> Iterator[Ends]:
+         no_slope: tuple[Apart, ...] = (), grads: tuple[int, ...] = (0,), tol: float = 1.0) -> Iterator[EndsRow]:
     """A row for each function; `axes` are those of all, in quantile functions with a share in place of x."""
     for f in functions.split():
         ours, theirs = (getattr(getattr(library, name), f) for library in (stats, oracle))
@@ -30,7 +30,7 @@ def rows(name: str, functions: str, *axes: Any, apart: dict[str, tuple[Apart, ..
         at = ("share", *axes[1:]) if f in ("ppf", "isf") else axes
         steps = (STEP,) if axes[-1] == "scale" else ()
         exceptions = (*(apart or {}).get(f, ()), *(apart or {}).get("", ()), *steps)
-        yield Ends(f"{name}.{f}", ours, theirs, at, exceptions, of, (*no_slope, *steps), tol, f.startswith("log"))
+        yield EndsRow(f"{name}.{f}", ours, theirs, at, exceptions, grads, (*no_slope, *steps), tol, f.startswith("log"))
 
 
 def _exp_of(log: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,26 +134,26 @@ ROWS = [
         Apart("SciPy's 1 + c**2 - 2 c is 0", lambda x, c: (x == 0) & (c > 1 - 1e-15) & (c < 1), right),)
         for f, right in (("pdf", lambda x, c: (1 + c) / (1 - c) / (2 * np.pi)),
                          ("logpdf", lambda x, c: np.log((1 + c) / (1 - c) / (2 * np.pi))))}),
-    *rows("bernoulli", "logpmf pmf cdf", "count", "share", of=(1,), apart=of_mass(
+    *rows("bernoulli", "logpmf pmf cdf", "count", "share", grads=(1,), apart=of_mass(
         INTERPOLATED, lambda k, p: k == 0.5, lambda k, p: 0.5 * (np.log(p) + np.log1p(-p)))),
-    *rows("bernoulli", "ppf", "share", "share", of=(), apart={"": (
+    *rows("bernoulli", "ppf", "share", "share", grads=(), apart={"": (
         Apart("the least of 0 and 1, as in JAX; SciPy has -1 at q = 0", lambda q, p: (q == 0) | (p == 0), None),)}),
-    *rows("binom", "logpmf pmf", "count", "trials", "share", of=(2,), apart=of_mass(
+    *rows("binom", "logpmf pmf", "count", "trials", "share", grads=(2,), apart=of_mass(
         INTERPOLATED, lambda k, n, p: ((k == 0.5) | (k == 2.5)) & (k < n),
         lambda k, n, p: log_choices(n, k) + functions.xlogy(k, p) + functions.xlog1py(n - k, -p))),
-    *rows("betabinom", "logpmf pmf", "count", "trials", "shape", "shape", of=(2, 3), apart=of_mass(
+    *rows("betabinom", "logpmf pmf", "count", "trials", "shape", "shape", grads=(2, 3), apart=of_mass(
         "of the integer below k, as in JAX; SciPy has 0", lambda k, n, a, b: (k == 0.5) | (k == 2.5),
         lambda k, n, a, b: oracle.betabinom.logpmf(np.floor(k), n, a, b))),
-    *rows("geom", "logpmf pmf", "count", "share", of=(1,), apart=both(
+    *rows("geom", "logpmf pmf", "count", "share", grads=(1,), apart=both(
         of_mass(INTERPOLATED, lambda k, p: k == 2.5, lambda k, p: np.log(p) + functions.xlog1py(k - 1, -p)),
         of_mass(NO_SUCCESS, lambda k, p: (p == 0) & (k == k), -INF))),
-    *rows("nbinom", "logpmf pmf", "count", "shape", "share", of=(2,), apart=both(
+    *rows("nbinom", "logpmf pmf", "count", "shape", "share", grads=(2,), apart=both(
         of_mass(INTERPOLATED, lambda k, n, p: ((k == 0.5) | (k == 2.5)) & (n > 0),
                 lambda k, n, p: (functions.gammaln(k + n) - functions.gammaln(n) - functions.gammaln(k + 1)
                                  + functions.xlogy(n, p) + functions.xlog1py(k, -p))),
         of_mass(NO_SUCCESS, lambda k, n, p: (p == 0) & (n > 0) & (k == k), -INF),
         of_mass(ENDLESS, lambda k, n, p: (k == INF) & (n > 0) & (p >= 0) & (p <= 1), -INF))),
-    *rows("poisson", "logpmf pmf cdf", "count", [-1.0, 0.0, 1e-10, 0.5, 3.0, 50.0, 1e4, INF, NAN], of=(1,),
+    *rows("poisson", "logpmf pmf cdf", "count", [-1.0, 0.0, 1e-10, 0.5, 3.0, 50.0, 1e4, INF, NAN], grads=(1,),
           apart=of_mass(ENDLESS, lambda k, mu: (k == INF) & (mu >= 0), -INF)),
     # It adds up numbers with logarithms of up to 360, a hundred times itself, that are rounded.
     *(row._replace(oracle=exact_entropy)

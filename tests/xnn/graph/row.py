@@ -1,4 +1,4 @@
-"""`Row`: a layer on a graph, with its value in NumPy and, where PyTorch Geometric has it, the layer there."""
+"""`GraphRow`: a layer on a graph, with its value in NumPy and, where PyTorch Geometric has it, the layer there."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ from xnn.graph import Graph
 KEY = random.key(0)             # of wrong calls
 
 
-class Row(NamedTuple):
+class GraphRow(NamedTuple):
     """
     Attributes:
       layer: ``apply(params, x, graph, ...) -> y``, x the features of the nodes.
-      value: ``(params, x, graph) -> y`` of NumPy arrays in float64: the output in evaluation, written from the paper's
+      oracle: ``(params, x, graph) -> y`` of NumPy arrays in float64: the output in evaluation, written from the paper's
         formula with loops over nodes or edges. The graph is a `Graph` of NumPy arrays.
       features: number of features of a node.
       weights: whether the layer reads the weights of edges.
@@ -29,11 +29,11 @@ class Row(NamedTuple):
         where PyTorch Geometric has no such layer.
       ordered: whether y depends on the order of the edges that a node receives.
       sparse: whether the features of the nodes may be a `CSR`.
-      grows: multiplies the tolerances, for long sums and recurrences.
+      tol: tolerance, relative to that of one layer; larger for long sums and recurrences.
     """
 
     layer: Layer
-    value: Callable[..., Any]
+    oracle: Callable[..., Any]
     features: int = 4
     weights: bool = False
     edge_features: int | None = None
@@ -43,10 +43,10 @@ class Row(NamedTuple):
     peer: Callable[..., Any] | None = None
     ordered: bool = False
     sparse: bool = False
-    grows: float = 1.0
+    tol: float = 1.0
 
 
-def draw_graph(row: Row, seed: int = 0, n: int = 7, p: float = 0.35, dtype: Any = np.float32) -> Graph:
+def draw_graph(row: GraphRow, seed: int = 0, n: int = 7, p: float = 0.35, dtype: Any = np.float32) -> Graph:
     """A directed graph without self loops whose last node has no edges; features of nodes and edges are normal."""
     npr = np.random.default_rng(seed)
     there = (npr.random((n, n)) < p) & ~np.eye(n, dtype=bool)
@@ -61,32 +61,32 @@ def draw_graph(row: Row, seed: int = 0, n: int = 7, p: float = 0.35, dtype: Any 
     return Graph.from_edges(senders, receivers, (x + 0.1 * np.sign(x)).astype(dtype), edges or None)
 
 
-def empty_graph(row: Row, n: int = 3) -> Graph:
+def empty_graph(row: GraphRow, n: int = 3) -> Graph:
     """A graph without edges."""
     graph = draw_graph(row, n=n, p=0.0)
     assert graph.n_edges == 0
     return graph
 
 
-def draw_extra(row: Row, graph: Graph, dtype: Any = np.float32) -> dict[str, Any]:
+def draw_extra(row: GraphRow, graph: Graph, dtype: Any = np.float32) -> dict[str, Any]:
     """The further inputs of a row."""
     npr = np.random.default_rng(9)
     made = {name: np.asarray(make(npr, graph)) for name, make in row.extra.items()}
     return {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in made.items()}
 
 
-def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
+def make_params(row: GraphRow, dtype: Any = np.float32, seed: int = 0) -> Any:
     """Parameters of a row."""
     return drawn_params(row.layer, (-1, row.features), dtype=dtype, seed=seed, **init_shapes(row, draw_graph(row)))
 
 
-def init_shapes(row: Row, graph: Graph) -> dict[str, Any]:
+def init_shapes(row: GraphRow, graph: Graph) -> dict[str, Any]:
     """The shapes that `init` needs beside that of x: the graph, where weights depend on its edge features."""
     needed = {"graph": graph} if "graph" in row.layer.sized_by else {}
     return needed | {name: value for name, value in draw_extra(row, graph).items() if name in row.layer.sized_by}
 
 
-def run(row: Row, params: Any, x: Any, graph: Any, extra: Mapping[str, Any] = {}, *, rng: Any = None,
+def run(row: GraphRow, params: Any, x: Any, graph: Any, extra: Mapping[str, Any] = {}, *, rng: Any = None,
         train: bool = False) -> Any:
     """The output; of a layer with state that of a step of training from its first state."""
     if row.layer.state:

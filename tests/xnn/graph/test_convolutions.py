@@ -7,7 +7,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.xnn.drawn_params import traced_init
-from tests.xnn.graph.row import Row, draw_graph
+from tests.xnn.graph.row import GraphRow, draw_graph
 from tests.xnn.graph.rows.attention import gat, gatv2
 from xjax import random, tree_util
 from xnn.graph import Graph
@@ -17,7 +17,7 @@ from xnn.graph.gin import GIN, GINE
 from xnn.graph.sage import GraphSAGE
 from xnn.graph.spectral import APPNP, GCNII, SGC
 
-GRAPH = draw_graph(Row(None, None, weights=True))
+GRAPH = draw_graph(GraphRow(None, None, weights=True))
 X = GRAPH.nodes
 DENSE = np.zeros((7, 7), np.float32)
 DENSE[GRAPH.receivers, GRAPH.senders] = GRAPH.weight

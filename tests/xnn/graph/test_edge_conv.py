@@ -12,7 +12,7 @@ import xnn.graph as xg
 from tests.compare import assert_close
 from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_numerics
-from tests.xnn.graph.row import Row, draw_graph
+from tests.xnn.graph.row import GraphRow, draw_graph
 from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
 from xnn import Dense
@@ -133,7 +133,7 @@ def test_numerics_of_the_dynamic_form():
 
 
 def point_net():
-    graph, p = draw_graph(Row(None, None)), points(7)
+    graph, p = draw_graph(GraphRow(None, None)), points(7)
     layer = PointNet(Dense(5), Dense(3))
     return layer, graph, p, traced_init(layer, graph.nodes.shape, positions=p)[1]
 

@@ -10,13 +10,13 @@ from tests.compare import assert_close
 from tests.refusals import assert_refused
 from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import Row, draw_graph, empty_graph
+from tests.xnn.graph.row import GraphRow, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, sigmoid
 from xjax import random
 from xnn import serial
 from xnn.graph.egnn import EGNN
 
-SIZES = Row(None, None, features=4, edge_features=2)
+SIZES = GraphRow(None, None, features=4, edge_features=2)
 SETTINGS = {"plain": {}, "edges and attention": {"edge_features": 2, "attention": True},
             "still": {"update_positions": False, "residual": False}}
 

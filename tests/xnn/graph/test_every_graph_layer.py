@@ -45,8 +45,8 @@ def test_shapes_and_values(name):
         out_shape, _ = traced_init(row.layer, graph.nodes.shape, **init_shapes(row, graph))
         assert tree_util.tree_map(jnp.shape, y) == out_shape
     assert all(leaf.dtype == np.float32 for leaf in tree_util.tree_leaves(y))
-    want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
-    assert_close(y, want, tol=row.grows / 4)
+    want = row.oracle(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
+    assert_close(y, want, tol=row.tol / 4)
 
 
 @rows(LAYERS[3::6])
@@ -55,9 +55,9 @@ def test_eager_and_compiled_agree(name):
     row = ROWS[name]
     graph, params = draw_graph(row), make_params(row)
     extra = draw_extra(row, graph)
-    assert_close(run(row, params, graph.nodes, graph, extra), compiled(name)(params, graph, extra), tol=row.grows / 4)
+    assert_close(run(row, params, graph.nodes, graph, extra), compiled(name)(params, graph, extra), tol=row.tol / 4)
     step = lambda params, x: run(row, params, x, graph, extra, rng=random.key(4), train=True)
-    assert_close(step(params, graph.nodes), xjax.jit(step)(params, graph.nodes), tol=row.grows / 4)
+    assert_close(step(params, graph.nodes), xjax.jit(step)(params, graph.nodes), tol=row.tol / 4)
 
 
 @rows(LAYERS)
@@ -78,8 +78,8 @@ def test_a_graph_without_edges_has_finite_values_and_gradients(name):
         return y, pull(tree_util.tree_map(jnp.ones_like, y))
 
     y, grads = outcome(params, graph.nodes)
-    want = row.value(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
-    assert_close(y, want, tol=row.grows / 4)
+    want = row.oracle(doubled(params), doubled(graph.nodes), doubled(graph), **doubled(extra))
+    assert_close(y, want, tol=row.tol / 4)
     assert all(np.isfinite(leaf).all() for leaf in tree_util.tree_leaves(grads))
 
 
@@ -109,7 +109,7 @@ def test_every_form_of_the_graph_gives_the_same(name):
     found = outputs(params, graph.nodes, arguments)
     want = found.pop("graph")
     for form, y in found.items():
-        assert_close(y, want, tol=row.grows / 4, what=form)
+        assert_close(y, want, tol=row.tol / 4, what=form)
 
 
 @rows(LAYERS[::6])
@@ -137,11 +137,11 @@ def test_padding_and_batching_change_nothing(name):
         return outcome(params, padded), outcome(params, joined), parts
 
     (got, slopes), (want, slopes_alone), parts = outcomes(params, padded, joined, alone)
-    assert_close(got, want, tol=row.grows / 4)
-    assert_close(slopes, slopes_alone, tol=2.5 * row.grows)         # sums over all nodes
+    assert_close(got, want, tol=row.tol / 4)
+    assert_close(slopes, slopes_alone, tol=2.5 * row.tol)         # sums over all nodes
     if not row.layer.state:
         together = tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
-        assert_close(want, together, tol=row.grows / 4)
+        assert_close(want, together, tol=row.tol / 4)
 
 
 @rows(["GraphSAGE"], among=lambda row: row.sparse)
@@ -177,7 +177,7 @@ def test_permuted_nodes_give_permuted_outputs(name):
     place = np.argsort(order)
     moved = Graph.from_edges(place[graph.senders], place[graph.receivers], graph.nodes[order], graph.edges)
     y, of_moved = (compiled(name)(params, graph, {}) for graph in (graph, moved))
-    assert_close(of_moved, tree_util.tree_map(lambda leaf: leaf[order], y), tol=row.grows / 4)
+    assert_close(of_moved, tree_util.tree_map(lambda leaf: leaf[order], y), tol=row.tol / 4)
 
 
 @rows(LAYERS[1::8])
@@ -203,8 +203,8 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         (_, forward), grads = derivatives(floats)
         slope = _slope(grads, step)
         # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
-        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.grows)
-        np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.grows)
+        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.tol)
+        np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.tol)
 
 
 @rows(LAYERS[::8])
@@ -220,7 +220,7 @@ def test_an_ensemble_of_parameters(name):
         ensemble, graph.nodes)
     for i, member in enumerate(members):
         assert_close(tree_util.tree_map(lambda leaf, i=i: leaf[i], got), compiled(name)(member, graph, extra),
-                     tol=row.grows / 4)
+                     tol=row.tol / 4)
 
 
 @rows(LAYERS[2::8])
@@ -230,7 +230,7 @@ def test_bfloat16_stays_bfloat16(name):
     extra = draw_extra(row, graph)
     y, want = compiled(name)(*cast((params, graph, extra), jnp.bfloat16)), compiled(name)(params, graph, extra)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(y))
-    assert_close(y, want, tol=2.5 * row.grows)             # each layer rounds some twenty times
+    assert_close(y, want, tol=2.5 * row.tol)             # each layer rounds some twenty times
 
 
 @rows(LAYERS[3::8])
@@ -267,10 +267,10 @@ def test_equals_pytorch_geometric(name):
     extra = draw_extra(row, graph)
     theirs = call(x, to_torch(graph), **{name: torch.tensor(value) for name, value in extra.items()})
     y, pull = xjax.vjp(lambda x: run(row, params, x, graph, extra), jnp.asarray(graph.nodes))
-    np.testing.assert_allclose(y, theirs.detach().numpy(), rtol=1e-5, atol=1e-5 * row.grows)
+    np.testing.assert_allclose(y, theirs.detach().numpy(), rtol=1e-5, atol=1e-5 * row.tol)
     ct = np.random.default_rng(2).normal(size=y.shape).astype(np.float32)
     theirs.backward(torch.tensor(ct))
-    np.testing.assert_allclose(pull(jnp.asarray(ct))[0], x.grad.numpy(), rtol=1e-4, atol=1e-5 * row.grows)
+    np.testing.assert_allclose(pull(jnp.asarray(ct))[0], x.grad.numpy(), rtol=1e-4, atol=1e-5 * row.tol)
 
 
 @pytest.mark.parametrize("name", WRONG)

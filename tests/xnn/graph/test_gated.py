@@ -9,12 +9,12 @@ import xnn.graph as xg
 from tests.compare import assert_close
 from tests.xnn.drawn_params import traced_init
 from tests.xnn.graph.checks import check_finite, check_numerics, doubled
-from tests.xnn.graph.row import Row, draw_graph, empty_graph
+from tests.xnn.graph.row import GraphRow, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, received, relu, sigmoid
 from xnn import LayerNorm, serial
 from xnn.graph.gated import GatedGCN
 
-SIZES = Row(None, None, features=3, edge_features=3)
+SIZES = GraphRow(None, None, features=3, edge_features=3)
 
 
 def drawn(layer, graph=None):

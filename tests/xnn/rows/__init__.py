@@ -17,8 +17,8 @@ from tests.xnn.rows import (
     recurrent,
     regularisation,
 )
-from tests.xnn.rows.row import Row
+from tests.xnn.rows.row import LayerRow
 
 FAMILIES = (activations, attention, conv, elementwise, experts, linear, norm, pool, recurrent, regularisation)
-ROWS: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+ROWS: dict[str, LayerRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 WRONG = {name: row for family in FAMILIES for name, row in family.WRONG.items()}

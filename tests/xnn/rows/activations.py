@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax import nn
 
 X = np.ones((2, 3), np.float32)
@@ -42,7 +42,7 @@ def _prelu(p, x):
 
 def of_function(layer, value, **settings):
     """A row of an activation without parameters."""
-    return Row(layer, (4, 6), lambda p, x: value(x), **settings)
+    return LayerRow(layer, (4, 6), lambda p, x: value(x), **settings)
 
 
 def gated(layer, gate):
@@ -81,8 +81,8 @@ ROWS = {
     "Softmin": of_function(xnn.Softmin, lambda x: _softmax(-x)),
     "LogSoftmax": of_function(xnn.LogSoftmax, lambda x: np.log(_softmax(x))),
     "Threshold": of_function(xnn.Threshold(0.3, -1.0), lambda x: np.where(x > 0.3, x, -1)),
-    "PReLU": Row(xnn.PReLU(), (4, 5), _prelu),
-    "PReLU, per feature": Row(xnn.PReLU(per_feature=True, slope=0.1), (2, 3, 5), _prelu),
+    "PReLU": LayerRow(xnn.PReLU(), (4, 5), _prelu),
+    "PReLU, per feature": LayerRow(xnn.PReLU(per_feature=True, slope=0.1), (2, 3, 5), _prelu),
     "RReLU": of_function(xnn.RReLU(0.1, 0.3), lambda x: np.where(x > 0, x, 0.2 * x), random=True),
     "GLU": gated(xnn.GLU, _sigmoid),
     "ReGLU": gated(xnn.ReGLU, lambda x: np.maximum(x, 0)),

@@ -6,7 +6,7 @@ import numpy as np
 
 import xnn
 from tests.xnn.rows.norm import standard
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax import nn
 from xnn import (
     ALiBi,
@@ -177,46 +177,46 @@ ATTEND = MultiHeadAttention(6, 2)
 MLP = FeedForward(6, 8)
 # Sums of some 6 products follow each other in a block, in half precision too.
 ROWS = {
-    "MultiHeadAttention": Row(ATTEND, (2, 4, 6), multi_head(2), grows=2),
-    "MultiHeadAttention, grouped": Row(
+    "MultiHeadAttention": LayerRow(ATTEND, (2, 4, 6), multi_head(2), tol=2),
+    "MultiHeadAttention, grouped": LayerRow(
         MultiHeadAttention(5, 4, head_size=2, kv_heads=2, causal=True, window=2, scale=0.3, bias=False), (2, 4, 6),
-        multi_head(4, 2, causal=True, window=2, scale=0.3), grows=2),
-    "MultiHeadAttention, bias": Row(MultiHeadAttention(6, 2, kv_heads=1), (2, 4, 6), multi_head(2, 1),
-                                    {"mask": pairs, "bias": normal(2, 2, 4, 4)}, grows=2),
-    "MultiHeadAttention, rotary": Row(
+        multi_head(4, 2, causal=True, window=2, scale=0.3), tol=2),
+    "MultiHeadAttention, bias": LayerRow(MultiHeadAttention(6, 2, kv_heads=1), (2, 4, 6), multi_head(2, 1),
+                                         {"mask": pairs, "bias": normal(2, 2, 4, 4)}, tol=2),
+    "MultiHeadAttention, rotary": LayerRow(
         MultiHeadAttention(8, 2, positions=Rotary()), (2, 4, 8),
-        multi_head(2, rotary=rotate([(0, 2), (1, 3)], [1, 0.01])), {"mask": kept}, grows=2),
-    "MultiHeadAttention, rotary interleaved": Row(
+        multi_head(2, rotary=rotate([(0, 2), (1, 3)], [1, 0.01])), {"mask": kept}, tol=2),
+    "MultiHeadAttention, rotary interleaved": LayerRow(
         MultiHeadAttention(12, 2, positions=Rotary(100.0, 0.7, True)), (2, 4, 6),
-        multi_head(2, rotary=rotate([(0, 1), (2, 3)], [1, 0.1])), {"positions": restarted}, grows=2),
-    "MultiHeadAttention, ALiBi": Row(MultiHeadAttention(6, 2, positions=ALiBi(), window=3), (2, 4, 6), multi_head(
-        2, window=3, alibi=True), {"mask": kept}, grows=2),
-    "MultiHeadAttention, dropout": Row(MultiHeadAttention(6, 2, dropout=0.5), (2, 4, 6), multi_head(2), random=True,
-                                       grows=2),
-    "DotProductAttention": Row(
+        multi_head(2, rotary=rotate([(0, 1), (2, 3)], [1, 0.1])), {"positions": restarted}, tol=2),
+    "MultiHeadAttention, ALiBi": LayerRow(MultiHeadAttention(6, 2, positions=ALiBi(), window=3), (2, 4, 6), multi_head(
+        2, window=3, alibi=True), {"mask": kept}, tol=2),
+    "MultiHeadAttention, dropout": LayerRow(MultiHeadAttention(6, 2, dropout=0.5), (2, 4, 6), multi_head(2),
+                                            random=True, tol=2),
+    "DotProductAttention": LayerRow(
         DotProductAttention(2, 3), (2, 4, 6), lambda p, x, key, value: attention(x, key, value, 2, 2),
         {"key": normal(2, 4, 6), "value": normal(2, 4, 6)}),
-    "ContextAttention": Row(
+    "ContextAttention": LayerRow(
         ContextAttention(2, 3), (2, 4, 6), lambda p, x, key, value: attention(x, key, value, 2, 2),
         {"key": normal(2, 5, 6), "value": normal(2, 5, 6)}),
-    "CrossAttention": Row(CrossAttention(6, 2), (2, 4, 6), cross, {"context": CONTEXT}, grows=2),
-    "CrossAttention, mask": Row(CrossAttention(4, 2), (2, 3, 6), cross, {
-        "context": CONTEXT, "context_mask": lambda npr: np.array([[True] * 3 + [False] * 2, [False] * 5])}, grows=2),
-    "LearnedPositions": Row(LearnedPositions(5), (2, 4, 3), lambda p, x: x + p["table"][:4]),
-    "LearnedPositions, mask": Row(LearnedPositions(3), (2, 3, 3), lambda p, x, mask: x + p["table"][[
+    "CrossAttention": LayerRow(CrossAttention(6, 2), (2, 4, 6), cross, {"context": CONTEXT}, tol=2),
+    "CrossAttention, mask": LayerRow(CrossAttention(4, 2), (2, 3, 6), cross, {
+        "context": CONTEXT, "context_mask": lambda npr: np.array([[True] * 3 + [False] * 2, [False] * 5])}, tol=2),
+    "LearnedPositions": LayerRow(LearnedPositions(5), (2, 4, 3), lambda p, x: x + p["table"][:4]),
+    "LearnedPositions, mask": LayerRow(LearnedPositions(3), (2, 3, 3), lambda p, x, mask: x + p["table"][[
         [0, 1, 1], [0, 0, 1]]], {"mask": lambda npr: np.array([[True, True, False], [False, True, True]])}),
-    "SinusoidalPositions": Row(SinusoidalPositions(), (2, 4, 6), sines),
-    "RelativeBias": Row(RelativeBias(3, buckets=8, max_distance=20), (2, 17, 2), t5_bias),
-    "FeedForward": Row(MLP, (2, 4, 5), feed_forward, grows=2),
-    "FeedForward, gated": Row(FeedForward(
-        6, 8, activation=nn.silu, gated=True, bias=False, dropout=0.5), (4, 5), swiglu, random=True, grows=4),
-    "EncoderBlock": Row(EncoderBlock(ATTEND, MLP), (2, 4, 6), encoder(multi_head(2)), grows=4),
-    "EncoderBlock, norm last": Row(EncoderBlock(ATTEND, MLP, norm_first=False), (2, 4, 6), encoder_of_2017,
-                                   {"mask": kept}, grows=4),
-    "EncoderBlock, dropout": Row(EncoderBlock(ATTEND, MLP, dropout=0.2), (2, 4, 6), encoder(multi_head(2)), random=True,
-                                 grows=4),
-    "DecoderBlock": Row(DecoderBlock(MultiHeadAttention(6, 2, causal=True), CrossAttention(6, 2), MLP), (2, 4, 6),
-                        decoder, {"context": CONTEXT}, grows=4),
+    "SinusoidalPositions": LayerRow(SinusoidalPositions(), (2, 4, 6), sines),
+    "RelativeBias": LayerRow(RelativeBias(3, buckets=8, max_distance=20), (2, 17, 2), t5_bias),
+    "FeedForward": LayerRow(MLP, (2, 4, 5), feed_forward, tol=2),
+    "FeedForward, gated": LayerRow(FeedForward(
+        6, 8, activation=nn.silu, gated=True, bias=False, dropout=0.5), (4, 5), swiglu, random=True, tol=4),
+    "EncoderBlock": LayerRow(EncoderBlock(ATTEND, MLP), (2, 4, 6), encoder(multi_head(2)), tol=4),
+    "EncoderBlock, norm last": LayerRow(EncoderBlock(ATTEND, MLP, norm_first=False), (2, 4, 6), encoder_of_2017,
+                                        {"mask": kept}, tol=4),
+    "EncoderBlock, dropout": LayerRow(EncoderBlock(ATTEND, MLP, dropout=0.2), (2, 4, 6), encoder(multi_head(2)),
+                                      random=True, tol=4),
+    "DecoderBlock": LayerRow(DecoderBlock(MultiHeadAttention(6, 2, causal=True), CrossAttention(6, 2), MLP), (2, 4, 6),
+                             decoder, {"context": CONTEXT}, tol=4),
 }
 
 

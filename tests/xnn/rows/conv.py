@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax.nn import initializers
 from xnn import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 
@@ -80,36 +80,40 @@ def _local(strides, pads):
 
 
 ROWS = {
-    "Conv": Row(Conv(4, (3, 3)), (2, 4, 5, 3), convolved([(1, 1)] * 2)),
-    "Conv, one axis": Row(Conv(4, 4, strides=3), (2, 7, 3), convolved([(1, 2)], (3,))),
-    "Conv, three axes": Row(Conv(2, (2, 1, 3), padding="VALID", bias=False), (2, 3, 2, 4, 2), convolved([(0, 0)] * 3)),
-    "Conv, strided": Row(Conv(2, (3, 2), strides=(2, 3)), (2, 4, 5, 2), convolved([(0, 1), (0, 0)], (2, 3))),
-    "Conv, numbers": Row(Conv(2, (3, 3), strides=2, padding=1), (2, 4, 5, 2), convolved([(1, 1)] * 2, (2, 2))),
-    "Conv, pairs": Row(Conv(2, (2, 2), padding=(1, (0, 2))), (2, 3, 4, 2), convolved([(1, 1), (0, 2)])),
-    "Conv, dilated": Row(Conv(2, (2, 3), dilation=(3, 2)), (2, 4, 5, 2), convolved([(1, 2), (2, 2)], None, (3, 2))),
-    "Conv, groups": Row(Conv(6, (3, 2), groups=2), (2, 4, 3, 4), convolved([(1, 1), (0, 1)], groups=2)),
-    "Conv, causal": Row(Conv(3, 3, padding="causal", dilation=2), (2, 6, 2), convolved([(4, 0)], None, (2,))),
-    "Conv, circular": Row(Conv(2, (3, 4), padding="CIRCULAR"), (2, 4, 5, 2), convolved([(1, 1), (1, 2)], mode="wrap")),
-    "Conv, reflect": Row(Conv(2, (3, 5), padding="REFLECT"), (2, 4, 5, 2), convolved([(1, 1), (2, 2)], mode="reflect")),
-    "Conv, batches": Row(Conv(2, 3), (2, 3, 5, 2), convolved([(1, 1)])),
-    "Conv, initializers": Row(Conv(2, 1, w_init=initializers.ones, b_init=initializers.ones), (2, 5, 2),
-                              convolved([(0, 0)])),
-    "DepthwiseConv": Row(DepthwiseConv((3, 3), multiplier=2), (2, 4, 3, 3), convolved([(1, 1)] * 2, groups=3)),
-    "DepthwiseConv, no bias": Row(DepthwiseConv(2, strides=2, bias=False), (2, 5, 3), convolved([(0, 1)], (2,),
+    "Conv": LayerRow(Conv(4, (3, 3)), (2, 4, 5, 3), convolved([(1, 1)] * 2)),
+    "Conv, one axis": LayerRow(Conv(4, 4, strides=3), (2, 7, 3), convolved([(1, 2)], (3,))),
+    "Conv, three axes": LayerRow(Conv(2, (2, 1, 3), padding="VALID", bias=False), (2, 3, 2, 4, 2),
+                                 convolved([(0, 0)] * 3)),
+    "Conv, strided": LayerRow(Conv(2, (3, 2), strides=(2, 3)), (2, 4, 5, 2), convolved([(0, 1), (0, 0)], (2, 3))),
+    "Conv, numbers": LayerRow(Conv(2, (3, 3), strides=2, padding=1), (2, 4, 5, 2), convolved([(1, 1)] * 2, (2, 2))),
+    "Conv, pairs": LayerRow(Conv(2, (2, 2), padding=(1, (0, 2))), (2, 3, 4, 2), convolved([(1, 1), (0, 2)])),
+    "Conv, dilated": LayerRow(Conv(2, (2, 3), dilation=(3, 2)), (2, 4, 5, 2),
+                              convolved([(1, 2), (2, 2)], None, (3, 2))),
+    "Conv, groups": LayerRow(Conv(6, (3, 2), groups=2), (2, 4, 3, 4), convolved([(1, 1), (0, 1)], groups=2)),
+    "Conv, causal": LayerRow(Conv(3, 3, padding="causal", dilation=2), (2, 6, 2), convolved([(4, 0)], None, (2,))),
+    "Conv, circular": LayerRow(Conv(2, (3, 4), padding="CIRCULAR"), (2, 4, 5, 2),
+                               convolved([(1, 1), (1, 2)], mode="wrap")),
+    "Conv, reflect": LayerRow(Conv(2, (3, 5), padding="REFLECT"), (2, 4, 5, 2),
+                              convolved([(1, 1), (2, 2)], mode="reflect")),
+    "Conv, batches": LayerRow(Conv(2, 3), (2, 3, 5, 2), convolved([(1, 1)])),
+    "Conv, initializers": LayerRow(Conv(2, 1, w_init=initializers.ones, b_init=initializers.ones), (2, 5, 2),
+                                   convolved([(0, 0)])),
+    "DepthwiseConv": LayerRow(DepthwiseConv((3, 3), multiplier=2), (2, 4, 3, 3), convolved([(1, 1)] * 2, groups=3)),
+    "DepthwiseConv, no bias": LayerRow(DepthwiseConv(2, strides=2, bias=False), (2, 5, 3), convolved([(0, 1)], (2,),
                                                                                                groups=3)),
-    "ConvTranspose": Row(ConvTranspose(4, (3, 3), strides=2), (2, 3, 4, 3), transposed((2, 2), [(0, 1)] * 2)),
-    "ConvTranspose, valid": Row(ConvTranspose(2, (2, 3), strides=(2, 1), padding="VALID"), (2, 3, 4, 3),
-                                transposed((2, 1), [(0, 0)] * 2)),
-    "ConvTranspose, wide strides": Row(ConvTranspose(2, (2, 2), strides=3, padding="VALID", bias=False), (2, 3, 2, 3),
-                                       transposed((3, 3), [(0, 0)] * 2, more=(1, 1))),
-    "ConvTranspose, numbers": Row(ConvTranspose(2, (3, 4), strides=2, padding=(1, (2, 0)), output_padding=1),
-                                  (2, 3, 4, 3), transposed((2, 2), [(1, 1), (2, 0)], more=(1, 1))),
-    "ConvTranspose, dilated groups": Row(ConvTranspose(4, (2, 2), strides=2, padding=0, dilation=2, groups=2),
-                                         (2, 3, 2, 6), transposed((2, 2), [(0, 0)] * 2, (0, 0), (2, 2), 2)),
-    "ConvLocal": Row(ConvLocal(3, (2, 3)), (2, 2, 3, 2), _local((1, 1), [(0, 1), (1, 1)])),
-    "ConvLocal, valid": Row(ConvLocal(3, (2, 3), padding="VALID"), (2, 3, 4, 2), _local((1, 1), [(0, 0)] * 2)),
-    "ConvLocal, strided": Row(ConvLocal(3, 2, strides=2, bias=False), (2, 5, 2),
-                              _local((2,), [(0, 1)])),
+    "ConvTranspose": LayerRow(ConvTranspose(4, (3, 3), strides=2), (2, 3, 4, 3), transposed((2, 2), [(0, 1)] * 2)),
+    "ConvTranspose, valid": LayerRow(ConvTranspose(2, (2, 3), strides=(2, 1), padding="VALID"), (2, 3, 4, 3),
+                                     transposed((2, 1), [(0, 0)] * 2)),
+    "ConvTranspose, wide strides": LayerRow(ConvTranspose(2, (2, 2), strides=3, padding="VALID", bias=False),
+                                            (2, 3, 2, 3), transposed((3, 3), [(0, 0)] * 2, more=(1, 1))),
+    "ConvTranspose, numbers": LayerRow(ConvTranspose(2, (3, 4), strides=2, padding=(1, (2, 0)), output_padding=1),
+                                       (2, 3, 4, 3), transposed((2, 2), [(1, 1), (2, 0)], more=(1, 1))),
+    "ConvTranspose, dilated groups": LayerRow(ConvTranspose(4, (2, 2), strides=2, padding=0, dilation=2, groups=2),
+                                              (2, 3, 2, 6), transposed((2, 2), [(0, 0)] * 2, (0, 0), (2, 2), 2)),
+    "ConvLocal": LayerRow(ConvLocal(3, (2, 3)), (2, 2, 3, 2), _local((1, 1), [(0, 1), (1, 1)])),
+    "ConvLocal, valid": LayerRow(ConvLocal(3, (2, 3), padding="VALID"), (2, 3, 4, 2), _local((1, 1), [(0, 0)] * 2)),
+    "ConvLocal, strided": LayerRow(ConvLocal(3, 2, strides=2, bias=False), (2, 5, 2),
+                                   _local((2,), [(0, 1)])),
 }
 WRONG = {
     "Conv, rank": (lambda: Conv(2, (3, 3)).apply({}, X[0, 0]), TypeError, ["Conv", "at least 3 axes", "f32[5,3]"]),

@@ -3,12 +3,12 @@
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 
 
 def plain(layer, value, shape=(4, 5), **settings):
     """A row of a layer without parameters."""
-    return Row(layer, shape, lambda p, x, **extra: value(x, **extra), **settings)
+    return LayerRow(layer, shape, lambda p, x, **extra: value(x, **extra), **settings)
 
 
 ROWS = {

@@ -4,7 +4,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 import xnn
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xnn import Dense, MixtureOfExperts, SqueezeExcite, serial, switch
 
 X = np.ones((2, 3), np.float32)
@@ -47,14 +47,14 @@ def chosen(layers, x):
 
 EXPERT = serial(Dense(3), xnn.Tanh)
 ROWS = {
-    "SqueezeExcite": Row(SqueezeExcite(2), (4, 2, 3, 5), _squeeze_excite),
-    "switch": Row(xnn.composite(chosen, "switch", choice=switch(Dense(3), EXPERT)), (4, 5), lambda p, x: np.tanh(
+    "SqueezeExcite": LayerRow(SqueezeExcite(2), (4, 2, 3, 5), _squeeze_excite),
+    "switch": LayerRow(xnn.composite(chosen, "switch", choice=switch(Dense(3), EXPERT)), (4, 5), lambda p, x: np.tanh(
         x @ p["choice"][1][0]["w"] + p["choice"][1][0]["b"])),
-    "MixtureOfExperts": Row(MixtureOfExperts(EXPERT, 3, capacity=None), (2, 4, 5), _mixture(), by_example=False),
-    "MixtureOfExperts, one": Row(MixtureOfExperts(EXPERT, 3, k=1, capacity=1.0), (8, 5), _mixture(k=1, room=3),
-                                 by_example=False),
-    "MixtureOfExperts, drops": Row(MixtureOfExperts(EXPERT, 4, capacity=0.5), (8, 5), _mixture(room=2),
-                                   by_example=False),
+    "MixtureOfExperts": LayerRow(MixtureOfExperts(EXPERT, 3, capacity=None), (2, 4, 5), _mixture(), by_example=False),
+    "MixtureOfExperts, one": LayerRow(MixtureOfExperts(EXPERT, 3, k=1, capacity=1.0), (8, 5), _mixture(k=1, room=3),
+                                      by_example=False),
+    "MixtureOfExperts, drops": LayerRow(MixtureOfExperts(EXPERT, 4, capacity=0.5), (8, 5), _mixture(room=2),
+                                        by_example=False),
 }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import xnn
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax import nn
 from xnn import Attend, Bias, Bilinear, Dense, DenseGeneral, Einsum, Embedding, Scale
 
@@ -19,29 +19,31 @@ def _bilinear(p, x, other):
 
 
 ROWS = {
-    "Dense": Row(Dense(3), (4, 5), _affine),
-    "Dense, no bias": Row(Dense(3, bias=False), (4, 5), _affine),
-    "Dense, rank 3": Row(Dense(2), (2, 4, 5), _affine),
-    "Dense, initializers": Row(Dense(3, w_init=nn.initializers.ones, b_init=nn.initializers.ones), (4, 5), _affine),
-    "DenseGeneral": Row(DenseGeneral((3, 2), (-2, -1)), (4, 3, 2, 5), lambda p, x: (
+    "Dense": LayerRow(Dense(3), (4, 5), _affine),
+    "Dense, no bias": LayerRow(Dense(3, bias=False), (4, 5), _affine),
+    "Dense, rank 3": LayerRow(Dense(2), (2, 4, 5), _affine),
+    "Dense, initializers": LayerRow(Dense(3, w_init=nn.initializers.ones, b_init=nn.initializers.ones), (4, 5),
+                                    _affine),
+    "DenseGeneral": LayerRow(DenseGeneral((3, 2), (-2, -1)), (4, 3, 2, 5), lambda p, x: (
         np.tensordot(x, p["w"], 2) + p["b"])),
-    "DenseGeneral, one axis": Row(DenseGeneral(3, 1, bias=False), (4, 5, 2), lambda p, x: (
+    "DenseGeneral, one axis": LayerRow(DenseGeneral(3, 1, bias=False), (4, 5, 2), lambda p, x: (
         x.swapaxes(1, 2) @ p["w"])),
-    "Einsum": Row(Einsum("...td,dhk->...htk", (5, 2, 3)), (2, 4, 5), lambda p, x: (
+    "Einsum": LayerRow(Einsum("...td,dhk->...htk", (5, 2, 3)), (2, 4, 5), lambda p, x: (
         np.einsum("btd,dhk->bhtk", x, p["w"]) + p["b"][:, None])),
-    "Einsum, no bias": Row(Einsum("bhk,hkd->bd", (2, 3, 4), bias=False), (4, 2, 3), lambda p, x: (
+    "Einsum, no bias": LayerRow(Einsum("bhk,hkd->bd", (2, 3, 4), bias=False), (4, 2, 3), lambda p, x: (
         np.einsum("bhk,hkd->bd", x, p["w"]))),
-    "Einsum, by group": Row(Einsum("bgi,gio->bgo", (2, 3, 4)), (4, 2, 3), lambda p, x: (
+    "Einsum, by group": LayerRow(Einsum("bgi,gio->bgo", (2, 3, 4)), (4, 2, 3), lambda p, x: (
         np.einsum("bgi,gio->bgo", x, p["w"]) + p["b"])),
-    "Bilinear": Row(Bilinear(3), (4, 5), _bilinear, {"other": lambda npr: npr.normal(size=(4, 2))}),
-    "Bilinear, no bias": Row(Bilinear(3, bias=False), (2, 3, 5), _bilinear,
-                             {"other": lambda npr: npr.normal(size=(2, 3, 2))}),
-    "Bias": Row(Bias(), (4, 5), lambda p, x: x + p["b"]),
-    "Bias, axes": Row(Bias((-1, 1)), (2, 3, 2, 5), lambda p, x: x + p["b"][:, None]),
-    "Scale": Row(Scale(), (2, 3, 5), lambda p, x: x * p["scale"]),
-    "Scale, axis": Row(Scale(1, init=nn.initializers.constant(0.1)), (2, 3, 5), lambda p, x: x * p["scale"][:, None]),
-    "Embedding": Row(Embedding(7, 3), (2, 4), lambda p, x: p["table"][x], below=7),
-    "Attend": Row(Attend(7), (2, 4, 3), lambda p, x: x @ p["table"].T),
+    "Bilinear": LayerRow(Bilinear(3), (4, 5), _bilinear, {"other": lambda npr: npr.normal(size=(4, 2))}),
+    "Bilinear, no bias": LayerRow(Bilinear(3, bias=False), (2, 3, 5), _bilinear,
+                                  {"other": lambda npr: npr.normal(size=(2, 3, 2))}),
+    "Bias": LayerRow(Bias(), (4, 5), lambda p, x: x + p["b"]),
+    "Bias, axes": LayerRow(Bias((-1, 1)), (2, 3, 2, 5), lambda p, x: x + p["b"][:, None]),
+    "Scale": LayerRow(Scale(), (2, 3, 5), lambda p, x: x * p["scale"]),
+    "Scale, axis": LayerRow(Scale(1, init=nn.initializers.constant(0.1)), (2, 3, 5),
+                            lambda p, x: x * p["scale"][:, None]),
+    "Embedding": LayerRow(Embedding(7, 3), (2, 4), lambda p, x: p["table"][x], below=7),
+    "Attend": LayerRow(Attend(7), (2, 4, 3), lambda p, x: x @ p["table"].T),
 }
 
 

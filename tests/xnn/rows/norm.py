@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax.nn import initializers
 from xnn import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, LayerScale, RMSNorm
 
@@ -33,20 +33,20 @@ def _batch_norm(p, x):
 
 
 ROWS = {
-    "LayerNorm": Row(LayerNorm(), (4, 5), _layer_norm),
-    "LayerNorm, axes": Row(LayerNorm((-1, 1), epsilon=0.1), (2, 3, 2, 5), lambda p, x: (
+    "LayerNorm": LayerRow(LayerNorm(), (4, 5), _layer_norm),
+    "LayerNorm, axes": LayerRow(LayerNorm((-1, 1), epsilon=0.1), (2, 3, 2, 5), lambda p, x: (
         standard(x, (1, 3), 0.1) * p["scale"][:, None] + p["bias"][:, None])),
-    "LayerNorm, plain": Row(LayerNorm(scale=False, bias=False), (4, 5), _layer_norm),
-    "RMSNorm": Row(RMSNorm(), (2, 3, 5), lambda p, x: (
+    "LayerNorm, plain": LayerRow(LayerNorm(scale=False, bias=False), (4, 5), _layer_norm),
+    "RMSNorm": LayerRow(RMSNorm(), (2, 3, 5), lambda p, x: (
         x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * p["scale"])),
-    "GroupNorm": Row(GroupNorm(2), (2, 4, 2, 6), _group_norm(2)),
-    "GroupNorm, rank 2": Row(GroupNorm(3), (4, 6), _group_norm(3)),
-    "InstanceNorm": Row(InstanceNorm(), (2, 4, 2), _group_norm(2)),
-    "InstanceNorm, affine": Row(InstanceNorm(scale=True, bias=True), (2, 4, 2), _group_norm(2)),
-    "LayerScale": Row(LayerScale(0.5), (4, 5), lambda p, x: x * p["scale"]),
-    "BatchNorm": Row(BatchNorm(), (4, 3), _batch_norm, by_example=False),
-    "BatchNorm, initializer": Row(BatchNorm(scale_init=initializers.zeros), (4, 3), _batch_norm, by_example=False),
-    "BatchNorm, images": Row(BatchNorm(scale=False), (2, 3, 4, 2), _batch_norm, by_example=False),
+    "GroupNorm": LayerRow(GroupNorm(2), (2, 4, 2, 6), _group_norm(2)),
+    "GroupNorm, rank 2": LayerRow(GroupNorm(3), (4, 6), _group_norm(3)),
+    "InstanceNorm": LayerRow(InstanceNorm(), (2, 4, 2), _group_norm(2)),
+    "InstanceNorm, affine": LayerRow(InstanceNorm(scale=True, bias=True), (2, 4, 2), _group_norm(2)),
+    "LayerScale": LayerRow(LayerScale(0.5), (4, 5), lambda p, x: x * p["scale"]),
+    "BatchNorm": LayerRow(BatchNorm(), (4, 3), _batch_norm, by_example=False),
+    "BatchNorm, initializer": LayerRow(BatchNorm(scale_init=initializers.zeros), (4, 3), _batch_norm, by_example=False),
+    "BatchNorm, images": LayerRow(BatchNorm(scale=False), (2, 3, 4, 2), _batch_norm, by_example=False),
 }
 WRONG = {
     "BatchNorm, initializer": (lambda: BatchNorm(scale=False, scale_init=initializers.zeros), TypeError,

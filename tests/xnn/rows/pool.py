@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from tests.xnn.rows.conv import filled, seen
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xnn import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -25,7 +25,7 @@ X = np.ones((2, 5, 4, 3), np.float32)
 
 
 def plain(layer, value, shape=(2, 5, 4, 3)):
-    return Row(layer, shape, lambda p, x: value(x))
+    return LayerRow(layer, shape, lambda p, x: value(x))
 
 
 def pooled(reduce, window, strides, pads, fill=np.nan, dilation=None):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import xjax.numpy as jnp
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xjax import nn
 from xnn import (
     GRU,
@@ -142,28 +142,30 @@ def _normalised_step(p, x, carry):
 LENGTHS = {"lengths": lambda npr: npr.integers(1, 5, 2)}
 MASK = {"mask": _some_positions}
 ROWS = {
-    "RNNCell": Row(RNNCell(4), (2, 3), lambda p, x: rnn_step(p, x, None)),
-    "RNNCell, relu, no bias": Row(RNNCell(4, activation=nn.relu, bias=False), (2, 5, 3),
-                                  lambda p, x: rnn_step(p, x, None, _relu)),
-    "LSTMCell": Row(LSTMCell(4), (2, 3), lambda p, x: lstm_step(p, x, None)),
-    "LSTMCell, projection": Row(LSTMCell(4, projection=2, bias=False), (2, 3), lambda p, x: lstm_step(p, x, None)),
-    "GRUCell": Row(GRUCell(4), (2, 3), lambda p, x, carry: gru_step(p, x, carry),
-                   {"carry": lambda npr: npr.normal(size=(2, 4))}),
-    "GRUCell, reset before, no bias": Row(GRUCell(4, reset_after=False, bias=False), (2, 3),
-                                          lambda p, x: gru_step(p, x, None)),
-    "ConvLSTMCell": Row(ConvLSTMCell(2, (3, 2)), (2, 4, 3, 2), lambda p, x: conv_lstm_step(p, x, None), grows=2),
-    "scan_over_time": Row(scan_over_time(GRUCell(4)), (2, 4, 3), _scan(gru_step), LENGTHS, grows=2),
-    "scan_over_time, reverse": Row(scan_over_time(RNNCell(4), reverse=True, unroll=2), (2, 4, 3),
-                                   _scan(rnn_step, reverse=True), LENGTHS, grows=2),
-    "scan_over_time, mask": Row(scan_over_time(LSTMCell(4)), (2, 4, 3), _scan(lstm_step), LENGTHS | MASK, grows=2),
-    "scan_over_time, ConvLSTM": Row(scan_over_time(ConvLSTMCell(2, 3)), (2, 4, 5, 3), _scan(conv_lstm_step), MASK,
-                                    grows=4),
-    "scan_over_time, composite": Row(scan_over_time(normalised()), (2, 4, 3), _scan(_normalised_step), MASK, grows=8),
-    "bidirectional": Row(bidirectional(LSTMCell(4), LSTMCell(3)), (2, 4, 3), _two_ways(lstm_step), LENGTHS, grows=2),
-    "RNN": Row(RNN(4), (2, 4, 3), _stack(rnn_step), grows=2),
-    "GRU": Row(GRU(4, layers=2), (2, 4, 3), _stack(gru_step), grows=2),
-    "LSTM": Row(LSTM(4, layers=2, dropout=0.5), (2, 4, 3), _stack(lstm_step), LENGTHS, random=True, grows=2),
-    "LSTM, bidirectional": Row(LSTM(4, layers=2, bidirectional=True), (2, 4, 3), _stack(lstm_step), MASK, grows=2),
+    "RNNCell": LayerRow(RNNCell(4), (2, 3), lambda p, x: rnn_step(p, x, None)),
+    "RNNCell, relu, no bias": LayerRow(RNNCell(4, activation=nn.relu, bias=False), (2, 5, 3),
+                                       lambda p, x: rnn_step(p, x, None, _relu)),
+    "LSTMCell": LayerRow(LSTMCell(4), (2, 3), lambda p, x: lstm_step(p, x, None)),
+    "LSTMCell, projection": LayerRow(LSTMCell(4, projection=2, bias=False), (2, 3), lambda p, x: lstm_step(p, x, None)),
+    "GRUCell": LayerRow(GRUCell(4), (2, 3), lambda p, x, carry: gru_step(p, x, carry),
+                        {"carry": lambda npr: npr.normal(size=(2, 4))}),
+    "GRUCell, reset before, no bias": LayerRow(GRUCell(4, reset_after=False, bias=False), (2, 3),
+                                               lambda p, x: gru_step(p, x, None)),
+    "ConvLSTMCell": LayerRow(ConvLSTMCell(2, (3, 2)), (2, 4, 3, 2), lambda p, x: conv_lstm_step(p, x, None), tol=2),
+    "scan_over_time": LayerRow(scan_over_time(GRUCell(4)), (2, 4, 3), _scan(gru_step), LENGTHS, tol=2),
+    "scan_over_time, reverse": LayerRow(scan_over_time(RNNCell(4), reverse=True, unroll=2), (2, 4, 3),
+                                        _scan(rnn_step, reverse=True), LENGTHS, tol=2),
+    "scan_over_time, mask": LayerRow(scan_over_time(LSTMCell(4)), (2, 4, 3), _scan(lstm_step), LENGTHS | MASK, tol=2),
+    "scan_over_time, ConvLSTM": LayerRow(scan_over_time(ConvLSTMCell(2, 3)), (2, 4, 5, 3), _scan(conv_lstm_step), MASK,
+                                         tol=4),
+    "scan_over_time, composite": LayerRow(scan_over_time(normalised()), (2, 4, 3), _scan(_normalised_step), MASK,
+                                          tol=8),
+    "bidirectional": LayerRow(bidirectional(LSTMCell(4), LSTMCell(3)), (2, 4, 3), _two_ways(lstm_step), LENGTHS,
+                              tol=2),
+    "RNN": LayerRow(RNN(4), (2, 4, 3), _stack(rnn_step), tol=2),
+    "GRU": LayerRow(GRU(4, layers=2), (2, 4, 3), _stack(gru_step), tol=2),
+    "LSTM": LayerRow(LSTM(4, layers=2, dropout=0.5), (2, 4, 3), _stack(lstm_step), LENGTHS, random=True, tol=2),
+    "LSTM, bidirectional": LayerRow(LSTM(4, layers=2, bidirectional=True), (2, 4, 3), _stack(lstm_step), MASK, tol=2),
 }
 
 

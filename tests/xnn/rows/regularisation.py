@@ -4,7 +4,7 @@ import numpy as np
 
 import xnn
 from tests.xnn.rows.elementwise import plain
-from tests.xnn.rows.row import KEY, Row
+from tests.xnn.rows.row import KEY, LayerRow
 from xnn import AlphaDropout, Dense, Dropout, GaussianDropout, GaussianNoise, StochasticDepth
 
 X = np.ones((2, 3), np.float32)
@@ -38,12 +38,12 @@ ROWS = {
     "AlphaDropout, features": identity(AlphaDropout(0.5, broadcast=(1,)), (4, 3, 5)),
     "GaussianNoise": identity(GaussianNoise(0.5)),
     "GaussianDropout": identity(GaussianDropout(0.3)),
-    "weight_norm": Row(xnn.weight_norm(Dense(3)), (4, 5), _weight_norm),
-    "weight_norm, whole": Row(xnn.weight_norm(Dense(3), axis=None), (4, 5), _whole_weight_norm),
+    "weight_norm": LayerRow(xnn.weight_norm(Dense(3)), (4, 5), _weight_norm),
+    "weight_norm, whole": LayerRow(xnn.weight_norm(Dense(3), axis=None), (4, 5), _whole_weight_norm),
     # So many iterations that the singular vectors have converged: then their derivatives do not matter to σ.
-    "spectral_norm": Row(xnn.spectral_norm(xnn.named(
+    "spectral_norm": LayerRow(xnn.spectral_norm(xnn.named(
         norm=xnn.BatchNorm(scale=False, bias=False), dense=Dense(3)), steps=60), (4, 5), _spectral_norm,
-                         by_example=False),
+                              by_example=False),
 }
 
 

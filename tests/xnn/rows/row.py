@@ -1,4 +1,4 @@
-"""`Row`: a layer with an input and its value in NumPy."""
+"""`LayerRow`: a layer with an input and its value in NumPy."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -14,31 +14,31 @@ from xnn import Layer
 KEY = random.key(0)             # of wrong calls
 
 
-class Row(NamedTuple):
+class LayerRow(NamedTuple):
     """
     Attributes:
       layer: the layer.
       shape: of its input x, the batch first; sizes small, and 2 for the batch or a multiple, for two devices.
-      value: ``(params, x, **extra) -> y`` of NumPy arrays: the output in evaluation. With state: in training, from the
+      oracle: ``(params, x, **extra) -> y`` of NumPy arrays: the output in evaluation. With state: in training, from the
         state that `init_state` gives.
       extra: further inputs by name, `Generator -> array`. Each has the batch first.
       below: x has integers in [0, below) in place of floats.
       by_example: whether each example of the batch is computed by itself.
       random: whether training draws random numbers.
-      grows: multiplies the tolerances, for long sums and recurrences.
+      tol: tolerance, relative to that of one layer; larger for long sums and recurrences.
     """
 
     layer: Layer
     shape: tuple[int, ...]
-    value: Callable[..., Any]
+    oracle: Callable[..., Any]
     extra: Mapping[str, Callable[[np.random.Generator], Any]] = {}
     below: int | None = None
     by_example: bool = True
     random: bool = False
-    grows: float = 1.0
+    tol: float = 1.0
 
 
-def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[str, Any]]:
+def draw(row: LayerRow, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[str, Any]]:
     """(x, further inputs): normal numbers away from 0, where activations have corners; `batch` times as many rows."""
     npr = np.random.default_rng(3)
     shape = (batch * row.shape[0], *row.shape[1:])
@@ -52,20 +52,20 @@ def draw(row: Row, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[s
     return x, {name: value.astype(dtype) if value.dtype.kind == "f" else value for name, value in extra.items()}
 
 
-def make_params(row: Row, dtype: Any = np.float32, seed: int = 0) -> Any:
+def make_params(row: LayerRow, dtype: Any = np.float32, seed: int = 0) -> Any:
     """Parameters of the layer of a row."""
     x, extra = draw(row)
     return drawn_params(row.layer, x, dtype=dtype, seed=seed, **extra)
 
 
-def make_state(row: Row, dtype: Any = np.float32) -> Any:
+def make_state(row: LayerRow, dtype: Any = np.float32) -> Any:
     """The first state, its floats of this dtype."""
     x, extra = draw(row)
     return tree_util.tree_map(lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, np.floating) else leaf,
                               row.layer.init_state(x.shape))
 
 
-def run(row: Row, params: Any, x: Any, extra: Mapping[str, Any], *, rng: Any = None, train: bool = False) -> Any:
+def run(row: LayerRow, params: Any, x: Any, extra: Mapping[str, Any], *, rng: Any = None, train: bool = False) -> Any:
     """The output; of a layer with state that of a step of training."""
     if row.layer.state:
         dtype = next((leaf.dtype for leaf in tree_util.tree_leaves(params)), x.dtype)

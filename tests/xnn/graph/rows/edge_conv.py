@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, linear, received
 from xjax import random
 from xnn import Dense, Tanh, serial
@@ -49,10 +49,10 @@ def edge_conv_peer(aggr):
 NETWORK = serial(Dense(5), Tanh, Dense(3))
 POSITIONS = {"positions": lambda npr, graph: npr.normal(size=(graph.n_nodes, 2))}
 ROWS = {
-    "EdgeConv": Row(EdgeConv(NETWORK), edge_conv("max"), peer=edge_conv_peer("max")),
-    "EdgeConv, mean": Row(EdgeConv(NETWORK, aggregate="mean"), edge_conv("mean"), peer=edge_conv_peer("mean")),
-    "PointNet": Row(PointNet(Dense(5), Dense(3)), point_net(True), extra=POSITIONS),
-    "PointNet, neighbours only": Row(PointNet(Dense(5), self_loops=False), point_net(False), extra=POSITIONS),
+    "EdgeConv": GraphRow(EdgeConv(NETWORK), edge_conv("max"), peer=edge_conv_peer("max")),
+    "EdgeConv, mean": GraphRow(EdgeConv(NETWORK, aggregate="mean"), edge_conv("mean"), peer=edge_conv_peer("mean")),
+    "PointNet": GraphRow(PointNet(Dense(5), Dense(3)), point_net(True), extra=POSITIONS),
+    "PointNet, neighbours only": GraphRow(PointNet(Dense(5), self_loops=False), point_net(False), extra=POSITIONS),
 }
 
 WRONG = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, gru, linear, received, sigmoid
 from xjax import random
 from xnn.graph.gated import GatedGCN, GatedGraph, GatedGraphConvolution
@@ -71,13 +71,13 @@ def gated_graph_peer(params):
 
 
 ROWS = {
-    "GatedGraphConvolution": Row(GatedGraphConvolution(3), gated_convolution, peer=res_gated(None)),
-    "GatedGraphConvolution, features of edges": Row(GatedGraphConvolution(3, edge_features=2), gated_convolution,
-                                                    edge_features=2, peer=res_gated(2)),
-    "GatedGraphConvolution, without root": Row(GatedGraphConvolution(3, root=False), gated_convolution),
-    "GatedGraph": Row(GatedGraph(6, 3), gated_graph(), weights=True, peer=gated_graph_peer, grows=3.0),
-    "GatedGraph, mean, one matrix": Row(GatedGraph(6, 3, aggregate="mean", shared=True), gated_graph("mean", True),
-                                        weights=True, grows=3.0),
+    "GatedGraphConvolution": GraphRow(GatedGraphConvolution(3), gated_convolution, peer=res_gated(None)),
+    "GatedGraphConvolution, features of edges": GraphRow(GatedGraphConvolution(3, edge_features=2), gated_convolution,
+                                                         edge_features=2, peer=res_gated(2)),
+    "GatedGraphConvolution, without root": GraphRow(GatedGraphConvolution(3, root=False), gated_convolution),
+    "GatedGraph": GraphRow(GatedGraph(6, 3), gated_graph(), weights=True, peer=gated_graph_peer, tol=3.0),
+    "GatedGraph, mean, one matrix": GraphRow(GatedGraph(6, 3, aggregate="mean", shared=True), gated_graph("mean", True),
+                                             weights=True, tol=3.0),
 }
 
 WRONG = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from xnn import GraphConvolution
 
 
@@ -38,9 +38,9 @@ def gcn_peer(params):
 
 
 ROWS = {
-    "GraphConvolution": Row(GraphConvolution(3, norm="symmetric"), convolution, weights=True, peer=gcn_peer),
-    "GraphConvolution, as it is": Row(GraphConvolution(3), lambda p, x, graph: matrix(graph) @ x @ p[0] + p[1],
-                                      weights=True),
+    "GraphConvolution": GraphRow(GraphConvolution(3, norm="symmetric"), convolution, weights=True, peer=gcn_peer),
+    "GraphConvolution, as it is": GraphRow(GraphConvolution(3), lambda p, x, graph: matrix(graph) @ x @ p[0] + p[1],
+                                           weights=True),
 }
 
 WRONG = {

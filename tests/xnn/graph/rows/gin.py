@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.spectral import tensor
 from xnn import Dense, Dropout, Relu, serial
 from xnn.graph import Graph
@@ -52,19 +52,20 @@ def gin_peer(eps=0.0, train_eps=False, edge_dim=None, edges=False):
 
 
 ROWS = {
-    "GIN": Row(GIN(MLP), gin(), peer=gin_peer()),
-    "GIN, an eps": Row(GIN(MLP, 0.4), gin(0.4), weights=True, peer=gin_peer(0.4)),
-    "GIN, a trained eps": Row(GIN(MLP, 0.4, True), gin(), peer=gin_peer(0.4, True)),
-    "GIN, dropout in its network": Row(GIN(serial(Dense(5), Relu, Dropout(0.5), Dense(3))), gin(), random=True,
-                                       peer=gin_peer()),
-    "GINE": Row(GINE(MLP, edge_features=2), gin(edges=True), edge_features=2, peer=gin_peer(edge_dim=2, edges=True)),
-    "GINE, features of the size of the nodes'": Row(GINE(MLP, 0.3), gin(0.3, edges=True), edge_features=4,
-                                                    peer=gin_peer(0.3, edges=True)),
-    "GINE, a trained eps": Row(GINE(MLP, 0.3, True, edge_features=2), gin(edges=True), edge_features=2,
-                               peer=gin_peer(0.3, True, 2, edges=True)),
-    "GINE, weights as a feature": Row(GINE(MLP, edge_features=3), gin(edges=True), weights=True, edge_features=2),
-    "GINE, weights without effect": Row(GINE(MLP), gin(edges=True), weights=True, edge_features=4,
-                                        peer=gin_peer(edges=True)),
+    "GIN": GraphRow(GIN(MLP), gin(), peer=gin_peer()),
+    "GIN, an eps": GraphRow(GIN(MLP, 0.4), gin(0.4), weights=True, peer=gin_peer(0.4)),
+    "GIN, a trained eps": GraphRow(GIN(MLP, 0.4, True), gin(), peer=gin_peer(0.4, True)),
+    "GIN, dropout in its network": GraphRow(GIN(serial(Dense(5), Relu, Dropout(0.5), Dense(3))), gin(), random=True,
+                                            peer=gin_peer()),
+    "GINE": GraphRow(GINE(MLP, edge_features=2), gin(edges=True), edge_features=2,
+                     peer=gin_peer(edge_dim=2, edges=True)),
+    "GINE, features of the size of the nodes'": GraphRow(GINE(MLP, 0.3), gin(0.3, edges=True), edge_features=4,
+                                                         peer=gin_peer(0.3, edges=True)),
+    "GINE, a trained eps": GraphRow(GINE(MLP, 0.3, True, edge_features=2), gin(edges=True), edge_features=2,
+                                    peer=gin_peer(0.3, True, 2, edges=True)),
+    "GINE, weights as a feature": GraphRow(GINE(MLP, edge_features=3), gin(edges=True), weights=True, edge_features=2),
+    "GINE, weights without effect": GraphRow(GINE(MLP), gin(edges=True), weights=True, edge_features=4,
+                                             peer=gin_peer(edges=True)),
 }
 
 

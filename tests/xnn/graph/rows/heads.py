@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.pooling import members
 from xnn import Dense, GraphConvolution
 from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead
@@ -16,7 +16,7 @@ def graph_head(params, x, graph):
     return hidden @ mlp["head"]["w"] + mlp["head"]["b"]
 
 
-ROWS = {"GraphHead": Row(GraphHead(2, hidden=(5,)), graph_head, per="graph")}
+ROWS = {"GraphHead": GraphRow(GraphHead(2, hidden=(5,)), graph_head, per="graph")}
 
 X = np.ones((3, 4), np.float32)
 

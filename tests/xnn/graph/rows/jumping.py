@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.pooling import members, sigmoid, softmax
 from xjax import numpy as jnp
@@ -85,13 +85,13 @@ def virtual(params, x, graph):
 CONV = GraphConvolution(4, norm="symmetric")
 
 ROWS = {
-    "JumpingKnowledge": Row(of_three(JumpingKnowledge()), lambda p, x, graph: np.concatenate(three(x), 1),
-                            peer=jump_peer("cat")),
-    "JumpingKnowledge, max": Row(of_three(JumpingKnowledge("max")), lambda p, x, graph: three(x).max(0),
-                                 peer=jump_peer("max")),
-    "JumpingKnowledge, lstm": Row(of_three(JumpingKnowledge("lstm")), jump_lstm, peer=jump_peer("lstm")),
-    "virtual_node": Row(virtual_node(4, CONV, CONV), virtual, weights=True, grows=10),
-    "with_drop_edge": Row(with_drop_edge(CONV, 0.5), convolution, weights=True, random=True),
+    "JumpingKnowledge": GraphRow(of_three(JumpingKnowledge()), lambda p, x, graph: np.concatenate(three(x), 1),
+                                 peer=jump_peer("cat")),
+    "JumpingKnowledge, max": GraphRow(of_three(JumpingKnowledge("max")), lambda p, x, graph: three(x).max(0),
+                                      peer=jump_peer("max")),
+    "JumpingKnowledge, lstm": GraphRow(of_three(JumpingKnowledge("lstm")), jump_lstm, peer=jump_peer("lstm")),
+    "virtual_node": GraphRow(virtual_node(4, CONV, CONV), virtual, weights=True, tol=10),
+    "with_drop_edge": GraphRow(with_drop_edge(CONV, 0.5), convolution, weights=True, random=True),
 }
 
 WRONG = {

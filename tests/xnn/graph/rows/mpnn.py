@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from xjax import random
 from xnn.graph.mpnn import MPNN
 
@@ -94,14 +94,14 @@ def nn_conv(aggr):
 
 
 ROWS = {
-    "MPNN": Row(MPNN(3, edge_features=2, hidden=(5,)), mpnn(), edge_features=2, peer=nn_conv("add")),
-    "MPNN, mean": Row(MPNN(3, edge_features=2, hidden=(5,), aggregate="mean"), mpnn("mean"), edge_features=2,
-                      peer=nn_conv("mean")),
-    "MPNN, max": Row(MPNN(3, edge_features=2, hidden=(5,), aggregate="max"), mpnn("max"), edge_features=2,
-                     peer=nn_conv("max")),
-    "MPNN, without root": Row(MPNN(3, edge_features=2, hidden=(5,), update=None), mpnn(), edge_features=2),
-    "MPNN, GRU": Row(MPNN(4, edge_features=2, hidden=(5,), update="gru", steps=3), mpnn_gru, edge_features=2,
-                     grows=3.0),
+    "MPNN": GraphRow(MPNN(3, edge_features=2, hidden=(5,)), mpnn(), edge_features=2, peer=nn_conv("add")),
+    "MPNN, mean": GraphRow(MPNN(3, edge_features=2, hidden=(5,), aggregate="mean"), mpnn("mean"), edge_features=2,
+                           peer=nn_conv("mean")),
+    "MPNN, max": GraphRow(MPNN(3, edge_features=2, hidden=(5,), aggregate="max"), mpnn("max"), edge_features=2,
+                          peer=nn_conv("max")),
+    "MPNN, without root": GraphRow(MPNN(3, edge_features=2, hidden=(5,), update=None), mpnn(), edge_features=2),
+    "MPNN, GRU": GraphRow(MPNN(4, edge_features=2, hidden=(5,), update="gru", steps=3), mpnn_gru, edge_features=2,
+                          tol=3.0),
 }
 
 WRONG = {

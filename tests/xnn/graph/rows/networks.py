@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import Row
+from tests.xnn.graph.row import GraphRow
 from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.norm import graph_norm
 from tests.xnn.graph.rows.pooling import members
@@ -51,8 +51,8 @@ def gcn_peer(**options):
 
 def row(value, peer=None, hidden=(5, 5), **options):
     config = GCNConfig(features=3, hidden=hidden, dropout=0.3, **options)
-    return Row(GCNStack(config), value, weights=True, random=True, peer=peer, grows=10,
-               per="graph" if config.pool else "node")
+    return GraphRow(GCNStack(config), value, weights=True, random=True, peer=peer, tol=10,
+                    per="graph" if config.pool else "node")
 
 
 CONCAT = lambda outs: np.concatenate(outs, 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.pooling import members
 from xnn import Layer
 from xnn.graph.adjacency import as_edges
@@ -58,13 +58,14 @@ def peer(name, **options):
 
 
 ROWS = {
-    "GraphNorm": Row(GraphNorm(), by_graph(graph_norm), peer=peer("GraphNorm", in_channels=4)),
-    "PairNorm": Row(PairNorm(2.0), by_graph(pair_norm), peer=peer("PairNorm", scale=2.0)),
-    "PairNorm, individually": Row(PairNorm(individually=True), by_graph(pair_norm_individually),
-                                  peer=peer("PairNorm", scale_individually=True)),
-    "GraphSizeNorm": Row(GraphSizeNorm(), by_graph(lambda params, x: x / np.sqrt(len(x))), peer=peer("GraphSizeNorm")),
-    "MessageNorm, of the squares": Row(squared_nodes(MessageNorm(learn_scale=True)), message_norm,
-                                       peer=peer("MessageNorm", learn_scale=True)),
+    "GraphNorm": GraphRow(GraphNorm(), by_graph(graph_norm), peer=peer("GraphNorm", in_channels=4)),
+    "PairNorm": GraphRow(PairNorm(2.0), by_graph(pair_norm), peer=peer("PairNorm", scale=2.0)),
+    "PairNorm, individually": GraphRow(PairNorm(individually=True), by_graph(pair_norm_individually),
+                                       peer=peer("PairNorm", scale_individually=True)),
+    "GraphSizeNorm": GraphRow(GraphSizeNorm(), by_graph(lambda params, x: x / np.sqrt(len(x))),
+                              peer=peer("GraphSizeNorm")),
+    "MessageNorm, of the squares": GraphRow(squared_nodes(MessageNorm(learn_scale=True)), message_norm,
+                                            peer=peer("MessageNorm", learn_scale=True)),
 }
 
 WRONG = {

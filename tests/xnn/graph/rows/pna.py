@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, linear, relu
 from xnn.graph.pna import PNA
 
@@ -77,17 +77,17 @@ def pna_conv(aggregators, scalers, **settings):
 
 
 ROWS = {
-    "PNA": Row(PNA(6, DEGREES, aggregators=("mean", "std"), scalers=("identity", "attenuation")),
-               pna(("mean", "std"), ("identity", "attenuation")), grows=3.0,
-               peer=pna_conv(("mean", "std"), ("identity", "attenuation"))),
-    "PNA, defaults": Row(PNA(6, DEGREES), pna(*SHORT), peer=pna_conv(*SHORT), grows=3.0),
-    "PNA, all reductions": Row(PNA(6, DEGREES, aggregators=ALL[0], scalers=ALL[1]), pna(*ALL), peer=pna_conv(*ALL),
-                               grows=10.0),
-    "PNA, towers": Row(PNA(6, DEGREES, towers=2, divide_input=True, pre_layers=2, post_layers=2),
-                       pna(*SHORT, towers=2, divided=True), grows=3.0,
-                       peer=pna_conv(*SHORT, towers=2, divide_input=True, pre_layers=2, post_layers=2)),
-    "PNA, features of edges": Row(PNA(6, DEGREES, edge_features=2, towers=2), pna(*SHORT, towers=2), edge_features=2,
-                                  grows=3.0, peer=pna_conv(*SHORT, towers=2, edge_dim=2)),
+    "PNA": GraphRow(PNA(6, DEGREES, aggregators=("mean", "std"), scalers=("identity", "attenuation")),
+                    pna(("mean", "std"), ("identity", "attenuation")), tol=3.0,
+                    peer=pna_conv(("mean", "std"), ("identity", "attenuation"))),
+    "PNA, defaults": GraphRow(PNA(6, DEGREES), pna(*SHORT), peer=pna_conv(*SHORT), tol=3.0),
+    "PNA, all reductions": GraphRow(PNA(6, DEGREES, aggregators=ALL[0], scalers=ALL[1]), pna(*ALL), peer=pna_conv(*ALL),
+                                    tol=10.0),
+    "PNA, towers": GraphRow(PNA(6, DEGREES, towers=2, divide_input=True, pre_layers=2, post_layers=2),
+                            pna(*SHORT, towers=2, divided=True), tol=3.0,
+                            peer=pna_conv(*SHORT, towers=2, divide_input=True, pre_layers=2, post_layers=2)),
+    "PNA, features of edges": GraphRow(PNA(6, DEGREES, edge_features=2, towers=2), pna(*SHORT, towers=2),
+                                       edge_features=2, tol=3.0, peer=pna_conv(*SHORT, towers=2, edge_dim=2)),
 }
 
 WRONG = {

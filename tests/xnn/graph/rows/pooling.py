@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.gcn import convolution
 from xnn import Dense, GraphConvolution, Layer
 from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool
@@ -160,28 +160,30 @@ def sag_peer(params):
 
 
 ROWS = {
-    "GraphPool": Row(GraphPool(), pooled(lambda rows: rows.mean(0)), per="graph", peer=aggregation("MeanAggregation")),
-    "GraphPool, sum": Row(GraphPool("sum"), pooled(lambda rows: rows.sum(0)), per="graph",
-                          peer=aggregation("SumAggregation")),
-    "GraphPool, max": Row(GraphPool("max"), pooled(lambda rows: rows.max(0)), per="graph",
-                          peer=aggregation("MaxAggregation")),
-    "GraphPool, min": Row(GraphPool("min"), pooled(lambda rows: rows.min(0)), per="graph",
-                          peer=aggregation("MinAggregation")),
-    "GraphPool, std": Row(GraphPool("std"), pooled(lambda rows: rows.std(0)), per="graph",
-                          peer=aggregation("StdAggregation")),
-    "AttentionPool": Row(AttentionPool(value=Dense(3)), attention(softmax, True), per="graph",
-                         peer=peer(attention_peer)),
-    "AttentionPool, x itself": Row(AttentionPool(), attention(softmax, False), per="graph", peer=peer(attention_peer)),
-    "AttentionPool, a gate of each feature": Row(AttentionPool(Dense(3), Dense(3)), attention(softmax, True),
-                                                 per="graph", peer=peer(attention_peer)),
-    "AttentionPool, sigmoid": Row(AttentionPool(value=Dense(3), weights="sigmoid"), attention(sigmoid, True),
-                                  per="graph"),
-    "Set2Set": Row(Set2Set(3), set2set, per="graph", peer=peer(set2set_peer)),
-    "SortPool, four nodes": Row(SortPool(4), sort_pool, per="graph", peer=aggregation("SortAggregation", k=4)),
-    "TopKPool": Row(summed(TopKPool(0.5)), top_k(lambda n: -(-n // 2)), per="graph", peer=top_k_peer),
-    "SAGPool, half of the nodes": Row(summed(SAGPool(GraphConvolution(1, norm="symmetric"))), sag, per="graph",
-                                      peer=sag_peer),
-    "TopKPool, k nodes": Row(summed(TopKPool(k=3)), top_k(lambda n: 3), per="graph"),
+    "GraphPool": GraphRow(GraphPool(), pooled(lambda rows: rows.mean(0)), per="graph",
+                          peer=aggregation("MeanAggregation")),
+    "GraphPool, sum": GraphRow(GraphPool("sum"), pooled(lambda rows: rows.sum(0)), per="graph",
+                               peer=aggregation("SumAggregation")),
+    "GraphPool, max": GraphRow(GraphPool("max"), pooled(lambda rows: rows.max(0)), per="graph",
+                               peer=aggregation("MaxAggregation")),
+    "GraphPool, min": GraphRow(GraphPool("min"), pooled(lambda rows: rows.min(0)), per="graph",
+                               peer=aggregation("MinAggregation")),
+    "GraphPool, std": GraphRow(GraphPool("std"), pooled(lambda rows: rows.std(0)), per="graph",
+                               peer=aggregation("StdAggregation")),
+    "AttentionPool": GraphRow(AttentionPool(value=Dense(3)), attention(softmax, True), per="graph",
+                              peer=peer(attention_peer)),
+    "AttentionPool, x itself": GraphRow(AttentionPool(), attention(softmax, False), per="graph",
+                                        peer=peer(attention_peer)),
+    "AttentionPool, a gate of each feature": GraphRow(AttentionPool(Dense(3), Dense(3)), attention(softmax, True),
+                                                      per="graph", peer=peer(attention_peer)),
+    "AttentionPool, sigmoid": GraphRow(AttentionPool(value=Dense(3), weights="sigmoid"), attention(sigmoid, True),
+                                       per="graph"),
+    "Set2Set": GraphRow(Set2Set(3), set2set, per="graph", peer=peer(set2set_peer)),
+    "SortPool, four nodes": GraphRow(SortPool(4), sort_pool, per="graph", peer=aggregation("SortAggregation", k=4)),
+    "TopKPool": GraphRow(summed(TopKPool(0.5)), top_k(lambda n: -(-n // 2)), per="graph", peer=top_k_peer),
+    "SAGPool, half of the nodes": GraphRow(summed(SAGPool(GraphConvolution(1, norm="symmetric"))), sag, per="graph",
+                                           peer=sag_peer),
+    "TopKPool, k nodes": GraphRow(summed(TopKPool(k=3)), top_k(lambda n: 3), per="graph"),
 }
 
 WRONG = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import received
 from xjax import random
 from xnn.graph.relational import RGCN
@@ -36,10 +36,10 @@ def rgcn(how="mean"):
 # Features of edges are not read; they mark a row whose relations cannot be given with a matrix.
 LIKE = {"edge_features": 1, "extra": {"relation": relation_of}}
 ROWS = {
-    "RGCN": Row(RGCN(6, 3), rgcn(), **LIKE),
-    "RGCN, bases": Row(RGCN(6, 3, bases=2), rgcn(), **LIKE),
-    "RGCN, blocks": Row(RGCN(6, 3, blocks=2), rgcn(), **LIKE),
-    "RGCN, sum": Row(RGCN(6, 3, aggregate="sum", root=False, bias=False), rgcn("sum"), **LIKE),
+    "RGCN": GraphRow(RGCN(6, 3), rgcn(), **LIKE),
+    "RGCN, bases": GraphRow(RGCN(6, 3, bases=2), rgcn(), **LIKE),
+    "RGCN, blocks": GraphRow(RGCN(6, 3, blocks=2), rgcn(), **LIKE),
+    "RGCN, sum": GraphRow(RGCN(6, 3, aggregate="sum", root=False, bias=False), rgcn("sum"), **LIKE),
 }
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.xnn.graph.row import KEY, Row
+from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.gcn import matrix, symmetric
 from xnn import Layer
 from xnn.graph.chebyshev import ChebConv
@@ -127,39 +127,39 @@ def after_a_map(layer):
 INITIAL = {"initial": lambda npr, graph: npr.normal(size=(graph.n_nodes, 4))}
 
 ROWS = {
-    "SGC": Row(SGC(3), sgc(2), weights=True, peer=sgc_peer(2)),
-    "SGC, more features than before": Row(SGC(6, 3), sgc(3), weights=True, peer=sgc_peer(3)),
-    "SGC, no propagation": Row(SGC(3, 0), sgc(0)),
-    "SGC, means, without bias": Row(SGC(3, 1, norm="row", bias=False), sgc(1, by_rows), weights=True),
-    "SGC, without self loops": Row(SGC(3, self_loops=False), sgc(2, lambda a: symmetric(a, False)), weights=True,
-                                   peer=sgc_peer(2, add_self_loops=False)),
-    "SGC, as it is": Row(SGC(3, norm=None), sgc(2, lambda a: a), weights=True),
-    "APPNP": Row(APPNP(), appnp(10, 0.1), weights=True, peer=appnp_peer(10, 0.1)),
-    "APPNP, with dropout": Row(APPNP(3, 0.2, dropout=0.5), appnp(3, 0.2), weights=True, random=True,
-                               peer=appnp_peer(3, 0.2, dropout=0.5)),
-    "APPNP, no propagation": Row(APPNP(0), lambda params, x, graph: x, weights=True),
-    "APPNP, means": Row(APPNP(2, norm="row"), appnp(2, 0.1, by_rows), weights=True),
-    "APPNP, as it is": Row(APPNP(2, 0.3, norm=None, dropout=0.3), appnp(2, 0.3, lambda a: a), weights=True, random=True,
-                           peer=appnp_peer(2, 0.3, normalize=False)),
-    "APPNP, without self loops": Row(APPNP(2, self_loops=False), appnp(2, 0.1, lambda a: symmetric(a, False)),
-                                     weights=True, peer=appnp_peer(2, 0.1, add_self_loops=False)),
-    "ChebConv": Row(ChebConv(3, 4), chebyshev(), weights=True, peer=chebyshev_peer()),
-    "ChebConv, more features than before": Row(ChebConv(6, 4), chebyshev(), weights=True, peer=chebyshev_peer()),
-    "ChebConv, one polynomial": Row(ChebConv(3, 1, bias=False), chebyshev(), weights=True, peer=chebyshev_peer()),
-    "ChebConv, two polynomials": Row(ChebConv(6, 2), chebyshev(), weights=True, peer=chebyshev_peer()),
-    "ChebConv, of a walk": Row(ChebConv(3, 3, norm="row", lambda_max=1.5), chebyshev("row", 1.5), weights=True,
-                               peer=chebyshev_peer("rw", 1.5)),
-    "ChebConv, not normalised": Row(ChebConv(3, 3, norm=None, lambda_max=6.0), chebyshev(None, 6.0), weights=True,
-                                    peer=chebyshev_peer(None, 6.0)),
-    "GCNII": Row(GCNII(2), gcnii(), weights=True, extra=INITIAL, peer=gcnii_peer(alpha=0.1, theta=0.5, layer=2)),
-    "GCNII, two matrices": Row(GCNII(2, shared_weights=False, alpha=0.3), gcnii(0.3), weights=True, extra=INITIAL,
-                               peer=gcnii_peer(alpha=0.3, theta=0.5, layer=2)),
-    "GCNII, without identity": Row(GCNII(1, theta=None, norm="row"), gcnii(beta=1.0, normal=by_rows), weights=True,
-                                   extra=INITIAL),
-    "GCNII, as it is": Row(GCNII(2, norm=None), gcnii(normal=lambda a: a), weights=True, extra=INITIAL,
-                           peer=gcnii_peer(alpha=0.1, theta=0.5, layer=2, normalize=False)),
-    "GCNII, in a model": Row(after_a_map(GCNII(2)), weights=True,
-                             value=lambda params, x, graph: gcnii()(params, 2 * x, graph, x)),
+    "SGC": GraphRow(SGC(3), sgc(2), weights=True, peer=sgc_peer(2)),
+    "SGC, more features than before": GraphRow(SGC(6, 3), sgc(3), weights=True, peer=sgc_peer(3)),
+    "SGC, no propagation": GraphRow(SGC(3, 0), sgc(0)),
+    "SGC, means, without bias": GraphRow(SGC(3, 1, norm="row", bias=False), sgc(1, by_rows), weights=True),
+    "SGC, without self loops": GraphRow(SGC(3, self_loops=False), sgc(2, lambda a: symmetric(a, False)), weights=True,
+                                        peer=sgc_peer(2, add_self_loops=False)),
+    "SGC, as it is": GraphRow(SGC(3, norm=None), sgc(2, lambda a: a), weights=True),
+    "APPNP": GraphRow(APPNP(), appnp(10, 0.1), weights=True, peer=appnp_peer(10, 0.1)),
+    "APPNP, with dropout": GraphRow(APPNP(3, 0.2, dropout=0.5), appnp(3, 0.2), weights=True, random=True,
+                                    peer=appnp_peer(3, 0.2, dropout=0.5)),
+    "APPNP, no propagation": GraphRow(APPNP(0), lambda params, x, graph: x, weights=True),
+    "APPNP, means": GraphRow(APPNP(2, norm="row"), appnp(2, 0.1, by_rows), weights=True),
+    "APPNP, as it is": GraphRow(APPNP(2, 0.3, norm=None, dropout=0.3), appnp(2, 0.3, lambda a: a), weights=True,
+                                random=True, peer=appnp_peer(2, 0.3, normalize=False)),
+    "APPNP, without self loops": GraphRow(APPNP(2, self_loops=False), appnp(2, 0.1, lambda a: symmetric(a, False)),
+                                          weights=True, peer=appnp_peer(2, 0.1, add_self_loops=False)),
+    "ChebConv": GraphRow(ChebConv(3, 4), chebyshev(), weights=True, peer=chebyshev_peer()),
+    "ChebConv, more features than before": GraphRow(ChebConv(6, 4), chebyshev(), weights=True, peer=chebyshev_peer()),
+    "ChebConv, one polynomial": GraphRow(ChebConv(3, 1, bias=False), chebyshev(), weights=True, peer=chebyshev_peer()),
+    "ChebConv, two polynomials": GraphRow(ChebConv(6, 2), chebyshev(), weights=True, peer=chebyshev_peer()),
+    "ChebConv, of a walk": GraphRow(ChebConv(3, 3, norm="row", lambda_max=1.5), chebyshev("row", 1.5), weights=True,
+                                    peer=chebyshev_peer("rw", 1.5)),
+    "ChebConv, not normalised": GraphRow(ChebConv(3, 3, norm=None, lambda_max=6.0), chebyshev(None, 6.0), weights=True,
+                                         peer=chebyshev_peer(None, 6.0)),
+    "GCNII": GraphRow(GCNII(2), gcnii(), weights=True, extra=INITIAL, peer=gcnii_peer(alpha=0.1, theta=0.5, layer=2)),
+    "GCNII, two matrices": GraphRow(GCNII(2, shared_weights=False, alpha=0.3), gcnii(0.3), weights=True, extra=INITIAL,
+                                    peer=gcnii_peer(alpha=0.3, theta=0.5, layer=2)),
+    "GCNII, without identity": GraphRow(GCNII(1, theta=None, norm="row"), gcnii(beta=1.0, normal=by_rows), weights=True,
+                                        extra=INITIAL),
+    "GCNII, as it is": GraphRow(GCNII(2, norm=None), gcnii(normal=lambda a: a), weights=True, extra=INITIAL,
+                                peer=gcnii_peer(alpha=0.1, theta=0.5, layer=2, normalize=False)),
+    "GCNII, in a model": GraphRow(after_a_map(GCNII(2)), weights=True,
+                                  oracle=lambda params, x, graph: gcnii()(params, 2 * x, graph, x)),
 }
 
 WRONG = {
