@@ -10,6 +10,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xjax.scipy.linalg as sla
+from tests.compare import ULPS, assert_same
 from xjax import lax
 from xjax.lax.linalg import EighImplementation, EigImplementation, SvdAlgorithm
 from xjax.lax.linalg.qr import geqrf
@@ -46,15 +47,8 @@ def positive(dtype, *shape):
 
 
 def near(found, wanted, units=200):
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype
-    if wanted.dtype.kind == "i":
-        assert (found == wanted).all()
-        return
-    scale = np.abs(wanted).max(initial=1.0)
-    worst = np.abs(found - wanted).max(initial=0.0) / (scale * np.finfo(wanted.dtype).eps)
-    assert worst <= units, f"{worst:.0f} units of the largest element"
+    """Equal but for so many units in the last place of the largest element."""
+    assert_same(found, np.asarray(wanted), tol=units / ULPS)
 
 
 def adjoint(x):

@@ -17,6 +17,7 @@ from recipes.loop import begin
 from recipes.parallel import choose_devices
 from recipes.run import prepare, run
 from recipes.step import init_state
+from tests.compare import assert_same
 from tests.jobs import clean_environment, free_address
 from tests.quick_compiling import flags
 from tests.recipes.conftest import ROOT
@@ -113,12 +114,9 @@ def wait_for_steps(run, count, process, seconds=120):
 def assert_equal_runs(run, other):
     """The metrics of all steps, and the results, are equal but for rounding."""
     ours, theirs = metrics(run), metrics(other)
-    assert len(ours) == len(theirs)
-    for mine, its in zip(ours, theirs, strict=True):
-        assert mine.keys() == its.keys()
-        np.testing.assert_allclose([*mine.values()], [*its.values()], rtol=1e-5, atol=1e-5)
-    results = [json.loads((each / "result.json").read_text())["last"]["test"] for each in (run, other)]
-    np.testing.assert_allclose([*results[0].values()], [*results[1].values()], rtol=1e-5, atol=1e-5)
+    assert_same(ours, theirs, like="float32")
+    assert_same(*(json.loads((each / "result.json").read_text())["last"]["test"] for each in (run, other)),
+                like="float32")
 
 
 def restored(run, config):
@@ -170,8 +168,7 @@ def test_two_processes_give_the_numbers_of_one(cluster, command, tmp_path, rings
     train_both_ways(command, tmp_path, rings, cluster)
     assert_equal_runs(tmp_path / "two", tmp_path / "one")
     config = load_config(str(tmp_path / "one" / "config.yaml"), [])
-    for mine, its in zip(restored(tmp_path / "two", config), restored(tmp_path / "one", config), strict=True):
-        np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-5)
+    assert_same(restored(tmp_path / "two", config), restored(tmp_path / "one", config))
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from recipes.parallel import Placer
 from recipes.run import prepare, run
 from recipes.sweep import values_of
 from recipes.trained import open_run
+from tests.compare import assert_close
 from tests.recipes.conftest import train
 from xjax import tree_util
 
@@ -36,15 +37,11 @@ def params(trained):
     return tree_util.tree_map(np.asarray, Placer.host(trained.progress.state.params))
 
 
-def assert_near(one, other, tol):
-    tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=tol, atol=tol), one, other)
-
-
 @pytest.mark.parametrize("parts", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_gradients_of_parts_add_up_to_those_of_the_batch(config, parts):
     whole, cut = (train(config("task.dropout=0.3", f"accumulate={n}")) for n in (1, parts))
     np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-5)
-    assert_near(params(cut), params(whole), 1e-4)             # adam divides by small numbers
+    assert_close(params(cut), params(whole), tol=10)             # adam divides by small numbers
     assert cut.test == pytest.approx(whole.test, rel=1e-4)
 
 
@@ -71,7 +68,7 @@ def test_the_average_is_what_is_evaluated_and_saved(config, tmp_path):
         average = tree_util.tree_map(lambda a, b, rate=rate: a + rate * (b - a), average, after)
     result = run(config("ema=0.9", "steps=3", f"run_dir={tmp_path / 'a'}"), "a")
     trained = open_run(tmp_path / "a", last=True)
-    assert_near(trained.params, average, 1e-5)
+    assert_close(trained.params, average)
     assert trained.metrics("test") == pytest.approx(result["last"]["test"])
 
 
@@ -82,12 +79,12 @@ def _initial(config):
 def test_frozen_parameters_stay_and_multipliers_scale(config):
     start = Placer.host(_initial(config()))
     frozen = params(train(config("freeze=[hidden0/**]", "optim.weight_decay=0.1")))
-    assert_near(frozen["hidden0"], start["hidden0"], 0)
+    assert_close(frozen["hidden0"], start["hidden0"], tol=0)
     assert np.abs(frozen["head"]["w"] - start["head"]["w"]).max() > 1e-3
     slow = params(train(config("steps=1", "lr_multipliers={head/**: 0.5}", "optim.name=sgd", "optim.clip_norm=null")))
     full = params(train(config("steps=1", "optim.name=sgd", "optim.clip_norm=null")))
-    assert_near(2 * (slow["head"]["w"] - start["head"]["w"]), full["head"]["w"] - start["head"]["w"], 1e-6)
-    assert_near(slow["hidden0"], full["hidden0"], 0)
+    assert_close(2 * (slow["head"]["w"] - start["head"]["w"]), full["head"]["w"] - start["head"]["w"], tol=1 / 8)
+    assert_close(slow["hidden0"], full["hidden0"], tol=0)
 
 
 def test_early_stopping_counts_evaluations_and_survives_a_resume(config, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_same
 from xjax.core.trace import Tag
 from xjax.runtime import array, host_values, xla
 from xjax.runtime.array import Array
@@ -118,18 +119,15 @@ def test_values_of_the_host_are_the_arrays_that_they_become(value, x64):
         want = xjax.jit(lambda x, y: (x * 2, [y]))(jnp.asarray(value), jnp.ones(()))
         f = xjax.jit(lambda x, y: (x * 2, [y]))
         for found in [f(value, jnp.ones(())) for _ in range(3)]:
-            assert_trees_equal(found, want)
+            assert_equal_results(found, want)
         for found in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
-            assert_trees_equal(found, want)
+            assert_equal_results(found, want)
 
 
-def assert_trees_equal(found, want):
-    found, tree = xjax.tree_util.tree_flatten(found)
-    want, expected = xjax.tree_util.tree_flatten(want)
-    assert tree == expected
-    for x, y in zip(found, want, strict=True):
-        assert x.aval == y.aval and x.sharding == y.sharding
-        np.testing.assert_array_equal(x, y)
+def assert_equal_results(found, want):
+    """Equal values, on the same devices."""
+    assert_same(found, want, tol=0)
+    assert [x.sharding for x in xjax.tree.leaves(found)] == [y.sharding for y in xjax.tree.leaves(want)]
 
 
 def test_an_integer_that_does_not_fit_is_refused_on_every_call():
@@ -150,7 +148,7 @@ def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     want = f(value)
     monkeypatch.setattr(Jitted, "_call", None)
-    assert_trees_equal(f(value), want)
+    assert_equal_results(f(value), want)
 
 
 @pytest.mark.parametrize("offset", [0, 16])

@@ -8,6 +8,7 @@ import scipy.linalg
 
 import xjax
 import xjax.numpy as jnp
+from tests.compare import assert_close, assert_same, tolerance
 from tests.oracle import real_jax
 from xjax.experimental.ode import odeint
 
@@ -60,8 +61,7 @@ def test_gradients_of_start_times_arguments_and_closures():
 
     found, expected = xjax.jit(lambda *args: [xjax.value_and_grad(f, (0, 1, 2, 3))(*args)
                                               for f in (by_steps, exactly)])(y0, TS, k, twice)
-    for a, b in zip(xjax.tree.leaves(found), xjax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
+    assert_close(found, expected, tol=1e-8 / tolerance("float64"))
 
 
 @pytest.mark.slow
@@ -76,9 +76,7 @@ def test_second_derivatives_and_vmap_of_a_gradient():
         return lambda y, k: (xjax.grad(lambda k: xjax.grad(f, 1)(y, k).sum())(k),
                              xjax.vmap(xjax.grad(f), (None, 0))(y, jnp.stack([k, 3 * k])))
     y0, k = np.array([1.0, -0.5]), np.array([0.3, 1.0])
-    for a, b in zip(xjax.tree.leaves(xjax.jit(every(by_steps))(y0, k)), xjax.tree.leaves(every(exactly)(y0, k)),
-                    strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert_close(xjax.jit(every(by_steps))(y0, k), every(exactly)(y0, k), tol=1e-7 / tolerance("float64"))
 
 
 @pytest.mark.slow
@@ -94,8 +92,7 @@ def test_as_jax():
         return lib.jit(lib.grad(loss, (0, 1, 2, 3), has_aux=True))(np.array([3.0, 0.0]), np.linspace(0, 1.0, 5), 0.25,
                                                                   9.8)
     with jax.enable_x64(True):
-        for a, b in zip(xjax.tree.leaves(run(xjax, odeint)), jax.tree.leaves(run(jax, theirs)), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+        assert_same(run(xjax, odeint), run(jax, theirs), tol=1e-7 / tolerance("float64"))
 
 
 def test_ends():

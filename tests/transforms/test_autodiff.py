@@ -105,8 +105,7 @@ def test_forward_over_reverse_and_reverse_over_forward_agree():
 
     with xjax.enable_x64(True):
         one, two = xjax.jit(lambda t: (xjax.jacfwd(xjax.jacrev(f))(t), xjax.jacrev(xjax.jacfwd(f))(t)))(TREE)
-    for a, b in zip(xjax.tree_util.tree_leaves(one), xjax.tree_util.tree_leaves(two), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    assert_same(one, two)
 
 
 # -- zeros are not computed ---------------------------------------------------------------------------------------

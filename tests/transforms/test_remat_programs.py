@@ -12,6 +12,7 @@ import pytest
 
 import xjax
 import xjax.ad_checkpoint
+from tests.compare import assert_same
 from tests.oracle import real_jax
 from tests.sampling import one_in
 from xjax import lax
@@ -195,9 +196,8 @@ def test_derivatives_do_not_depend_on_the_policy(row):
     want = derivative(lambda g: g)
     for policy in POLICIES:
         chosen = POLICIES[policy](xjax.checkpoint_policies)
-        for a, b in zip(derivative(lambda g, p=chosen: xjax.checkpoint(g, policy=p)), want, strict=True):
-            # float32: second derivatives of three layers are sums of some hundred rounded terms, in another order.
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        # float32: second derivatives of three layers are sums of some hundred rounded terms, in another order.
+        assert_same(derivative(lambda g, p=chosen: xjax.checkpoint(g, policy=p)), want, tol=1.25)
 
 
 def test_of_a_scan_only_what_is_read_is_left():
