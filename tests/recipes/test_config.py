@@ -12,6 +12,7 @@ from recipes.listing import sections
 from recipes.optim import SGD, Adam, Cosine
 from recipes.tasks import node_classification, table
 from recipes.train import main
+from tests.refusals import assert_refused
 
 ROOT = Path(__file__).parents[2]
 TABLE = ("task.file=a.csv", "task.target=y")
@@ -52,9 +53,7 @@ def _in_empty_folder(tmp_path, monkeypatch):
 
 
 def fault(name, *overrides):
-    with pytest.raises(ConfigError) as caught:
-        load_config(name, overrides)
-    return str(caught.value)
+    return str(assert_refused(lambda: load_config(name, overrides), ConfigError, ()))
 
 
 def test_all_faults_in_one_message():

@@ -25,15 +25,14 @@ from recipes.data.graph_sets import (
 )
 from recipes.data.graph_sets.splits import edges_of
 from recipes.errors import DataError
+from tests.refusals import assert_refused
 from xnn.graph.typed_sampling import TypedSampler
 
 
 def fault(call, *args, **how):
     """The text of the error: what is wrong, the file, and a fix, in a few lines."""
-    with pytest.raises(DataError) as caught:
-        call(*args, **how)
-    told = str(caught.value)
-    assert "\n  fix: " in told and len(told.splitlines()) < 9
+    told = str(assert_refused(lambda: call(*args, **how), DataError, "\n  fix: "))
+    assert len(told.splitlines()) < 9
     return told
 
 

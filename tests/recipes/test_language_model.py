@@ -17,6 +17,7 @@ from recipes.run import run
 from recipes.step import make_eval_step, totals_over
 from recipes.tasks.language_model import load, make
 from tests.recipes.conftest import train
+from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import jit, random
 from xnn.models import GPT2Config, LlamaConfig
@@ -178,21 +179,21 @@ def test_fine_tuning_learns(corpus, folder):
 
 
 def test_folders_that_do_not_fit(corpus, folder, tmp_path):
-    def told(path, *overrides):
-        with pytest.raises(DataError) as caught:
+    def refused(text, path, *overrides):
+        def fine_tune():
             made = config(corpus, f"task.pretrained={path}", *overrides, model="null").task
             make(made, load(made).artifacts)
-        return str(caught.value)
+        assert_refused(fine_tune, DataError, text)
 
-    assert "the folder cannot be read" in told(tmp_path / "none")
+    refused("the folder cannot be read", tmp_path / "none")
     for file in folder.iterdir():
         if file.name != "tokenizer.json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    assert "the folder has no tokenizer.json" in told(tmp_path)
+    refused("the folder has no tokenizer.json", tmp_path)
     (tmp_path / "tokenizer.json").write_text(train_tokenizer([TEXT], 330))
-    assert "tokenizer and model do not belong together" in told(tmp_path)
+    refused("tokenizer and model do not belong together", tmp_path)
     if "gpt2" in folder.name:
-        assert "fix: task.length=24, or less." in told(folder, "task.length=25")
+        refused("fix: task.length=24, or less.", folder, "task.length=25")
 
 
 # ---- generation --------------------------------------------------------------------------------------------------

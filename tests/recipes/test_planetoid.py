@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from recipes.data.planetoid import load_planetoid
 from recipes.errors import DataError
+from tests.refusals import assert_refused
 
 N_FEATURES, N_CLASSES = 5, 3
 
@@ -38,9 +39,7 @@ def write(root, part, value):
 
 
 def fault(root):
-    with pytest.raises(DataError) as caught:
-        load_planetoid("cora", root)
-    return str(caught.value)
+    return str(assert_refused(lambda: load_planetoid("cora", root), DataError, ()))
 
 
 def test_nodes_stand_in_their_own_order(toy):
