@@ -184,7 +184,7 @@ def test_bad_numbers_of_the_backward_pass_are_told_at_the_line_of_the_forward_on
 def test_bad_numbers_elsewhere():
     with xjax.debug_nans():
         looped = xjax.jit(lambda x: xjax.lax.scan(lambda c, _: (log_of(c), None), x, None, 3)[0])
-        assert_refused(lambda: looped(0.1), FloatingPointError, f"test_option_effects.py:{LOG_LINE}")   # inside the loop
+        assert_refused(lambda: looped(0.1), FloatingPointError, f"test_option_effects.py:{LOG_LINE}")    # in the loop
         assert_refused(lambda: jnp.negative(jnp.nan), FloatingPointError, "argument 0  f32[], holds a NaN already")
         assert_refused(lambda: xjax.pmap(log_of)(-np.ones(2, np.float32)), FloatingPointError, "made a NaN")
         assert_refused(lambda: xjax.lax.scan(lambda c, _: (jnp.log(c), None), -1.0, None, 3), FloatingPointError,
