@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import inspect
 
 import numpy as np
 import pytest
@@ -284,6 +285,34 @@ def test_a_graph_of_another_size_is_refused(name):
     row = ROWS[name]
     given = make_params(row), draw_graph(row, n=9).nodes, draw_graph(row), draw_extra(row, draw_graph(row))
     assert_refused(lambda: run(row, *given), (TypeError, ValueError), "nodes")
+
+
+# Layers without a row, most of them since their input or output is no array of nodes: test file -> their names.
+ELSEWHERE = {
+    "tests/xnn/test_graph.py": "GCN",
+    "tests/xnn/graph/test_egnn.py": "EGNN",
+    "tests/xnn/graph/test_gated.py": "GatedGCN",
+    "tests/xnn/graph/test_heads.py": "EdgeHead GAE NodeHead VGAE",
+    "tests/xnn/graph/test_network.py": """DeepSets GraphMapFeatures GraphNetGAT GraphNetwork InteractionNetwork
+        RelationNetwork""",
+    "tests/xnn/graph/test_node2vec.py": "Node2Vec",
+    "tests/xnn/graph/test_padding.py": "with_node_mask",
+    "tests/xnn/graph/test_relational.py": "HeteroConvolution",
+}
+
+
+def test_every_public_layer_has_a_row():
+    functions = {name: value for name, value in vars(xg).items() if name in xg.__all__ and inspect.isfunction(value)}
+    layers = {name for name, f in functions.items() if str(inspect.signature(f).return_annotation).endswith("Layer'>")}
+    tested = {name for names in ELSEWHERE.values() for name in names.split()}
+    made = {name.partition(",")[0] for name in ROWS}.union(*(_names(row.layer) for row in ROWS.values()))
+    assert layers > tested and not made & tested
+    missing = layers - made - tested
+    assert not missing, f"without a row in tests/xnn/graph/rows: {sorted(missing)}"
+
+
+def _names(layer):
+    return {layer.name}.union(*map(_names, layer.layers))
 
 
 def _total(tree):
