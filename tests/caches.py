@@ -1,7 +1,8 @@
-"""Compiled programs of the tests on disk, xjax's and real JAX's: a second run compiles what has changed alone.
+"""The programs that tests compile with xjax and JAX are kept on disk: a second run compiles only those that changed.
 
-They lie in `~/.cache/xjax-tests` (or $XDG_CACHE_HOME), away from the user's own, in a folder for each jaxlib and
-processor. xjax bounds its part by itself; JAX's part is trimmed when a run ends. Deleting the folder is always safe.
+They are in `~/.cache/xjax-tests` (or in `xjax-tests` of $XDG_CACHE_HOME), apart from the user's own, in a folder for
+each jaxlib and processor. xjax limits its part itself; JAX's part is trimmed when a run ends. The folder may be deleted
+at any time.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ def environment(devices: int = 1) -> dict[str, str]:
 
 
 def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks: bool = True) -> str:
-    """What a program prints, which must end by itself with exit code 0 within `timeout` seconds.
+    """Run a program, which must end with exit code 0 within `timeout` seconds; returns what it printed.
 
-    After half of that time it writes the stacks of its threads and ends, if `stacks`; Python does that in a thread, for
-    which the end of a forked process would wait.
+    Args: stacks: after half of `timeout`, write the stacks of all threads and end. Python does so in a thread of its
+    own; a program that forks passes False, because the end of its child would wait for that thread.
     """
     head = "import faulthandler; faulthandler.enable()\n"
     if stacks:
@@ -34,10 +34,10 @@ def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks
 
 
 def done_together(programs: Mapping[str, str], run: Callable[[str], subprocess.CompletedProcess[str]]) -> set[str]:
-    """Names of the programs that end well in one process, one after the other: most of the time goes to its imports.
+    """Run programs one after the other in one process, since most of the time of a process is that of its imports.
 
-    Those that come after one that fails or hangs are not among them.
-    Args: run: runs a text in a process of its own.
+    Args: run: runs a text in a process.
+    Returns: the names of those that end well; if one fails or hangs, those before it alone.
     """
     lines = [f"{program}\nprint({name!r}, flush=True)\n" for name, program in programs.items()]
     try:

@@ -1,4 +1,7 @@
-"""Several processes on this machine that run one Python program, each with its rank; they end by themselves."""
+"""Jobs of several processes on this machine: each runs the same Python program with its own rank.
+
+A process that has not ended by itself at the time-out is killed, and its status is None.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How tests compile: in a third of the time.
+"""Options with which xjax and real JAX compile in the tests: few optimizations, which takes a third of the time.
 
-Nearly all of the time of the tests is compiling. So programs are compiled with few optimizations, xjax's and real
-JAX's, the oracle: `FLAGS` are in XLA_FLAGS for both, and xjax's single operations, which ask for a level of their own,
-get the lowest (`install`). jaxlib 0.10 spends most of the rest in XLA's MLIR emitters, and still has the older ones.
+Compiling takes nearly all of the time of the tests. `FLAGS` are put into XLA_FLAGS, which both libraries read. xjax asks
+for an optimization level of its own for single operations: `install` sets that one to the lowest too. On jaxlib 0.10,
+where most of the remaining time is spent in XLA's MLIR emitters, `FLAGS` also choose the older emitters.
+
 Tests of what XLA makes of a program (what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`.
 """
 

@@ -1,7 +1,7 @@
 """The public names of JAX, found by walking its package; `python -m tests.reference` prints them as JSON.
 
-Walked in a process of its own, since some of JAX's modules change the process that imports them, and a module shows the
-submodules that anybody has imported.
+That takes a process of its own, because some of JAX's modules change the process that imports them, and because a
+module has as attributes the submodules that were imported anywhere in the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long tables of tests: all rows run in the slow set, some also in the fast one, which has a time limit."""
+"""Which rows of a long table the fast set runs; the rest are marked slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def one_in(every: int, rows: Iterable[Any], name: Callable[[Any], str] | None = None) -> list[Any]:
-    """The rows of a `parametrize` with one argument; each but the first of `every` is marked slow.
+    """The rows of a `parametrize` with one argument; fast are the first and each `every`-th after it.
 
     Args: name: the id of a row, if pytest's own will not do.
     """
