@@ -1,8 +1,8 @@
 """Options with which xjax and real JAX compile in the tests: few optimizations, which takes a third of the time.
 
-Compiling takes nearly all of the time of the tests. `FLAGS` are put into XLA_FLAGS, which both libraries read. xjax asks
-for an optimization level of its own for single operations: `install` sets that one to the lowest too. On jaxlib 0.10,
-where most of the remaining time is spent in XLA's MLIR emitters, `FLAGS` also choose the older emitters.
+Compiling takes nearly all of the time of the tests. `FLAGS` are put into XLA_FLAGS, which both libraries read. For
+single operations xjax asks for an optimization level of its own: `install` sets that one to the lowest too. On jaxlib
+0.10, where most of the remaining time is spent in XLA's MLIR emitters, `FLAGS` also choose the older emitters.
 
 Tests of what XLA makes of a program (what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`.
 """
