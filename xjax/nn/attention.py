@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.dtypes import is_bool, is_float, is_int
 from xjax.core.errors import bad
-from xjax.core.promotion import promote_types
 from xjax.core.types import typeof
-from xjax.nn.logsumexp import logsumexp
-from xjax.nn.normalize import softmax
-from xjax.numpy.promote import check_mixed, library_rules
+from xjax.nn.attention_by_cudnn import attend_by_cudnn
+from xjax.nn.attention_by_xla import attend
+from xjax.numpy.promote import check_mixed
 
 _WHERE = "nn.dot_product_attention"
 
@@ -36,80 +33,39 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
       is_causal: position t sees positions up to t.
       query_seq_lengths, key_value_seq_lengths: int32[B], how many positions count; the others of a query give zeros.
       local_window_size: position t sees (left, right) positions before and behind; one number is both.
-      implementation: None or "xla".
+      implementation: "xla", which None means too, or "cudnn": cuDNN's own on NVIDIA GPUs, for float16 and bfloat16, a
+        head of at most 128 features (256 from Hopper on), a multiple of 8, and windows to the left. A program that XLA
+        shards itself has XLA's.
       return_residual: also the logarithms of the sums in softmax, [B, T, N], as constants.
     Returns: float[B, T, N, H], or with `return_residual` a pair.
-    Raises: ValueError for shapes or dtypes that do not go together, NotImplementedError for implementation="cudnn".
+    Raises: ValueError for shapes or dtypes that do not go together, NotImplementedError for implementation="cudnn" on
+      other devices, or with what cuDNN does not take.
 
     >>> x = jnp.ones((2, 1, 4))
     >>> dot_product_attention(x, x, jnp.arange(8.0).reshape(2, 1, 4), is_causal=True)[:, 0, 0].tolist()
     [0.0, 2.0]
     """
-    if implementation not in (None, "xla"):
-        raise bad(_WHERE, f"there is no implementation {implementation!r}", fix="leave it out, or pass 'xla'.",
-                  exc=NotImplementedError if implementation == "cudnn" else ValueError)
+    if implementation not in (None, "xla", "cudnn"):
+        raise bad(_WHERE, f"there is no implementation {implementation!r}",
+                  fix="leave it out, or pass 'xla' or 'cudnn'.", exc=ValueError)
     whole = typeof(query).shape
     query, key, value, bias, mask = (x if x is None else _with_four_axes(x) for x in (query, key, value, bias, mask))
-    lengths = [x if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths)]
+    lengths = tuple(x if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths))
     _check(query, key, value, bias, mask, *lengths)
-    (batch, targets, heads, features), groups = query.shape, key.shape[2]
-    # Axes of products: batch, head of the key, head of the query among those that share it, target, source.
-    products = jnp.einsum("btkgh,bskh->bkgts", query.reshape(batch, targets, groups, heads // groups, features), key,
-                          preferred_element_type=library_rules(promote_types)(query.dtype, np.dtype(np.float32)))
-    products = products * (1 / math.sqrt(features) if scale is None else scale)
     if bias is not None:
         check_mixed(_WHERE, query, bias)
-        products = products + _by_group(bias, groups).astype(products.dtype)
-    seen = _seen(targets, key.shape[1], is_causal, local_window_size, *lengths)
-    if mask is not None:
-        seen.append(_by_group(mask, groups))
-    if seen:
-        products = _masked(products, seen)
-    weights = softmax(products, axis=-1).astype(key.dtype)
-    found = jnp.einsum("bkgts,bskh->btkgh", weights, value).reshape(query.shape)
-    if lengths[0] is not None:
-        found = _cut_off(found, lengths[0])
+    form = attend_by_cudnn if implementation == "cudnn" else attend
+    means, sums = form(query, key, value, bias, mask, is_causal=is_causal, window=local_window_size,
+                       scale=1 / math.sqrt(query.shape[3]) if scale is None else scale, lengths=lengths,
+                       with_sums=return_residual)
     if not return_residual:
-        return found.reshape(whole)
-    sums = jnp.moveaxis(logsumexp(products, axis=-1), -1, 1).reshape(batch, targets, heads).astype(key.dtype)
-    return found.reshape(whole), lax.stop_gradient(sums).reshape(whole[:-1])
+        return means.reshape(whole)
+    return means.reshape(whole), lax.stop_gradient(sums.astype(key.dtype)).reshape(whole[:-1])
 
 
 def _with_four_axes(x: Any) -> Any:
     x = jnp.asarray(x)
     return jnp.expand_dims(x, tuple(range(4 - x.ndim))) if x.ndim < 4 else x
-
-
-def _by_group(x: Any, groups: int) -> Any:
-    """[B, N or 1, T, S] with the axis of heads split as that of the products is."""
-    n = x.shape[1]
-    return x[:, :, None] if n == 1 else x.reshape(x.shape[0], groups, n // groups, *x.shape[2:])
-
-
-@library_rules
-def _cut_off(found: Any, lengths: Any) -> Any:
-    return jnp.where((jnp.arange(found.shape[1]) < lengths[:, None])[..., None, None], found, 0)
-
-
-@library_rules
-def _masked(products: Any, seen: list[Any]) -> Any:
-    # As far down as float32 goes, but finite: the weights of a query that sees nothing are equal, not NaN.
-    return jnp.where(math.prod(seen[1:], start=seen[0]), products,
-                     -0.7 * float(min(jnp.finfo(products.dtype).max, jnp.finfo(np.float32).max)))
-
-
-@library_rules
-def _seen(targets: int, sources: int, is_causal: bool, window: int | tuple[int, int] | None, query_lengths: Any,
-          key_lengths: Any) -> list[Any]:
-    """Which sources a target sees, for each reason why it may not: arrays that broadcast to the products."""
-    t, s = jnp.arange(targets)[:, None], jnp.arange(sources)
-    found = [t >= s] if is_causal else []
-    if window is not None:
-        left, right = (window, window) if isinstance(window, int) else window
-        found.append((t <= s + left) & (t >= s - right))
-    found += [position < lengths[:, None, None, None, None]
-              for position, lengths in ((t, query_lengths), (s, key_lengths)) if lengths is not None]
-    return found
 
 
 def _check(query: Any, key: Any, value: Any, bias: Any, mask: Any, *lengths: Any) -> None:

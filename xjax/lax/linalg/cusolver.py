@@ -25,7 +25,7 @@ from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.ops.shape import broadcast_in_dim, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
-from xjax.runtime.xla import cusolver_version, initialize_cuda_hybrids
+from xjax.runtime.xla import cuda_library_version, initialize_cuda_hybrids
 
 _LARGEST_OF_JACOBI = 1024           # rows or columns: JAX takes Jacobi's method for singular values up to this size
 _BATCHED_JACOBI = 32                # up to this size the plugin calls gesvdjBatched, which gives full matrices only
@@ -109,7 +109,7 @@ def geev(b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
 
 
 def _takes_cusolver(left: bool, implementation: str | None) -> bool:
-    version = cusolver_version()
+    version = cuda_library_version("cusolver")
     has_geev = version is not None and version >= _FIRST_WITH_GEEV
     if implementation == "cusolver" and (left or not has_geev):
         raise bad("lax.linalg.eig", "cuSOLVER gives no left eigenvectors" if left else "cuSOLVER 11.7.1 is needed",

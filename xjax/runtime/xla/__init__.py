@@ -28,7 +28,7 @@ from xjax.runtime.xla.arrays import (
     with_shared_parts,
 )
 from xjax.runtime.xla.clients import (
-    cusolver_version,
+    cuda_library_version,
     initialize_cuda_hybrids,
     join_processes,
     make_cpu_client,
@@ -84,7 +84,7 @@ from xjax.runtime.xla.shardings import (
 __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding",
            "MemoryStats", "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready",
            "compile", "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis",
-           "cusolver_version", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
+           "cuda_library_version", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
            "forget_devices", "from_dlpack", "has_collectives", "hlo_sharding_replicated", "hlo_sharding_tiled",
            "hlo_text", "host_call", "initialize_cuda_hybrids", "interface_version", "is_deleted", "is_row_major",
            "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives", "make_gpu_client",

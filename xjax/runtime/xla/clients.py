@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -175,10 +176,10 @@ def initialize_cuda_hybrids() -> None:
     importlib.import_module("jaxlib.gpu_solver").initialize_hybrid_kernels()
 
 
-@once
-def cusolver_version() -> int | None:
-    """The version of cuSOLVER that the CUDA plugin runs, 11701 for 11.7.1; None without the plugin."""
+@functools.cache
+def cuda_library_version(library: str) -> int | None:
+    """The version of "cusolver" or "cudnn" that the CUDA plugin runs, 11701 for 11.7.1; None without the plugin."""
     found = cuda_wheels.find_plugin()
     if found is None:
         return None
-    return importlib.import_module(f"jax_cuda{found[0]}_plugin._versions").cusolver_get_version()
+    return getattr(importlib.import_module(f"jax_cuda{found[0]}_plugin._versions"), f"{library}_get_version")()
