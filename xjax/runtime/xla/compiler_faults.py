@@ -60,6 +60,20 @@ def _terms(contracted: str, shape: str) -> int:
     return math.prod(sizes[int(axis)] for axis in contracted.split(",") if axis)
 
 
+_TO_FLOAT8 = re.compile(r"stablehlo\.convert .* -> tensor<[\dx]*f8E")
+_FROM_FLOAT8 = re.compile(r"stablehlo\.convert .* : \(tensor<[\dx]*f8E")
+
+
+def _casts_to_float8_and_back(text: str) -> bool:
+    """Whether a program converts numbers to a float8 type, and some from one."""
+    return "f8E" in text and bool(_TO_FLOAT8.search(text) and _FROM_FLOAT8.search(text))
+
+
+def _is_on(value: Any) -> bool:
+    """Whether a value of a flag that is a truth value says yes."""
+    return str(value).lower() in ("true", "1")
+
+
 class Option(NamedTuple):
     """A flag of XLA with the value that avoids a fault.
 
@@ -69,7 +83,7 @@ class Option(NamedTuple):
     """
 
     flag: str
-    value: str
+    value: str | bool
     brings_back: Callable[[Any], bool]
     concerns: Callable[[str], bool] = lambda text: True
 
@@ -196,6 +210,12 @@ FAULTS: dict[str, Fault] = {
         versions=_ALL,
         program="x = np.float32(1e30)\n"
                 "assert np.isnan(jax.jit(lambda x, y, z: x * y - x * z)(x, x, x))\n"),
+    "casts to float8 and back": Fault(
+        what="On GPUs x.astype(float8).astype(float32) in one program is x: neither rounded, nor NaN or infinite where "
+             "it is out of range.",
+        versions=_ALL,
+        option=Option("xla_allow_excess_precision", False, _is_on, _casts_to_float8_and_back),
+        platform="gpu"),
 }
 
 
