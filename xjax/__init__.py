@@ -91,8 +91,8 @@ from xjax.version import __version__, __version_info__  # noqa: F401
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
         "ad_checkpoint", "checkpoint_policies", "custom_batching", "custom_derivatives", "debug", "distributed",
-        "dlpack", "experimental", "flatten_util", "image", "interop", "nn", "ops", "profiler", "random", "scipy",
-        "stages", "test_util", "version")},
+        "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler", "random",
+        "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),

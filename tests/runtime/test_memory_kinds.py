@@ -3,6 +3,8 @@
 A CPU has the three kinds too, all of them the memory of the host; buffers say in which they are.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -127,16 +129,13 @@ def test_arguments_must_be_in_the_memory_that_in_shardings_name(sharding):
     assert_refused(lambda: f(xjax.device_put(X, sharding)), ValueError, ["another sharding", "memory_kind=pinned_host"])
 
 
-def test_inside_a_program_values_are_on_the_device():
-    """On CPUs, whose kinds of memory are one, that is no matter; a program for GPUs refuses another kind."""
+def test_inside_a_program_for_cpus_values_are_on_the_device():
     there = SHARDINGS["one device"].with_memory_kind("pinned_host")
     inner = xjax.jit(lambda x: x * 2, out_shardings=there)
     for f in (lambda x: xjax.device_put(x, there) * 2, inner):
         np.testing.assert_array_equal(xjax.jit(f)(X), 2 * X)
         np.testing.assert_array_equal(xjax.grad(lambda x, f=f: f(x).sum())(X), np.full(4, 2))
-        traced = xjax.jit(lambda x, f=f: f(x) + 1).trace(X)
-        assert_refused(lambda: traced.lower(lowering_platforms=("cuda",)).as_text(), NotImplementedError,
-                       ["in the memory of the device", "pinned_host", "out_shardings"])
+        assert "annotate" not in xjax.jit(lambda x, f=f: f(x) + 1).lower(X).as_text()
     assert_refused(lambda: xjax.lax.with_sharding_constraint(X, there), NotImplementedError, ["device_put"])
 
 
@@ -145,3 +144,50 @@ def test_the_derivative_of_a_move_goes_back():
     value, back = xjax.vjp(lambda x: xjax.device_put(x, there), jnp.asarray(X))
     assert memory_of(value) == "pinned_host"
     assert memory_of(back(value)[0]) == "device"
+
+
+# -- inside of programs for GPUs -----------------------------------------------------------------------------------
+
+def _on_host(lib, spec=None):
+    devices = lib.devices()
+    if spec is None:
+        return lib.sharding.SingleDeviceSharding(devices[0], memory_kind="pinned_host")
+    return lib.sharding.NamedSharding(lib.sharding.Mesh(np.array(devices[:2]), ("x",)), lib.sharding.PartitionSpec(
+        *spec), memory_kind="pinned_host")
+
+
+def _there_and_back(lib, there):
+    return lambda x: lib.device_put(lib.device_put(x * 2, there), there.with_memory_kind("device")) + 1
+
+
+MOVES = {
+    "a device": lambda lib: _there_and_back(lib, _on_host(lib)),
+    "a mesh": lambda lib: _there_and_back(lib, _on_host(lib, ("x",))),
+    "spaces": lambda lib: lambda x: lib.device_put(lib.device_put(x * 2, lib.memory.Space.Host),
+                                                   lib.memory.Space.Device) + 1,
+    "a result": lambda lib: lambda x: (lib.device_put(x * 2, lib.memory.Space.Host), x),
+    "a result of a function": lambda lib: lib.jit(lambda x: lib.device_put(x * 2, lib.memory.Space.Host)),
+    "mapped": lambda lib: lib.vmap(lambda x: lib.device_put(x * 2, lib.memory.Space.Host)),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_in_programs_for_gpus_as_in_jax(name):
+    def placed(lib):
+        text = lib.jit(MOVES[name](lib)).trace(X).lower(lowering_platforms=("cuda",)).as_text()
+        kinds = re.findall(r'(\w+ = )?\w*annotate_device_placement.*has_side_effect = true.*_placement = "(\w+)"', text)
+        results = re.search(r"@main\(.*", text)[0].split("->")[1]
+        return kinds, re.findall(r'memory_kind = "(\w+)"', results.replace('"device"', "")), "sdy.sharding_con" in text
+
+    ours, theirs = placed(xjax), placed(real_jax())
+    assert ours[:2] == theirs[:2] and ours[0]
+    assert ours[2] == (name == "a mesh")
+
+
+def test_spaces_outside_of_programs():
+    space = xjax.memory.Space
+    there = xjax.device_put(X, space.Host)
+    assert memory_of(there) == "pinned_host" and memory_of(xjax.device_put(there, space.Device)) == "device"
+    np.testing.assert_array_equal(xjax.grad(lambda x: xjax.device_put(x, space.Host).sum())(X), np.ones(4))
+    assert repr(space.Host) == repr(real_jax().memory.Space.Host)
+    assert_refused(lambda: xjax.device_put(X, space.Any), ValueError, ["Space.Any", "Space.Host"])

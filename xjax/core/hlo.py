@@ -151,6 +151,16 @@ class Known(Value):
         self.number = number
 
 
+class Stored(Value):
+    """A value in a kind of memory other than the default one of its device."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, name: str, aval: ShapedArray, memory: str):
+        super().__init__(name, aval)
+        self.memory = memory
+
+
 class Module:
     """A module being written for a platform: functions, meshes, and the counter that makes every name unique."""
 
@@ -160,8 +170,10 @@ class Module:
         self.functions: list[str] = []
         self.meshes: dict[Any, str] = {}                  # device mesh -> its name
         self.uses: Mapping[Any, int] = {}                 # how often each sub-program occurs
-        self.subprograms: dict[Any, str] = {}             # sub-program that occurs more than once -> its function
+        # sub-program that occurs more than once -> the name of its function, and the results inside
+        self.subprograms: dict[Any, tuple[str, Sequence[Value]]] = {}
         self.callbacks: list[Callable] = []               # functions on the host, which the program calls by position
+        self.uses_other_memory = False                    # values were written to another than the default one
         self._count = 0
 
     def mesh(self, mesh: Any) -> str:

@@ -56,7 +56,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.ffi": "foreign functions of XLA are not called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.memory": "arrays lie in the default memory of their device",
     "xjax.monitoring": "what xjax does, it tells the logger `xjax`: see the options log_compiles and "
                        "explain_cache_misses",
     "xjax.ref": _MUTABLE,

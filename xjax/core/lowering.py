@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.depth import deep
-from xjax.core.hlo import Builder, Value, return_text, tensor_type
+from xjax.core.hlo import Builder, Stored, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
@@ -65,13 +65,18 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
     shared = b.module.uses.get(closed, 0) > 1 and b.axes is None and b.token is None
     if not (apart or shared):
         return lower_closed(b, closed, args)
-    symbol = b.module.subprograms.get(closed) if shared else None
-    if symbol is None:
+    written = b.module.subprograms.get(closed) if shared else None
+    if written is None:
         symbol = f"@{symbol_name(name)}_{b.module.number()}"
-        _write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params), closed.in_avals)
+        results = _write_function(b, symbol, lambda inner, *params: lower_closed(inner, closed, params),
+                                  closed.in_avals)
+        written = symbol, results
         if shared:
-            b.module.subprograms[closed] = symbol
-    return _write_call(b, symbol, args, closed.out_avals, inlined=not apart)
+            b.module.subprograms[closed] = written
+    symbol, results = written
+    outs = _write_call(b, symbol, args, closed.out_avals, inlined=not apart)
+    return [Stored(x.name, x.aval, inside.memory) if type(inside) is Stored else x
+            for x, inside in zip(outs, results, strict=True)]
 
 
 def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
+from xjax.core.memory_kinds import Space, in_memory
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.tree import broadcast_prefix, flatten, tree_unflatten
@@ -26,10 +27,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Args:
       x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as that of
         `lax.with_sharding_constraint`, and a device has no effect: one program runs on the devices of its arguments.
-        There a kind of memory other than the default has none on CPUs, which have one memory, and is refused on GPUs.
+        There a kind of memory has an effect on GPUs only, CPUs have one memory; a value that is in the memory of the
+        host is put back on the device before it is computed with, as in JAX.
       device: a device, a sharding, perhaps in another memory (`sharding.with_memory_kind("pinned_host")`), a
-        PartitionSpec over the mesh of `set_mesh` or `with mesh:`, or a tree of them that is a prefix of `x`. With None
-        arrays stay where they are; other values go to the default device, uncommitted.
+        PartitionSpec over the mesh of `set_mesh` or `with mesh:`, a `memory.Space`, or a tree of them that is a prefix
+        of `x`. With None arrays stay where they are; other values go to the default device, uncommitted.
       donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
       src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
 
@@ -53,8 +55,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 def _placed(device: Any) -> Any:
     """A PartitionSpec as a sharding over the current mesh; anything else as it is.
 
-    Raises: ValueError if there is no mesh, or a sharding's mesh is abstract.
+    Raises: ValueError if there is no mesh, a sharding's mesh is abstract, or the memory may be any.
     """
+    if device is Space.Any:
+        raise bad("device_put", "Space.Any is no place", {"device": repr(device)}, "pass Space.Device or Space.Host.",
+                  exc=ValueError)
     if isinstance(device, PartitionSpec):
         mesh = current_devices()
         if mesh is None:
@@ -70,15 +75,23 @@ def _placed(device: Any) -> Any:
 def put_one(x: Any, device: Any) -> Any:
     """`device_put` of one array, number or traced value."""
     if not isinstance(x, Tracer):
-        return array.device_put(x, device)
+        return array.device_put(x, _sharding_of(x, device) if isinstance(device, Space) else device)
     if device is None:
         return x
+    value = x.concrete()
+    if isinstance(device, Space):
+        source = value.sharding if type(value) is Array else None
+        return device_put_p.bind(x, device=device, source=source, mesh=None)
     sharding = as_sharding("device_put", device)
     sharding.check_even(typeof(x).shape, "device_put", typeof(x).str_short())
-    value = x.concrete()
     source = value.sharding if type(value) is Array else None
     return device_put_p.bind(x, device=sharding if isinstance(device, Sharding) else device, source=source,
                              mesh=_mesh_for(device))
+
+
+def _sharding_of(x: Any, space: Space) -> Sharding:
+    """The sharding of an array in another memory."""
+    return to_array(x).sharding.with_memory_kind(space.other_memory)
 
 
 def _mesh_for(device: Any) -> Mesh | None:
@@ -96,18 +109,13 @@ def _type(x, *, device, source, mesh):
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> Value:
-    if isinstance(device, Sharding) and device.other_memory and b.module.platform != "cpu":
-        raise bad("device_put", "inside a compiled function all values are in the memory of the device",
-                  {"value": out.str_short(), "memory_kind": device.other_memory},
-                  "return the value: jit(..., out_shardings=...) puts results in another memory.",
-                  exc=NotImplementedError)
-    if not isinstance(device, NamedSharding):
-        return x
-    return lower_constraint(b, out, x, mesh=mesh, spec=device.spec, where="device_put")
+    if isinstance(device, NamedSharding):
+        x = lower_constraint(b, out, x, mesh=mesh, spec=device.spec, where="device_put")
+    return in_memory(b, x, device.other_memory) if isinstance(device, Sharding | Space) else x
 
 
 def _evaluate(x, *, device, source, mesh):
-    sharding = as_sharding("device_put", device)
+    sharding = _sharding_of(x, device) if isinstance(device, Space) else as_sharding("device_put", device)
     if isinstance(sharding, NamedSharding):
         sharding = sharding.update(spec=fixed(sharding.spec))
     return put(to_array(x), sharding)

@@ -98,14 +98,14 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
 
 def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          optimization_level: int | None = None, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
-         options: Options = (), memories: Memories = ()) -> Executable:
+         options: Options = ()) -> Executable:
     """Compile a module for the one device of `place`, which its results get; `name` is for the log."""
     device = sharding_of(place).devices[0]
     # Single operations are kept on disk always, programs only if asked for.
     on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
     loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
     outs = [place if kind is None else sharding_of(place).with_memory_kind(kind)
-            for kind in memories or [None] * len(out_avals)]
+            for kind in module.memories or [None] * len(out_avals)]
     return Executable(loaded, out_avals, [place] * len(in_avals), outs, _memory_of(loaded, module.text), listeners)
 
 
@@ -115,7 +115,7 @@ def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Seque
     device = sharding_of(place).devices[0]
     module = lower_program(closed, name, donated=donated, memories=memories, platform=device.platform)
     return load(module, place, closed.in_avals, closed.out_avals, name=f"jit `{name}`",
-                listeners=listeners_of(closed, module, device), options=options, memories=memories)
+                listeners=listeners_of(closed, module, device), options=options)
 
 
 def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
@@ -133,7 +133,7 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
     chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
     chosen = [s if kind is None else s.with_memory_kind(kind)
-              for s, kind in zip(chosen, memories or [None] * len(chosen), strict=True)]
+              for s, kind in zip(chosen, module.memories or [None] * len(chosen), strict=True)]
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
     return Executable(loaded, closed.out_avals, in_shardings, chosen, _memory_of(loaded, module.text), listeners,
                       donated, shared_calls(module.callbacks))

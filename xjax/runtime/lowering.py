@@ -11,19 +11,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xjax.core.hlo import Builder, Module, Value
+from xjax.core.hlo import Builder, Module, Stored, Value
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import count_programs, function_text, lower_closed, symbol_name
+from xjax.core.memory_kinds import annotated
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.transforms.physical import physical_program
 
 
 class ModuleText(NamedTuple):
-    """A module, and the functions on the host that it calls by position."""
+    """A module, the functions on the host that it calls by position, and the kinds of memory of its results.
+
+    Attributes: memories: None for the default kind; empty if all results are there.
+    """
 
     text: str
     callbacks: tuple[Callable, ...] = ()
+    memories: tuple[str | None, ...] = ()
 
 
 class Shardings:
@@ -43,7 +48,8 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
     Args:
       shardings: how arguments and results are cut over a mesh; None for one device.
       donated: for each argument, whether its memory may be taken for a result.
-      memories: for each result, the kind of memory that it goes to; None, as for all without: the default.
+      memories: for each result, the kind of memory that it goes to; None, as for all without: the default, or where
+        the program put it.
       platform: of the devices it will run on; a few operations are written differently for "cpu".
     """
     closed = physical_program(closed)
@@ -57,16 +63,12 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
     params = [Value(f"%{module.number()}", aval) for aval in closed.in_avals]
     results = lower_closed(b, closed, params)
     memories = memories or [None] * len(results)
-    results = [r if kind is None else _into(b, r, kind) for r, kind in zip(results, memories, strict=True)]
+    results = [r if kind is None else annotated(b, r, kind) for r, kind in zip(results, memories, strict=True)]
+    memories = [r.memory if type(r) is Stored else kind for r, kind in zip(results, memories, strict=True)]
     arg_attributes, result_attributes = _attributes(module, params, results, shardings, donated, memories)
     module.functions.append(function_text("public @main", params, results, b.lines, arg_attributes, result_attributes))
-    return ModuleText(f"module @{symbol_name(name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks))
-
-
-def _into(b: Builder, x: Value, kind: str) -> Value:
-    """A value that is to be in a kind of memory."""
-    return b.op(f"stablehlo.custom_call @annotate_device_placement({x}) {{has_side_effect = true, "
-                f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{kind}"}}}} : ({x.type}) -> {x.type}', x.aval)
+    return ModuleText(f"module @{symbol_name(name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks),
+                      tuple(memories) if any(memories) else ())
 
 
 def _attributes(module, params, results, shardings, donated, memories):

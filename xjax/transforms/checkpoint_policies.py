@@ -15,10 +15,9 @@ import numpy as np
 
 from xjax.core import tree as trees
 from xjax.core.aliases import alias
-from xjax.core.errors import bad, warn
+from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.memory_kinds import KINDS
-from xjax.core.once import once
+from xjax.core.memory_kinds import KINDS, in_memory
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.ops.checks import ANY
@@ -59,7 +58,7 @@ Saveable, Recompute = _Verdict("Saveable", True), _Verdict("Recompute", False)
 class Offloadable(NamedTuple):
     """Kept in the memory of kind `dst` ("pinned_host") until the backward pass needs it in that of kind `src`.
 
-    On CPUs both are the same memory. On GPUs the values stay on the device, with a warning.
+    On CPUs both are the same memory.
     """
 
     src: str
@@ -86,18 +85,10 @@ def verdict(policy: Policy, prim: Primitive, avals: Sequence[ShapedArray], param
 
 
 def _offload_lower(b: Builder, out: ShapedArray, x: Value, *, src: str, dst: str) -> Value:
-    if b.module.platform != "cpu" and src != dst:
-        _warn_of_device(dst)
-    return x
+    return x if src == dst else in_memory(b, x, dst)
 
 
-@once
-def _warn_of_device(dst: str) -> None:
-    warn(f"checkpoint: values that the policy offloads to {dst} stay on the device; moving them is not supported yet. "
-         "Results are right, and memory is that of a policy that saves these values.")
-
-
-# Marks a saved value that the policy wants in another memory.
+# Moves a saved value to the memory where the policy wants it, and back where it is used.
 offload_p = unary("offload", ANY, _offload_lower, lambda dx, y, x, **_: dx)
 
 

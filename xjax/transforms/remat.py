@@ -176,7 +176,8 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
     eqns, saved, again = _passes(j, residuals, policy)
     # Constants, if any, are small arrays that derivative rules made: both programs have them.
-    recompute = ClosedJaxpr(Jaxpr(j.constvars, [*saved, *j.invars], again, residuals), forward.consts)
+    stored, loads = _loading(saved)
+    recompute = ClosedJaxpr(Jaxpr(j.constvars, [*stored, *j.invars], [*loads, *again], residuals), forward.consts)
     known = len(saved) + len(jaxpr.in_avals)
 
     def tangent(*args: Any) -> list[Any]:
@@ -279,6 +280,18 @@ def _saving(j: Jaxpr, outs: Sequence[Any], saved: dict[Var, Any]) -> Jaxpr:
             v = eqns[-1].outvars[0]
         values.append(v)
     return prune(j.replace(eqns=eqns, outvars=[*outs, *values]), (True,) * (len(outs) + len(values)))[0]
+
+
+def _loading(saved: dict[Var, Any]) -> tuple[list[Var], list[Eqn]]:
+    """What the second pass takes for the saved values, and the equations that bring back those in another memory."""
+    stored, loads = [], []
+    for v, memory in saved.items():
+        if memory is not None:
+            x = Var(v.aval)
+            loads.append(Eqn([x], [v], offload_p, {"src": memory.dst, "dst": memory.src}))
+            v = x
+        stored.append(v)
+    return stored, loads
 
 
 class _RematRules(CallRules):

@@ -1,0 +1,8 @@
+"""Names of memories where no sharding is known: `device_put(x, memory.Space.Host)`."""
+
+from xjax.core.memory_kinds import Space
+from xjax.core.public import attributes_of
+
+__all__ = ["Space"]
+
+__getattr__ = attributes_of(__name__)
