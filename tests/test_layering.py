@@ -25,7 +25,7 @@ PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.i
           "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.typing", "xjax.stages",
           "xjax.scipy", "xjax.scipy.special", "xjax.scipy.linalg", "xjax.scipy.stats", "xjax.interop",
           "xjax.distributed", "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching",
-          "xjax.custom_derivatives", "xjax.checkpoint_policies",
+          "xjax.custom_derivatives", "xjax.checkpoint_policies", "xjax.forms",
           "xjax.experimental.jet", "xjax.image", "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft",
           "xjax.scipy.interpolate", "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform"}
 

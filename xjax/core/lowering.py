@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from xjax.core.depth import deep
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Stored, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
-
-# A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
-# through the chain: of a hash of 8 rounds, 2 ** 40. So beyond this many paths it is computed once, apart.
-_MOST_PATHS = 2**16
 
 
 @deep
@@ -39,7 +36,9 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
         jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # it may be that nobody reads what cannot be computed
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    paths: dict[Any, int] = {}
+    # A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
+    # through the chain. So beyond some paths it is computed once, apart.
+    apart, paths = limits("numbers apart", b.module.platform), {}
     for eqn in jaxpr.eqns:
         p = eqn.primitive
         ins = [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in eqn.invars]
@@ -49,9 +48,9 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
         else:
             out = eqn.outvars[0]
             env[out] = p.lower(b, out.aval.plain, *ins, **eqn.params)
-            if not out.aval.shape and b.module.platform == "cpu":
+            if apart is not None and not out.aval.shape:
                 paths[out] = sum([1 if type(v) is Literal else paths.get(v, 1) for v in eqn.invars])
-                if paths[out] > _MOST_PATHS:
+                if paths[out] > apart["paths"]:
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
@@ -80,7 +79,7 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
 
 
 def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:
-    return (b.module.platform == "cpu" and not jaxpr.effects
+    return (limits("draws apart", b.module.platform) is not None and not jaxpr.effects
             and not all(eqn.primitive.fused_with_caller for eqn in jaxpr.eqns))
 
 

@@ -168,6 +168,11 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     return _promote(config.enable_x64, config.numpy_dtype_promotion, a, b)
 
 
+def promote_by_default(a: Any, b: Any) -> np.dtype:
+    """`promote_types` by the default rules, for programs that are being written: the user's were asked before."""
+    return _promote(config.enable_x64, "standard", a, b)
+
+
 @functools.lru_cache(1024)
 def _promote(x64: bool, mode: str, a: Any, b: Any) -> Any:
     if isinstance(a, ExtendedDType) and a == b:

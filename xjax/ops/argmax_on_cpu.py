@@ -10,19 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
 from xjax.ops.compare import comes_before
 from xjax.ops.text import equal_slices, reduce_text, reduced_slices
 
-_FROM = 1024                    # shorter rows gain little
 _SLICES = 16
 _F32, _I32, _U32, _I64 = (np.dtype(t) for t in (np.float32, np.int32, np.uint32, np.int64))
 
 
-def has_pairs(x: ShapedArray, axis: int, out: ShapedArray) -> bool:
+def has_pairs(x: ShapedArray, axis: int, out: ShapedArray, platform: str = "cpu") -> bool:
     """Whether an array of this type is searched by integers, for positions of type `out`."""
-    return _FROM <= x.shape[axis] < 2**31 and x.size > 0 and out.dtype.itemsize >= 4 and x.dtype.itemsize <= 4
+    found = limits("argmax by integers", platform)
+    return (found is not None and found["row"] <= x.shape[axis] < 2**31 and x.size > 0 and out.dtype.itemsize >= 4
+            and x.dtype.itemsize <= 4)
 
 
 def search_by_pairs(b: Builder, out: ShapedArray, x: Value, axis: int, maximum: bool) -> Value:

@@ -17,6 +17,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
@@ -116,7 +117,7 @@ def _lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) 
         return b.constant(0, out.strong())
     lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
     result = ShapedArray(out.shape, dtype)
-    if dtypes.is_int(dtype) and b.module.platform != "cpu":
+    if dtypes.is_int(dtype) and limits("convolutions of integers by floats", b.module.platform) is not None:
         taps = math.prod(rhs.aval.shape) // rhs.aval.shape[params["dimension_numbers"].rhs_spec[0]]
         convolve = functools.partial(_convolution, b, **params)
         return b.convert(conv_of_integers.emit(b, result, lhs, rhs, taps, convolve), out.dtype)
@@ -128,7 +129,7 @@ def _convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, window
                  rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, precision,
                  preferred_element_type) -> Value:
     back = tuple(range(out.ndim))
-    if b.module.platform == "cpu":
+    if limits("convolutions with features last", b.module.platform) is not None:
         found = emit_on_cpu(b, out, lhs, rhs, Convolution(window_strides, padding, lhs_dilation, rhs_dilation,
                                                           dimension_numbers, feature_group_count, batch_group_count))
         if found is not None:

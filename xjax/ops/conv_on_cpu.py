@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.types import ShapedArray
@@ -55,13 +56,11 @@ def emit_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolu
 
 # -- depthwise ----------------------------------------------------------------------------------------------------
 
-_MOST_TAPS = 64
-
-
 def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space = p.feature_group_count, take(rhs.aval.shape, rhs_spec[2:])
-    if groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > _MOST_TAPS:
+    found = limits("depthwise convolutions by taps", b.module.platform)
+    if found is None or groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > found["taps"]:
         return None
 
     def sums(b: Builder, lhs: Value, rhs: Value) -> Value:
@@ -109,18 +108,15 @@ def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
 
 # -- of few features ----------------------------------------------------------------------------------------------
 
-# Of more features, more terms or more results XLA makes a fast matrix product.
-_MOST_FEATURES, _MOST_TERMS = 4, 32
-_MOST_PRODUCTS_AT_A_PLACE = {True: 900, False: 600}         # where the features of the result are its last axis, or not
-
-
 def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     outputs, features, *space = take(rhs.aval.shape, rhs_spec)
     terms = features * math.prod(space)
     is_product = math.prod((*space, *p.window_strides)) == 1
-    if (max(p.feature_group_count, p.batch_group_count) > 1 or is_product or not 0 < features <= _MOST_FEATURES
-            or terms > _MOST_TERMS or terms * outputs > _MOST_PRODUCTS_AT_A_PLACE[out_spec[1] == out.ndim - 1]):
+    found = limits("convolutions by terms", b.module.platform)
+    if (found is None or max(p.feature_group_count, p.batch_group_count) > 1 or is_product
+            or not 0 < features <= found["features"] or terms > found["terms"]
+            or terms * outputs > found["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
         return None
     places = placed((out_spec[0], *out_spec[2:]), _without(lhs_spec, 1))        # of the axes of a single feature
 
@@ -146,21 +142,16 @@ def _feature(b: Builder, x: Value, axis: int, i: int) -> Value:
 # -- gradients of kernels -----------------------------------------------------------------------------------------
 # In these convolutions the images are what is summed over, the "features"; the cotangent is the large "kernel".
 
-# A matrix product that is smaller, in multiplications, gains nothing from being written alone.
-_LARGE = 1 << 17
-# Nor do several, unless they have this many results and each sums over this many positions; they take long to compile.
-# (In the step of a ResNet-18, products over 16 to 256 positions took 1.4 times the time of XLA's own convolutions.)
-_WIDE, _LONG, _MOST_PRODUCTS = 1 << 12, 512, 25
-
-
 def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     rows, columns, *space = take(out.shape, out_spec)
     window = take(rhs.aval.shape, rhs_spec[2:])
     taps = list(np.ndindex(*space))
-    if (not 0 < len(taps) <= _MOST_PRODUCTS
-            or (len(taps) > 1 and (rows * columns < _WIDE or math.prod(window) < _LONG))
-            or rows * columns * math.prod(window) < _LARGE
+    found = limits("gradients of kernels by products", b.module.platform)
+    # Small products gain nothing from being written alone; several take long to compile.
+    if (found is None or not 0 < len(taps) <= found["products"]
+            or (len(taps) > 1 and (rows * columns < found["results"] or math.prod(window) < found["positions"]))
+            or rows * columns * math.prod(window) < found["multiplications"]
             or max(p.feature_group_count, p.batch_group_count) > 1
             or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
         return None
@@ -185,9 +176,9 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space, window = p.batch_group_count, take(out.shape, out_spec[2:]), take(rhs.aval.shape, rhs_spec[2:])
-    last = lhs.aval.ndim - 1
-    if (groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]] or not window
-            or math.prod(space) > _MOST_TAPS or not lhs_spec[0] == rhs_spec[0] == last
+    last, found = lhs.aval.ndim - 1, limits("depthwise convolutions by taps", b.module.platform)
+    if (found is None or groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]]
+            or not window or math.prod(space) > found["taps"] or not lhs_spec[0] == rhs_spec[0] == last
             or not all(list(spec[2:]) == sorted(spec[2:]) for spec in (lhs_spec, rhs_spec))):
         return None
     if len(window) == 1:

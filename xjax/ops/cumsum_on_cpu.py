@@ -10,21 +10,22 @@ import math
 
 import numpy as np
 
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
 from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.window import emit_pad
 
-_FROM = 1 << 14             # elements: a loop costs 10 us before it begins
 _STREAMS = 16               # additions that do not wait for one another
 _PIECE = 2000               # additions one after another; streams of 8,192 bytes would share lines of the cache
 _I32 = np.dtype(np.int32)
 
 
-def has_loop(x: ShapedArray, axis: int) -> bool:
+def has_loop(x: ShapedArray, axis: int, platform: str = "cpu") -> bool:
     """Whether a running sum of this type is made by a loop."""
     rest = math.prod(x.shape[axis + 1:])
-    return x.size >= _FROM and x.shape[axis] >= 16 and (rest == 1 or rest >= 8)
+    found = limits("cumsum by loops", platform)
+    return found is not None and x.size >= found["elements"] and x.shape[axis] >= 16 and (rest == 1 or rest >= 8)
 
 
 def running_sum(b: Builder, x: Value, axis: int, reverse: bool) -> Value:

@@ -144,7 +144,7 @@ _sum_by_windows = _window_lower("stablehlo.add", lambda _: 0)
 
 
 def _cumsum_lower(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value:
-    if b.module.platform == "cpu" and cumsum_on_cpu.has_loop(out, axis):
+    if cumsum_on_cpu.has_loop(out, axis, b.module.platform):
         return cumsum_on_cpu.running_sum(b, x, axis, reverse)
     return _sum_by_windows(b, out, x, axis=axis, reverse=reverse)
 

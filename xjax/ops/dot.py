@@ -12,9 +12,10 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, element_type
 from xjax.core.primitive import Primitive
-from xjax.core.promotion import promote_types
+from xjax.core.promotion import promote_by_default, promote_types
 from xjax.core.types import ShapedArray, is_linear, typeof
 from xjax.ops import dot_on_cpu
 from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
@@ -247,7 +248,8 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
         (lhs, lhs_batch), (lhs, lhs_free), (rhs, rhs_free)))
     result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
     of_columns = (lhs_contract, rhs_contract, lhs_batch) == ((0,), (0,), ()) and not b.is_cut
-    if b.module.platform == "cpu" and of_columns and not isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
+    by_name = isinstance(precision, DotAlgorithm | DotAlgorithmPreset)
+    if of_columns and not by_name and limits("narrow products first", b.module.platform) is not None:
         found = dot_on_cpu.of_columns(b, result, lhs, rhs)
     else:
         types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
@@ -264,7 +266,8 @@ def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Va
 
     XLA sums in the type of the result, which may be a wider one of the operands' kind; between kinds we convert.
     """
-    common = lhs.aval.dtype if lhs.aval.dtype == rhs.aval.dtype else promote_types(lhs.aval.dtype, rhs.aval.dtype)
+    same = lhs.aval.dtype == rhs.aval.dtype
+    common = lhs.aval.dtype if same else promote_by_default(lhs.aval.dtype, rhs.aval.dtype)
     dtype = out
     if kind_of(out) != kind_of(common):
         if _KIND_ORDER.index(kind_of(out)) > _KIND_ORDER.index(kind_of(common)):

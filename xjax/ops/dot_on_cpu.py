@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
 from xjax.ops.text import dot_text, transpose_text
 
 _COLUMNS = (0,), (0,)           # contracted axes
-_NARROW = range(2, 65)
-_FROM = 32                      # rows: of fewer, the transpose takes longer than what the order saves
 
 
 def of_columns(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
     """``sum_n x[n, ...] y[n, ...]``, the product over the first axes, which are no batch axes."""
-    if not _has_fast_order(out, x.aval, y.aval):
+    if not _has_fast_order(out, x.aval, y.aval, b.module.platform):
         return dot_text(b, x, y, out, _COLUMNS)
     if x.aval.shape[1] < y.aval.shape[1]:
         return _kept(b, x, y, out)
     return transpose_text(b, _kept(b, y, x, ShapedArray(out.shape[::-1], out.dtype)), (1, 0))
 
 
-def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
-    if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32 or x.shape[0] < _FROM:
+def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray, platform: str) -> bool:
+    found = limits("narrow products first", platform)
+    if found is None or x.shape[0] < found["rows"]:
+        return False
+    if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32:
         return False
     narrow, wide = sorted(out.shape)
-    return narrow in _NARROW and wide >= 2 * narrow
+    return 2 <= narrow <= found["narrow"] and wide >= 2 * narrow
 
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:

@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.types import ShapedArray
 from xjax.ops.text import reduce_text, reduced_slices, reshape_text
 
-LIBRARY_FROM = 4096             # elements: the library takes no smaller arrays
 _SLICES = 16
 _BOOL, _I32 = np.dtype(bool), np.dtype(np.int32)
 
 
-def drops_nan(x: ShapedArray) -> bool:
-    """Whether XLA's own reduction of an array of this type on a CPU would drop NaN."""
-    return dtypes.is_float(x.dtype) and x.size >= LIBRARY_FROM
+def drops_nan(x: ShapedArray, platform: str = "cpu") -> bool:
+    """Whether XLA's own reduction of an array of this type would drop NaN."""
+    found = limits("extrema by slices", platform)
+    return found is not None and dtypes.is_float(x.dtype) and x.size >= found["elements"]
 
 
 def extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:

@@ -92,7 +92,7 @@ def _extremum_lower(operation: str, sign: int) -> Callable:
         init = extreme_value(dtype, -sign)
         if dtypes.is_complex(dtype):
             return _complex_extremum(b, out, x, axes, sign)
-        if b.module.platform == "cpu" and extrema_on_cpu.drops_nan(x.aval):
+        if extrema_on_cpu.drops_nan(x.aval, b.module.platform):
             return extrema_on_cpu.extremum(b, out, x, operation, init, axes)
         return reduce_text(b, x, operation, init, axes)
     return lower
@@ -249,7 +249,7 @@ def _search(b: Builder, x: Value, axis: int, sign: int, index_dtype: np.dtype) -
 def _arg_lower(sign: int) -> Callable:
     def lower(b: Builder, out: ShapedArray, x: Value, *, axes, index_dtype) -> Value:
         (axis,) = axes
-        if b.module.platform == "cpu" and argmax_on_cpu.has_pairs(x.aval, axis, out):
+        if argmax_on_cpu.has_pairs(x.aval, axis, out, b.module.platform):
             return argmax_on_cpu.search_by_pairs(b, out, x, axis, sign > 0)
         return _search(b, x, axis, sign, index_dtype)
     return lower

@@ -124,7 +124,7 @@ def _reduce_sum_type(x, *, axes):
 
 
 def _reduce_sum_lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
-    if b.module.platform == "cpu" and not b.is_cut and has_short_rows(x.aval, axes):
+    if not b.is_cut and has_short_rows(x.aval, axes, b.module.platform):
         return sum_of_short_rows(b, out, x, axes)
     return reduce_text(b, x, "stablehlo.add", 0, axes)
 

@@ -101,7 +101,7 @@ def _equal_keys(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, is_stable, num_keys) -> list[Value]:
-    if b.module.platform == "cpu" and sort_on_cpu.has_words(outs, dimension, num_keys):
+    if sort_on_cpu.has_words(outs, dimension, num_keys, b.module.platform):
         if len(xs) == 1:
             return [sort_on_cpu.sort_floats(b, xs[0], dimension)]
         positions = sort_on_cpu.sorted_positions(b, xs[0], dimension)
@@ -174,7 +174,7 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, 
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
     dtype, last = x.aval.dtype, x.aval.ndim - 1
-    if axis == last and b.module.platform == "cpu" and top_k_on_cpu.has_blocks(x.aval, k):
+    if axis == last and top_k_on_cpu.has_blocks(x.aval, k, b.module.platform):
         return top_k_on_cpu.top_k_by_blocks(b, x, k, top_k)
     if dtypes.is_bool(dtype):
         x = b.convert(x, np.dtype(np.uint8))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
 
@@ -20,13 +21,12 @@ _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 # dtype of a key -> unsigned integers of its size
 _WORDS = {np.dtype(d): np.dtype(f"uint{8 * np.dtype(d).itemsize}") for d in (
     np.float16, dtypes.bfloat16, np.float32, np.float64, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)}
-_FROM = 64                  # shorter rows are sorted by insertion, where there is little to gain
 
 
-def has_words(avals: Sequence[ShapedArray], dimension: int, num_keys: int) -> bool:
+def has_words(avals: Sequence[ShapedArray], dimension: int, num_keys: int, platform: str = "cpu") -> bool:
     """Whether arrays of these types are sorted by integers."""
-    key = avals[0]
-    if num_keys != 1 or key.dtype not in _WORDS or not _FROM <= key.shape[dimension] < 2**32:
+    found, key = limits("sort by integers", platform), avals[0]
+    if found is None or num_keys != 1 or key.dtype not in _WORDS or not found["row"] <= key.shape[dimension] < 2**32:
         return False
     return dtypes.is_float(key.dtype) if len(avals) == 1 else key.dtype.itemsize <= 4
 

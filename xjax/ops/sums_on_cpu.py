@@ -13,21 +13,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
-from xjax.ops.extrema_on_cpu import LIBRARY_FROM
 from xjax.ops.text import reduced_slices, reshape_text
 
-_SHORT = 16
 _OF_LIBRARY = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def has_short_rows(x: ShapedArray, axes: Sequence[int]) -> bool:
+def has_short_rows(x: ShapedArray, axes: Sequence[int], platform: str = "cpu") -> bool:
     """Whether a sum over `axes` is one of short rows, which the library would take."""
-    if x.size < LIBRARY_FROM or x.dtype not in _OF_LIBRARY:
+    found = limits("sums term by term", platform)
+    if found is None or x.size < found["elements"] or x.dtype not in _OF_LIBRARY:
         return False
     length = math.prod(x.shape[axis] for axis in axes)
-    return 1 < length <= _SHORT and all(n == 1 or axis in axes for axis, n in enumerate(x.shape) if axis > min(axes))
+    if not 1 < length <= found["row"]:
+        return False
+    return all(n == 1 or axis in axes for axis, n in enumerate(x.shape) if axis > min(axes))
 
 
 def sum_of_short_rows(b: Builder, out: ShapedArray, x: Value, axes: Sequence[int]) -> Value:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.types import ShapedArray, typeof
@@ -29,13 +30,12 @@ from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import slice_in_dim
 
 _BLOCK = 128
-_FROM = 1 << 13                 # shorter rows gain little
 
 
-def has_blocks(x: ShapedArray, k: int) -> bool:
+def has_blocks(x: ShapedArray, k: int, platform: str = "cpu") -> bool:
     """Whether the last axis of an array of this type is searched by blocks: XLA's form for other dtypes is a sort."""
-    n = x.shape[-1] if x.ndim else 0
-    return x.dtype == np.float32 and n >= _FROM and 0 < 4 * k * _BLOCK <= n and x.size > 0
+    n, found = x.shape[-1] if x.ndim else 0, limits("top_k by blocks", platform)
+    return found is not None and x.dtype == np.float32 and n >= found["row"] and 0 < 4 * k * _BLOCK <= n and x.size > 0
 
 
 def top_k_by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[Any]]) -> list[Value]:

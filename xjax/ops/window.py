@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core.errors import bad
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix, tensor_type
 from xjax.core.lowering import lower_barrier
 from xjax.core.primitive import Primitive
@@ -23,9 +24,6 @@ from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.text import slice_text
 
 Axes = tuple[int, ...]
-
-# Windows of at most this many elements are written element by element.
-_SMALL = 32
 
 
 # -- windows ------------------------------------------------------------------------------------------------------
@@ -55,9 +53,10 @@ class Window(NamedTuple):
         added = Window((1,), (1,), ((0, 0),), (1,), (1,))
         return Window(*((*values[:bdim], *new, *values[bdim:]) for values, new in zip(self, added, strict=True)))
 
-    @property
-    def is_small(self) -> bool:
-        return math.prod(self.window_dimensions) <= _SMALL
+    def has_at_most(self, limit: str, platform: str) -> bool:
+        """Whether it has so few elements that it is written element by element; `limit`: see `core/forms.py`."""
+        found = limits("windows by elements", platform)
+        return found is not None and math.prod(self.window_dimensions) <= found[limit]
 
     def offsets(self) -> list[Axes]:
         """Where each element of the window is, in row-major order."""
@@ -168,7 +167,7 @@ def window_of(params: dict) -> Window:
 def emit_window(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], starts: Sequence[Value], window: Window,
                 combine: Callable[..., Sequence[Value]]) -> list[Value]:
     """XLA's `reduce_window` by `combine(builder, *accumulators, *elements)`."""
-    if b.module.platform == "cpu" and any(d > 1 for d in window.base_dilation):
+    if limits("windows over padded holes", b.module.platform) is not None and any(d > 1 for d in window.base_dilation):
         # XLA loses the holes (runtime/xla/compiler_faults.py), so they are made before; the barrier keeps XLA from
         # making a dilation of them again.
         none, holes = (0,) * len(window.base_dilation), [d - 1 for d in window.base_dilation]

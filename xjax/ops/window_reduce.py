@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
@@ -25,7 +26,6 @@ from xjax.ops.window import Window, check_window, emit_elements, emit_window, wi
 from xjax.ops.window_select import select_and_gather_add_p
 
 _BOOL = np.dtype(bool)
-_AGAIN = 9      # elements of a window that may be read again by everyone who uses the result, in one loop with it
 
 
 def _type_rule(name: str, kinds: str) -> Callable:
@@ -42,15 +42,15 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], keep_nan: bool) -
         window, start = Window(**params), b.constant(init(out.dtype), ShapedArray((), out.dtype))
         if not out.size:
             return b.constant(0, out.strong())
-        if window.is_small:
+        if window.has_at_most("elements", b.module.platform):
             def by_elements(b: Builder, x: Value, start: Value) -> Value:
                 total, *elements = emit_elements(b, x, start, window)
                 for element in elements:
                     total = b.binary(operation, total, element)
                 return total
-            few = math.prod(window.window_dimensions) <= _AGAIN
+            few = window.has_at_most("read_again", b.module.platform)
             return by_elements(b, x, start) if few else lower_apart(b, by_elements, [x, start])
-        if keep_nan and dtypes.is_float(out.dtype) and b.module.platform == "cpu":
+        if keep_nan and dtypes.is_float(out.dtype) and limits("windows that keep NaN", b.module.platform) is not None:
             return _nan_keeping(b, out, x, operation, start, window)
         return emit_window(b, [out], [x], [start], window,
                            lambda inner, total, element: [inner.binary(operation, total, element)])[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from xjax.core.errors import bad
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
@@ -63,7 +64,8 @@ def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value,
     if not out.size:
         return b.constant(0, out.strong())
     start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
-    if not window.is_small and b.module.platform == "cpu":     # XLA has no reduction of several arrays on GPU
+    by_reduction = limits("windows of pairs by reduction", b.module.platform) is not None
+    if by_reduction and not window.has_at_most("elements", b.module.platform):
         return _gather_by_reduction(b, out, tangents, operand, start, zero, select_prim, window)
     best, *elements = emit_elements(b, operand, start, window)
     found, *others = emit_elements(b, tangents, zero, window)
@@ -133,7 +135,7 @@ def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, 
         return b.constant(0, out)
     start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation knows no dilation
-    if not window.is_small and not dilated:
+    if not window.has_at_most("elements", b.module.platform) and not dilated:
         emit = _scatter_by_windows
     elif window.window_strides == window.window_dimensions and not dilated and not any(map(any, window.padding)):
         emit = _scatter_into_tiles

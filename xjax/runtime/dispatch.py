@@ -23,7 +23,7 @@ from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
 from xjax.runtime.array import NUMBERS, Array, number_operand, to_array
 from xjax.runtime.current_mesh import placing_mesh
-from xjax.runtime.executable import EAGER_LEVEL, load, program_executable
+from xjax.runtime.executable import load, program_executable
 from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.lowering import lower_primitive, lower_program
 from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
@@ -151,7 +151,7 @@ def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: Pl
         module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
     else:
         module, outs = lower_primitive(p, avals, params, platform)
-    return load(module, place, avals, outs, optimization_level=EAGER_LEVEL, name=p.name)
+    return load(module, place, avals, outs, is_eager=True, name=p.name)
 
 
 def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> ClosedJaxpr:

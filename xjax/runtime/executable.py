@@ -9,6 +9,7 @@ from typing import Any
 from xjax.core.cache import RecentCache, count_compiled
 from xjax.core.config import config
 from xjax.core.errors import bad
+from xjax.core.forms import limits
 from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
@@ -28,9 +29,6 @@ from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_
 Options = tuple[tuple[str, str | bool | int | float], ...]
 # Of each result the kind of memory that it goes to, None for the default; () if all go there.
 Memories = tuple[str | None, ...]
-
-# One operation takes 6 to 40 ms to compile; level 1 saves a third of that and costs nothing at this size.
-EAGER_LEVEL = 1
 
 
 def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
@@ -97,13 +95,17 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
 
 
 def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
-         optimization_level: int | None = None, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
+         is_eager: bool = False, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
          options: Options = ()) -> Executable:
-    """Compile a module for the one device of `place`, which its results get; `name` is for the log."""
+    """Compile a module for the one device of `place`, which its results get; `name` is for the log.
+
+    Args: is_eager: it is a single operation.
+    """
     device = sharding_of(place).devices[0]
     # Single operations are kept on disk always, programs only if asked for.
-    on_disk = optimization_level == EAGER_LEVEL or config.cache_compiled_functions
-    loaded = _compile(name, in_avals, module, (device,), on_disk, optimization_level, (), options)
+    found = limits("eager operations", device.platform) if is_eager else None
+    loaded = _compile(name, in_avals, module, (device,), is_eager or config.cache_compiled_functions,
+                      None if found is None else int(found["level"]), (), options)
     outs = [place if kind is None else sharding_of(place).with_memory_kind(kind)
             for kind in module.memories or [None] * len(out_avals)]
     return Executable(loaded, out_avals, [place] * len(in_avals), outs, _memory_of(loaded, module.text), listeners)

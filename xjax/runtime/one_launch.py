@@ -19,7 +19,7 @@ from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
 from xjax.runtime.array import Array, from_scalar, number_operand, to_array
-from xjax.runtime.executable import EAGER_LEVEL, load
+from xjax.runtime.executable import load
 from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.lowering import lower_program
 from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
@@ -155,5 +155,5 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     module = lower_program(program, name, platform=sharding_of(place).devices[0].platform)
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
-    executable = load(module, place, program.in_avals, program.out_avals, EAGER_LEVEL, name)
+    executable = load(module, place, program.in_avals, program.out_avals, is_eager=True, name=name)
     return Launcher(executable, [to_array(c, place) for c in consts], tree, like=operands)

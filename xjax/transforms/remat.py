@@ -30,6 +30,7 @@ from xjax.core.calls import (
 from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
 from xjax.core.flags import Flags, flagged
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, inlined, is_plain_call, program_cache
 from xjax.core.lowering import lower_closed
@@ -129,14 +130,12 @@ def _type(*avals, jaxpr, **params):
     return jaxpr.out_avals
 
 
-_MOST_LEVELS = 16       # of branches: XLA's compiler takes long for more, and its stack overflows at some hundreds
-
-
 def _lower(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
     if not (differentiated and prevent_cse and args):
         return lower_closed(b, jaxpr, args)
     numbers = [x for x in args if is_float(x.aval.dtype) and x.aval.size]
-    if b.module.platform == "cpu" and numbers and not jaxpr.effects and b.level < _MOST_LEVELS:
+    branches = limits("recomputation in a branch", b.module.platform)
+    if branches is not None and numbers and not jaxpr.effects and b.level < branches["levels"]:
         return _as_branch(b, outs, args, jaxpr, (numbers[0], numbers[-1]))
     return lower_closed(b, jaxpr, optimization_barrier_p.lower(b, [x.aval for x in args], *args))
 

@@ -3,14 +3,18 @@
 `DotProductAttention` is for sequences that attend to themselves, `ContextAttention` for those that attend to another.
 """
 
+import functools
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import xjax
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
+from xjax.forms import limits
 from xnn.checks import check_float, type_text
 from xnn.layer import CacheFns, Layer, arguments
 from xnn.layers.dropout import Dropout
@@ -25,7 +29,8 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
     """``softmax(q k^T scale) v`` for each head: the part of `MultiHeadAttention` without projections.
 
     Shape: [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the query.
-    Softmax is computed in float32 for inputs of half precision.
+    Softmax is computed in float32 for inputs of half precision. On NVIDIA GPUs these are computed by cuDNN, which keeps
+    no array of queries times keys, where it can: without dropout, for heads of at most 128 features, a multiple of 8.
 
     Args, inputs: as of `MultiHeadAttention`.  Params: ``()``.
     Cache, if causal: keys (rotated) and values [batch, length, kv_heads, head_size]; the position of each slot [batch,
@@ -40,11 +45,12 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
 
     def apply(params, x, key, value, mask=None, bias=None, positions=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
-        seen = sizes.unmasked(mask, query, key)
+        unmasked = sizes.unmasked(mask, query, key)
         at, slots = positions_of(sizes.name, x, mask, positions), jnp.arange(x.shape[1])
         query, key = _rotated(encoding, query, key, at)
-        seen += [*_in_order(causal, slots, slots), *_near(window, at, at)]
-        return sizes.means(query, key, value, seen, _with_alibi(encoding, heads, bias, at, at), rng, train)
+        order, near = _in_order(causal, slots, slots), _near(window, at, at)
+        return sizes.means(query, key, value, [*unmasked, *order, *near], _with_alibi(encoding, heads, bias, at, at),
+                           rng, train, beside_order=[*unmasked, *near] if causal else None)
 
     def init_cache(batch, length):
         return {**sizes.init_cache(batch, length), **init_slots(batch, length)}
@@ -135,12 +141,17 @@ class _Heads(NamedTuple):
         return [mask if mask.ndim == 4 else mask[:, None, None]]
 
     def means(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any, rng: Any = None,
-              train: bool = False) -> Any:
+              train: bool = False, beside_order: list[Any] | None = None) -> Any:
         """The weighted means of values, [batch, queries, heads * head_size].
 
         `nn.dot_product_attention` has no dropout, and gives the mean of all values to a query that sees no key.
-        Args: seen: bools that broadcast to [batch, heads, queries, keys], which must all hold; bias: floats likewise.
+        Args:
+          seen: bools that broadcast to [batch, heads, queries, keys], which must all hold; bias: floats likewise.
+          beside_order: those without the one that query i sees keys up to i; None if there is no such one.
         """
+        drops = train and self.dropout.settings["rate"] > 0
+        if not drops and self._fits_cudnn(query, key, value, seen if beside_order is None else beside_order, bias):
+            return self._means_by_cudnn(query, key, value, seen, bias, beside_order)
         (batch, time), wide = query.shape[:2], at_least_float32(query.dtype)
         query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
         products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
@@ -151,6 +162,33 @@ class _Heads(NamedTuple):
         weights = self.dropout.apply((), weights, rng=rng, train=train)
         means = jnp.einsum("bkgts,bskd->btkgd", weights, value)
         return jnp.reshape(means, (batch, time, self.heads * self.head_size))
+
+    def _fits_cudnn(self, query: Any, key: Any, value: Any, conditions: list[Any], bias: Any) -> bool:
+        """Whether this is a row of the table of forms. A bias of more digits than the query has is not rounded."""
+        found = limits("attention by cuDNN", xjax.default_backend())
+        if found is None or query.dtype not in (jnp.float16, jnp.bfloat16):
+            return False
+        if not query.dtype == key.dtype == value.dtype or (
+                bias is not None and getattr(bias, "dtype", None) != query.dtype):
+            return False
+        # cuDNN's derivatives with a bias or a mask are of even numbers of positions.
+        is_plain = bias is None and not conditions
+        return (self.head_size <= found["features"] and not self.head_size % found["step"]
+                and (is_plain or not (query.shape[1] % 2 or key.shape[1] % 2)))
+
+    def _means_by_cudnn(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any,
+                        beside_order: list[Any] | None) -> Any:
+        """The same in one call, which does not keep the products."""
+        positions = query.shape[1], key.shape[1]
+        conditions = seen if beside_order is None else beside_order
+        mask = functools.reduce(operator.and_, conditions) if conditions else None
+        mask, bias = (x if x is None else jnp.broadcast_to(x, (*x.shape[:2], *positions)) for x in (mask, bias))
+        y = nn.dot_product_attention(query, key, value, bias, mask, scale=self.scale,
+                                     is_causal=beside_order is not None, implementation="cudnn")
+        if mask is not None:
+            sees = jnp.any(functools.reduce(operator.and_, seen), axis=-1)           # [batch or 1, heads or 1, queries]
+            y = jnp.where(jnp.swapaxes(sees, 1, 2)[..., None], y, 0)
+        return jnp.reshape(y, (*query.shape[:2], self.heads * self.head_size))
 
     def _weights(self, products: Any, seen: list[Any]) -> Any:
         if not seen:

@@ -15,6 +15,7 @@ import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
 from xjax.errors import bad
+from xjax.forms import limits
 from xnn.sparse.rows import Rows, at, make_rows, spread, weighted_sum, widened, without_weights
 
 Form = Literal["unrolled", "segments"]
@@ -38,16 +39,11 @@ class Side(NamedTuple):
     blocks: Rows | None = None
 
 
-# Measured on two cores: what the unrolled form saves for each stored value and column, and what the two directions of a
-# product cost to compile. benchmarks/graph.py prints both.
-_SAVED, _COMPILING = 1.2e-9, 0.5
-# Numbers of features up to which `sampled` reads the rows of all heads as one, and up to which it takes all at once.
-_SHORT, _AT_ONCE = 16, 128
-
-
 def best_form(nnz: int, columns: int, steps: int) -> Form:
     """The form that takes less time in all, compiling included, for `steps` products with `columns` columns."""
-    return "unrolled" if nnz * columns * steps * _SAVED > _COMPILING else "segments"
+    found = limits("sparse products unrolled", xjax.default_backend())
+    wins = found is not None and nnz * columns * steps * found["saved"] > found["compiling"]
+    return "unrolled" if wins else "segments"
 
 
 def checked_form(where: str, form: Form | None) -> Form | None:
@@ -128,12 +124,12 @@ def _row_sums(values: Any, x: Any, side: Side) -> Any:
 
 def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
-    f = left.shape[-1]
-    if f > _AT_ONCE:                                        # all terms [nnz, f] at a time would fill the memory
-        parts = [slice(start, start + _AT_ONCE) for start in range(0, f, _AT_ONCE)]
+    f, found = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
+    if f > (step := int(found["at_once"])):                 # all terms [nnz, f] at a time would fill the memory
+        parts = [slice(start, start + step) for start in range(0, f, step)]
         each = [sampled(left[..., part], right[..., part], rows, cols) for part in parts]
         return functools.reduce(jnp.add, map(lax.optimization_barrier, each))
-    if math.prod(left.shape[1:-1]) > 1 and 0 < f <= _SHORT:
+    if math.prod(left.shape[1:-1]) > 1 and 0 < f <= found["short"]:
         # The short rows of all heads are read as one: a loop over 8 numbers takes twice as long for each of them.
         flat = (x.reshape(x.shape[0], -1) for x in (left, right))
         terms = lax.optimization_barrier(functools.reduce(jnp.multiply, map(spread, flat, (rows, cols))))
