@@ -14,7 +14,7 @@ from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
-from xjax.core.types import ShapedArray, how_to_convert, is_array_like, type_name, typeof
+from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
 
 
 def function_name(f: Any) -> str:
@@ -216,7 +216,8 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
     if name == "self" or dataclasses.is_dataclass(x):
         how = "register the class with tree_util.register_dataclass or register_pytree_node_class"
         return f"{how}, or mark `{name}` as static {static}." if takes_static else f"{how}."
-    if not _is_hashable(x) or isinstance(x, Iterator) or (getattr(fun, "__module__", "") or "").startswith("xjax."):
+    is_ours = (getattr(fun, "__module__", "") or "").startswith("xjax.")
+    if is_ours or not _is_hashable(x) or is_of_other_library(x) or isinstance(x, Iterator):
         return how_to_convert(x, name)
     if not takes_static:
         return f"pass arrays and numbers, and fix `{name}` before, with lambda or functools.partial."

@@ -242,6 +242,11 @@ ADVICE: dict[type, str] = {
 }
 
 
+def is_of_other_library(x: Any) -> bool:
+    """Whether `x` has one of the protocols by which libraries pass arrays to each other."""
+    return hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
+
+
 def how_to_convert(x: Any, name: str = "x") -> str:
     """The `fix:` for a value that is not an array; `name` is what the message calls it."""
     if type(x).__module__.partition(".")[0] in ("jax", "jaxlib"):
@@ -250,4 +255,6 @@ def how_to_convert(x: Any, name: str = "x") -> str:
     for kind, advice in ADVICE.items():
         if isinstance(x, kind):
             return advice.format(name)
+    if is_of_other_library(x):
+        return f"convert it with xjax.numpy.asarray({name}), which takes arrays of other libraries."
     return "pass an array or a number."

@@ -15,6 +15,7 @@ from xjax.runtime import array
 from xjax.runtime.abstract_mesh import AbstractMesh
 from xjax.runtime.array import Array, as_sharding, put, to_array
 from xjax.runtime.current_mesh import current_devices
+from xjax.runtime.dlpack import from_dlpack, is_on_gpu
 from xjax.runtime.mesh import Mesh
 from xjax.runtime.partition_spec import PartitionSpec
 from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
@@ -75,6 +76,8 @@ def _placed(device: Any) -> Any:
 def put_one(x: Any, device: Any) -> Any:
     """`device_put` of one array, number or traced value."""
     if not isinstance(x, Tracer):
+        if type(x) is not Array and is_on_gpu(x):
+            x = from_dlpack(x)
         return array.device_put(x, _sharding_of(x, device) if isinstance(device, Space) else device)
     if device is None:
         return x

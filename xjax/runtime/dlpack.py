@@ -12,6 +12,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
 from xjax.ops.convert import convert_element_type
+from xjax.ops.identity import copy_p
 from xjax.runtime import backend, xla
 from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
 from xjax.runtime.placement import on
@@ -23,6 +24,8 @@ _ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library in the memory of the host or of an NVIDIA GPU, through DLPack.
+
+    One that has a ``__cuda_array_interface__`` alone, such as Numba's, is copied on its GPU.
 
     Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, on the host at a 64-byte boundary,
     for the device that it is on), so `x` must not be changed afterwards unless it was copied. Detach a torch
@@ -40,6 +43,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Array([0., 1., 2.], dtype=float32)
     """
     where = "from_dlpack"
+    if has_cuda_interface_only(x):
+        if copy is False:
+            raise bad(where, "copy=False, but memory known by __cuda_array_interface__ alone is copied",
+                      given={"type": type(x).__name__}, fix="pass copy=None, or wrap it with cupy.asarray(x), which "
+                      "speaks DLPack.", exc=ValueError)
+        found = from_cuda_interface(where, x)
+        return found if device is None else put(found, on(device))
     if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
         raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
                   fix="convert it with xjax.numpy.asarray(x).")
@@ -72,8 +82,51 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                  sharding)
 
 
+def has_cuda_interface_only(x: Any) -> bool:
+    """Whether `x`, such as an array of Numba, describes memory of a GPU and does not speak DLPack."""
+    return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
+
+
+def from_cuda_interface(where: str, x: Any) -> Array:
+    """A copy, on its GPU, of an array known by its ``__cuda_array_interface__``: nobody would keep its memory alive.
+
+    Raises: BufferError for one with gaps or a mask; TypeError for a dtype that is not there.
+    """
+    interface = dict(x.__cuda_array_interface__)
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    if interface.get("mask") is not None or not _is_in_order(shape, dtype.itemsize, interface.get("strides")):
+        raise bad(where, "the array is masked, or not contiguous",
+                  given={"type": type(x).__name__, "shape": shape, "strides": interface.get("strides")},
+                  fix="copy it to a contiguous array first.", exc=BufferError)
+    if not dtypes.is_supported(dtype):
+        raise bad(where, f"there are no arrays of dtype {dtype}", given={"type": type(x).__name__},
+                  fix="convert it to a bool, integer, float or complex dtype.")
+    client, pointer = backend.client("gpu"), int(interface["data"][0])
+    ordinal = xla.cuda_ordinal(pointer) if pointer else 0
+    buffer = xla.from_cuda_interface(interface, client, ordinal)
+    device = next(d for d in client.local_devices() if d.local_hardware_id == ordinal)
+    view = Array(buffer, ShapedArray(shape, dtype), on(device))
+    kept = dtypes.canonicalize_dtype(dtype)
+    with enable_x64(True):
+        copied = copy_p.bind(view)
+        copied.block_until_ready()
+        return copied if kept == dtype else convert_element_type(copied, kept)
+
+
+def _is_in_order(shape: tuple[int, ...], itemsize: int, strides: tuple[int, ...] | None) -> bool:
+    """Whether elements lie row by row without gaps; strides of axes with one element do not matter."""
+    expected = itemsize
+    for n, stride in zip(shape[::-1], () if strides is None else tuple(strides)[::-1], strict=strides is not None):
+        if n > 1 and stride != expected:
+            return False
+        expected *= n
+    return True
+
+
 def is_on_gpu(x: Any) -> bool:
     """Whether `x`, of another library, says that it is on an NVIDIA GPU."""
+    if has_cuda_interface_only(x):
+        return True
     ask = getattr(x, "__dlpack_device__", None)
     try:
         return ask is not None and int(ask()[0]) == _CUDA

@@ -16,6 +16,7 @@ from xjax.runtime.xla.arrays import (
     copy_to_host_async,
     device_put,
     dlpack_device,
+    from_cuda_interface,
     from_dlpack,
     is_deleted,
     is_row_major,
@@ -29,6 +30,7 @@ from xjax.runtime.xla.arrays import (
 )
 from xjax.runtime.xla.clients import (
     cuda_library_version,
+    cuda_ordinal,
     initialize_cuda_hybrids,
     join_processes,
     make_cpu_client,
@@ -81,14 +83,14 @@ from xjax.runtime.xla.shardings import (
     shard_indices,
 )
 
-__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding",
-           "MemoryStats", "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready",
-           "compile", "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis",
-           "cuda_library_version", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
-           "forget_devices", "from_dlpack", "has_collectives", "hlo_sharding_replicated", "hlo_sharding_tiled",
-           "hlo_text", "host_call", "initialize_cuda_hybrids", "interface_version", "is_deleted", "is_row_major",
-           "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives", "make_gpu_client",
-           "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices", "output_hlo_shardings",
-           "parse_module", "profile_data", "profiler", "register_lapack", "result_handler", "serialize",
-           "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
+__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
+           "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready", "compile",
+           "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis", "cuda_library_version",
+           "cuda_ordinal", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
+           "forget_devices", "from_cuda_interface", "from_dlpack", "has_collectives", "hlo_sharding_replicated",
+           "hlo_sharding_tiled", "hlo_text", "host_call", "initialize_cuda_hybrids", "interface_version", "is_deleted",
+           "is_row_major", "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives",
+           "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
+           "output_hlo_shardings", "parse_module", "profile_data", "profiler", "register_lapack", "result_handler",
+           "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
            "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]

@@ -15,7 +15,7 @@ from xjax.core.errors import bad
 from xjax.core.interrupts import note_interrupt
 from xjax.runtime import fork
 from xjax.runtime.jax_blocker import without_jax
-from xjax.runtime.xla.names import ArrayCopySemantics, Buffer, Device, DeviceList
+from xjax.runtime.xla.names import ArrayCopySemantics, Buffer, Client, Device, DeviceList
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device, shard_indices
 
 # Probe: what this jaxlib can do.
@@ -203,6 +203,14 @@ def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> B
         raise fork.error()
     with without_jax:
         return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+
+
+def from_cuda_interface(interface: dict, client: Client, ordinal: int) -> Buffer:
+    """Buffer on a GPU over the memory that a ``__cuda_array_interface__`` describes, which it does not keep alive."""
+    if fork.in_child:
+        raise fork.error()
+    with without_jax:
+        return _jax.cuda_array_interface_to_buffer(cai=interface, gpu_backend=client, device_id=ordinal)
 
 
 def is_row_major(buf: Buffer) -> bool:

@@ -176,6 +176,12 @@ def initialize_cuda_hybrids() -> None:
     importlib.import_module("jaxlib.gpu_solver").initialize_hybrid_kernels()
 
 
+def cuda_ordinal(pointer: int) -> int:
+    """The number of the GPU that has this address in its memory; the plugin is loaded."""
+    version, _ = cuda_wheels.find_plugin() or ("13", "")
+    return importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension").get_device_ordinal(pointer)
+
+
 @functools.cache
 def cuda_library_version(library: str) -> int | None:
     """The version of "cusolver" or "cudnn" that the CUDA plugin runs, 11701 for 11.7.1; None without the plugin."""
