@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -360,23 +361,28 @@ def test_offloading_inside_of_scan_and_vmap():
 
 
 def moves(lib, f, *args, platform="cuda"):
-    """The memories that values are moved to in the text for a platform, in order."""
+    """The memories that values are moved to in the text for a platform, in order, and the types of these values."""
     text = lib.jit(f).trace(*args).lower(lowering_platforms=(platform,)).as_text()
-    return re.findall(r'annotate_device_placement.*_xla_buffer_placement = "(\w+)"', text)
+    return re.findall(r'annotate_device_placement.*_xla_buffer_placement = "(\w+)".* -> (.*)', text)
 
 
-@pytest.mark.parametrize("name", [*OFFLOAD, "scan"])
+@pytest.mark.parametrize("name", [*OFFLOAD, "in a step of scan", "around scan"])
 def test_offloaded_values_are_moved_on_gpus_as_in_jax(name):
     def loss(lib):
-        if name == "scan":
-            step = lib.checkpoint(lambda w, _: (lib.numpy.sin(lib.ad_checkpoint.checkpoint_name(
-                lib.numpy.sin(w), "hidden")), None), policy=offloading(lib))
-            return lambda w, x: lib.lax.scan(step, w, None, length=3)[0].sum()
+        if "scan" in name:
+            def step(w, _):
+                return lib.numpy.sin(lib.ad_checkpoint.checkpoint_name(lib.numpy.sin(w), "hidden")), None
+
+            def loop(step):
+                return lambda w, x: lib.lax.scan(step, w, None, length=3)[0].sum()
+
+            kept = functools.partial(lib.checkpoint, policy=offloading(lib))
+            return loop(kept(step)) if "step" in name else kept(loop(step))
         f = lib.checkpoint(lambda w, x: dense(lib.lax, w, x), policy=OFFLOAD[name](lib))
         return lambda w, x: f(w, x).sum()
 
     ours, theirs = (moves(lib, lib.grad(loss(lib)), W, X) for lib in (xjax, jax))
-    assert sorted(ours) == sorted(theirs) and {*ours} == {"pinned_host", "device"}
+    assert sorted(ours) == sorted(theirs) and {kind for kind, _ in ours} == {"pinned_host", "device"}
     assert not moves(xjax, xjax.grad(loss(xjax)), W, X, platform="cpu")
 
 

@@ -25,6 +25,7 @@ from xjax.ops.makers import accumulate
 from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
+from xjax.transforms.checkpoint_policies import with_moves
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
@@ -469,11 +470,15 @@ def _prune(used: Flags, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, 
 
 
 def _save(split: Callable, used: Flags, *, length: int, **params: Any) -> Saving | None:
-    """What a policy saves in a step is a row of the loop: a result of the first, an operand of the second."""
+    """What a policy saves in a step is a row of the loop: a result of the first, an operand of the second.
+
+    A row for another memory is moved in its step, so that there are never all of them on the device.
+    """
     results = _prune(used, length=length, **params).results
     body, (eqns, saved, again) = split(params["jaxpr"], results)
     if not saved:
         return None
+    eqns, saved, again = with_moves(eqns, saved, again)
     j, num_carry = body.jaxpr, params["num_carry"]
     _, _, xs = _sections(j.invars, params["num_consts"], num_carry)
     operands = (*[True] * params["num_consts"], *results[:num_carry], *[True] * len(xs))
@@ -482,7 +487,7 @@ def _save(split: Callable, used: Flags, *, length: int, **params: Any) -> Saving
     loop = {**params, "length": length}
     return Saving({**loop, "jaxpr": ClosedJaxpr(first, body.consts)},
                   {**loop, "jaxpr": ClosedJaxpr(second, body.consts), "num_carry": sum(results[:num_carry])},
-                  operands, results, [(_stacked(v.aval, length), memory) for v, memory in saved.items()])
+                  operands, results, [(_stacked(v.aval, length), None) for v in saved])
 
 
 scan_p = Primitive("scan", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,

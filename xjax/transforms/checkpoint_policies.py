@@ -7,7 +7,7 @@ memory (`Offloadable`)?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from xjax.core import tree as trees
 from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
+from xjax.core.jaxpr import Eqn, Var
 from xjax.core.memory_kinds import KINDS, in_memory
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
@@ -90,6 +91,23 @@ def _offload_lower(b: Builder, out: ShapedArray, x: Value, *, src: str, dst: str
 
 # Moves a saved value to the memory where the policy wants it, and back where it is used.
 offload_p = unary("offload", ANY, _offload_lower, lambda dx, y, x, **_: dx)
+
+
+def with_moves(first: Sequence[Eqn], saved: Mapping[Var, Offloadable | None],
+               again: Sequence[Eqn]) -> tuple[list[Eqn], list[Var], list[Eqn]]:
+    """Two passes over a program, with the equations that move saved values: away in the first, back in the second.
+
+    Args: saved: the variables of `first` that `again` takes, and in which memory each is kept.
+    """
+    away, back, kept = [], [], []
+    for v, memory in saved.items():
+        if memory is not None:
+            moved = Var(v.aval)
+            away.append(Eqn([v], [moved], offload_p, {"src": memory.src, "dst": memory.dst}))
+            back.append(Eqn([moved], [v], offload_p, {"src": memory.dst, "dst": memory.src}))
+            v = moved
+        kept.append(v)
+    return [*first, *away], kept, [*back, *again]
 
 
 # -- policies -------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.identity import optimization_barrier_p
 from xjax.ops.text import reshape_text, slice_text
 from xjax.transforms.call_rules import CallRules
-from xjax.transforms.checkpoint_policies import Offloadable, Policy, offload_p, verdict
+from xjax.transforms.checkpoint_policies import Offloadable, Policy, verdict, with_moves
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.residuals import log_residuals
 from xjax.transforms.trace_cache import remember, trace_function
@@ -173,17 +173,17 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
     j = forward.jaxpr
     computed = iter(j.outvars[n:])
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
-    eqns, saved, again = _passes(j, residuals, policy)
+    eqns, saved, again = with_moves(*_passes(j, residuals, policy))
     # Constants, if any, are small arrays that derivative rules made: both programs have them.
-    stored, loads = _loading(saved)
-    recompute = ClosedJaxpr(Jaxpr(j.constvars, [*stored, *j.invars], [*loads, *again], residuals), forward.consts)
+    recompute = ClosedJaxpr(Jaxpr(j.constvars, [*saved, *j.invars], again, residuals), forward.consts)
     known = len(saved) + len(jaxpr.in_avals)
 
     def tangent(*args: Any) -> list[Any]:
         return lin.tangent(*recompute(*args[:known]), *args[known:])
 
     avals = [*(v.aval for v in saved), *jaxpr.in_avals, *lin.tangent.in_avals[len(residuals):]]
-    first = _saving(j.replace(eqns=eqns), j.outvars[:n], saved)
+    outvars = [*j.outvars[:n], *saved]
+    first, _ = prune(j.replace(eqns=eqns, outvars=outvars), (True,) * len(outvars))
     return LinearizedProgram(ClosedJaxpr(first, forward.consts), trace_to_jaxpr(tangent, avals, "checkpoint"),
                              lin.nonzero, (*[None] * len(saved), *range(len(jaxpr.in_avals))))
 
@@ -268,29 +268,6 @@ def _saved_inside(eqn: Eqn, needed: set[Var], policy: Policy | None) -> tuple[Eq
     return (Eqn(eqn.invars, [*eqn.outvars, *values], eqn.primitive, found.first, eqn.source),
             Eqn([*flagged(eqn.invars, found.operands), *values], flagged(eqn.outvars, found.results), eqn.primitive,
                 found.again, eqn.source), values)
-
-
-def _saving(j: Jaxpr, outs: Sequence[Any], saved: dict[Var, Any]) -> Jaxpr:
-    """The program of the outputs and the saved values, of which those for another memory are marked."""
-    eqns, values = list(j.eqns), []
-    for v, memory in saved.items():
-        if memory is not None:
-            eqns.append(Eqn([v], [Var(v.aval)], offload_p, memory._asdict()))
-            v = eqns[-1].outvars[0]
-        values.append(v)
-    return prune(j.replace(eqns=eqns, outvars=[*outs, *values]), (True,) * (len(outs) + len(values)))[0]
-
-
-def _loading(saved: dict[Var, Any]) -> tuple[list[Var], list[Eqn]]:
-    """What the second pass takes for the saved values, and the equations that bring back those in another memory."""
-    stored, loads = [], []
-    for v, memory in saved.items():
-        if memory is not None:
-            x = Var(v.aval)
-            loads.append(Eqn([x], [v], offload_p, {"src": memory.dst, "dst": memory.src}))
-            v = x
-        stored.append(v)
-    return stored, loads
 
 
 class _RematRules(CallRules):
