@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.memory_kinds import Space, in_memory
@@ -58,7 +60,7 @@ def _placed(device: Any) -> Any:
 
     Raises: ValueError if there is no mesh, a sharding's mesh is abstract, or the memory may be any.
     """
-    if device is Space.Any:
+    if type(device) is Space and device is Space.Any:
         raise bad("device_put", "Space.Any is no place", {"device": repr(device)}, "pass Space.Device or Space.Host.",
                   exc=ValueError)
     if isinstance(device, PartitionSpec):
@@ -73,12 +75,15 @@ def _placed(device: Any) -> Any:
     return device
 
 
+_OF_ONE_MEMORY = {Array, np.ndarray}    # these are never arrays of another library on a GPU
+
+
 def put_one(x: Any, device: Any) -> Any:
     """`device_put` of one array, number or traced value."""
     if not isinstance(x, Tracer):
-        if type(x) is not Array and is_on_gpu(x):
+        if type(x) not in _OF_ONE_MEMORY and is_on_gpu(x):
             x = from_dlpack(x)
-        return array.device_put(x, _sharding_of(x, device) if isinstance(device, Space) else device)
+        return array.device_put(x, _sharding_of(x, device) if type(device) is Space else device)
     if device is None:
         return x
     value = x.concrete()

@@ -113,5 +113,8 @@ def lower_primitive(p: Primitive, avals: Sequence[ShapedArray], params: dict,
     else:
         outs = (out,)
         results = [p.lower(b, out, *args, **params)]
-    module.functions.append(function_text("public @main", args, results, b.lines))
-    return ModuleText(f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks)), outs
+    memories = [r.memory if type(r) is Stored else None for r in results]
+    attributes = _attributes(module, args, results, None, (), memories)
+    module.functions.append(function_text("public @main", args, results, b.lines, *attributes))
+    return ModuleText(f"module @{symbol_name(p.name)} {{\n{module.text()}\n}}\n", tuple(module.callbacks),
+                      tuple(memories) if any(memories) else ()), outs
