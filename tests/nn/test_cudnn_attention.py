@@ -21,6 +21,8 @@ from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax.core.versions import version_numbers
 from xjax.nn import attention_by_cudnn, dot_product_attention
+from xjax.sharding import Mesh, NamedSharding
+from xjax.sharding import PartitionSpec as P
 
 jax = real_jax()
 BF16, F16 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)
@@ -237,3 +239,21 @@ def test_sizes_that_cudnn_does_not_take(features, positions, words):
         return xjax.grad(lambda q: dot_product_attention(q, q, q, bias, implementation="cudnn").sum())(q)
 
     assert_refused(lambda: text_of(xjax, gradient, [q]), NotImplementedError, words)
+
+
+# -- several devices ------------------------------------------------------------------------------------------------
+
+def test_each_device_of_a_region_calls_cudnn_and_a_program_that_xla_shards_does_not():
+    mesh = Mesh(np.array(xjax.devices()[:2]), ("batch",))
+    operands = [half(B, T, N, H), half(B, S, 2, H), half(B, S, 2, H)]
+
+    def gradient(*xs):
+        return xjax.grad(lambda *xs: dot_product_attention(*xs, implementation="cudnn").astype(np.float32).sum(),
+                         (0, 1, 2))(*xs)
+
+    regions = xjax.shard_map(gradient, mesh=mesh, in_specs=P("batch"), out_specs=P("batch"))
+    found = [line for line in text_of(xjax, regions, operands).splitlines() if "__cudnn" in line]
+    assert len(found) == 2 and all(f'[\\"1\\", \\"{N}\\", \\"{T}\\", \\"{S}\\"]' in line for line in found)
+    placed = [xjax.device_put(x, NamedSharding(mesh, P("batch"))) for x in operands]
+    text = text_of(xjax, gradient, placed)
+    assert "cudnn" not in text and "stablehlo.dot_general" in text
