@@ -30,6 +30,7 @@ DTYPES = [
 JAXLIB_NAMES = {
     "_jax": {
         "ArrayImpl", "PjitFunctionCache", "ResultHandler", "buffer_to_dlpack_managed_tensor",
+        "cuda_array_interface_to_buffer",
         "collect_garbage", "config", "dlpack_managed_tensor_to_buffer",
         "get_distributed_runtime_client", "get_distributed_runtime_service",
         "hlo_module_cost_analysis", "jax_jit", "make_gloo_tcp_collectives", "mlir", "pjit",
