@@ -14,6 +14,8 @@ def work(library: str) -> dict[str, float]:
     named = jax.jit(lambda x, n: x * n, static_argnames="n")
     keyword = jax.jit(lambda x, *, scale, n: x * scale + n, static_argnames="n")
     hundred = jax.jit(lambda xs: [x + 1 for x in xs])
+    nested = {f"layer {i}": {"w": jnp.full((8, 8), i * 0.1), "b": jnp.full(8, i * 0.1)} for i in range(100)}
+    scaled = jax.jit(lambda tree, x: jax.tree_util.tree_map(lambda leaf: leaf * x[0], tree))
     arrays, many = [jnp.full(8, i * 1.0) for i in range(100)], [jnp.full(8, i * 1.0) for i in range(500)]
     numbers = [jnp.float32(i) for i in range(500)]
     fresh = iter(range(1, 10_000_000))
@@ -32,6 +34,8 @@ def work(library: str) -> dict[str, float]:
         "jit, static and traced by name": (lambda: keyword(x, scale=x, n=3), 2000),
         "jit, array by name": (lambda: two(x=x, y=x), 2000),
         "jit, list of 100 arrays": (lambda: hundred(arrays), 200),
+        "jit, nested dicts of 200 arrays": (lambda: scaled(nested, x), 100),
+        "jit, nested dicts and a NumPy array": (lambda: scaled(nested, a), 100),
         "array of 500 arrays": (lambda: jnp.array(many), 5),
         "array of 500 0-d arrays": (lambda: jnp.array(numbers), 5),
     }
@@ -74,6 +78,7 @@ if __name__ == "__main__":
            "jit, array and NumPy float64 array", "jit, array and NumPy int64 array", "jit, array and NumPy scalar",
            "jit, array and number", "jit, array and new number", "jit, 2 numbers", "jit, static by name",
            "jit, static by position", "jit, static and traced by name"]
-    main(work, limit={**dict.fromkeys(jit, 1.2), "jit, list of 100 arrays": 1.1, "array of 500 arrays": 1.0,
+    main(work, limit={**dict.fromkeys(jit, 1.2), "jit, list of 100 arrays": 1.1, "jit, nested dicts of 200 arrays": 1.1,
+                      "jit, nested dicts and a NumPy array": 1.1, "array of 500 arrays": 1.0,
                       "array of 500 0-d arrays": 1.0, "first pass, 2,000 operations": 1.5,
                       "compile 300 custom_jvp calls": 1.05})

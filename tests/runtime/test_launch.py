@@ -151,6 +151,23 @@ def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     assert_equal_results(f(value), want)
 
 
+@pytest.mark.parametrize("value", [0.25, np.int8(3), X[0], X[0].astype(np.float64)[::2]], ids=repr)
+def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
+    """It is put on the device alone: jaxlib's own call would look at each array."""
+    f = xjax.jit(lambda tree, x: ([y + 1 for y in tree["many"]], x * 2), donate_argnums=0)
+    many = [jnp.full(3, float(i)) for i in range(20)]
+    monkeypatch.setattr(array, "_guard", None)
+    for kind, take in host_values.operands().items():
+        monkeypatch.setitem(host_values.OPERANDS, kind, take)
+    _, want = f({"many": many}, value)
+    monkeypatch.setattr(Jitted, "_call", None)
+    monkeypatch.setattr(Executable, "launch_with_host_values", None)
+    for _ in range(2):
+        many = [jnp.full(3, float(i)) for i in range(20)]
+        assert_trees_equal(f({"many": many}, value), ([jnp.full(3, i + 1.0) for i in range(20)], want))
+        assert many[0].is_deleted()
+
+
 @pytest.mark.parametrize("offset", [0, 16])
 @pytest.mark.parametrize("size", [1, 1024, 1 << 18])
 def test_the_program_does_not_see_what_is_written_after_the_call(size, offset):

@@ -209,6 +209,14 @@ class Launcher:
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> Any:
         """`launch` on what `host_values` made of the values `args`, on one device."""
+        if len(operands) > _FEW:
+            of_host = [i for i, x in enumerate(operands) if type(x) is not xla.Buffer]
+            if _FEW * len(of_host) < len(operands):
+                device = sharding_of(self.executable.in_places[0]).devices[0]
+                bufs = [*operands]
+                for i in of_host:
+                    bufs[i] = xla.put_host_value(bufs[i], device)
+                return self.launch(bufs, args)
         if self.host_call is None:
             consts = [c._buf for c in self._consts]
             bufs = self.executable.launch_with_host_values([*consts, *operands], args)
@@ -237,6 +245,10 @@ class Launcher:
     def argument_shardings(self) -> tuple[Sharding, ...]:
         """How the program wants its arguments laid out."""
         return tuple(map(sharding_of, self.argument_places()))
+
+
+# jaxlib's own call costs 0.3 us more than a launch for each buffer, and puts a value on the device in 3 us less.
+_FEW = 8
 
 
 def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:

@@ -43,7 +43,7 @@ from xjax.runtime.xla.clients import (
     serve_processes,
 )
 from xjax.runtime.xla.compiler_faults import with_workarounds
-from xjax.runtime.xla.launching import execute, execute_with_token, host_call, result_handler
+from xjax.runtime.xla.launching import execute, execute_with_token, host_call, put_host_value, result_handler
 from xjax.runtime.xla.names import (
     Buffer,
     Client,
@@ -91,6 +91,7 @@ __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSha
            "hlo_sharding_tiled", "hlo_text", "host_call", "initialize_cuda_hybrids", "interface_version", "is_deleted",
            "is_row_major", "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives",
            "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
-           "output_hlo_shardings", "parse_module", "profile_data", "profiler", "register_lapack", "result_handler",
+           "output_hlo_shardings", "parse_module", "profile_data", "profiler", "put_host_value", "register_lapack",
+           "result_handler",
            "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
            "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]

@@ -85,12 +85,8 @@ def host_call(
     handlers = [result_handler(aval, place) for aval in out_avals]
     _, tree = registry.flatten([0] * len(out_avals))
 
-    def put(x: Any) -> Buffer:
-        x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
-        return device_put(_HostType(x.shape, x.dtype), place, [x], [device])
-
     def call(*args: Any) -> list[Buffer]:
-        return execute(exe, [x if type(x) is Buffer else put(x) for x in args], handlers)
+        return execute(exe, [x if type(x) is Buffer else put_host_value(x, device) for x in args], handlers)
 
     def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call | None, bool]:
         if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
@@ -101,6 +97,12 @@ def host_call(
 
     return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
                      _jax.PjitFunctionCache(8))
+
+
+def put_host_value(x: Any, device: Device) -> Buffer:
+    """The buffer of a value that `host_call` takes."""
+    x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
+    return device_put(_HostType(x.shape, x.dtype), on_device(device), [x], [device])
 
 
 _OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
