@@ -2,7 +2,7 @@
 
     config.yaml         the resolved config; as --config it gives the same run
     environment.json    devices, threads, jaxlib, CPU, code, form of sparse products: what the last bits depend on
-    metrics.jsonl       one line per step; timing.jsonl: speed, one line per report
+    metrics.jsonl       one line per step; timing.jsonl: speed and memory, one line per report
     checkpoints/        see `recipes.checkpoint`
     result.json         test metrics of the last and of the best parameters
     learning_curve.png

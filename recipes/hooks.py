@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,19 +18,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from recipes.checkpoint import Saver, diverged, first_not_finite
 from recipes.errors import RecipeError
 from recipes.loop import Record, Report
+from recipes.memory import Peak
 
 
 class MetricsLog:
     """Appends one JSON line per step to ``metrics.jsonl``, and keeps the records for the plot.
 
     A resumed run drops the lines after the step it starts from: the steps are done again. Beside it ``timing.jsonl``
-    has a line for each report, of what differs from run to run: seconds per step, and examples per second where a step
-    has a batch of them.
+    has a line for each report, of what differs from run to run: seconds per step, examples per second where a step has
+    a batch of them, and the peak of memory in bytes, by device.
     """
 
-    def __init__(self, file: Path, start: int, batch_size: int | None = None) -> None:
+    def __init__(self, file: Path, start: int, batch_size: int | None = None,
+                 memory: Callable[[], Sequence[Peak]] = tuple) -> None:
         self.records = [r for r in read_metrics(file) if r.step <= start] if start else []
         self._file, self._timing, self._batch_size = file, file.with_name("timing.jsonl"), batch_size
+        self._memory = memory
         scratch = file.with_suffix(".tmp")
         scratch.write_text("".join(_line(r) for r in self.records), "utf-8")
         os.replace(scratch, file)
@@ -37,9 +42,11 @@ class MetricsLog:
         self.records += report.records
         with self._file.open("a", encoding="utf-8") as out:
             out.writelines(_line(record) for record in report.records)
-        timing = {"step": report.step, "seconds_per_step": round(report.seconds_per_step, 6)}
+        timing: dict[str, Any] = {"step": report.step, "seconds_per_step": round(report.seconds_per_step, 6)}
         if self._batch_size is not None:
             timing["examples_per_second"] = round(self._batch_size / report.seconds_per_step, 1)
+        if used := self._memory():
+            timing["peak_bytes"] = {peak.where: peak.size for peak in used}
         with self._timing.open("a", encoding="utf-8") as out:
             out.write(json.dumps(timing) + "\n")
 

@@ -53,6 +53,7 @@ class Placer:
     Of several processes each has the slices of its own devices.
 
     Attributes:
+      own_devices: those of this process.
       form: how the products with the last `row_block` are computed: "dense", "segments" or "unrolled", see
         `xnn.CSR.tune`; None before. Another form adds in another order, which is other bits.
     """
@@ -65,10 +66,11 @@ class Placer:
         self.processes = len({device.process_index for device in devices})
         own = [i for i, device in enumerate(devices) if device.process_index == xjax.process_index()]
         self._own = slice(own[0], own[-1] + 1)
-        mesh = xjax.sharding.Mesh(np.array(devices[self._own]), (AXIS,))
+        self.own_devices = devices[self._own]
+        mesh = xjax.sharding.Mesh(np.array(self.own_devices), (AXIS,))
         self._cut, self._whole = (xjax.NamedSharding(mesh, xjax.P(*names)) for names in ((AXIS,), ()))
         self._copy = xjax.pmap(lambda tree: tree, in_axes=None, out_axes=None, axis_size=len(own),
-                               devices=devices[self._own])
+                               devices=self.own_devices)
 
     def pmap(self, fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         """``xjax.pmap`` over these devices, on the axis AXIS."""

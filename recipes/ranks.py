@@ -41,6 +41,15 @@ class Ranks(NamedTuple):
             time.sleep(_LOOK)                                 # if rank 0 fails, xjax.distributed ends this process
         return json.loads(text)
 
+    def gathered(self, name: str, value: Any) -> list[Any]:
+        """On rank 0 the values of all ranks, in their order, as JSON holds them; [] on the others."""
+        if self.count == 1:
+            return [value]
+        xjax.distributed.publish(f"gathered/{name}/{self.rank}", json.dumps(value))
+        while self.is_first and len(found := xjax.distributed.published(f"gathered/{name}")) < self.count:
+            time.sleep(_LOOK)                                 # if a rank fails, xjax.distributed ends this process
+        return [json.loads(found[str(rank)]) for rank in range(self.count)] if self.is_first else []
+
 
 ALONE = Ranks()
 

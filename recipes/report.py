@@ -16,6 +16,7 @@ from typing import Any
 from recipes.errors import RecipeError, exit_code_of
 from recipes.folder import read_json
 from recipes.hooks import read_metrics
+from recipes.memory import Peak, peaks_in_words
 from recipes.plots import curve_figure
 from recipes.run import in_words
 from recipes.trained import Trained, open_run
@@ -105,13 +106,17 @@ def _timing(folder: Path) -> str:
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
         times = [float(line["seconds_per_step"]) for line in lines]
         speeds = [float(line["examples_per_second"]) for line in lines if "examples_per_second" in line]
-    except (OSError, ValueError, KeyError, TypeError):
-        times, speeds = [], []
+        used = [(str(where), int(size)) for line in lines for where, size in line.get("peak_bytes", {}).items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        times, speeds, used = [], [], []
     if not times:
         return ""
     speed = {"examples": f"{statistics.median(speeds):.4g} per second"} if speeds else {}
-    return _pairs("Timing", {"median step": f"{1e3 * statistics.median(times):.3g} ms", **speed,
-                             "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times)})
+    most = [Peak(where, max(size for other, size in used if other == where)) for where in dict(used)]
+    memory = {"peak memory": peaks_in_words(most)} if most else {}
+    return _pairs("Timing and memory", {
+        "median step": f"{1e3 * statistics.median(times):.3g} ms", **speed,
+        "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times), **memory})
 
 
 def _pairs(title: str, values: dict[str, Any]) -> str:

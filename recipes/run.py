@@ -29,6 +29,7 @@ from recipes.interrupts import Interrupts
 from recipes.lazy import xjax, xnn
 from recipes.lock import locked
 from recipes.loop import Loop, Progress, begin
+from recipes.memory import Peak, peaks, peaks_in_words, preallocation
 from recipes.optim import update_factors
 from recipes.parallel import Placer, choose_devices
 from recipes.plots import learning_curve
@@ -140,20 +141,28 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     else:
         progress = fresh()
     start = int(progress.state.step)
-    _announce(console, {**data.summary, "devices": _count_devices(placer), "folder": shown(folder)})
+    taken = preallocation(placer.own_devices)
+    _announce(console, {**data.summary, "devices": _count_devices(placer), **({"memory": taken} if taken else {}),
+                        "folder": shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
+
+    def memory() -> list[Peak]:
+        return peaks(placer.own_devices, ranks.rank if ranks.count > 1 else None)
 
     loop = Loop(config, task, placer, batches)
     if not ranks.is_first:
         saver = NoSaver(checkpoints)
-        return results(loop, loop.fit(progress, [StopOnNaN(saver)], saver, interrupts))
-    log = MetricsLog(folder / "metrics.jsonl", start, getattr(config.task, "batch_size", None))
+        result = results(loop, loop.fit(progress, [StopOnNaN(saver)], saver, interrupts))
+        ranks.gathered("memory", memory())
+        return result
+    log = MetricsLog(folder / "metrics.jsonl", start, getattr(config.task, "batch_size", None), memory)
     with ProgressBar(console, config.steps, start, config.eval_every) as bar:
         saver = Saver(checkpoints, data.artifacts)
         hooks = [log, bar, *make_trackers(config, folder, start), StopOnNaN(saver)]
         progress = loop.fit(progress, hooks, saver, interrupts)
     result = results(loop, progress)
+    used = [Peak(*peak) for of_rank in ranks.gathered("memory", memory()) for peak in of_rank]
     if config.privacy is not None:
         spent = epsilon(config.privacy, result["last"]["step"], config.task.batch_size, len(data.splits["train"]))
         result["privacy"] = {"epsilon": spent, "delta": config.privacy.delta}
@@ -161,6 +170,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
     _conclude(console, task.score, result)
+    console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)
     return result
 
 
