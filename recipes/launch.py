@@ -1,7 +1,8 @@
 """Train in several processes: ``python -m recipes.launch --processes 2 --config gcn.yaml [key.path=value ...]``.
 
-On one machine this starts the processes and watches them. Started several times by Slurm (srun), Open MPI (mpirun) or
-torchrun, without ``--processes``, each starts one of them.
+On one machine this starts the processes and watches them; each has GPUs of its own, if there are any. Started several
+times by Slurm (srun), Open MPI (mpirun) or torchrun, without ``--processes``, each starts one of them, and
+`xjax.distributed.initialize` chooses its GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recipes import STARTED
@@ -21,6 +22,7 @@ from recipes.arguments import add_run_arguments, chosen_run, parsed
 from recipes.errors import ConfigError, Interrupted, exit_code_of
 from recipes.interrupts import Interrupts
 from recipes.lazy import xjax
+from recipes.memory import DEFAULT_FRACTION, FRACTIONS, PREALLOCATE
 from recipes.progress import VARIABLE, Phase, report_progress, tick
 from recipes.ranks import Ranks, SharedInterrupts
 from recipes.run import run
@@ -45,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _launch(args: argparse.Namespace, argv: list[str]) -> int:
-    chosen_run(args)                                          # what is wrong with the config is said once
+    config = chosen_run(args).config                          # what is wrong with the config is said once
     address, count, ranks = _places(args.processes)
+    gpus = [{} for _ in ranks]
+    if args.processes is not None and count > 1:
+        gpus = gpus_of_processes(xjax.distributed.visible_gpus(), count, config.devices, args.share_gpus)
     with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix="recipes.launch.") as scratch:
         shared = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": str(count), PARENT: str(os.getpid())}
         job = Job(count, args.patience, Path(scratch), resume_command(args.processes))
-        for rank in ranks:
-            job.start(rank, [sys.executable, "-m", "recipes.launch", *argv], shared | {"JAX_PROCESS_ID": str(rank)})
+        for rank, own in zip(ranks, gpus, strict=True):
+            job.start(rank, [sys.executable, "-m", "recipes.launch", *argv],
+                      shared | own | {"JAX_PROCESS_ID": str(rank)})
         return job.watch(interrupts)
 
 
@@ -69,6 +75,32 @@ def _places(processes: int | None) -> tuple[str, int, Sequence[int]]:
         raise ConfigError("launch", "how many processes train together is not known.", found._asdict(),
                           fix="--processes N for N on this machine, or start it with srun, mpirun or torchrun.")
     return found.coordinator_address, found.num_processes, [found.process_id]
+
+
+def gpus_of_processes(seen: Sequence[str], count: int, devices: int | None, share: bool,
+                      env: Mapping[str, str] = os.environ) -> list[dict[str, str]]:
+    """The variables that give each of ``count`` processes on this machine GPUs of its own; {} for each without GPUs.
+
+    Args:
+      seen: names of the GPUs that there are.
+      devices: of all processes together; None: one for each process.
+      share: whether processes may have the same GPU; its memory is then divided, unless variables say how.
+    Raises: ConfigError if there are too few.
+    """
+    if not seen:
+        return [{} for _ in range(count)]
+    each = max(1, (devices or count) // count)
+    if each * count > len(seen) and not share:
+        raise ConfigError("launch", "there are fewer GPUs on this machine than the processes want.",
+                          {"processes": count, "GPUs of each": each, "GPUs": ", ".join(seen)},
+                          fix=f"--processes {len(seen) // each}, --share-gpus, or JAX_PLATFORMS=cpu."
+                          if each <= len(seen) else "a smaller `devices`, or JAX_PLATFORMS=cpu.")
+    rows = [[seen[(rank * each + i) % len(seen)] for i in range(each)] for rank in range(count)]
+    most = max(sum(name in row for row in rows) for name in seen)
+    divided = most > 1 and not any(env.get(name) for name in (PREALLOCATE, *FRACTIONS))
+    memory = {FRACTIONS[-1]: f"{DEFAULT_FRACTION / most:.3f}"} if divided else {}
+    own = {"JAX_LOCAL_DEVICE_IDS": ",".join(map(str, range(each)))}           # whatever a job around this one says
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(row), **own, **memory} for row in rows]
 
 
 def _work_of_rank(args: argparse.Namespace) -> None:
@@ -119,6 +151,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="recipes.launch", description="Trains in several processes.")
     parser.add_argument("--processes", type=int, metavar="N",
                         help="how many to start on this machine; without it, what srun, mpirun or torchrun say")
+    parser.add_argument("--share-gpus", action="store_true",
+                        help="with --processes: let processes have the same GPU if there are too few")
     parser.add_argument("--patience", type=float, default=15, metavar="SECONDS",
                         help="how long no process may make progress, if no step took longer before; 15 by default")
     parser.add_argument("--join", type=int, default=300, metavar="SECONDS",

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.runtime import backend, clusters, processes, rendezvous, xla
+from xjax.runtime import backend, clusters, local_gpus, processes, rendezvous, xla
 
-__all__ = ["detect", "initialize", "is_initialized", "publish", "published", "shutdown"]
+__all__ = ["detect", "initialize", "is_initialized", "publish", "published", "shutdown", "visible_gpus"]
 
 _logger = logging.getLogger("xjax.distributed")
 
@@ -31,7 +31,8 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
         Slurm, Open MPI or torchrun have set.
       num_processes, process_id: how many there are and which one this is, from 0; else JAX_NUM_PROCESSES and
         JAX_PROCESS_ID, or what Slurm, MPI or torchrun have set.
-      local_device_ids: which GPUs this process uses; None: all it sees. On a CPU it has no effect.
+      local_device_ids: which of the GPUs that it sees this process uses; else JAX_LOCAL_DEVICE_IDS, or the one with
+        the number of the process on its machine, from Slurm, MPI or torchrun; else all. It has no effect on CPUs.
       initialization_timeout, shutdown_timeout_seconds: how long to wait for the others at the start, and at barriers
         and the end, in seconds.
       heartbeat_timeout_seconds: after how long without a sign of life a process counts as dead. XLA then ends all
@@ -65,9 +66,9 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     except ValueError as error:
         raise bad(where, str(error), given, 'write addresses as "10.0.0.1:1234".', exc=ValueError) from None
     backend.refuse_if_started(where)
-    if local_device_ids is not None:
-        ids = [local_device_ids] if isinstance(local_device_ids, int) else local_device_ids
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, ids))
+    if local_device_ids is not None or backend.visible_gpus():
+        shown = local_gpus.choice(where, local_device_ids)
+        os.environ.update({} if shown is None else {local_gpus.VISIBLE: shown})
     deadline = time.monotonic() + initialization_timeout
     try:
         rendezvous.meet(address, bind, count, rank, initialization_timeout)
@@ -98,6 +99,9 @@ class Detected(NamedTuple):
 def detect() -> Detected:
     """What `initialize` takes for the arguments that it is not given, from JAX, Slurm, MPI or torchrun."""
     return Detected(*clusters.detect())
+
+
+visible_gpus = backend.visible_gpus
 
 
 def is_initialized() -> bool:

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import xjax
+from recipes import launch
 from recipes.checkpoint import Checkpoints
 from recipes.config_file import load_config
-from recipes.errors import RecipeError
-from recipes.launch import main
+from recipes.errors import ConfigError, RecipeError
+from recipes.launch import gpus_of_processes, main
 from recipes.loop import begin
 from recipes.parallel import choose_devices
 from recipes.run import prepare, run
@@ -125,6 +127,64 @@ def restored(run, config):
     checkpoints = Checkpoints(run / "checkpoints")
     template = begin(init_state(task, config), data.splits)._asdict()
     return tree_util.tree_leaves(checkpoints.restore(checkpoints.steps()[-1], template)["state"].params)
+
+
+# (GPUs, processes, devices, the variables around) -> the GPUs of each process
+GPUS = [
+    ("0 1 2 3", 4, None, {}, ["0", "1", "2", "3"]),
+    ("2 5 7", 2, None, {}, ["2", "5"]),                       # of a CUDA_VISIBLE_DEVICES the k-th
+    ("GPU-a GPU-b", 2, 2, {}, ["GPU-a", "GPU-b"]),
+    ("0 1 2 3", 2, 4, {}, ["0,1", "2,3"]),
+    ("0 1 2 3", 2, 2, {}, ["0", "1"]),
+]
+
+
+@pytest.mark.parametrize("seen, count, devices, env, own", GPUS)
+def test_each_process_has_gpus_of_its_own(seen, count, devices, env, own):
+    found = gpus_of_processes(seen.split(), count, devices, share=False, env=env)
+    assert [each.pop("CUDA_VISIBLE_DEVICES") for each in found] == own
+    assert all(each == {"JAX_LOCAL_DEVICE_IDS": "0,1" if "," in own[0] else "0"} for each in found)
+
+
+def test_without_gpus_nothing_is_chosen():
+    assert gpus_of_processes([], 2, None, share=False) == [{}, {}]
+
+
+@pytest.mark.parametrize("devices, fix", [(None, "--processes 2, --share-gpus, or JAX_PLATFORMS=cpu"),
+                                          (9, "a smaller `devices`, or JAX_PLATFORMS=cpu")])
+def test_fewer_gpus_than_processes_want(devices, fix):
+    with pytest.raises(ConfigError, match=rf"(?s)^launch: there are fewer GPUs.*GPUs +4, 6\n  fix: {fix}"):
+        gpus_of_processes(["4", "6"], 3, devices, share=False)
+
+
+@pytest.mark.parametrize("env, memory", [({}, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.375"}),
+                                         ({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, {})])
+def test_processes_that_share_a_gpu_divide_its_memory(env, memory):
+    found = gpus_of_processes(["4", "6"], 3, None, share=True, env=env)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in found] == ["4", "6", "4"]
+    assert all(each == {"CUDA_VISIBLE_DEVICES": each["CUDA_VISIBLE_DEVICES"], "JAX_LOCAL_DEVICE_IDS": "0", **memory}
+               for each in found)
+
+
+def test_the_launcher_hands_each_process_its_gpu(monkeypatch, capsys):
+    started = {}
+
+    class Recorder:
+        def __init__(self, *args):
+            pass
+
+        def start(self, rank, command, variables):
+            started[rank] = variables.get("CUDA_VISIBLE_DEVICES")
+
+        def watch(self, interrupts):
+            return 0
+
+    monkeypatch.setattr(launch, "Job", Recorder)
+    monkeypatch.setattr(xjax.distributed, "visible_gpus", lambda: ["3", "1"])
+    assert main(["--processes", "2", "--config", "gcn.yaml"]) == 0 and started == {0: "3", 1: "1"}
+    assert main(["--processes", "3", "--config", "gcn.yaml"]) == 2
+    assert "fewer GPUs" in capsys.readouterr().err
+    assert main(["--processes", "3", "--share-gpus", "--config", "gcn.yaml"]) == 0 and started[2] == "3"
 
 
 CLUSTERS = {

@@ -239,6 +239,11 @@ for env, found in ENVIRONMENTS:
             os.environ.update(env)
             address = kind.get_coordinator_address(60, None)
             assert address == found[0].replace("[", "").replace("]", ""), (address, found)
+from xjax.runtime import clusters
+for kind, count, local in ((SlurmCluster, "SLURM_NTASKS", "SLURM_LOCALID"),
+                           (OmpiCluster, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")):
+    os.environ[local] = "3"
+    assert kind.get_local_process_id() == clusters.local_rank({count: "8", local: "3"}) == 3
 """
     pytest.importorskip("jax")
     ended = subprocess.run([sys.executable, "-c", code], cwd=clean_environment()["PYTHONPATH"], capture_output=True,

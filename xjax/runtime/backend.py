@@ -13,7 +13,7 @@ from xjax.core.aliases import alias
 from xjax.core.config import config, cpu_device_count
 from xjax.core.errors import bad, did_you_mean, user_frame, warn
 from xjax.core.once import once
-from xjax.runtime import cpu_threads, cuda_wheels, xla
+from xjax.runtime import cpu_threads, cuda_wheels, local_gpus, xla
 from xjax.runtime.xla import Client, Device
 
 _ALIASES = {"cuda": "gpu"}
@@ -155,6 +155,11 @@ def local_devices(
             exc=ValueError,
         )
     return [d for d in client(backend).devices() if d.process_index == wanted]
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process sees, as `CUDA_VISIBLE_DEVICES` names them; [] if it runs on CPUs. Starts nothing."""
+    return local_gpus.visible() if "gpu" in _platforms() else []
 
 
 def device_count(backend: str | None = None) -> int:

@@ -16,12 +16,14 @@ _PORTS = 61440, 4096                    # ports that are derived from the number
 
 
 class Cluster(NamedTuple):
-    """One launcher: the variables of the number of processes and of the rank, and how to find the coordinator."""
+    """One launcher: the variables of the number of processes and of the rank, how to find the coordinator, and the
+    variable of the rank among the processes of a machine."""
 
     name: str
     count: str
     rank: str
     address: Callable[[Mapping[str, str]], str | None]
+    local_rank: str | None = None
 
 
 def _of_jax(env: Mapping[str, str]) -> str | None:
@@ -66,10 +68,11 @@ def _port(number: int) -> int:
 
 CLUSTERS = (
     Cluster("JAX", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", _of_jax),
-    Cluster("Slurm", "SLURM_NTASKS", "SLURM_PROCID", _of_slurm),
-    Cluster("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", _of_open_mpi),
-    Cluster("MPICH", "PMI_SIZE", "PMI_RANK", lambda env: None),
-    Cluster("torchrun", "WORLD_SIZE", "RANK", _of_torchrun),
+    Cluster("Slurm", "SLURM_NTASKS", "SLURM_PROCID", _of_slurm, "SLURM_LOCALID"),
+    Cluster("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", _of_open_mpi,
+            "OMPI_COMM_WORLD_LOCAL_RANK"),
+    Cluster("MPICH", "PMI_SIZE", "PMI_RANK", lambda env: None, "MPI_LOCALRANKID"),
+    Cluster("torchrun", "WORLD_SIZE", "RANK", _of_torchrun, "LOCAL_RANK"),
 )
 
 
@@ -81,6 +84,15 @@ def detect(env: Mapping[str, str] = os.environ) -> tuple[str | None, int | None,
     count, rank = (first([env.get(name) for name in names]) for names in zip(*[c[1:3] for c in CLUSTERS], strict=True))
     present = [c.address(env) for c in CLUSTERS if c.name == "JAX" or (c.count in env and c.rank in env)]
     return first(present), None if count is None else int(count), None if rank is None else int(rank)
+
+
+def local_rank(env: Mapping[str, str] = os.environ) -> int | None:
+    """The number of this process among those that a launcher has started on this machine; None where nothing says it.
+
+    A shell that Slurm has started is no such process, so there must be several.
+    """
+    found = [env[c.local_rank] for c in CLUSTERS if c.local_rank in env and int(env.get(c.count, 1)) > 1]
+    return int(found[0]) if found else None
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -1,0 +1,55 @@
+"""Which of a machine's GPUs this process uses, when several processes run there; nothing here starts CUDA.
+
+A process sees the GPUs that ``CUDA_VISIBLE_DEVICES`` lists, all of them where it is not set, and numbers them from 0.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from xjax.core.errors import bad
+from xjax.runtime import clusters, cuda_wheels
+
+VISIBLE, LOCAL_IDS = "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS"
+
+
+def visible(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The GPUs that a process sees, by the names that `CUDA_VISIBLE_DEVICES` takes; [] if there is no driver."""
+    if not cuda_wheels.gpu_visible(environ):
+        return []
+    listed = environ.get(VISIBLE)
+    if listed is not None:
+        return [name.strip() for name in listed.split(",")]
+    return sorted([m[1] for path in glob.glob("/dev/nvidia*") if (m := re.fullmatch(r"/dev/nvidia(\d+)", path))],
+                  key=int)
+
+
+def choice(where: str, given: int | Sequence[int] | None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """What `CUDA_VISIBLE_DEVICES` is to be for this process; None: what it is.
+
+    Args:
+      given: numbers of GPUs that the process sees. None: those of ``JAX_LOCAL_DEVICE_IDS``, else the one whose number
+        is the process's own on this machine, as Slurm, MPI or torchrun say; a process that sees one GPU has that one.
+
+    Raises: ValueError if it does not see such a GPU.
+    """
+    named = environ.get(LOCAL_IDS) if given is None else None
+    if named:
+        given = [int(number) for number in named.split(",")]
+    seen, rank = visible(environ), clusters.local_rank(environ)
+    if given is not None:
+        ids = [given] if isinstance(given, int) else list(given)
+    elif rank is not None and len(seen) > 1:
+        ids = [rank]
+    else:                               # a launcher that shows each process one GPU has given it its own
+        ids = []
+    if seen and not all(0 <= i < len(seen) for i in ids):
+        raise bad(where, "there is no such GPU" if given is not None else "this process does not see a GPU of its own",
+                  {"local_device_ids": ids, "GPUs": ", ".join(seen)},
+                  f"count from 0 to {len(seen) - 1}, in the order of {VISIBLE}." if given is not None else
+                  "start no more processes on a machine than it has GPUs, or name those to use: local_device_ids=[0].",
+                  exc=ValueError)
+    return ",".join([seen[i] if seen else str(i) for i in ids]) or None
