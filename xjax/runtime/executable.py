@@ -85,12 +85,12 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
     """Who takes the token of each launch of a program: the bounds on what is in flight, and on effects.
 
     A CPU waits for a program that calls functions on the host: with many programs in flight a function that launches
-    one itself would never get its turn.
+    one itself would never get its turn. The bound on programs with collectives is for CPUs too; see `in_flight`.
     """
     effects = closed.jaxpr.effects
     if "ordered" in effects or (module.callbacks and device.platform == "cpu"):
         return [in_flight.wait]
-    listeners = [in_flight.of_client(device.client).push] if collectives else []
+    listeners = [in_flight.of_client(device.client).push] if collectives and device.platform == "cpu" else []
     return [*listeners, in_flight.effects.push] if effects else listeners
 
 

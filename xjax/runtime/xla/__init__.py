@@ -92,6 +92,5 @@ __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSha
            "is_row_major", "jaxlib_version", "join", "join_processes", "make_cpu_client", "make_gloo_collectives",
            "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
            "output_hlo_shardings", "parse_module", "profile_data", "profiler", "put_host_value", "register_lapack",
-           "result_handler",
-           "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack", "to_numpy",
-           "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]
+           "result_handler", "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack",
+           "to_numpy", "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]
