@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -128,10 +128,11 @@ def i64_matrix(rows: Sequence[Sequence[int]]) -> str:
 class Value:
     """An SSA value: prints as its name; `type` is its MLIR type."""
 
-    __slots__ = ("name", "aval")
+    __slots__ = ("name", "aval", "recipe")
 
     def __init__(self, name: str, aval: ShapedArray):
         self.name, self.aval = name, aval
+        self.recipe: Recipe | None = None
 
     @property
     def type(self) -> str:
@@ -139,6 +140,14 @@ class Value:
 
     def __str__(self) -> str:
         return self.name
+
+
+class Recipe(NamedTuple):
+    """How a value was written, if XLA fuses it with what reads it: ``lower(b, aval, *operands, **params)``."""
+
+    lower: Callable[..., Value]
+    operands: Sequence[Value]
+    params: Mapping[str, Any]
 
 
 class Known(Value):

@@ -14,11 +14,14 @@ import numpy as np
 
 from xjax.core.depth import deep
 from xjax.core.forms import limits
-from xjax.core.hlo import Builder, Stored, Value, return_text, tensor_type
+from xjax.core.hlo import Builder, Recipe, Stored, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
+
+# So many operations `lower_again` writes; of longer programs the last result is better kept in memory.
+_MOST_AGAIN = 32
 
 
 @deep
@@ -47,7 +50,9 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
             env.update(zip(eqn.outvars, outs, strict=True))
         else:
             out = eqn.outvars[0]
-            env[out] = p.lower(b, out.aval.plain, *ins, **eqn.params)
+            env[out] = value = p.lower(b, out.aval.plain, *ins, **eqn.params)
+            if p.fusible and value.recipe is None and not any([value is x for x in ins]):
+                value.recipe = Recipe(p.lower, ins, eqn.params)
             if apart is not None and not out.aval.shape:
                 paths[out] = sum([1 if type(v) is Literal else paths.get(v, 1) for v in eqn.invars])
                 if paths[out] > apart["paths"]:
@@ -89,6 +94,31 @@ def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -
     XLA computes cheap operations again for everyone who reads them; a long sum of cheap ones it should not.
     """
     return _call_apart(b, lambda inner, *params: [body(inner, *params)], args)[0]
+
+
+def lower_again(b: Builder, x: Value) -> Value:
+    """`x`, written a second time from the arrays that it was made of; `x` itself, if nothing fusible made it.
+
+    In a branch of a conditional it spares XLA an array in memory: operands of a conditional are not fused with it.
+    """
+    steps: dict[int, Value] = {}                # in an order in which each value comes after its operands
+    _collect(x, steps)
+    if len(steps) > _MOST_AGAIN:
+        return x
+    again: dict[int, Value] = {}
+    for step in steps.values():
+        assert step.recipe is not None
+        lower, operands, params = step.recipe
+        again[id(step)] = lower(b, step.aval, *[again.get(id(v), v) for v in operands], **params)
+    return again.get(id(x), x)
+
+
+def _collect(x: Value, steps: dict[int, Value]) -> None:
+    if x.recipe is None or id(x) in steps or len(steps) > _MOST_AGAIN:
+        return
+    for operand in x.recipe.operands:
+        _collect(operand, steps)
+    steps[id(x)] = x
 
 
 def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:

@@ -93,7 +93,7 @@ class Primitive:
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
                  "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary", "cacheable",
-                 "fused_with_caller", "_types")
+                 "fused_with_caller", "fusible", "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
@@ -103,7 +103,7 @@ class Primitive:
                  effects: Callable[..., Effects] | None = None,
                  axis_param: str | None = None, calls: Calls | None = None,
                  vary: Callable | None = vary_together, cacheable: bool = True,
-                 fused_with_caller: bool = True):
+                 fused_with_caller: bool = True, fusible: bool = False):
         self.name = name
         self.multiple_results = multiple_results
         self.type_rule, self.lower = type_rule, lower
@@ -118,6 +118,7 @@ class Primitive:
         self.vary = vary                    # None: its type rule says it, from the types of the programs that it holds
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self.fused_with_caller = fused_with_caller      # False: on CPUs, XLA does not inline programs with it
+        self.fusible = fusible              # XLA computes it in the loops that read it, without an array in memory
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives

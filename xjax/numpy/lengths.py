@@ -1,142 +1,266 @@
-"""Root of a sum or mean of squares, right over the whole range of a dtype: what norms and standard deviations are."""
+"""Root of a sum or mean of squares, right over the whole range of a dtype: what norms and standard deviations are.
+
+    y:f32[] = root_of_squares[axes=(0,) ...] x...
+
+Squares leave the range of a dtype long before its numbers do. There are four forms of the operation, of which each
+program that is written has one: no other costs as little for its platform and the number and length of its rows.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.types import typeof
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_function
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.cond import cond
+from xjax.lax.reductions import reduce
 from xjax.ops.bitwise import bitwise_and
-from xjax.ops.compare import eq, ge, gt, le, select
+from xjax.ops.checks import NOT_LINEAR
+from xjax.ops.compare import eq, ge, gt, le, lt, select
 from xjax.ops.complex_numbers import imag, real
-from xjax.ops.elementwise import add, div, mul, square, sub
+from xjax.ops.convert import convert_element_type, convert_element_type_p
+from xjax.ops.elementwise import add, div, mul, square
+from xjax.ops.extrema_on_cpu import LIBRARY_FROM
+from xjax.ops.identity import computed_again, computed_once
+from xjax.ops.piecewise import abs
 from xjax.ops.reduce import reduce_and
-from xjax.ops.shape import broadcast_in_dim, reduce_sum
+from xjax.ops.shape import after_batch, broadcast_in_dim, reduce_sum, squeeze
+from xjax.ops.slice import slice
+from xjax.ops.sums_on_cpu import has_short_rows
 from xjax.ops.transcendental import sqrt
 from xjax.ops.zeros import full_of, zeros_of
-from xjax.transforms.custom_jvp import custom_jvp
+from xjax.transforms.batching import place_axis
 from xjax.transforms.custom_vmap import custom_vmap
 
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
 # Binary exponents of the factors by which large and small elements are multiplied where their squares leave the range.
-_SHIFT = {np.dtype(np.float32): 82, np.dtype(np.float64): 560}
+_SHIFT = {_SINGLE: 82, _DOUBLE: 560}
 
 
-def root_of_squares(x: Any, axes: Sequence[int], divisor: Any = None, *, center: Any = None, flat_at_zero: bool,
-                    narrow: Any = None) -> Any:
-    """``sqrt(sum(abs(x - center) ** 2) / divisor)`` over `axes`, which disappear.
+def root_of_squares(x: Any, axes: Sequence[int], divisor: Any = None, *, flat_at_zero: bool, narrow: Any = None) -> Any:
+    """``sqrt(sum(abs(x) ** 2) / divisor)`` over `axes`, which disappear.
 
     Args:
       x: array of float32, float64 or complex numbers; divisor: a number, or an array of the shape of the result, 1 by
-        default; center: array that broadcasts to x, 0 by default. It is no part of x already, since the operands of a
-        `cond` are written to memory: x is there, mostly, but a difference would not be.
+        default.
       flat_at_zero: whether the derivative where the result is 0 is 0; else it is NaN.
       narrow: the dtype that x was converted from, if it was: the squares of all float16 numbers are in range.
-
-    Where the sum of squares is an ordinary number, as nearly always, the result is its root. Else, if only for one of
-    several results, the elements are multiplied by a power of two before they are squared.
     """
-    parts, centers = _parts(x), () if center is None else _parts(center)
+    parts = (real(x), imag(x)) if dtypes.is_complex(typeof(x).dtype) else (x,)
     known = divisor is None or isinstance(divisor, (float, np.floating))
-    setting = _Setting(tuple(axes), float(divisor) if known and divisor is not None else None, flat_at_zero,
-                       narrow == np.float16)
-    return _root(setting, parts, centers, None if known else divisor)
-
-
-def _parts(x: Any) -> tuple[Any, ...]:
-    return (real(x), imag(x)) if dtypes.is_complex(typeof(x).dtype) else (x,)
+    count = None if divisor is None or not known else float(divisor)
+    count = math.nan if count != count else count               # one object, which equals itself as a key of caches
+    setting = _Setting(tuple(axes), len(parts), count, flat_at_zero, narrow == np.float16)
+    return root_of_squares_p.bind(*parts, *(() if known else (divisor,)), **setting._asdict())
 
 
 class _Setting(NamedTuple):
-    """What is known of a root while it is traced."""
+    """The parameters of the operation. Its operands are `parts` arrays, and a divisor if that is an array."""
 
     axes: tuple[int, ...]
+    parts: int                                  # real and imaginary ones
     divisor: float | None
     flat_at_zero: bool
-    in_range: bool
+    in_range: bool                              # no square leaves the range
 
-    def squares(self, parts: tuple[Any, ...], centers: tuple[Any, ...], factor: Any = None) -> Any:
-        """The sums of squares, of the elements times the factor of each sum."""
-        apart = _apart(parts, centers)
-        if factor is not None:
-            factor = self.along(factor, parts[0])
-            apart = [mul(x, factor) for x in apart]
-        return reduce_sum(functools.reduce(add, map(square, apart)), self.axes)
+    def length(self, x: ShapedArray) -> int:
+        return math.prod(x.shape[axis] for axis in self.axes)
+
+    def squares(self, parts: Sequence[Any]) -> Any:
+        """The sums of squares."""
+        return reduce_sum(_sizes_squared(parts), self.axes)
+
+    def root(self, total: Any, divisor: Sequence[Any]) -> Any:
+        by = divisor[0] if divisor else None if self.divisor is None else full_of(typeof(total), self.divisor)
+        return sqrt(total if by is None else div(total, by))
 
     def along(self, y: Any, x: Any) -> Any:
         """An array like the result, repeated along the axes of `x` that it lacks."""
         shape = typeof(x).shape
         return broadcast_in_dim(y, shape, [d for d in range(len(shape)) if d not in self.axes])
 
-    def root(self, total: Any, divisor: Any) -> Any:
-        if self.divisor is not None:
-            divisor = full_of(typeof(total), self.divisor)
-        return sqrt(total if divisor is None else div(total, divisor))
+
+def _sizes_squared(parts: Sequence[Any]) -> Any:
+    return functools.reduce(add, map(square, parts))
 
 
-def _apart(parts: tuple[Any, ...], centers: tuple[Any, ...]) -> Sequence[Any]:
-    if not centers:
-        return parts
-    return [sub(x, broadcast_in_dim(center, typeof(x).shape, range(typeof(x).ndim)))
-            for x, center in zip(parts, centers, strict=True)]
+# -- the forms ----------------------------------------------------------------------------------------------------
+
+def _plain(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    return setting.root(setting.squares(parts), divisor)
 
 
-@functools.partial(custom_jvp, nondiff_argnums=(0,))
-def _root(setting: _Setting, parts: tuple[Any, ...], centers: tuple[Any, ...], divisor: Any) -> Any:
-    total = setting.squares(parts, centers)
-    aval = typeof(total)
-    if setting.in_range or aval.dtype not in _SHIFT:
+def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    """Of float32: double precision holds all squares. The root is that of a float32, which takes a third of the time."""
+    total = setting.squares([_to_double(x) for x in parts])
+    aval = ShapedArray(typeof(total).shape, _SINGLE)
+    large, small = (compare(total, _to_double(full_of(aval, limit)))
+                    for compare, limit in ((gt, 2.0**100), (lt, 2.0**-100)))
+    factor = _to_double(_chosen(aval, large, 2.0**-100, small, 2.0**100))
+    near = convert_element_type(mul(mul(total, factor), factor), _SINGLE)
+    return mul(setting.root(near, divisor), _chosen(aval, large, 2.0**100, small, 2.0**-100))
+
+
+def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    """Three sums in one loop: of all squares, and of those of the elements below and above 1 times a power of two.
+
+    The first is right where it is in range; the second where that vanishes, the third where that overflows.
+    """
+    aval = typeof(parts[0])
+    shift, zero = _SHIFT[aval.dtype], zeros_of(aval)
+    below, above = [], []
+    for x in parts:
+        # The factor is chosen by a value: of a constant XLA makes (x * x) * (c * c), which leaves the range again.
+        is_large = gt(abs(x), full_of(aval, 1))
+        scaled = square(mul(x, select(is_large, full_of(aval, 2.0**-shift), full_of(aval, 2.0**shift))))
+        below.append(select(is_large, zero, scaled))
+        above.append(select(is_large, scaled, zero))
+    total, of_small, of_large = _sums([_sizes_squared(parts), *(functools.reduce(add, xs) for xs in (below, above))],
+                                      setting.axes)
+    small, large = _out_of_range(total, setting.length(aval))
+    found = setting.root(select(small, of_small, select(large, of_large, total)), divisor)
+    return mul(found, _chosen(typeof(found), large, 2.0**shift, small, 2.0**-shift))
+
+
+def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    """The root of the plain sum, which is right nearly always; else, if only for one of several results, once more.
+
+    In the second pass, elements are multiplied by a power of two before they are squared.
+    """
+    aval = typeof(parts[0])
+    count = setting.length(aval)
+    total = setting.squares(parts)
+    if has_short_rows(aval, setting.axes):              # its sum is a loop, which XLA would run for each of its readers
+        total = computed_once(total)
+
+    def as_it_is(total: Any, parts: Any, divisor: Any) -> Any:
         return setting.root(total, divisor)
-    ordinary = is_ordinary(total, math.prod(typeof(parts[0]).shape[a] for a in setting.axes))
 
-    def as_it_is(ordinary: Any, total: Any, parts: Any, centers: Any, divisor: Any) -> Any:
-        return setting.root(total, divisor)
-    return cond(everywhere(ordinary), as_it_is, functools.partial(_scaled, setting), ordinary, total, parts, centers,
-                divisor)
+    def again(total: Any, parts: Any, divisor: Any) -> Any:
+        shift = _SHIFT[aval.dtype]
+        small, large = _out_of_range(total, count)
+        factor = _chosen(typeof(total), large, 2.0**-shift, small, 2.0**shift)
+        scaled = setting.squares([mul(x, setting.along(factor, x)) for x in map(computed_again, parts)])
+        return mul(setting.root(scaled, divisor), _chosen(typeof(total), large, 2.0**shift, small, 2.0**-shift))
+
+    ordinary = is_ordinary(total, count)
+    return cond(reduce_and(ordinary, tuple(range(typeof(ordinary).ndim))), as_it_is, again, total, parts, divisor)
 
 
-def _scaled(setting: _Setting, ordinary: Any, total: Any, parts: tuple[Any, ...], centers: tuple[Any, ...],
-            divisor: Any) -> Any:
-    """The root where the sum of squares is ordinary, else that of elements times a power of two."""
+def _form(platform: str, x: ShapedArray, setting: _Setting) -> Callable:
+    """The fastest form that is right. Measured on CPUs, in times of what the plain one takes:
+
+    float32 in double precision takes 1.0 for less than 4096 elements, 1.1 to 1.4 for rows of up to 8, and from there 1.5
+    to 10; a choice takes 1.0 for long rows, and 1.6 to 3 for short ones, whose sums and roots are then no longer one
+    loop. Three sums of float64 take 1.0 and 1.1 there, and 3 for long rows. A GPU would wait for the host's choice.
+    """
+    if setting.in_range:
+        return _plain
+    if platform != "cpu":
+        return _by_three
+    few, length = x.size < LIBRARY_FROM, setting.length(x)
+    if x.dtype == _SINGLE:
+        return _in_double if few or length <= 8 else _by_choice
+    return _by_three if few or length <= _WRITTEN_OUT else _by_choice
+
+
+def _to_double(x: Any) -> Any:
+    """`x` as float64, even where `jax_enable_x64` is off: then it is no dtype of constants."""
+    return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
+
+
+def _chosen(aval: ShapedArray, large: Any, if_large: float, small: Any, if_small: float) -> Any:
+    """One of two numbers, or 1, for each result."""
+    return select(large, full_of(aval, if_large), select(small, full_of(aval, if_small), full_of(aval, 1)))
+
+
+_WRITTEN_OUT = 4                                # terms of sums that are no reductions, so that all is one loop
+
+
+def _sums(terms: Sequence[Any], axes: tuple[int, ...]) -> Sequence[Any]:
+    """The sums over axes of several arrays, in one loop."""
+    shape = typeof(terms[0]).shape
+    if not 1 <= math.prod(shape[axis] for axis in axes) <= _WRITTEN_OUT:
+        zero = typeof(terms[0]).dtype.type(0)
+        return reduce(tuple(terms), (zero,) * len(terms), lambda xs, ys: tuple(map(add, xs, ys)), axes)
+    places = itertools.product(*[range(n) if d in axes else (None,) for d, n in enumerate(shape)])
+    bounds = [([k or 0 for k in place], [n if k is None else k + 1 for k, n in zip(place, shape, strict=True)])
+              for place in places]
+    return [functools.reduce(add, [squeeze(slice(x, *ends), axes) for ends in bounds]) for x in terms]
+
+
+def _out_of_range(total: Any, count: int) -> tuple[Any, Any]:
+    """Whether each of the sums is too small, and whether it is too large."""
     aval = typeof(total)
-    shift = _SHIFT[aval.dtype]
-
-    # The factors are chosen by a value: of constants XLA makes (x * x) * (c * c), which leaves the range again.
-    is_large = gt(total, full_of(aval, 1))
-    down, up = full_of(aval, 2.0 ** -shift), full_of(aval, 2.0 ** shift)
-    found = setting.root(setting.squares(parts, centers, select(is_large, down, up)), divisor)
-    return select(ordinary, setting.root(total, divisor), mul(found, select(is_large, up, down)))
+    return lt(total, full_of(aval, _least(aval.dtype, count))), gt(total, full_of(aval, dtypes.finfo(aval.dtype).max))
 
 
-@_root.defjvp
-def _root_jvp(setting: _Setting, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The tangent is ``sum(x * dx) / (root * divisor)``, written so that nothing on the way leaves the range."""
-    parts, centers, divisor = primals
-    root = _root(setting, parts, centers, divisor)
-    flat = eq(root, zeros_of(typeof(root)))
-    length = select(flat, full_of(typeof(root), 1), root) if setting.flat_at_zero else root
-    length = setting.along(length, parts[0])
-    along = [mul(div(x, length), dx) for x, dx in zip(_apart(parts, centers), _apart(*tangents[:2]), strict=True)]
-    tangent = reduce_sum(functools.reduce(add, along), setting.axes)
-    if setting.divisor is not None:
-        divisor = full_of(typeof(root), setting.divisor)
-    if divisor is not None:
-        tangent = div(tangent, divisor)
-    return root, select(flat, zeros_of(typeof(root)), tangent) if setting.flat_at_zero else tangent
+def _least(dtype: np.dtype, count: int) -> float:
+    """The smallest sum of `count` powers that is right: few enough of them became 0."""
+    info = dtypes.finfo(dtype)
+    return count * float(info.smallest_normal) / float(info.eps)
 
 
 def is_ordinary(total: Any, count: int) -> Any:
     """Whether sums of `count` powers that are not negative are right: none overflowed, few enough became 0."""
     aval = typeof(total)
-    info = dtypes.finfo(aval.dtype)
-    least = count * float(info.smallest_normal) / float(info.eps)
-    return bitwise_and(ge(total, full_of(aval, least)), le(total, full_of(aval, info.max)))
+    return bitwise_and(ge(total, full_of(aval, _least(aval.dtype, count))),
+                       le(total, full_of(aval, dtypes.finfo(aval.dtype).max)))
 
+
+# -- the operation ------------------------------------------------------------------------------------------------
+
+def _root_type(x: ShapedArray, *others: ShapedArray, axes: tuple[int, ...], **_: Any) -> ShapedArray:
+    return ShapedArray(tuple(n for d, n in enumerate(x.shape) if d not in axes), x.dtype)
+
+
+def _root_lower(b: Builder, out: ShapedArray, *operands: Value, **params: Any) -> Value:
+    setting = _Setting(**params)
+    form = _form(b.module.platform, operands[0].aval, setting)
+    return lower_function(b, lambda *xs: [form(setting, xs[:setting.parts], xs[setting.parts:])], operands)[0]
+
+
+def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """The tangent is ``sum(x * dx) / (root * divisor)``, written so that nothing on the way leaves the range."""
+    setting = _Setting(**params)
+    root = root_of_squares_p.bind(*primals, **params)
+    parts, divisor = primals[:setting.parts], primals[setting.parts:]
+    moved = [(x, dx) for x, dx in zip(parts, tangents, strict=False) if type(dx) is not Zero]
+    if not moved:
+        return root, Zero(typeof(root).tangent())
+    flat = eq(root, zeros_of(typeof(root)))
+    length = select(flat, full_of(typeof(root), 1), root) if setting.flat_at_zero else root
+    along = setting.along(length, parts[0])
+    tangent = reduce_sum(functools.reduce(add, [mul(div(x, along), dx) for x, dx in moved]), setting.axes)
+    if divisor or setting.divisor is not None:
+        tangent = div(tangent, divisor[0] if divisor else full_of(typeof(root), setting.divisor))
+    return root, select(flat, zeros_of(typeof(root)), tangent) if setting.flat_at_zero else tangent
+
+
+def _root_batch(axis: Any, args: Sequence[Any], bdims: Sequence[int | None], *, axes: tuple[int, ...],
+                **params: Any) -> tuple[Any, int]:
+    bdim = bdims[0] if len(set(bdims)) == 1 and len(args) == params["parts"] else None
+    if bdim is None:
+        bdim, args = 0, [place_axis(x, d, 0, axis.size) for x, d in zip(args, bdims, strict=True)]
+    inner = after_batch(bdim, axes)
+    return root_of_squares_p.bind(*args, axes=inner, **params), bdim - sum(a < bdim for a in inner)
+
+
+root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_root_lower, jvp=_root_jvp,
+                              transpose=NOT_LINEAR, batch=_root_batch)
+
+
+# -- choices for all results ----------------------------------------------------------------------------------------
 
 def all_near_one(total: Any, bits: int) -> Any:
     """Whether all are between 2 ** -bits and 2 ** bits."""

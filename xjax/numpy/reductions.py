@@ -320,7 +320,7 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     else:
         divisor = choose(gt(apart.divisor, 0), apart.divisor, math.nan)
     x = apart.x if where is None else choose(where, apart.x, apart.center)
-    found = root_of_squares(x, apart.axes, divisor, center=apart.center, flat_at_zero=False, narrow=apart.computed)
+    found = root_of_squares(sub(x, apart.center), apart.axes, divisor, flat_at_zero=False, narrow=apart.computed)
     found = convert_element_type(found, apart.result)
     return expand_dims(found, apart.axes) if keepdims else found
 

@@ -161,7 +161,7 @@ def _select_batch(axis, args, bdims):
 
 
 select_n_p = Primitive("select_n", type_rule=_select_type, lower=_select_lower, jvp=_select_jvp,
-                       transpose=_select_transpose, batch=_select_batch)
+                       transpose=_select_transpose, batch=_select_batch, fusible=True)
 
 
 # -- clamp --------------------------------------------------------------------------------------------------------
@@ -223,4 +223,4 @@ def _limit(axis: Any, limit: Any, bdim: int | None, shape: Sequence[int]) -> Any
 
 
 clamp_p = Primitive("clamp", type_rule=_clamp_type, lower=_clamp_lower, jvp=_clamp_jvp, transpose=NOT_LINEAR,
-                    batch=_clamp_batch)
+                    batch=_clamp_batch, fusible=True)

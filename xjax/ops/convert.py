@@ -124,7 +124,7 @@ def _convert_stage(trace, args, params):
 
 convert_element_type_p = Primitive(
     "convert_element_type", type_rule=_convert_type, lower=_convert_lower, jvp=_convert_jvp,
-    transpose=_convert_transpose, batch=_convert_batch, stage=_convert_stage)
+    transpose=_convert_transpose, batch=_convert_batch, fusible=True, stage=_convert_stage)
 
 
 # -- bitcast_convert_type -----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _bitcast_batch(axis, args, bdims, *, new_dtype):
 
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type", type_rule=_bitcast_type, lower=_bitcast_lower, jvp=ZERO, transpose=NOT_LINEAR,
-    batch=_bitcast_batch)
+    batch=_bitcast_batch, fusible=True)
 
 
 # -- reduce_precision ---------------------------------------------------------------------------------------------

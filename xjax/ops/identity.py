@@ -1,4 +1,4 @@
-"""Operations that return their operands: copy, stage, stop_gradient, optimization_barrier."""
+"""Operations that return their operands: copy, stage, stop_gradient, computed_again, optimization_barrier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from xjax.core import dtypes, tree
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, types_text
-from xjax.core.lowering import lower_barrier
+from xjax.core.lowering import lower_again, lower_barrier
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.types import Zero
@@ -44,6 +44,14 @@ stop_gradient_p = unary("stop_gradient", ANY + KEY, _same_value, ZERO)
 def stop_gradient(x: Any) -> Any:
     """`x` (an array or a tree of arrays), as a constant: derivatives do not flow through it."""
     return tree.tree_map(stop_gradient_p.bind, x)
+
+
+# -- computed_again -----------------------------------------------------------------------------------------------
+
+computed_again_p = unary("computed_again", ANY, lambda b, out, x: lower_again(b, x), LINEAR,
+                         transpose=lambda ct, x: [ct])
+computed_again = unary_function(computed_again_p, "The same value, computed where it is read: in a branch of a `cond`, "
+                                "so that XLA need not keep it in memory for one that seldom runs.")
 
 
 # -- optimization_barrier -----------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, out_dtype: C
         return p.bind(*args, **params), bdims[0]
 
     p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit), jvp=jvp_rule if callable(jvp) else jvp,
-                  transpose=transpose, batch=batch)
+                  transpose=transpose, batch=batch, fusible=True)
     return p
 
 
@@ -188,7 +188,7 @@ def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: C
 
     p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit),
                   jvp=jvps if not isinstance(jvps, Sequence) else jvp_rule,
-                  transpose=transpose, batch=elementwise_batch(lambda: p))
+                  transpose=transpose, batch=elementwise_batch(lambda: p), fusible=True)
     return p
 
 

@@ -81,7 +81,7 @@ def _broadcast_batch(axis, args, bdims, *, shape, broadcast_dimensions):
 
 broadcast_in_dim_p = Primitive(
     "broadcast_in_dim", type_rule=_broadcast_type, lower=_broadcast_lower,
-    jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch)
+    jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch, fusible=True)
 
 
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
@@ -177,7 +177,7 @@ def _reshape_batch(axis, args, bdims, *, new_sizes, dimensions):
 
 
 reshape_p = Primitive("reshape", type_rule=_reshape_type, lower=_reshape_lower,
-                      jvp=LINEAR, transpose=_reshape_transpose, batch=_reshape_batch)
+                      jvp=LINEAR, transpose=_reshape_transpose, batch=_reshape_batch, fusible=True)
 
 
 # -- squeeze ------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _squeeze_batch(axis, args, bdims, *, dimensions):
 
 
 squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
-                      jvp=LINEAR, transpose=_squeeze_transpose, batch=_squeeze_batch)
+                      jvp=LINEAR, transpose=_squeeze_transpose, batch=_squeeze_batch, fusible=True)
 
 
 # -- transpose ----------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _transpose_batch(axis, args, bdims, *, permutation):
 
 
 transpose_p = Primitive("transpose", type_rule=_transpose_type, lower=_transpose_lower,
-                        jvp=LINEAR, transpose=_transpose_transpose, batch=_transpose_batch)
+                        jvp=LINEAR, transpose=_transpose_transpose, batch=_transpose_batch, fusible=True)
 
 
 # -- moving one axis ----------------------------------------------------------------------------------------------

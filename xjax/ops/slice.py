@@ -79,7 +79,7 @@ def _slice_batch(axis, args, bdims, *, start_indices, limit_indices, strides):
 
 
 slice_p = Primitive("slice", type_rule=_slice_type, lower=_slice_lower, jvp=LINEAR, transpose=_slice_transpose,
-                    batch=_slice_batch)
+                    batch=_slice_batch, fusible=True)
 
 
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1,
