@@ -101,12 +101,21 @@ def _plain(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> A
 
 
 def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """Of float32: double precision holds all squares. The root is that of a float32, which takes a third of the time."""
-    total = setting.squares([_to_double(x) for x in parts])
+    """Of float32: double precision holds all squares."""
+    total = setting.squares([to_double(x) for x in parts])
+    if setting.divisor is not None:
+        divisor = (full_of(ShapedArray(typeof(total).shape, _SINGLE), setting.divisor),)
+    found = setting._replace(divisor=None).root(total, [to_double(x) for x in divisor])
+    return convert_element_type(found, _SINGLE)
+
+
+def _rows_in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    """The same of many rows, whose roots in single precision take a third of the time."""
+    total = setting.squares([to_double(x) for x in parts])
     aval = ShapedArray(typeof(total).shape, _SINGLE)
-    large, small = (compare(total, _to_double(full_of(aval, limit)))
+    large, small = (compare(total, to_double(full_of(aval, limit)))
                     for compare, limit in ((gt, 2.0**100), (lt, 2.0**-100)))
-    factor = _to_double(_chosen(aval, large, 2.0**-100, small, 2.0**100))
+    factor = to_double(_chosen(aval, large, 2.0**-100, small, 2.0**100))
     near = convert_element_type(mul(mul(total, factor), factor), _SINGLE)
     return mul(setting.root(near, divisor), _chosen(aval, large, 2.0**100, small, 2.0**-100))
 
@@ -153,16 +162,16 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
         scaled = setting.squares([mul(x, setting.along(factor, x)) for x in map(computed_again, parts)])
         return mul(setting.root(scaled, divisor), _chosen(typeof(total), large, 2.0**shift, small, 2.0**-shift))
 
-    ordinary = is_ordinary(total, count)
-    return cond(reduce_and(ordinary, tuple(range(typeof(ordinary).ndim))), as_it_is, again, total, parts, divisor)
+    return cond(all_ordinary(total, count), as_it_is, again, total, parts, divisor)
 
 
 def _form(platform: str, x: ShapedArray, setting: _Setting) -> Callable:
     """The fastest form that is right. Measured on CPUs, in times of what the plain one takes:
 
-    float32 in double precision takes 1.0 for less than 4096 elements, 1.1 to 1.4 for rows of up to 8, and from there 1.5
-    to 10; a choice takes 1.0 for long rows, and 1.6 to 3 for short ones, whose sums and roots are then no longer one
-    loop. Three sums of float64 take 1.0 and 1.1 there, and 3 for long rows. A GPU would wait for the host's choice.
+    float32 in double precision takes 1.0 for less than 4096 elements, 1.1 to 2 for more of them in rows of up to 8, and
+    from there up to 10. A choice takes 1.0 for long rows, twice that if one of them is 0 or out of range, and 1.6 to 3
+    for short rows, whose sums and roots are then no longer one loop. Three sums of float64 take 1.0 to 1.2 for few
+    elements and rows of up to 4, and 3 for long rows. A GPU would wait for the host's choice.
     """
     if setting.in_range:
         return _plain
@@ -170,11 +179,11 @@ def _form(platform: str, x: ShapedArray, setting: _Setting) -> Callable:
         return _by_three
     few, length = x.size < LIBRARY_FROM, setting.length(x)
     if x.dtype == _SINGLE:
-        return _in_double if few or length <= 8 else _by_choice
+        return _in_double if few else _rows_in_double if length <= 8 else _by_choice
     return _by_three if few or length <= _WRITTEN_OUT else _by_choice
 
 
-def _to_double(x: Any) -> Any:
+def to_double(x: Any) -> Any:
     """`x` as float64, even where `jax_enable_x64` is off: then it is no dtype of constants."""
     return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
 
@@ -209,13 +218,6 @@ def _least(dtype: np.dtype, count: int) -> float:
     """The smallest sum of `count` powers that is right: few enough of them became 0."""
     info = dtypes.finfo(dtype)
     return count * float(info.smallest_normal) / float(info.eps)
-
-
-def is_ordinary(total: Any, count: int) -> Any:
-    """Whether sums of `count` powers that are not negative are right: none overflowed, few enough became 0."""
-    aval = typeof(total)
-    return bitwise_and(ge(total, full_of(aval, _least(aval.dtype, count))),
-                       le(total, full_of(aval, dtypes.finfo(aval.dtype).max)))
 
 
 # -- the operation ------------------------------------------------------------------------------------------------
@@ -261,6 +263,13 @@ root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_ro
 
 
 # -- choices for all results ----------------------------------------------------------------------------------------
+
+def all_ordinary(total: Any, count: int) -> Any:
+    """Whether all sums of `count` powers that are not negative are right: none overflowed, few enough became 0."""
+    aval = typeof(total)
+    return everywhere(bitwise_and(ge(total, full_of(aval, _least(aval.dtype, count))),
+                                  le(total, full_of(aval, dtypes.finfo(aval.dtype).max))))
+
 
 def all_near_one(total: Any, bits: int) -> Any:
     """Whether all are between 2 ** -bits and 2 ** bits."""

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xjax.core.dtypes import accumulator_dtype, finfo
+from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
-from xjax.lax.cond import cond
-from xjax.numpy.composed import power
-from xjax.numpy.lengths import all_near_one, root_of_squares
+from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.linalg.arguments import inexact
+from xjax.numpy.linalg.power_norms import root_of_powers
 from xjax.numpy.manipulate import expand_dims, moveaxis
 from xjax.numpy.reductions import max, min, sum
-from xjax.numpy.selection import choose, clip
-from xjax.ops.bitwise import bitwise_and
+from xjax.numpy.selection import choose
 from xjax.ops.checks import canonical_axes
-from xjax.ops.convert import reduce_precision
-from xjax.ops.identity import stop_gradient
-from xjax.ops.makers import filled_like
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
-from xjax.transforms.autodiff import jvp
-from xjax.transforms.custom_jvp import custom_jvp
 
 Axis = int | tuple[int, ...] | None
 
@@ -112,63 +104,12 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
-    found = _root_of_powers(ord, canonical_axes(axes, x.ndim, where), x)
+    found = root_of_powers(ord, canonical_axes(axes, x.ndim, where), size)
     return found if keepdims else found.squeeze(canonical_axes(axes, x.ndim, where))
-
-
-@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """``sum(abs(x) ** ord) ** (1 / ord)`` over axes, which are kept."""
-    def root(total: Any) -> Any:
-        return _away_from_zero(lambda s: power(s, total.dtype.type(1 / ord)), total)
-
-    def scaled(x: Any, total: Any) -> Any:
-        size = _size(x)
-        unit = _unit_near(ord, axes, size)
-        return unit * root(_sum_of_powers(ord, axes, size / unit))
-    total = _sum_of_powers(ord, axes, _size(x))
-    return cond(_is_ordinary(total), lambda x, total: root(total), scaled, x, total)
 
 
 def _size(x: Any) -> Any:
     return _away_from_zero(abs, x)
-
-
-@_root_of_powers.defjvp
-def _root_of_powers_jvp(ord: float, axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The slope by an element is ``(size / root) ** (ord - 1)``; 0 at a size of 0, even where it is infinite."""
-    size, d_size = jvp(_size, primals, tangents)
-    number, total = size.dtype.type, stop_gradient(_sum_of_powers(ord, axes, size))
-    unit = cond(_is_ordinary(total), lambda size, total: filled_like(total, 1),
-                lambda size, total: _unit_near(ord, axes, size), stop_gradient(size), total)
-    ratio = size / unit
-    slope = (_away_from_zero(lambda s: power(s, number(ord - 1)), ratio)
-             * _away_from_zero(lambda s: power(s, number(1 / ord - 1)), _sum_of_powers(ord, axes, ratio)))
-    return _root_of_powers(ord, axes, *primals), sum(slope * d_size, axes, keepdims=True)
-
-
-def _is_ordinary(total: Any) -> Any:
-    """Whether all sums of powers are near 1: further away powers lose digits, some 8 ulp at 2 ** 100."""
-    return all_near_one(total, 24)
-
-
-def _sum_of_powers(ord: float, axes: tuple[int, ...], ratio: Any) -> Any:
-    powers = power(ratio, ratio.dtype.type(ord))
-    if ord > 0:
-        powers = choose(ratio == 0, ratio.dtype.type(0), powers)            # whose derivative is 0 too
-    return sum(powers, axes, keepdims=True)
-
-
-def _unit_near(ord: float, axes: tuple[int, ...], size: Any) -> Any:
-    """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
-
-    1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
-    """
-    size, info = stop_gradient(size), finfo(size.dtype)
-    found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
-    near = clip(found, info.smallest_normal * 8, info.max / 8)
-    near = choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
-    return reduce_precision(near, info.nexp, 0)
 
 
 @one_launch

@@ -1,0 +1,138 @@
+"""Norms of an order that is a number: roots of sums of powers, right over the whole range of a dtype.
+
+    y:f32[1] = root_of_powers[axes=(0,) ord=3] x
+
+As for `root_of_squares` (`xjax.numpy.lengths`), each program that is written has the form that suits its platform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xjax.core.dtypes import finfo
+from xjax.core.hlo import Builder, Value
+from xjax.core.lowering import lower_function
+from xjax.core.primitive import Primitive
+from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.lax.cond import cond
+from xjax.numpy.lengths import all_near_one, all_ordinary, to_double
+from xjax.numpy.reductions import max, min, sum
+from xjax.numpy.selection import choose, clip
+from xjax.ops.bitwise import bitwise_and
+from xjax.ops.checks import NOT_LINEAR
+from xjax.ops.convert import convert_element_type, reduce_precision
+from xjax.ops.elementwise import div, integer_pow, mul
+from xjax.ops.extrema_on_cpu import LIBRARY_FROM
+from xjax.ops.identity import computed_again
+from xjax.ops.shape import after_batch, expand_dims, reduce_sum
+from xjax.ops.transcendental import pow
+from xjax.ops.zeros import full_of, zeros_of
+
+
+def root_of_powers(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """``sum(size ** ord) ** (1 / ord)`` over axes, which are kept; `size` is not negative.
+
+    The slope by an element is ``(size / result) ** (ord - 1)``; 0 at a size of 0, even where it is infinite.
+    """
+    return root_of_powers_p.bind(size, ord=int(ord) if ord == int(ord) else float(ord), axes=axes)
+
+
+def _power(x: Any, exponent: float) -> Any:
+    """``x ** exponent``, of integers by multiplication: exact to a few units wherever it is in range."""
+    return integer_pow(x, exponent) if isinstance(exponent, int) else pow(x, full_of(typeof(x), exponent))
+
+
+# -- the forms ----------------------------------------------------------------------------------------------------
+
+def _root(ord: float, total: Any) -> Any:
+    """``total ** (1 / ord)``. Far from 1 that loses digits; for integers, a step of Newton's method regains them."""
+    if ord == -1:
+        return 1 / total
+    root = pow(total, full_of(typeof(total), 1 / ord))
+    if not isinstance(ord, int):
+        return root
+    better = root - root * ((integer_pow(root, ord) - total) / total / full_of(typeof(total), ord))
+    return choose(bitwise_and(total > 0, total < np.inf), better, root)
+
+
+def _in_double(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """Of few float32: double precision holds their powers."""
+    total = expand_dims(reduce_sum(_power(to_double(size), ord), axes), axes)
+    like = ShapedArray(typeof(total).shape, size.dtype)
+    exponent = div(to_double(full_of(like, 1)), to_double(full_of(like, ord)))
+    return convert_element_type(pow(total, exponent), size.dtype)
+
+
+def _scaled(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """The sizes are first divided by a power of two near the one that decides."""
+    unit = _unit_near(ord, axes, size)
+    return unit * _root(ord, sum(_power(size / unit, ord), axes, keepdims=True))
+
+
+def _by_choice(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """The root of the plain sum, if all sums are in range; of other than integer powers, near 1: far from it they lose
+    digits, some 8 ulp at 2 ** 100."""
+    total = sum(_power(size, ord), axes, keepdims=True)
+    count = math.prod(size.shape[axis] for axis in axes)
+    ordinary = all_ordinary(total, count) if isinstance(ord, int) else all_near_one(total, 24)
+    return cond(ordinary, lambda size, total: _root(ord, total),
+                lambda size, total: _scaled(ord, axes, computed_again(size)), size, total)
+
+
+def _unit_near(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+    """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
+
+    1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
+    """
+    info = finfo(size.dtype)
+    found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
+    near = clip(found, info.smallest_normal * 8, info.max / 8)
+    near = choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
+    return reduce_precision(near, info.nexp, 0)
+
+
+# -- the operation ------------------------------------------------------------------------------------------------
+
+_FEW_ROOTS = 32                                 # in double precision, they take less than a choice
+
+
+def _type(x: ShapedArray, *, ord: float, axes: tuple[int, ...]) -> ShapedArray:
+    return ShapedArray(tuple(1 if d in axes else n for d, n in enumerate(x.shape)), x.dtype)
+
+
+def _lower(b: Builder, out: ShapedArray, size: Value, *, ord: float, axes: tuple[int, ...]) -> Value:
+    few = size.aval.size < LIBRARY_FROM and out.size <= _FEW_ROOTS
+    if b.module.platform != "cpu":              # a GPU would wait for the host's choice
+        form = _scaled
+    elif few and size.aval.dtype == np.float32 and isinstance(ord, int) and abs(ord) <= 7:
+        form = _in_double
+    else:
+        form = _by_choice
+    return lower_function(b, lambda x: [form(ord, axes, x)], [size])[0]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, ord: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    (size,), (dx,) = primals, tangents
+    root = root_of_powers_p.bind(size, ord=ord, axes=axes)
+    if type(dx) is Zero:
+        return root, Zero(typeof(root).tangent())
+    zero = size == 0
+    size = choose(zero, full_of(typeof(size), 1), size)
+    if ord < 1:                                 # so that no power is a reciprocal, which is rounded once more
+        slope = _power(root / size, 1 - ord)
+    else:
+        slope = _power(size / choose(root == 0, full_of(typeof(root), 1), root), ord - 1)
+    slope = choose(zero, zeros_of(typeof(slope)), slope)
+    return root, sum(mul(slope, dx), axes, keepdims=True)
+
+
+def _batch(axis: Any, args: Sequence[Any], bdims: Sequence[int], *, ord: float, axes: tuple[int, ...]) -> tuple:
+    return root_of_powers_p.bind(args[0], ord=ord, axes=after_batch(bdims[0], axes)), bdims[0]
+
+
+root_of_powers_p = Primitive("root_of_powers", type_rule=_type, lower=_lower, jvp=_jvp, transpose=NOT_LINEAR,
+                             batch=_batch)
