@@ -159,7 +159,7 @@ def _of_halves(f):
 
 
 POWERS = {"slope": Bound(9, "a power of a rounded quotient, measured: 6")}
-SIXTH_POWERS = {"slope": Bound(14, "the norm and the quotient are each rounded, which counts six times; measured: 12.1")}
+SIXTH_POWERS = {"slope": Bound(14, "of a quotient rounded like the norm in it, which counts six times; measured: 12.1")}
 MATRIX = {"sizes": (4,)}
 PAIR = {"sizes": (4, 6)}
 
@@ -224,7 +224,8 @@ ROWS = [
     # norms of vectors and matrices
     *[VectorRow(f"numpy.linalg.norm {ord}", lambda x, ord=ord: LINALG.norm(x, ord), _norm(ord),
                 smooth=_sizes_differ if abs(ord) == np.inf else _moderate_no_zero if ord < 2 else None,
-                domain=_no_zero if ord < 0 else None, bounds=SIXTH_POWERS if ord == 7 else POWERS if ord in (3, -2, -3) else {})
+                domain=_no_zero if ord < 0 else None,
+                bounds=SIXTH_POWERS if ord == 7 else POWERS if ord in (3, -2, -3) else {})
       for ord in (1, 2, 3, 0.5, 7, -1, -2, -3, np.inf, -np.inf)],
     VectorRow("numpy.linalg.norm", LINALG.norm, _norm(2)),
     VectorRow("numpy.linalg.vector_norm", LINALG.vector_norm, _norm(2)),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core.dtypes import accumulator_dtype
+from xjax.core.dtypes import accumulator_dtype, is_complex
 from xjax.core.errors import bad
 from xjax.lax import linalg as lax_linalg
 from xjax.numpy.lengths import root_of_squares
@@ -104,8 +104,9 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
-    found = root_of_powers(ord, canonical_axes(axes, x.ndim, where), size)
-    return found if keepdims else found.squeeze(canonical_axes(axes, x.ndim, where))
+    axes = canonical_axes(axes, x.ndim, where)
+    found = root_of_powers(ord, axes, size if is_complex(x.dtype) else x)
+    return found if keepdims else found.squeeze(axes)
 
 
 def _size(x: Any) -> Any:
@@ -134,7 +135,7 @@ def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord:
     rows, columns = axes
     if ord in (1, -1, np.inf, -np.inf):
         summed, kept = (rows, columns) if ord in (1, -1) else (columns, rows)
-        found = sum(_away_from_zero(abs, x), summed, keepdims=True)
+        found = sum(_size(x), summed, keepdims=True)
         found = max(found, kept, keepdims=True, initial=0) if ord > 0 else min(found, kept, keepdims=True)
         return found if keepdims else found.squeeze(axes)
     if ord not in ("nuc", 2, -2):

@@ -28,22 +28,26 @@ from xjax.ops.convert import convert_element_type, reduce_precision
 from xjax.ops.elementwise import div, integer_pow, mul
 from xjax.ops.extrema_on_cpu import LIBRARY_FROM
 from xjax.ops.identity import computed_again
+from xjax.ops.piecewise import abs
 from xjax.ops.shape import after_batch, expand_dims, reduce_sum
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of, zeros_of
 
 
-def root_of_powers(ord: float, axes: tuple[int, ...], size: Any) -> Any:
-    """``sum(size ** ord) ** (1 / ord)`` over axes, which are kept; `size` is not negative.
+def root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+    """``sum(abs(x) ** ord) ** (1 / ord)`` over axes, which are kept, of real numbers.
 
-    The slope by an element is ``(size / result) ** (ord - 1)``; 0 at a size of 0, even where it is infinite.
+    The slope by an element is ``sign(x) * (abs(x) / result) ** (ord - 1)``; 0 where x is 0, even if that is infinite.
     """
-    return root_of_powers_p.bind(size, ord=int(ord) if ord == int(ord) else float(ord), axes=axes)
+    return root_of_powers_p.bind(x, ord=int(ord) if ord == int(ord) else float(ord), axes=axes)
 
 
 def _power(x: Any, exponent: float) -> Any:
-    """``x ** exponent``, of integers by multiplication: exact to a few units wherever it is in range."""
-    return integer_pow(x, exponent) if isinstance(exponent, int) else pow(x, full_of(typeof(x), exponent))
+    """``abs(x) ** exponent``; of integers by multiplication, exact to a few units wherever it is in range."""
+    if not isinstance(exponent, int):
+        return pow(abs(x), full_of(typeof(x), exponent))
+    # XLA's library of sums on CPUs takes products along, but no absolute values: so there is one, or none.
+    return integer_pow(x, exponent) if exponent % 2 == 0 else abs(integer_pow(x, exponent))
 
 
 # -- the forms ----------------------------------------------------------------------------------------------------
@@ -59,39 +63,40 @@ def _root(ord: float, total: Any) -> Any:
     return choose(bitwise_and(total > 0, total < np.inf), better, root)
 
 
-def _in_double(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+def _in_double(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     """Of few float32: double precision holds their powers."""
-    total = expand_dims(reduce_sum(_power(to_double(size), ord), axes), axes)
-    like = ShapedArray(typeof(total).shape, size.dtype)
+    total = expand_dims(reduce_sum(_power(to_double(x), ord), axes), axes)
+    like = ShapedArray(typeof(total).shape, x.dtype)
     exponent = div(to_double(full_of(like, 1)), to_double(full_of(like, ord)))
-    return convert_element_type(pow(total, exponent), size.dtype)
+    return convert_element_type(pow(total, exponent), x.dtype)
 
 
-def _scaled(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+def _scaled(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     """The sizes are first divided by a power of two near the one that decides."""
-    unit = _unit_near(ord, axes, size)
-    return unit * _root(ord, sum(_power(size / unit, ord), axes, keepdims=True))
+    unit = _unit_near(ord, axes, x)
+    return unit * _root(ord, sum(_power(x / unit, ord), axes, keepdims=True))
 
 
-def _by_choice(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+def _by_choice(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     """The root of the plain sum, if all sums are in range; of other than integer powers, near 1: far from it they lose
     digits, some 8 ulp at 2 ** 100."""
-    total = sum(_power(size, ord), axes, keepdims=True)
-    count = math.prod(size.shape[axis] for axis in axes)
+    total = sum(_power(x, ord), axes, keepdims=True)
+    count = math.prod(x.shape[axis] for axis in axes)
     ordinary = all_ordinary(total, count) if isinstance(ord, int) else all_near_one(total, 24)
-    return cond(ordinary, lambda size, total: _root(ord, total),
-                lambda size, total: _scaled(ord, axes, computed_again(size)), size, total)
+    return cond(ordinary, lambda x, total: _root(ord, total),
+                lambda x, total: _scaled(ord, axes, computed_again(x)), x, total)
 
 
-def _unit_near(ord: float, axes: tuple[int, ...], size: Any) -> Any:
+def _unit_near(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
 
     1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
     """
-    info = finfo(size.dtype)
+    info = finfo(x.dtype)
+    size = abs(x)
     found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
     near = clip(found, info.smallest_normal * 8, info.max / 8)
-    near = choose(bitwise_and(found > 0, found < np.inf), near, size.dtype.type(1))
+    near = choose(bitwise_and(found > 0, found < np.inf), near, x.dtype.type(1))
     return reduce_precision(near, info.nexp, 0)
 
 
@@ -104,30 +109,35 @@ def _type(x: ShapedArray, *, ord: float, axes: tuple[int, ...]) -> ShapedArray:
     return ShapedArray(tuple(1 if d in axes else n for d, n in enumerate(x.shape)), x.dtype)
 
 
-def _lower(b: Builder, out: ShapedArray, size: Value, *, ord: float, axes: tuple[int, ...]) -> Value:
-    few = size.aval.size < LIBRARY_FROM and out.size <= _FEW_ROOTS
+def _lower(b: Builder, out: ShapedArray, x: Value, *, ord: float, axes: tuple[int, ...]) -> Value:
+    few = x.aval.size < LIBRARY_FROM and out.size <= _FEW_ROOTS
     if b.module.platform != "cpu":              # a GPU would wait for the host's choice
         form = _scaled
-    elif few and size.aval.dtype == np.float32 and isinstance(ord, int) and abs(ord) <= 7:
+    elif few and x.aval.dtype == np.float32 and isinstance(ord, int) and -7 <= ord <= 7:
         form = _in_double
     else:
         form = _by_choice
-    return lower_function(b, lambda x: [form(ord, axes, x)], [size])[0]
+    return lower_function(b, lambda operand: [form(ord, axes, operand)], [x])[0]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, ord: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    (size,), (dx,) = primals, tangents
-    root = root_of_powers_p.bind(size, ord=ord, axes=axes)
+    (x,), (dx,) = primals, tangents
+    root = root_of_powers_p.bind(x, ord=ord, axes=axes)
     if type(dx) is Zero:
         return root, Zero(typeof(root).tangent())
-    zero = size == 0
-    size = choose(zero, full_of(typeof(size), 1), size)
-    if ord < 1:                                 # so that no power is a reciprocal, which is rounded once more
-        slope = _power(root / size, 1 - ord)
-    else:
-        slope = _power(size / choose(root == 0, full_of(typeof(root), 1), root), ord - 1)
-    slope = choose(zero, zeros_of(typeof(slope)), slope)
-    return root, sum(mul(slope, dx), axes, keepdims=True)
+    return root, sum(mul(_slope(ord, x, root), dx), axes, keepdims=True)
+
+
+def _slope(ord: float, x: Any, root: Any) -> Any:
+    length = choose(root == 0, full_of(typeof(root), 1), root)
+    if isinstance(ord, int) and ord > 1:
+        ratio = x / length
+        return integer_pow(ratio, ord - 1) if ord % 2 == 0 else ratio * abs(integer_pow(ratio, ord - 2))
+    zero = x == 0
+    x = choose(zero, full_of(typeof(x), 1), x)
+    # A power below 0 would be a reciprocal, which is rounded once more.
+    slope = _power(root / x, 1 - ord) if ord < 1 else _power(x / length, ord - 1)
+    return choose(zero, zeros_of(typeof(slope)), choose(x < 0, -slope, slope))
 
 
 def _batch(axis: Any, args: Sequence[Any], bdims: Sequence[int], *, ord: float, axes: tuple[int, ...]) -> tuple:
