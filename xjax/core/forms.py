@@ -52,6 +52,19 @@ FORMS: dict[str, Form] = {
     "cumsum by loops": Form(
         "running sums of arrays of so many `elements` or more", {"elements": 1 << 14}, None,
         "CPU: a loop costs 10 us before it begins", "ops/cumsum_on_cpu.py"),
+    "roots of sums of squares": Form(
+        "float32 summed in double precision below so many `elements`, or in rows of up to `row`; float64 in three sums "
+        "below so many, or in rows of up to `row_of_doubles`; others plainly, with a branch for what is out of range",
+        {"elements": 4096, "row": 8, "row_of_doubles": 4}, None,
+        "CPU, in times of the plain sum: double precision 1.0 for few elements, 1.1 to 2 for more in rows of up to 8, "
+        "up to 10 in longer ones; the branch 1.0 for long rows, twice that if one is 0 or out of range, 1.6 to 3 for "
+        "short ones; three sums 1.0 to 1.2 for few elements and rows of up to 4, 3 for long ones. GPU: three sums, "
+        "since a branch waits for the host", "numpy/lengths.py"),
+    "roots of sums of powers": Form(
+        "float32 in double precision below so many `elements` with up to so many `roots`; others with a branch",
+        {"elements": 4096, "roots": 32}, None,
+        "CPU: so few roots in double precision take less time than a branch. GPU: always scaled first, no branch",
+        "numpy/linalg/power_norms.py"),
     # -- products and convolutions ----------------------------------------------------------------------------------
     "narrow products first": Form(
         "products x.T @ y of so many `rows` or more, one operand at most so `narrow`", {"rows": 32, "narrow": 64}, None,

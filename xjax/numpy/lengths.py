@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
@@ -29,7 +30,6 @@ from xjax.ops.compare import eq, ge, gt, le, lt, select
 from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type, convert_element_type_p
 from xjax.ops.elementwise import add, div, mul, square
-from xjax.ops.extrema_on_cpu import LIBRARY_FROM
 from xjax.ops.identity import computed_again, computed_once
 from xjax.ops.piecewise import abs
 from xjax.ops.reduce import reduce_and
@@ -166,21 +166,16 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
 
 
 def _form(platform: str, x: ShapedArray, setting: _Setting) -> Callable:
-    """The fastest form that is right. Measured on CPUs, in times of what the plain one takes:
-
-    float32 in double precision takes 1.0 for less than 4096 elements, 1.1 to 2 for more of them in rows of up to 8, and
-    from there up to 10. A choice takes 1.0 for long rows, twice that if one of them is 0 or out of range, and 1.6 to 3
-    for short rows, whose sums and roots are then no longer one loop. Three sums of float64 take 1.0 to 1.2 for few
-    elements and rows of up to 4, and 3 for long rows. A GPU would wait for the host's choice.
-    """
+    """The fastest form that is right: by the table of `core.forms`."""
     if setting.in_range:
         return _plain
-    if platform != "cpu":
+    limit = limits("roots of sums of squares", platform)
+    if limit is None:
         return _by_three
-    few, length = x.size < LIBRARY_FROM, setting.length(x)
+    few, length = x.size < limit["elements"], setting.length(x)
     if x.dtype == _SINGLE:
-        return _in_double if few else _rows_in_double if length <= 8 else _by_choice
-    return _by_three if few or length <= _WRITTEN_OUT else _by_choice
+        return _in_double if few else _rows_in_double if length <= limit["row"] else _by_choice
+    return _by_three if few or length <= limit["row_of_doubles"] else _by_choice
 
 
 def to_double(x: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.dtypes import finfo
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
@@ -26,7 +27,6 @@ from xjax.ops.bitwise import bitwise_and
 from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.convert import convert_element_type, reduce_precision
 from xjax.ops.elementwise import div, integer_pow, mul
-from xjax.ops.extrema_on_cpu import LIBRARY_FROM
 from xjax.ops.identity import computed_again
 from xjax.ops.piecewise import abs
 from xjax.ops.shape import after_batch, expand_dims, reduce_sum
@@ -102,18 +102,16 @@ def _unit_near(ord: float, axes: tuple[int, ...], x: Any) -> Any:
 
 # -- the operation ------------------------------------------------------------------------------------------------
 
-_FEW_ROOTS = 32                                 # in double precision, they take less than a choice
-
-
 def _type(x: ShapedArray, *, ord: float, axes: tuple[int, ...]) -> ShapedArray:
     return ShapedArray(tuple(1 if d in axes else n for d, n in enumerate(x.shape)), x.dtype)
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, ord: float, axes: tuple[int, ...]) -> Value:
-    few = x.aval.size < LIBRARY_FROM and out.size <= _FEW_ROOTS
-    if b.module.platform != "cpu":              # a GPU would wait for the host's choice
+    limit = limits("roots of sums of powers", b.module.platform)
+    if limit is None:
         form = _scaled
-    elif few and x.aval.dtype == np.float32 and isinstance(ord, int) and -7 <= ord <= 7:
+    elif (x.aval.size < limit["elements"] and out.size <= limit["roots"] and x.aval.dtype == np.float32
+          and isinstance(ord, int) and -7 <= ord <= 7):
         form = _in_double
     else:
         form = _by_choice
