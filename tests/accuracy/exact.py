@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +12,12 @@ Function = Callable[..., Any]           # of mpmath numbers
 _STEP = 90               # bits between an argument, or 1 where that is less, and the step of a difference
 
 
-def value(f: Function, args: Sequence[float]) -> Any:
-    """f(*args) as an mpmath number: nan where f is not defined or not real."""
+def value(f: Function, args: Sequence[Any]) -> Any:
+    """f(*args), of floats or mpmath numbers, as an mpmath number: nan where f is not defined or not real."""
     return _at(f, [mpmath.mpf(x) for x in args], _bits(args))
 
 
-def derivative(f: Function, args: Sequence[float], of: Sequence[int]) -> Any:
+def derivative(f: Function, args: Sequence[Any], of: Sequence[int]) -> Any:
     """The derivative of f by the arguments of these positions: (0,) is the slope by the first, (0, 1) a mixed one.
 
     Central differences, whose steps and precision are so small that some 80 bits of the result are right. What is left
@@ -52,9 +51,9 @@ def _at(f: Function, args: list[Any], bits: int) -> Any:
         return y
 
 
-def _bits(args: Sequence[float]) -> int:
+def _bits(args: Sequence[Any]) -> int:
     """So many that 1 and the largest argument, or 1 and the smallest, have a sum that is exact to 100 bits, and that
     exp(-x) beside 1 is, and exp(-x**2), where they are in the range of a dtype."""
-    finite = [abs(x) for x in args if x and math.isfinite(x)]
-    sizes = [abs(math.frexp(x)[1]) for x in finite]
+    finite = [abs(x) for x in args if x and mpmath.isfinite(x)]
+    sizes = [abs(int(mpmath.frexp(x)[1])) for x in finite]
     return 120 + 2 * max(sizes, default=0) + int(1.5 * min(max(finite, default=0), 28) ** 2)

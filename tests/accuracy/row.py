@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import ml_dtypes
+import mpmath
 import numpy as np
 
 import xjax
@@ -62,6 +64,12 @@ class ScalarRow:
     @property
     def smooth(self) -> tuple[int, ...]:
         return tuple(range(self.args)) if self.grads is None else self.grads
+
+    @property
+    def kinds(self) -> list[str]:
+        """What is compared: the value, each slope and each second derivative."""
+        pairs = [(i, k) for place, i in enumerate(self.smooth) for k in self.smooth[place:]]
+        return ["value", *(f"slope {i}" for i in self.smooth), *(f"second {i} {k}" for i, k in pairs)]
 
     def bound(self, kind: str, dtype: str) -> Bound:
         return self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind) or Bound(ULPS, "")
@@ -126,6 +134,68 @@ def _near_zero(row: ScalarRow, kind: str, found: float, x: float, dtype: str, of
     return Error(error, found, float(want), (x,))
 
 
+def near_zero_beside(row: ScalarRow, dtype: str, domain: Callable[..., bool] | None = None) -> dict[str, Error]:
+    """The largest errors of the value and of the slopes of a function of two arguments, one of them, or both, 0, -0 or
+    denormal. `domain`, of these numbers: which pairs are tested; None: all.
+
+    XLA on CPUs may read a denormal number as zero: what is right for either is right. The exact results are limits:
+    those from both sides for slopes, at whose kinks all between them is right. A value is nan, and a slope may be
+    infinite or nan, where there is no limit.
+    """
+    small = denormal(dtype)
+    points = np.concatenate([np.array([0.0, -0.0, 1.75, -0.625]), small[2::4]]).astype(dtype)
+    ordinary = float(ml_dtypes.finfo(dtype).smallest_normal)
+    numbers = points.astype(np.float64).tolist()
+    at = [args for args in product(numbers, repeat=row.args)
+          if min(map(abs, args)) < ordinary and (domain is None or domain(*args))]
+    with xjax.enable_x64(True):
+        value, back = xjax.vjp(row.fun, *_arrays(at, dtype))
+        slopes = back(jnp.ones_like(value))
+    found = {}
+    for kind, ys, of in (("value", value, ()), *((f"slope {i}", slopes[i], (i,)) for i in row.smooth)):
+        errors = [_beside_zero(row, kind, y, args, dtype, of)
+                  for y, args in zip(np.asarray(ys).astype(np.float64).tolist(), at, strict=True)]
+        found[kind] = max(errors, key=lambda error: error.units)
+    return found
+
+
+_IN_PLACE_OF_0 = (mpmath.mpf(2) ** -1200, mpmath.mpf(2) ** -2400)     # of two zeros, one may be far below the other
+
+
+@functools.lru_cache(maxsize=1000)
+def _limit(row: ScalarRow, args: tuple[Any, ...], of: tuple[int, ...]) -> Any:
+    return _want(row, args, of)
+
+
+def _beside_zero(row: ScalarRow, kind: str, found: float, args: tuple[float, ...], dtype: str,
+                 of: tuple[int, ...]) -> Error:
+    info = ml_dtypes.finfo(dtype)
+    smallest, largest = float(info.smallest_normal), float(info.max)
+
+    def limits(signs: Sequence[int]) -> list[Any]:
+        """The exact results where zeros are approached from their sides, or with a sign of -1 from the other."""
+        places = [[x] if abs(x) >= smallest else [*([x] if x and sign > 0 else []),
+                                                  *(math.copysign(1, x) * sign * near for near in _IN_PLACE_OF_0)]
+                  for x, sign in zip(args, signs, strict=True)]
+        wanted = [_limit(row, at, of) for at in product(*places) if row.domain is None or row.domain(*at)]
+        return [want for want in wanted if not mpmath.isnan(want)]
+
+    own = limits([1] * len(args))
+    if not own:
+        return Error(0.0, found, math.nan, args)                        # outside the domain
+    low, high = min(own), max(own)
+    every = own if not of else [want for signs in product((1, -1), repeat=len(args)) for want in limits(signs)]
+    pole = max(map(abs, own)) > min(largest, 0.25 / smallest)
+    if math.isnan(found):
+        right = high - low > abs(low) / 1000 + smallest or bool(of and pole)
+    elif math.isinf(found):
+        right = any(abs(want) > min(largest, 0.25 / smallest) and (want > 0) == (found > 0) for want in own)
+    else:
+        right = min(every) <= found <= max(every) or (abs(found) < smallest and min(map(abs, every)) < smallest)
+    error = 0.0 if right else min(units(found, want, dtype, row.bound(kind, dtype).scale) for want in every)
+    return Error(error, found, float(own[0]), args)
+
+
 def over_bound(row: ScalarRow, dtype: str, errors: Mapping[str, Error]) -> list[str]:
     """What is further from the exact result than the row allows, as text."""
     return [f"{row.name} {kind} {dtype}: {error.units:.3g} ulp at {error.args}: {error.found}, exactly {error.exact}"
@@ -150,5 +220,5 @@ def _error(row: ScalarRow, kind: str, found: Any, of: tuple[int, ...], at: list[
     return worst(np.asarray(found), [_want(row, args, of) for args in at], at, scales)
 
 
-def _want(row: ScalarRow, args: tuple[float, ...], of: tuple[int, ...]) -> Any:
+def _want(row: ScalarRow, args: tuple[Any, ...], of: tuple[int, ...]) -> Any:
     return exact.derivative(row.exact, args, of) if of else exact.value(row.exact, args)

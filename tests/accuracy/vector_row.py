@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 
 import xjax
+from tests.accuracy.points import DTYPES
 from tests.accuracy.row import ULPS, Bound
 from tests.accuracy.units import Error, units
 
@@ -32,23 +33,30 @@ class VectorRow:
     fun: the function of an xjax vector; its result has any shape.
     exact: the same of mpmath numbers, one for each entry: a number, or a list of the entries of the result.
     scale: of the entries as floats: the size of the terms of which a result is the sum; None: of the result itself.
-    sums: whether derivatives are sums of mixed signs too, or the size of the terms of these sums.
+    sums: whether derivatives are sums of mixed signs too, or the size of the terms of these sums, for all vectors or
+      of the entries.
     domain: which vectors are tested; None: all. `smooth`: at which of these there are derivatives; None: all.
     subtracts: whether it has differences of entries, as deviations from a mean.
     bounds: for "value" or "slope", or one of these with a dtype behind it, the bound in place of `ULPS`.
     sizes: how many entries the vectors have.
+    bits: entries are made between 2 ** -bits and 2 ** bits; None: over the whole range.
+    dtypes: the dtypes it takes.
     """
 
     covers: str
     fun: Callable[..., Any]
     exact: Callable[..., Any]
     scale: Callable[..., float] | None = None
-    sums: bool | float = False
+    sums: bool | float | Callable[..., float] = False
     domain: Callable[..., bool] | None = None
     smooth: Callable[..., bool] | None = None
     subtracts: bool = False
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     sizes: Sequence[int] = (1, 4)
+    bits: int | None = None
+    dtypes: Sequence[str] = DTYPES
+
+    kinds = ("value", "slope")
 
     def bound(self, kind: str, dtype: str) -> float:
         found = self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind)
@@ -58,22 +66,25 @@ class VectorRow:
         return self.covers
 
 
-def vectors(dtype: str, size: int, count: int, subtracts: bool = False) -> list[Vector]:
+def vectors(dtype: str, size: int, count: int, subtracts: bool = False, bits: int | None = None) -> list[Vector]:
     """Vectors of entries of one magnitude, `count` of them over the whole range, of mixed magnitudes, and with zeros.
 
     Entries of one magnitude are once positive and once of both signs. They keep a distance of a few binades from the
     ends of the range, and with `subtracts` so much from the lower end that the differences of two are normal numbers:
     others are 0 on XLA's CPU backend. Mixed magnitudes of float64 are within 2 ** 256, or exact results took too long.
+    With `bits` all sizes are within 2 ** bits.
     """
     info, rng = ml_dtypes.finfo(dtype), np.random.default_rng(size)
     room = info.nmant + 4 if subtracts and dtype != "float16" else 4            # float16 is computed in float32
-    exponents = np.rint(np.linspace(info.minexp + room, info.maxexp - 6, count)).astype(int)
+    low, high = (info.minexp, info.maxexp) if bits is None else (-bits, bits)
+    exponents = np.rint(np.linspace(max(info.minexp + room, low), min(info.maxexp - 6, high - 1), count)).astype(int)
     even = [np.ldexp(1 + rng.random(size), e) for e in exponents]
     even += [x * rng.choice([-1, 1], size) for x in even]
     around_one = [rng.normal(size=size) * 4.0 ** k for k in range(-1, 3)]
     shares = (4, 4, 8, 16) if dtype == "float64" else (1, 1, 2, 4, 8)
     mixed = [np.ldexp(rng.choice([-1, 1], size) * (1 + rng.random(size)),
-                      rng.integers(info.minexp // share, info.maxexp // share, size)) for share in shares]
+                      rng.integers(max(info.minexp // share, low), min(info.maxexp // share, high), size))
+             for share in shares]
     zeros = [x * (np.arange(size) % 2) for x in even[::4]] + [x * (np.arange(size) == 0) for x in even[1::4]]
     every = np.array([*even, *around_one, *mixed, *zeros, np.zeros(size)]).astype(dtype).astype(np.float64)
     return [tuple(x) for x in every.tolist()]
@@ -84,14 +95,15 @@ def errors(row: VectorRow, dtype: str, count: int) -> dict[str, Error]:
     worst = dict.fromkeys(("value", "slope"), Error(0.0, 0.0, 0.0, ()))
     with xjax.enable_x64(True):
         value, slopes = xjax.jit(row.fun), xjax.jit(xjax.jacrev(row.fun))
-        for x in (x for size in row.sizes for x in vectors(dtype, size, count, row.subtracts)):
+        for x in (x for size in row.sizes for x in vectors(dtype, size, count, row.subtracts, row.bits)):
             if row.domain is not None and not row.domain(*x):
                 continue
             array = np.array(x, np.dtype(dtype))
             found = {"value": _compare(value(array), _values(row, x), x, row.scale and row.scale(*x))}
             if row.smooth is None or row.smooth(*x):
                 wanted = _slopes(row, x)
-                scales = [float(max(map(abs, line))) if row.sums is True else row.sums for line in wanted]
+                sums = row.sums(*x) if callable(row.sums) else row.sums
+                scales = [float(max(map(abs, line))) if sums is True else sums for line in wanted]
                 found["slope"] = _compare(slopes(array), [d for line in wanted for d in line], x,
                                           np.repeat(scales, len(x)))
             for kind, error in found.items():

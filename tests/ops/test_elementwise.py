@@ -29,7 +29,7 @@ ELSEWHERE = {
     "empty": "has no value to check",
     **dict.fromkeys(("name", "offload"), "saved values of checkpoint: tests/transforms/test_remat.py"),
     "computed_again": "in branches that seldom run: tests/numpy/test_lengths.py",
-    **dict.fromkeys(("logistic_slope", "over_radius2", "pow_less_one"),
+    **dict.fromkeys(("logistic_slope", "over_radius2", "pow_less_one", "times_tanh_slope"),
                     "made by differentiation only: tests/accuracy/test_elementwise.py"),
     **dict.fromkeys(("select_and_gather_add", "select_and_scatter_add"),
                     "derivatives of windows: tests/ops/test_window.py and test_conv.py"),

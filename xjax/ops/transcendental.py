@@ -34,6 +34,7 @@ from xjax.ops.makers import (
     strong_like,
     unary,
     unary_function,
+    unbroadcast,
 )
 from xjax.ops.piecewise import abs, max, nonzero
 from xjax.ops.shape import broadcast_in_dim
@@ -140,12 +141,17 @@ logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x)
 
 
 def _logistic_slope_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """y (1 - y) of y = logistic(x), with all digits: where y is close to 1, 1 - y is the product of y and exp(-x)."""
+    """y (1 - y) of y = logistic(x), with all digits: where y is close to 1, 1 - y is the product of y and exp(-x).
+
+    For float16 1 - y in single precision has enough: its last digit is that of the smallest number of float16.
+    """
     x = _widened(b, x)
     one = b.constant(1, x.aval.strong())
     growth = b.unary("stablehlo.exponential", b.unary("stablehlo.negate", x))
     y = b.div(one, b.add(one, growth))
-    rest = b.select(b.compare("LT", x, b.constant(0, x.aval.strong())), b.sub(one, y), b.mul(growth, y))
+    rest = b.sub(one, y)
+    if out.dtype != np.float16:
+        rest = b.select(b.compare("LT", x, b.constant(0, x.aval.strong())), rest, b.mul(growth, y))
     return b.convert(b.mul(y, rest), out.dtype)
 
 
@@ -359,7 +365,15 @@ def _atan2_slope_by_y(x, y):
     return div(neg(x), _radius2(x, y)) if _is_complex(x) else neg(over_radius2(x, y))
 
 
-atan2_p = nary("atan2", INEXACT, "stablehlo.atan2",
+def _atan2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
+    """On CPUs XLA's of doubles loses the sign of an ordinate below the normal numbers, which counts as zero there."""
+    if out.dtype == np.float64 and b.module.platform == "cpu":
+        smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
+        x = b.select(b.compare("LT", b.unary("stablehlo.abs", x), smallest), b.mul(x, 0), x)
+    return b.op(f"stablehlo.atan2 {x}, {y} : {tensor_type(out)}", out)
+
+
+atan2_p = nary("atan2", INEXACT, _atan2_lower,
                (lambda dx, z, x, y: mul(dx, _atan2_slope(x, y)),
                 lambda dy, z, x, y: mul(dy, _atan2_slope_by_y(x, y))))
 atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and abscissa y: ``atan(x / y)`` in its quadrant.")
@@ -427,15 +441,25 @@ sinh_p = unary("sinh", INEXACT, _sinh_lower, lambda dx, y, x: mul(dx, cosh(x)))
 sinh = unary_function(sinh_p, "Hyperbolic sine, element-wise.")
 cosh_p = unary("cosh", INEXACT, _cosh_lower, lambda dx, y, x: mul(dx, sinh(x)))
 cosh = unary_function(cosh_p, "Hyperbolic cosine, element-wise.")
-@in_single
-def _tanh_slope_in_single(x):
-    return one_minus_square(tanh(x))
 
 
 def _tanh_jvp(dx, y, x):
     """From y, as `_logistic_jvp`."""
-    return mul(dx, _tanh_slope_in_single(x) if _is_half(x) else one_minus_square(y))
+    return times_tanh_slope_p.bind(dx, x) if _is_half(x) else mul(dx, one_minus_square(y))
 
+
+def _times_tanh_slope_lower(b: Builder, out: ShapedArray, dx: Value, x: Value) -> Value:
+    y = b.unary("stablehlo.tanh", _widened(b, x))
+    one = b.constant(1, y.aval.strong())
+    return b.convert(b.mul(_widened(b, dx), b.mul(b.add(one, y), b.sub(one, y))), out.dtype)
+
+
+# dx (1 - tanh(x) ** 2) of halves, in single precision. One operation, that eager gradients take no launch more.
+times_tanh_slope_p = nary(
+    "times_tanh_slope", FLOAT, _times_tanh_slope_lower,
+    (lambda d, y, dx, x: times_tanh_slope_p.bind(d, x),
+     lambda d, y, dx, x: mul(mul(d, scalar_like(x, -2)), mul(tanh(x), y))),
+    transpose=lambda ct, dx, x: [unbroadcast(times_tanh_slope_p.bind(ct, x), dx.aval), None])
 
 tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", _tanh_jvp)
 tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")

@@ -1,11 +1,16 @@
-"""Norms of the nodes of a graph, each graph of a batch by itself; nodes of padding do not count."""
+"""Norms of the nodes of a graph, each graph of a batch by itself; nodes of padding do not count.
+
+Halves are computed in float32: the square of a number above 256 overflows float16, and an epsilon vanishes.
+"""
 
 from typing import Any
 
 import xjax.numpy as jnp
+from xjax import lax
 from xnn.checks import check_float, check_params, check_shape
 from xnn.graph.groups import as_groups
 from xnn.layer import Layer, arguments
+from xnn.precision import at_least_float32
 
 
 def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
@@ -28,9 +33,10 @@ def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
         x = check_float("GraphNorm", x, 2)
         check_params("GraphNorm", params, x, **dict.fromkeys(("mean_scale", "scale", "bias"), x.shape[-1:]))
         groups = as_groups(graph, x, "GraphNorm")
-        h = x - groups.at_nodes(groups.mean(x) * params["mean_scale"][None])
-        size = jnp.sqrt(groups.mean(jnp.square(h)) + epsilon)
-        return params["scale"][None] * h / groups.at_nodes(size) + params["bias"][None]
+        wide = x.astype(at_least_float32(x.dtype))
+        h = wide - groups.at_nodes(groups.mean(wide) * params["mean_scale"][None].astype(wide.dtype))
+        y = (h * groups.at_nodes(lax.rsqrt(groups.mean(jnp.square(h)) + epsilon))).astype(x.dtype)
+        return params["scale"][None] * y + params["bias"][None]
 
     return Layer(init, apply, "GraphNorm", settings=arguments(GraphNorm, epsilon=epsilon), computes_in="float32")
 
@@ -54,11 +60,12 @@ def PairNorm(scale: float = 1.0, *, individually: bool = False, epsilon: float =
     def apply(params, x, graph, *, rng=None, train=False):
         x = check_float("PairNorm", x, 2)
         groups = as_groups(graph, x, "PairNorm")
-        h = x - groups.at_nodes(groups.mean(x))
+        wide = x.astype(at_least_float32(x.dtype))
+        h = wide - groups.at_nodes(groups.mean(wide))
         if individually:
-            return scale * h / (_norm(h) + epsilon)
+            return (scale * h / (_norm(h) + epsilon)).astype(x.dtype)
         square = jnp.sum(jnp.square(h), -1, keepdims=True)
-        return scale * h / groups.at_nodes(jnp.sqrt(groups.mean(square) + epsilon))
+        return (scale * h * groups.at_nodes(lax.rsqrt(groups.mean(square) + epsilon))).astype(x.dtype)
 
     settings = arguments(PairNorm, scale=scale, individually=individually, epsilon=epsilon)
     return Layer(init, apply, "PairNorm", settings=settings, computes_in="float32")
@@ -98,7 +105,8 @@ def MessageNorm(*, learn_scale: bool = False) -> Layer:
     def apply(params, x, nodes, *, rng=None, train=False):
         x, nodes = check_float("MessageNorm", x, 2), check_float("MessageNorm", nodes, 2)
         check_params("MessageNorm", params, x, scale=(1,) if learn_scale else None)
-        y = x / jnp.maximum(_norm(x), 1e-12) * _norm(nodes)
+        wide, wide_nodes = (v.astype(at_least_float32(v.dtype)) for v in (x, nodes))
+        y = (wide / jnp.maximum(_norm(wide), 1e-12) * _norm(wide_nodes)).astype(x.dtype)
         return y * params["scale"][None] if learn_scale else y
 
     return Layer(init, apply, "MessageNorm", settings=arguments(MessageNorm, learn_scale=learn_scale),

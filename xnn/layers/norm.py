@@ -137,14 +137,18 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
         mask = None if row_mask is None else as_row_mask("BatchNorm", x, row_mask)
         x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
-        mean, var, before = state["mean"], state["var"], state
-        if train:
-            mean, var, n = _batch_moments(x, axis_name) if mask is None else _masked_moments(x, mask, axis_name)
+        if not train:
+            mean, var = state["mean"], state["var"]
+            y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
+        else:
+            wide, before = x.astype(at_least_float32(x.dtype)), state  # squares of numbers above 256 overflow float16
+            mean, var, n = _batch_moments(wide, axis_name) if mask is None else _masked_moments(wide, mask, axis_name)
+            y = (wide - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
+            y = y.astype(x.dtype)
             ratio = n / (n - 1) if mask is None else (n / jnp.maximum(n - 1, 1)).astype(var.dtype)
             running = var * ratio if unbiased else var
             state = {"mean": _moved(before["mean"], mean, momentum), "var": _moved(before["var"], running, momentum)}
             state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
-        y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
         return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
 
     settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
@@ -167,16 +171,14 @@ def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
 def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any, Any]:
     """As `_batch_moments`, of the rows in the mask, x being 0 in the others."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.psum(v, axis_name)
-    wide = x.astype(at_least_float32(x.dtype))
-    n = over_devices(jnp.sum(mask, dtype=wide.dtype))
-    mean = over_devices(jnp.sum(wide, axes)) / jnp.maximum(n, 1)
-    apart = jnp.where(mask[..., None], wide - _along_features(mean, wide), 0)
-    var = over_devices(jnp.sum(jnp.square(apart), axes)) / jnp.maximum(n, 1)
-    return mean.astype(x.dtype), var.astype(x.dtype), n
+    n = over_devices(jnp.sum(mask, dtype=x.dtype))
+    mean = over_devices(jnp.sum(x, axes)) / jnp.maximum(n, 1)
+    apart = jnp.where(mask[..., None], x - _along_features(mean, x), 0)
+    return mean, over_devices(jnp.sum(jnp.square(apart), axes)) / jnp.maximum(n, 1), n
 
 
 def _moved(running: Any, new: Any, momentum: float) -> Any:
-    return (1 - momentum) * running + momentum * new
+    return ((1 - momentum) * running + momentum * new).astype(running.dtype)
 
 
 def _by_group(x: Any, groups: int, epsilon: float) -> Any:

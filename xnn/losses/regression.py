@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import xjax.numpy as jnp
+from xjax import custom_jvp
 from xnn.losses.reduction import reduced, same_shape, wide
 
 
@@ -35,7 +36,20 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, weights: Any = 
 def log_cosh(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
     """``log cosh(prediction - target)``: as `mse` / 2 for small differences, as `mae` - log 2 for large ones."""
     difference, dtype = _difference("log_cosh", predictions, targets)
-    return reduced("log_cosh", jnp.logaddexp(difference, -difference) - math.log(2), weights, reduction, dtype)
+    return reduced("log_cosh", _log_cosh(difference), weights, reduction, dtype)
+
+
+@custom_jvp
+def _log_cosh(x: Any) -> Any:
+    """``log cosh(x)``: below 1 by the square of sinh, since ``log(exp(x) + exp(-x)) - log 2`` cancels there."""
+    size = jnp.abs(x)
+    change = jnp.expm1(-2 * size)                                   # sinh(x)^2 = change^2 exp(2 |x|) / 4
+    decay, is_near = change + 1, size < 1
+    logs = jnp.log1p(jnp.where(is_near, jnp.square(change) / (4 * decay), decay))
+    return jnp.where(is_near, logs / 2, size + (logs - math.log(2)))
+
+
+_log_cosh.defjvps(lambda dx, y, x: dx * jnp.tanh(x))
 
 
 def _difference(caller: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
