@@ -16,6 +16,9 @@ def bodies(jnp) -> dict[str, Callable]:
     return {
         "set": lambda c, i: c.at[i].set(jnp.sin(c[i - 1])),
         "add": lambda c, i: c.at[i].add(jnp.sin(c[i - 1])),
+        "mul": lambda c, i: c.at[i].mul(jnp.cos(c[i - 1])),
+        "max": lambda c, i: c.at[i].max(jnp.sin(c[i - 1])),
+        "min": lambda c, i: c.at[i].min(jnp.sin(c[i - 1])),
         "two rows": lambda c, i: c.at[i].set(jnp.sin(c[i - 1]) * c[i - 2]).at[i + 1].set(c[i - 1] + c[i]),
     }
 

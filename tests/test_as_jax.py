@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import copy
 import dataclasses
+import functools
 import inspect
 import weakref
 
@@ -12,12 +13,13 @@ import numpy as np
 import pytest
 
 import xjax
-from tests.compare import Outcome, assert_same_outcome, outcome
+from tests.compare import Outcome, assert_close, assert_same, assert_same_outcome, assert_same_types, outcome
 from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
 from tests.everyday.numbers import NUMBERS, NUMBERS_X64
 from tests.everyday.objects import OBJECTS
 from tests.everyday.transforms import TRANSFORMS, WITHOUT_JIT
+from tests.everyday.wide import ROUNDED, WIDE, WIDER
 from tests.oracle import current, only, real_jax
 from tests.sampling import one_in
 
@@ -150,5 +152,47 @@ def test_an_expression_means_what_it_means_in_jax_with_64_bits(expression):
         compare(expression)
 
 
+# -- arrays of 64 bits outside of the block that made them ----------------------------------------------------------
+
+@functools.cache
+def names_of_wide_lines(lib):
+    def inside(f, *args):
+        with lib.enable_x64(True):
+            return f(*args)
+
+    @lib.custom_jvp
+    def ruled(v):
+        return lib.numpy.sin(v) * 2
+    ruled.defjvp(lambda primals, tangents: (ruled(*primals), 2 * lib.numpy.cos(*primals) * tangents[0]))
+
+    @lib.custom_vjp
+    def ruled_vjp(v):
+        return lib.numpy.sin(v) * 2
+    ruled_vjp.defvjp(lambda v: (ruled_vjp(v), lib.numpy.cos(v)), lambda cos, ct: (2 * cos * ct,))
+
+    jnp = lib.numpy
+    with lib.enable_x64(True):
+        arrays = {"x": jnp.array([0.5, 0.7, 1.3]) / 1.1, "k": jnp.arange(1, 4) + 0, "u": jnp.arange(3, dtype="uint64"),
+                  "z": jnp.array([1 + 0.1j, 0.3j]), "s": jnp.float64(0.77), "m": jnp.array([[2.0, 0.3], [0.3, 1.0]])}
+    return {**arrays, "x0": arrays["x"], "jax": lib, "jnp": jnp, "lax": lib.lax, "np": np, "inside": inside,
+            "ruled": ruled, "ruled_vjp": ruled_vjp}
+
+
+@pytest.mark.parametrize("expression", one_in(9, WIDE))
+def test_an_array_of_64_bits_means_what_it_means_in_jax_outside_of_the_block_that_made_it(expression):
+    """JAX fails at some lines, where its own constants have 32 bits: then ours need not fail."""
+    ours, theirs = (outcome(lambda lib: eval(expression, names_of_wide_lines(lib)), lib) for lib in (xjax, jax))
+    if theirs.error is not None:
+        return
+    assert ours.error is None, f"{expression}: {ours.error}"
+    if expression in WIDER or expression in ROUNDED:
+        assert_close(ours.value, theirs.value, like=np.float32, what=expression)
+        if expression in ROUNDED:
+            assert_same_types(ours.value, theirs.value, what=expression)
+    else:
+        assert_same(ours.value, theirs.value, what=expression)
+
+
 def test_the_table_of_differences_is_of_these_expressions():
     assert set(WRITTEN) >= DIFFERENT
+    assert set(WIDE) >= {*WIDER, *ROUNDED}

@@ -47,6 +47,14 @@ def multiplied(lib, c, i):
     return c.at[i].multiply(lib.numpy.cos(c[i - 1]))
 
 
+def largest(lib, c, i):
+    return c.at[i].max(lib.numpy.sin(c[i - 1]))
+
+
+def smallest(lib, c, i):
+    return c.at[i].min(lib.numpy.cos(c[i - 1]) * c[i - 2])
+
+
 def two_rows(lib, c, i):
     return c.at[i].set(lib.numpy.sin(c[i - 1]) * c[i - 2]).at[i + 1].set(c[i - 1] + c[i])
 
@@ -80,8 +88,8 @@ def in_a_call(lib, c, i):
     return lib.jit(lambda c, i: written(lib, c, i))(c, i)
 
 
-BODIES = [written, moved, added, subtracted, multiplied, two_rows, read_between, old_row_kept, fixed_row, block,
-          index_arrays, in_a_call]
+BODIES = [written, moved, added, subtracted, multiplied, largest, smallest, two_rows, read_between, old_row_kept,
+          fixed_row, block, index_arrays, in_a_call]
 
 
 # -- loops: (library, body, c) -> arrays --------------------------------------------------------------------------
@@ -151,7 +159,7 @@ TRANSFORMS = {
 }
 QUICK = [(written, fori_loop, "vmap of grad"), (added, scan, "grad"), (two_rows, several_arrays, "grad"),
          (read_between, scan_with_results, "grad of checkpoint"), (old_row_kept, scan, "value"),
-         (written, array_read, "grad")]
+         (written, array_read, "grad"), (largest, scan, "grad")]
 ALL = [(body, loop, name) for body in BODIES for loop in LOOPS_OVER for name in TRANSFORMS]
 
 

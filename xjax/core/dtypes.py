@@ -304,6 +304,14 @@ _SPELLED: dict[Any, np.dtype] = {t: d for d in ALL for t in (d, d.type, d.name)}
 _READY = {True: _SPELLED, False: {t: _TO_32.get(d, d) for t, d in _SPELLED.items()}}
 
 
+WIDE = frozenset(_TO_32)                # what becomes 32 bits
+
+
+def is_canonical(dtype: Any) -> bool:
+    """Whether a dtype stays what it is: it has not 64 bits, or these are on."""
+    return dtype not in WIDE or config.enable_x64
+
+
 def explicit_dtype(dtype: Any) -> Any:
     """A dtype that was named, or is that of a NumPy scalar in a rule: as it is with `explicit_x64_dtypes="allow"`, else
     canonical."""

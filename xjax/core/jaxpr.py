@@ -15,7 +15,7 @@ from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, typed_number, typeof
 
 
 class Var:
@@ -36,8 +36,8 @@ class Literal:
     __slots__ = ("val", "aval")
 
     def __init__(self, val: Any, aval: ShapedArray | None = None):
-        self.val = val
         self.aval = typeof(val) if aval is None else aval
+        self.val = typed_number(val, self.aval)
 
     def __repr__(self) -> str:
         return f"Literal({self.val})"

@@ -140,8 +140,13 @@ def lattice_join(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
     return _join(config.enable_x64, config.explicit_x64_dtypes == "allow", config.numpy_dtype_promotion, inputs)
 
 
+def join_kept(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
+    """As `lattice_join`, but what meets an array of 64 bits has 64 bits, whether they are on or not."""
+    return _join(config.enable_x64, True, config.numpy_dtype_promotion, inputs)
+
+
 @functools.lru_cache(4096)
-def _join(x64: bool, allowed: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
+def _join(x64: bool, kept_wide: bool, mode: str, inputs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     first, weak = inputs[0]
     all_weak = all(w for _, w in inputs)
     if len(inputs) == 1:
@@ -151,9 +156,9 @@ def _join(x64: bool, allowed: bool, mode: str, inputs: tuple[tuple[Any, bool], .
     # Weak values alone: their dtypes decide, so that weak i16 with weak i32 is a weak i32.
     as_strong = all_weak and mode == "standard"
     node = _meet(mode, x64, tuple(_node(d, w and not as_strong) for d, w in inputs))
-    # 64 bits that are off, but allowed where they are named: only what meets an array of 64 bits has them.
-    kept = allowed and isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
-    dtype = node if kept else dtypes.canonicalize_dtype(node)
+    # 64 bits that are off, but kept: only what meets an array of 64 bits has them.
+    wide = kept_wide and isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
+    dtype = node if wide else dtypes.canonicalize_dtype(node)
     return dtype, dtype != bool_ and (as_strong or isinstance(node, type))
 
 

@@ -6,6 +6,7 @@ object, so caches compare them by identity and `a is b` means "same type".
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType
@@ -146,7 +147,29 @@ def scalar_of(aval: ShapedArray, value: complex) -> Any:
     """The number `value` of a dtype: a NumPy scalar, or a Python number where the type is weak."""
     if aval.weak_type and typeof(number := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
         return number
-    return aval.dtype.type(value)
+    return number_of(aval.dtype, value)
+
+
+def number_of(dtype: Any, value: Any) -> Any:
+    """The number `value` as a NumPy scalar of the dtype that an array has.
+
+    64 bits stay 64 outside of the block of `enable_x64` in which that array was made; a NumPy scalar itself would be
+    read as one of 32 bits there, as users' numbers are.
+    """
+    return dtype.type(value) if dtypes.is_canonical(dtype) else _kept(dtype, False)(value)
+
+
+def typed_number(value: Any, aval: ShapedArray) -> Any:
+    """A number of a program, which keeps its type wherever the program is run: in a block of `enable_x64` or not."""
+    if aval.dtype not in dtypes.WIDE or type(getattr(value, "aval", None)) is ShapedArray:
+        return value
+    return _kept(aval.dtype, aval.weak_type)(value)
+
+
+@functools.cache
+def _kept(dtype: np.dtype, weak_type: bool) -> type:
+    """NumPy's class of scalars of 64 bits, with a type of its own as arrays have it: no option changes it."""
+    return type(dtype.type.__name__, (dtype.type,), {"aval": ShapedArray((), dtype, weak_type), "__slots__": ()})
 
 
 def python_scalar_aval(x: bool | int | float | complex) -> ShapedArray:

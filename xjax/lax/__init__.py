@@ -35,6 +35,7 @@ from xjax.lax.shapes import (
     broadcast_shapes,
     broadcast_to_rank,
     collapse,
+    convert_element_type,
     dtype,
     full,
     full_like,
@@ -141,7 +142,6 @@ from xjax.ops.conv_numbers import (
 from xjax.ops.convert import (
     bitcast_convert_type,
     bitcast_convert_type_p,
-    convert_element_type,
     convert_element_type_p,
     reduce_precision,
     reduce_precision_p,

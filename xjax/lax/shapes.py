@@ -12,8 +12,8 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.key_types import KeyType
 from xjax.core.types import typeof
+from xjax.ops import convert
 from xjax.ops.checks import canonical_axis
-from xjax.ops.convert import convert_element_type
 from xjax.ops.keys import filled_keys
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
@@ -74,6 +74,21 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], merged, *shape[stop:]))
 
 
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+    """`operand` with elements of another dtype.
+
+    Args:
+      operand: an array or number of any dtype.
+      new_dtype: the dtype wanted; None keeps the operand's. 64-bit types need jax_enable_x64.
+      weak_type: whether the result adapts to its partners in promotion, as a Python number does.
+    Returns: the operand itself if it is an array of this type already. Floats are truncated toward zero and
+      saturate on the way to integers; integers wrap; to bool means ``!= 0``; complex to real drops the imaginary
+      part, with a warning.
+    """
+    dtype = None if new_dtype is None else dtypes.user_dtype(new_dtype, "lax.convert_element_type")
+    return convert.convert_element_type(operand, dtype, weak_type)
+
+
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Sharding | None = None) -> Any:
     """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
@@ -88,7 +103,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     if type(dtype) is KeyType and aval.dtype is not dtype:
         return _put(filled_keys(tuple(shape), dtype, fill_value), sharding)
     if not weak or aval.dtype != dtype:
-        fill_value = convert_element_type(fill_value, dtype)
+        fill_value = convert.convert_element_type(fill_value, dtype)
     return _put(broadcast_in_dim(fill_value, shape, ()), sharding)
 
 
@@ -104,11 +119,13 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     """
     aval = typeof(x)
     weak = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtype
-    value = convert_element_type(fill_value, dtype, weak_type=True) if weak else fill_value
+    if dtype is None and type(aval.dtype) is not KeyType:
+        fill_value = convert.convert_element_type(fill_value, aval.dtype, weak)     # of 64 bits too, on or not
+    elif dtype is None:
+        dtype = aval.dtype
     shape = aval.shape if shape is None else tuple(shape)
     sharding = placement_like(x, shape, weak) if sharding is None else sharding
-    return vary_to(full(shape, value, None if weak else dtype, sharding=sharding), aval.vma)
+    return vary_to(full(shape, fill_value, dtype, sharding=sharding), aval.vma)
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:

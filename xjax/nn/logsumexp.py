@@ -11,7 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axes
 from xjax.ops.reduce import extreme_value
@@ -79,7 +79,7 @@ def exponent_shift(where: str, x: Any, axis: Axis) -> Any:
     if not dtypes.is_inexact(x.dtype):
         return jnp.max(x, axis, initial=-np.inf, keepdims=True)
     axes = canonical_axes(axis, x.ndim, where)
-    largest = lax.reduce(lax.stop_gradient(x), x.dtype.type(extreme_value(x.dtype, -1)), _larger, axes)
+    largest = lax.reduce(lax.stop_gradient(x), number_of(x.dtype, extreme_value(x.dtype, -1)), _larger, axes)
     return lax.expand_dims(largest, axes)
 
 

@@ -138,4 +138,5 @@ def _one_hot(x: Any, num_classes: int, dtype: np.dtype, axis: int) -> Any:
     shape = [1] * (x.ndim + 1)
     shape[axis] = num_classes
     classes = lax.broadcasted_iota(x.dtype, shape, axis)
+    x = lax.convert_element_type(x, classes.dtype)          # of 64 bits while these are off: 32, as in JAX
     return lax.convert_element_type(lax.eq(lax.expand_dims(x, (axis,)), classes), dtype)

@@ -11,8 +11,8 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.context import at_root
 from xjax.core.errors import bad, did_you_mean, warn
-from xjax.core.promotion import lattice_join
-from xjax.core.types import ADVICE, ShapedArray, converted, typeof
+from xjax.core.promotion import join_kept
+from xjax.core.types import ADVICE, ShapedArray, converted, number_of, typeof
 from xjax.numpy.index_parts import Part, attached, check_index, detached, parse, resolved
 from xjax.numpy.indexing import make_plan, operands_beside, read, result_shape, with_mask_axes
 from xjax.ops.arrange import rev
@@ -131,7 +131,7 @@ class IndexUpdate:
 
     def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
         """`x` with `func` (element-wise) applied at the index, once for each time that a position is named."""
-        return update(self.array, self.index, typeof(self.array).dtype.type(0), "apply", func, **options)
+        return update(self.array, self.index, number_of(typeof(self.array).dtype, 0), "apply", func, **options)
 
 
 ADVICE[IndexUpdate] = "read with x[index], or say what to do: x.at[index].set(values)."
@@ -216,7 +216,7 @@ def _known_values(x: Any, values: Any, name: str) -> Any:
         values = values.astype(dtypes.canonicalize_dtype(values.dtype))
     values = _unsigned(converted(values), typeof(x).dtype)
     aval, given = typeof(x), typeof(values)
-    if lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
+    if join_kept((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
         warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of "
              "x, which may lose information; convert them with values.astype(x.dtype).", FutureWarning)
     return values
@@ -234,7 +234,7 @@ def _unsigned(values: Any, dtype: np.dtype) -> Any:
 def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:
     """`x` and `values` in the dtype that both promote to."""
     aval, given = typeof(x), typeof(values)
-    dtype, weak = lattice_join((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))
+    dtype, weak = join_kept((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))
     if dtype != aval.dtype:
         x = convert_element_type(x, dtype, weak)
     return x, convert_element_type(values, dtype)

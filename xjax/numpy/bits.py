@@ -8,6 +8,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax.while_loop import while_loop
 from xjax.numpy.composed import ldexp, remainder
 from xjax.numpy.manipulate import moveaxis, ravel, reshape
@@ -161,14 +162,14 @@ class _Format:
         info = dtypes.finfo(dtype)
         self.uint = np.dtype(f"uint{info.bits}")
         self.fraction_bits = info.nmant
-        self.exponent_mask = self.uint.type((1 << info.bits - info.nmant - 1) - 1)
-        self.fraction_mask = self.uint.type((1 << info.nmant) - 1)
-        self.sign_mask = self.uint.type(1 << info.bits - 1)
+        self.exponent_mask = number_of(self.uint, (1 << info.bits - info.nmant - 1) - 1)
+        self.fraction_mask = number_of(self.uint, (1 << info.nmant) - 1)
+        self.sign_mask = number_of(self.uint, 1 << info.bits - 1)
         self.magnitude_mask = ~self.sign_mask
         self.bias = int(self.exponent_mask) // 2
 
     def number(self, value: int) -> np.generic:
-        return self.uint.type(value)
+        return number_of(self.uint, value)
 
 
 def _parts(x: Any) -> tuple[_Format, Any, Any]:

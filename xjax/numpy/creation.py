@@ -16,7 +16,7 @@ from xjax.core.promotion import lattice_join, promote_types
 from xjax.core.staging import StagingTrace
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.tree import tree_map
-from xjax.core.types import ShapedArray, converted, type_of_numbers
+from xjax.core.types import ShapedArray, converted, number_of, type_of_numbers
 from xjax.numpy.promote import (
     array_like,
     as_dtype,
@@ -251,8 +251,8 @@ def as_shape(shape: Any, where: str) -> tuple[int, ...]:
 
 
 def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
+    """Array of one value; `dtype` is a checked one."""
     shape = as_shape(shape, where)
-    dtype = as_dtype(dtype, where)
     if type(dtype) is KeyType:
         return _put(filled_keys(shape, dtype, value), device)
     number = cast(where, value, dtype, weak) if weak else to_dtype(where, value, dtype)
@@ -261,34 +261,35 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: b
     if shape:
         out = broadcast_in_dim(number, shape, ())
     else:
-        out = array(number) if weak else array(number, dtype)
+        out = array(number) if weak else _from_array(where, number, dtype, False)
     return _put(out, device)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array of zeros; the dtype is float by default."""
-    return _filled("numpy.zeros", shape, 0, float if dtype is None else dtype, device)
+    return _filled("numpy.zeros", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.zeros"), device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array of ones; the dtype is float by default."""
-    return _filled("numpy.ones", shape, 1, float if dtype is None else dtype, device)
+    return _filled("numpy.ones", shape, 1, as_dtype(float if dtype is None else dtype, "numpy.ones"), device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array to be filled; its elements are zero."""
-    return _filled("numpy.empty", shape, 0, float if dtype is None else dtype, device)
+    return _filled("numpy.empty", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.empty"), device)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
     where = "numpy.full"
     if dtype is not None and type(fill_value) is int:       # of any size
-        return _filled(where, shape, fill_value, dtype, device)
+        return _filled(where, shape, fill_value, as_dtype(dtype, where), device)
     aval = aval_of(where, fill_value)
     weak = dtype is None and aval.weak_type
     if aval.shape == () and not hasattr(fill_value, "aval"):
-        return _filled(where, shape, fill_value, aval.dtype if dtype is None else dtype, device, weak)
+        found = aval.dtype if dtype is None else as_dtype(dtype, where)
+        return _filled(where, shape, fill_value, found, device, weak)
     value = asarray(fill_value) if dtype is None else asarray(fill_value, dtype)
     out = expand_to(where, value, as_shape(shape, where))
     return _put(out, device)
@@ -309,7 +310,8 @@ def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device:
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
     device = placement_like(a, as_shape(shape, where), weak) if device is None else device
-    return vary_to(_filled(where, shape, value, aval.dtype if dtype is None else dtype, device, weak), aval.vma)
+    dtype = aval.dtype if dtype is None else as_dtype(dtype, where)
+    return vary_to(_filled(where, shape, value, dtype, device, weak), aval.vma)
 
 
 def _described(where: str, a: Any) -> ShapedArray:
@@ -335,7 +337,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     aval = _described(where, a)
     shape = aval.shape if shape is None else as_shape(shape, where)
     device = placement_like(a, shape, aval.weak_type and dtype is None) if device is None else device
-    return full(shape, fill_value, aval.dtype if dtype is None else dtype, device=device)
+    dtype = aval.dtype if dtype is None else as_dtype(dtype, where)
+    return _put(expand_to(where, convert_element_type(asarray(fill_value), dtype), shape), device)
 
 
 # -- ranges -------------------------------------------------------------------------------------------------------
@@ -439,7 +442,7 @@ def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) 
     t = convert_element_type(div(iota(part, n), part.type(n_steps)), dtype)
     t = reshape(t, (n, *(1,) * len(shape)))
     first, last = (broadcast_in_dim(v, (1, *shape), range(1, len(shape) + 1)) for v in (start, stop))
-    out = add(mul(first, sub(dtype.type(1), t)), mul(last, t))
+    out = add(mul(first, sub(number_of(dtype, 1), t)), mul(last, t))
     return concatenate([out, last], 0) if endpoint else out
 
 

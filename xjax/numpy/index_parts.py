@@ -19,7 +19,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import JAXTypeError, NonConcreteBooleanIndexError, bad
 from xjax.core.trace import Tracer, known_value
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
@@ -210,7 +210,7 @@ def resolved(parts: Sequence[Part], shape: tuple[int, ...]) -> list[Part]:
 
 def _number(n: int, dtype: np.dtype) -> Any:
     """A Python number where its type is that of the index (it needs no transfer in eager mode), else a NumPy one."""
-    return n if dtype == dtypes.canonicalize_dtype(int) else dtype.type(n)
+    return n if dtype == dtypes.canonicalize_dtype(int) else number_of(dtype, n)
 
 
 # -- what changes from call to call -------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """
     where = "numpy.insert"
     arr = asarray(arr)
-    values = asarray(array_like(where, values), dtype=arr.dtype)
+    values = convert_element_type(asarray(array_like(where, values)), arr.dtype)
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = canonical_axis(axis, arr.ndim, where)

@@ -8,7 +8,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.numpy.index_parts import known_mask
 from xjax.numpy.promote import cast, check_mixed
 from xjax.numpy.searching import nonzero
@@ -23,7 +23,7 @@ from xjax.ops.shape import reshape
 
 def _as_mask(where: str, condition: Any) -> Any:
     condition = operand(where, np.asarray(condition) if isinstance(condition, (list, tuple)) else condition)
-    return condition if dtypes.is_bool(condition.dtype) else ne(condition, condition.dtype.type(0))
+    return condition if dtypes.is_bool(condition.dtype) else ne(condition, number_of(condition.dtype, 0))
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,

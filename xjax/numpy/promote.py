@@ -89,7 +89,7 @@ def aval_of(where: str, x: Any) -> ShapedArray:
 def argument_type(x: Any) -> ShapedArray:
     """Type of a user's array, number or NumPy value: 64 bits of NumPy's are not meant, unless they are on."""
     aval = typeof(x)
-    if isinstance(x, np.generic) and aval.dtype.itemsize >= 8:
+    if isinstance(x, np.generic) and aval.dtype.itemsize >= 8 and not hasattr(x, "aval"):
         return aval.update(dtype=dtypes.canonicalize_dtype(aval.dtype))
     return aval
 

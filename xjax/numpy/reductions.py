@@ -13,6 +13,7 @@ from xjax.core.aliases import alias
 from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.numpy.composed import conjugate, real
 from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.promote import as_dtype, aval_of, cast, default_int, expand_to, to_inexact
@@ -83,7 +84,7 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
               initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
         refuse_out(where_, out)
         a = to_array_like(where_, a)
-        result = as_dtype(dtype, where_) if dtype is not None else a.dtype
+        result = as_dtype(dtype, where_) if dtype is not None else dtypes.explicit_dtype(a.dtype)
         if dtype is None and (promote_integers or dtypes.is_bool(result)):
             result = _sum_dtype(result)
         axes = _axes(where_, axis, a.ndim)
@@ -127,7 +128,7 @@ def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) 
                 raise bad(where_, "zero-size array to reduction operation which has no identity",
                           given={"a": a.aval, "axis": str(axes)}, fix="pass initial=....", exc=ValueError)
         x = _masked(where_, a, where, _extreme(a.dtype, sign))
-        return _finish(where_, reduce(x, axes), axes, keepdims, a.dtype, initial, join)
+        return _finish(where_, reduce(x, axes), axes, keepdims, dtypes.explicit_dtype(a.dtype), initial, join)
 
     name_function(extremum, name)
     extremum.__doc__ = f"""{doc} over `axis` (default: all axes); nan if there is one. Ties share the gradient equally.
@@ -229,7 +230,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
     where_ = "numpy.mean"
     refuse_out(where_, out)
     a = to_array_like(where_, a)
-    result = as_dtype(dtype, where_) if dtype is not None else to_inexact(a.dtype)
+    result = as_dtype(dtype, where_) if dtype is not None else dtypes.explicit_dtype(to_inexact(a.dtype))
     axes = _axes(where_, axis, a.ndim)
     computed = accumulator_dtype(result)
     total = sum(a, axes, dtype=computed, keepdims=keepdims, where=where)
@@ -260,7 +261,7 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     squared = real(mul(x, conjugate(x))) if dtypes.is_complex(x.dtype) else lax_square(x)
     total = reduce_sum(squared, apart.axes)
     if where is None:
-        found = div(total, apart.divisor if apart.divisor > 0 else total.dtype.type(math.nan))
+        found = div(total, apart.divisor if apart.divisor > 0 else number_of(total.dtype, math.nan))
     else:
         found = choose(gt(apart.divisor, 0), div(total, apart.divisor), math.nan)
     found = convert_element_type(found, apart.result)
@@ -301,7 +302,7 @@ def _deviations(where_: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: 
 
 def _variance_dtype(dtype: Any, asked: Any) -> Any:
     if asked is None or asked.kind not in "fc" or dtype.kind not in "fciub":
-        return to_inexact(dtype if asked is None else asked)
+        return to_inexact(dtypes.explicit_dtype(dtype) if asked is None else asked)
     joint = np.promote_types(dtype, asked)
     return joint if joint in (dtype, asked) else to_inexact(dtypes.canonicalize_dtype(joint))
 
@@ -316,7 +317,7 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     refuse_out("numpy.std", out)
     apart = _deviations("numpy.std", a, axis, dtype, ddof, where, mean, correction)
     if where is None:
-        divisor = apart.divisor if apart.divisor > 0 else apart.divisor.dtype.type(math.nan)
+        divisor = apart.divisor if apart.divisor > 0 else number_of(apart.divisor.dtype, math.nan)
     else:
         divisor = choose(gt(apart.divisor, 0), apart.divisor, math.nan)
     x = apart.x if where is None else choose(where, apart.x, apart.center)
@@ -453,8 +454,8 @@ def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
         axis = canonical_axis(axis, a.ndim, where)
         if neutral is not None:
             a = _without_nan(where, a, neutral)
-        if dtype is not None:
-            a = convert_element_type(a, as_dtype(dtype, where))
+        kept = dtypes.explicit_dtype(a.dtype) if dtype is None else as_dtype(dtype, where)
+        a = a if kept == a.dtype else convert_element_type(a, kept)
         if not dtypes.is_bool(a.dtype):
             return run(a, axis)
         counts = run(convert_element_type(a, default_int()), axis)
@@ -499,4 +500,4 @@ def _cumulative(where: str, run: Callable, start: int, x: Any, axis: int | None,
     if not initial:
         return out
     config = [(1, 0, 0) if d == axis else (0, 0, 0) for d in range(x.ndim)]
-    return lax_pad(out, out.dtype.type(start), config)
+    return lax_pad(out, number_of(out.dtype, start), config)

@@ -13,6 +13,7 @@ from xjax.core.calls import name_function
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
 from xjax.core.trace import Tracer
+from xjax.core.types import number_of
 from xjax.lax.cond import cond
 from xjax.numpy.composed import conjugate, remainder
 from xjax.numpy.contract import dot, matmul
@@ -153,7 +154,7 @@ def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: st
         raise bad(where, "the weights must have the shape of `a`, or of the axes that are reduced",
                   given={"a": a.aval, "weights": weights.aval, "axis": str(axes)}, fix="broadcast them.",
                   exc=ValueError)
-    weights = choose(lt(weights, a.dtype.type(0)), a.dtype.type(math.nan), weights)
+    weights = choose(lt(weights, number_of(a.dtype, 0)), number_of(a.dtype, math.nan), weights)
     return weights if weights.shape == a.shape else broadcast_in_dim(weights, a.shape, axes)
 
 
@@ -181,20 +182,20 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
     below, above = (_elements(x, convert_element_type(lax_min(lax_max(i, limits[0]), limits[1]), np.int32))
                     for i in (low, high))
     def inverted_cdf() -> Any:
-        counted = cumsum(choose(isnan(x), mul(weights, a.dtype.type(0)), weights), 1)
+        counted = cumsum(choose(isnan(x), mul(weights, number_of(a.dtype, 0)), weights), 1)
         whole = index_in_dim(counted, n - 1, 1)
         target = mul(convert_element_type(reshape(q, (1, q.size)), a.dtype), whole)
         short = lt(expand_dims(counted, (1,)), expand_dims(target, (2,)))               # [rows, q, n]
         first = total(convert_element_type(short, q.dtype), 2)
         found = _elements(x, convert_element_type(lax_min(first, limits[1]), np.int32))
-        return choose(isnan(whole), a.dtype.type(math.nan), found)
+        return choose(isnan(whole), number_of(a.dtype, math.nan), found)
 
     out = {"inverted_cdf": inverted_cdf,
-           "linear": lambda: add(mul(below, sub(a.dtype.type(1), weight)), mul(above, weight)),
+           "linear": lambda: add(mul(below, sub(number_of(a.dtype, 1), weight)), mul(above, weight)),
            "lower": lambda: below, "higher": lambda: above, "nearest": lambda: below,
-           "midpoint": lambda: mul(add(below, above), a.dtype.type(0.5))}[method]()
+           "midpoint": lambda: mul(add(below, above), number_of(a.dtype, 0.5))}[method]()
     undefined = le(valid, real(0)) if ignore_nan else lt(valid, real(n))
-    out = choose(undefined, a.dtype.type(math.nan), out)
+    out = choose(undefined, number_of(a.dtype, math.nan), out)
     return reshape(moveaxis(out, 1, 0), (*q.shape, *kept))
 
 
@@ -314,7 +315,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     before = lax_max(sub(i, np.int32(1)), np.int32(0))
     x0, x1, f0, f1 = (take_slices(v, k, 0) for v in (xp, fp) for k in (before, i))
     width = sub(x1, x0)
-    flat_piece = le(lax_abs(width), width.dtype.type(np.spacing(dtypes.finfo(width.dtype).eps)))
+    flat_piece = le(lax_abs(width), number_of(width.dtype, np.spacing(dtypes.finfo(width.dtype).eps)))
     slope = div(sub(flat, x0), choose(flat_piece, scalar_like(width, 1), width))
     out = choose(flat_piece, f0, add(f0, multiply(slope, sub(f1, f0))))
     ends = [index_in_dim(v, k, 0, keepdims=False) for v in (xp, fp) for k in (0, n - 1)]
@@ -361,7 +362,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
 def _add_at(length: int, index: Any, values: Any) -> Any:
     """Sums of values[i] over the i with index[i] = k, for each k below `length`; larger indices are dropped."""
     index = lax_max(index, np.int32(0))
-    values = expand_to("numpy.bincount", values, index.shape)
+    values = convert_element_type(expand_to("numpy.bincount", values, index.shape), dtypes.explicit_dtype(values.dtype))
     numbers = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
     return scatter_add(zeros((length,), values.dtype), expand_dims(index, (1,)), values, numbers)
 
@@ -373,13 +374,13 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise bad(where, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
                   exc=NotImplementedError)
     a = ravel(to_array_like(where, a))
-    dtype = dtypes.to_inexact_dtype(a.dtype)
+    dtype = dtypes.explicit_dtype(dtypes.to_inexact_dtype(a.dtype))
     if np.ndim(bins):
         return asarray(bins, dtype)
     low, high = (amin(a), amax(a)) if range is None and a.size else ((0, 1) if range is None else range)
     low, high = asarray(low, dtype), asarray(high, dtype)
     same = eq(low, high)                                # one value only: bins of total width 1 around it
-    half = dtype.type(0.5)
+    half = number_of(dtype, 0.5)
     return linspace(choose(same, sub(low, half), low), choose(same, add(high, half), high),
                     static_int(bins, "bins", where) + 1, dtype=dtype)
 
@@ -393,7 +394,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     where = "numpy.histogram"
     if weights is None:
         a, = promote_inexact(where, a)
-        weights = np.ones((), a.dtype)[()]
+        weights = np.ones((), dtypes.explicit_dtype(a.dtype))[()]
     else:
         a, weights = promote_inexact(where, a, weights)
         weights = ravel(to_array_like(where, weights))
@@ -444,8 +445,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
             weights = cast(where, to_array_like(where, weights), dtypes.finfo(x.dtype).dtype)
             w = weights if w is None else mul(w, weights)
     if w is None:
-        count, center = x.dtype.type(x.shape[1]), mean(x, 1, keepdims=True)
-        divisor = count - x.dtype.type(ddof)
+        count, center = number_of(x.dtype, x.shape[1]), mean(x, 1, keepdims=True)
+        divisor = count - number_of(x.dtype, ddof)
     else:
         count = total(w)
         center = expand_dims(true_divide(matmul(x, w), count), (1,))
@@ -458,7 +459,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
 
 def scale_of(value: float, like: Any) -> Any:
-    return like.dtype.type(value)
+    return number_of(like.dtype, value)
 
 
 @one_launch

@@ -12,7 +12,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.numpy.index_parts import integers, widened, wrapped
 from xjax.numpy.indexing import operands_beside
 from xjax.numpy.promote import array_like, broadcast, broadcast_shapes, broadcast_to, cast, check_mixed, promote
@@ -260,7 +260,7 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
     if mode == "wrap":
         a = _modulo(a, len(choices))
     elif mode == "clip":
-        a = clamp(a.dtype.type(0), a, a.dtype.type(len(choices) - 1))
+        a = clamp(number_of(a.dtype, 0), a, number_of(a.dtype, len(choices) - 1))
     elif mode == "raise":
         _check_known(where, a, len(choices))
     else:

@@ -18,7 +18,7 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, i64_matrix, return_text, tensor_type
 from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
 from xjax.core.tree import flatten, tree_unflatten
-from xjax.core.types import ShapedArray, Vma, Zero, typeof
+from xjax.core.types import ShapedArray, Vma, Zero, number_of, typeof
 from xjax.core.varying import typed_axes
 from xjax.ops.arrange import concatenate, iota
 from xjax.ops.checks import canonical_axis
@@ -184,7 +184,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[i
 
 def _divide(x: Any, n: int) -> Any:
     dtype = dtypes.to_inexact_dtype(typeof(x).dtype)
-    return div(convert_element_type(x, dtype), dtype.type(n))
+    return div(convert_element_type(x, dtype), number_of(dtype, n))
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
@@ -269,7 +269,7 @@ def _psum_transpose(cts, *args, **params):
 
 
 def _vmapped_sum(x: Any, bdim: int | None, size: int) -> Any:
-    return mul(x, typeof(x).dtype.type(size)) if bdim is None else reduce_sum(x, (bdim,))
+    return mul(x, number_of(typeof(x).dtype, size)) if bdim is None else reduce_sum(x, (bdim,))
 
 
 _EXTREME = Missing("the maximum over devices has no derivative rule",

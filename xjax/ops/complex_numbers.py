@@ -12,7 +12,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.ops.checks import COMPLEX, FLOAT
 from xjax.ops.elementwise import neg
 from xjax.ops.makers import binary_function, nary, unary, unary_function, unbroadcast
@@ -47,7 +47,7 @@ def _part_lower(name: str):
 
 def _strong_zero(ct):
     """A strongly typed 0: cotangents of complex numbers are strongly typed, as in JAX."""
-    return typeof(ct).dtype.type(0)
+    return number_of(typeof(ct).dtype, 0)
 
 
 def _real_transpose(ct, x):

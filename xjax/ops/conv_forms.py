@@ -8,7 +8,7 @@ from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.ops.arrange import rev
 from xjax.ops.conv import conv_general_dilated
 from xjax.ops.conv_numbers import (
@@ -116,7 +116,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_s
     batch, features, *sizes = typeof(x).shape
     spatial = make_window(where, sizes, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation)
     window = spatial.batched(0).batched(0)
-    found = windows_of(x, aval.dtype.type(0), window)       # (1, 1, *filter, batch, features, *positions)
+    found = windows_of(x, number_of(aval.dtype, 0), window)       # (1, 1, *filter, batch, features, *positions)
     rank = len(sizes)
     order = (0, 1, 2 + rank, 3 + rank, *range(2, 2 + rank), *range(4 + rank, 4 + 2 * rank))
     found = reshape(transpose(found, order), (batch, features * math.prod(filter_shape), *window.out_shape(

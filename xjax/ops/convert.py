@@ -12,7 +12,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.jaxpr import Literal
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.staging import StagingTracer
-from xjax.core.types import ShapedArray, Zero, converted, type_of_numbers, typeof
+from xjax.core.types import ShapedArray, Zero, converted, number_of, type_of_numbers, typeof
 from xjax.ops.checks import ANY, FLOAT, NOT_LINEAR, check_kinds, static_int
 from xjax.ops.makers import unary
 from xjax.ops.shape import move_axis_to_front
@@ -23,19 +23,16 @@ _PYTHON_NUMBERS = (bool, int, float, complex)
 # -- convert_element_type -----------------------------------------------------------------------------------------
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
-    """`operand` with elements of another dtype.
+    """`operand` with elements of another dtype, as `lax.convert_element_type`, for the use of this library.
 
-    Args:
-      operand: an array or number of any dtype.
-      new_dtype: the dtype wanted; None keeps the operand's. 64-bit types need jax_enable_x64.
-      weak_type: whether the result adapts to its partners in promotion, as a Python number does.
-    Returns: the operand itself if it is an array of this type already. Floats are truncated toward zero and
-      saturate on the way to integers; integers wrap; to bool means ``!= 0``; complex to real drops the imaginary
-      part, with a warning.
+    A `numpy.dtype` is that of an array, or was checked: one of 64 bits is what it says, whatever the options are. Other
+    spellings are what users write.
     """
     operand = converted(operand)
     aval = type_of_numbers(int) if type(operand) is int and new_dtype is not None else typeof(operand)  # of any size
-    dtype = aval.dtype if new_dtype is None else _canonical(new_dtype)
+    dtype = aval.dtype if new_dtype is None else new_dtype
+    if not isinstance(dtype, np.dtype):
+        dtype = dtypes.user_dtype(dtype, "lax.convert_element_type")
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand
     if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
@@ -43,12 +40,6 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     if isinstance(operand, (*_PYTHON_NUMBERS, np.generic)):
         operand = convert_number(operand, dtype)
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
-
-
-def _canonical(dtype: Any) -> np.dtype:
-    if type(dtype) is np.dtype and dtypes.canonicalize_dtype(dtype) is dtype:
-        return dtype
-    return dtypes.user_dtype(dtype, "lax.convert_element_type")
 
 
 def convert_number(x: Any, dtype: np.dtype) -> np.generic:
@@ -61,7 +52,8 @@ def convert_number(x: Any, dtype: np.dtype) -> np.generic:
     if dtypes.is_int(dtype) and dtypes.is_float(value.dtype):       # NumPy leaves this undefined, XLA saturates
         info = dtypes.iinfo(dtype)
         value = np.asarray(_saturated(float(value), int(info.min), int(info.max)))
-    return value.astype(dtype)[()]
+    found = value.astype(dtype)[()]
+    return found if dtypes.is_canonical(dtype) else number_of(dtype, found)
 
 
 def _no_key(dtype: Any) -> Exception:
@@ -136,7 +128,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
       to one k times wider the operand's last axis must have size k and disappears.
     Raises: ValueError if the sizes do not fit; TypeError for bool and complex, unless the dtypes are equal.
     """
-    dtype = dtypes.user_dtype(new_dtype, "lax.bitcast_convert_type")
+    dtype = new_dtype if isinstance(new_dtype, np.dtype) else dtypes.user_dtype(new_dtype, "lax.bitcast_convert_type")
     return bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 

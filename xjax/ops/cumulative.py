@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops import cumsum_on_cpu
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
@@ -105,7 +105,7 @@ def _cut(pair: Pair, axis: int, start: int, stop: int, step: int) -> Pair:
 
 def _interleave(even: Any, odd: Any, axis: int, n: int) -> Any:
     """The array of size n with these elements at even and odd positions."""
-    aval, zero = typeof(even), typeof(even).dtype.type(0)
+    aval, zero = typeof(even), number_of(typeof(even).dtype, 0)
 
     def spread(x: Any, low: int, high: int) -> Any:
         config = [(0, 0, 0)] * aval.ndim

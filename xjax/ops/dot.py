@@ -188,7 +188,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: DotDimensionNumbers, prec
                 canonical_axes(tuple(rhs_contract), ndims[1], where, "contracting axes")),
                (canonical_axes(tuple(lhs_batch), ndims[0], where, "batch axes"),
                 canonical_axes(tuple(rhs_batch), ndims[1], where, "batch axes")))
-    if preferred_element_type is not None:
+    if preferred_element_type is not None and not isinstance(preferred_element_type, np.dtype):     # else: checked
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, precision=canonical_precision(precision),
                               preferred_element_type=preferred_element_type)

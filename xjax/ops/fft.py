@@ -13,7 +13,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import check_kinds, static_int
 from xjax.ops.complex_numbers import complex_dtype, conj, part_dtype
 from xjax.ops.convert import convert_element_type
@@ -98,7 +98,7 @@ def _fft_transpose(ct, x, *, fft_type, fft_lengths):
     if fft_type is FftType.RFFT:
         spectrum = mul(conj(ct), _along_last(1 / _weights(fft_lengths[-1]), conj(ct)))
         out = fft(spectrum, FftType.IRFFT, fft_lengths)
-        return [mul(out, typeof(out).dtype.type(count))]
+        return [mul(out, number_of(typeof(out).dtype, count))]
     spectrum = conj(fft(ct, FftType.RFFT, fft_lengths))
     scaled = mul(spectrum, filled_like(spectrum, 1 / count))
     return [mul(scaled, _along_last(_weights(fft_lengths[-1]), scaled))]

@@ -14,7 +14,7 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO, Primitive
-from xjax.core.types import ShapedArray, Zero, is_linear, scalar_of, type_of_numbers, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, number_of, scalar_of, type_of_numbers, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
 
@@ -120,7 +120,7 @@ def filled_like(x: Any, value: complex) -> Any:
 def strong_like(x: Any, value: complex) -> Any:
     """As `filled_like`, but never weakly typed: the derivative rules of JAX that use it give strong types."""
     aval = typeof(x)
-    scalar = aval.dtype.type(value)
+    scalar = number_of(aval.dtype, value)
     return broadcast_in_dim(scalar, aval.shape, ()) if aval.shape else scalar
 
 

@@ -15,7 +15,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops import argmax_on_cpu, extrema_on_cpu
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
@@ -168,7 +168,7 @@ def _prod_jvp(primals, tangents, *, axes):
         fill = [(0, 2 * half - n, 0), *[(0, 0, 0)] * len(rest)]
         left, right, d_left, d_right = (slice_in_dim(v, *ends) for v in (x, dx) for ends in ((0, half), (half, n)))
         if n % 2:
-            right, d_right = pad(right, aval.dtype.type(1), fill), pad(d_right, aval.dtype.type(0), fill)
+            right, d_right = pad(right, number_of(aval.dtype, 1), fill), pad(d_right, number_of(aval.dtype, 0), fill)
         x, dx = mul(left, right), accumulate(mul(d_left, right), mul(left, d_right))
         n = half
     return squeeze(x, (0,)), squeeze(dx, (0,))

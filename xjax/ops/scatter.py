@@ -16,7 +16,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Jaxpr, Literal
 from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.ops.arrange import iota
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq, select_n
@@ -154,21 +154,23 @@ scatter_sub = scatter_function(scatter_sub_p, sub, "`operand` with `updates` sub
 
 # -- scatter-min and scatter-max ----------------------------------------------------------------------------------
 
-def _extremal_jvp(p: Callable[[], Primitive]) -> Callable:
+def _extremal_jvp(p: Callable[[], Primitive], extremum: Callable) -> Callable:
     """The tangent of an extremum is shared equally by all who attain it: the old value and the winning updates."""
     def rule(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
         x, indices, updates = primals
         n = dimension_numbers
         smooth = not all(type(tangents[i]) is Zero for i in (0, 2))
         if smooth:
-            x, updates = computed_once(x), computed_once(updates)
+            x, updates = x if flags["unique_indices"] else computed_once(x), computed_once(updates)
         out = p().bind(x, indices, updates, dimension_numbers=n, update_jaxpr=update_jaxpr,
                        update_consts=update_consts, **flags)
         if not smooth:
             return out, Zero(out.aval.tangent())
         dx, du = instantiate(tangents[0]), instantiate(tangents[2])
+        if flags["unique_indices"]:
+            return out, _tangent_of_windows(dx, du, x, indices, updates, extremum, n, flags)
         dtype = out.aval.dtype
-        one = np.ones((), dtype)[()]
+        one = number_of(dtype, 1)
         won = convert_element_type(eq(updates, read_windows(out, indices, typeof(updates), n, mode=PROMISED)), dtype)
         kept = convert_element_type(eq(x, out), dtype)
         winners = scatter_add(zeros_of(out.aval), indices, won, n, **flags)
@@ -182,12 +184,26 @@ def _extremal_jvp(p: Callable[[], Primitive]) -> Callable:
     return rule
 
 
+def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, extremum: Callable,
+                        n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Any:
+    """The tangent where no element is hit twice: only the windows are looked at, so a step of a loop costs these."""
+    def read(array: Any) -> Any:
+        return read_windows(array, indices, typeof(updates), n, mode=flags["mode"], fill_value=0)
+
+    old = computed_once(read(x))
+    best, dtype = extremum(old, updates), typeof(x).dtype
+    kept, won = (convert_element_type(eq(value, best), dtype) for value in (old, updates))
+    share = div(number_of(dtype, 1), max(add(kept, won), number_of(dtype, 1)))
+    written = mul(add(mul(read(dx), kept), mul(du, won)), share)
+    return scatter(dx, indices, written, n, **flags)
+
+
 _EXTREMUM_NOT_LINEAR = Missing("an extremum is not linear, so it has no transpose")
 
-scatter_min_p = scatter_primitive("scatter-min", "stablehlo.minimum", _extremal_jvp(lambda: scatter_min_p),
+scatter_min_p = scatter_primitive("scatter-min", "stablehlo.minimum", _extremal_jvp(lambda: scatter_min_p, min),
                                   _EXTREMUM_NOT_LINEAR, lambda: scatter_min_p)
 scatter_min = scatter_function(scatter_min_p, min, "Minimum of `operand` and `updates` at computed positions.")
 
-scatter_max_p = scatter_primitive("scatter-max", "stablehlo.maximum", _extremal_jvp(lambda: scatter_max_p),
+scatter_max_p = scatter_primitive("scatter-max", "stablehlo.maximum", _extremal_jvp(lambda: scatter_max_p, max),
                                   _EXTREMUM_NOT_LINEAR, lambda: scatter_max_p)
 scatter_max = scatter_function(scatter_max_p, max, "Maximum of `operand` and `updates` at computed positions.")

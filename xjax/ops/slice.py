@@ -11,7 +11,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.ops.arrange import batched_in_front, concatenate, jointly_linear
 from xjax.ops.checks import canonical_axes, canonical_axis, check_same_dtype, check_sequence, static_int
 from xjax.ops.compare import lt, select_n
@@ -67,7 +67,7 @@ def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
                for lo, n, s in zip(start_indices, typeof(ct).shape, steps, strict=True)]
     config = [(lo, size - end, s - 1)
               for lo, size, end, s in zip(start_indices, shape, covered, steps, strict=True)]
-    return [pad(ct, typeof(ct).dtype.type(0), config)]
+    return [pad(ct, number_of(typeof(ct).dtype, 0), config)]
 
 
 def _slice_batch(axis, args, bdims, *, start_indices, limit_indices, strides):
@@ -115,8 +115,8 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 def modulo(positions: Any, size: int) -> Any:
     """Positions along an axis of `size`, counted round and round as Python's % does."""
     dtype = positions.aval.dtype
-    remainder = rem(positions, dtype.type(max(size, 1)))
-    return select_n(lt(remainder, dtype.type(0)), remainder, add(remainder, dtype.type(size)))
+    remainder = rem(positions, number_of(dtype, max(size, 1)))
+    return select_n(lt(remainder, number_of(dtype, 0)), remainder, add(remainder, number_of(dtype, size)))
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
@@ -182,7 +182,7 @@ def _pad_lower(b: Builder, out: ShapedArray, x: Value, value: Value, *, padding_
 
 
 def _pad_transpose(ct, x, value, *, padding_config):
-    zero = typeof(ct).dtype.type(0)
+    zero = number_of(typeof(ct).dtype, 0)
     cropped = pad(ct, zero, [(-lo, -hi, 0) for lo, hi, _ in padding_config])
     kept = slice(cropped, [0] * typeof(ct).ndim, cropped.aval.shape, [t[2] + 1 for t in padding_config])
     ct_value = None
@@ -201,7 +201,7 @@ def _pad_batch(axis, args, bdims, *, padding_config):
     x, value = batched_in_front(axis, args, bdims)
     config = ((0, 0, 0), *padding_config)
     aval = typeof(x)
-    padded = pad_p.bind(x, aval.dtype.type(0), padding_config=config)
+    padded = pad_p.bind(x, number_of(aval.dtype, 0), padding_config=config)
     ours = full_of(ShapedArray(aval.shape, np.dtype(bool)), True)
     inside = pad_p.bind(ours, np.bool_(False), padding_config=config)
     return select_n(inside, broadcast_in_dim(value, padded.aval.shape, (0,)), padded), 0
@@ -249,10 +249,10 @@ def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, where: 
         if index < 0 and not allow_negative:
             raise bad(where, f"the start {index} is negative", given={"size of the axis": str(size)},
                       fix="pass allow_negative_indices=True to count from the end.", exc=ValueError)
-        return dtype.type(max(index + size, 0) if index < 0 else index)
+        return number_of(dtype, max(index + size, 0) if index < 0 else index)
     if not allow_negative or dtypes.is_unsigned(dtype):
         return index
-    return select_n(lt(index, dtype.type(0)), index, add(_strong(index, dtype), dtype.type(size)))
+    return select_n(lt(index, number_of(dtype, 0)), index, add(_strong(index, dtype), number_of(dtype, size)))
 
 
 def _strong(index: Any, dtype: np.dtype) -> Any:
@@ -309,7 +309,7 @@ def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
 def _dynamic_slice_batch(axis, args, bdims, *, slice_sizes):
     (x, *starts), (x_bdim, *i_bdims) = args, bdims
     if all(b is None for b in i_bdims):             # one block for all rows: no gather needed
-        zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
+        zero = number_of(typeof(starts[0]).dtype, 0) if starts else np.int32(0)
         starts.insert(x_bdim, zero)
         sizes = (*slice_sizes[:x_bdim], axis.size, *slice_sizes[x_bdim:])
         return dynamic_slice_p.bind(x, *starts, slice_sizes=sizes), x_bdim
@@ -409,7 +409,7 @@ def _dynamic_update_slice_batch(axis, args, bdims):
     ndim = len(starts)
     if all(b is None for b in i_bdims):             # one block for all rows: no scatter needed
         x, update = batched_in_front(axis, (x, update), (x_bdim, u_bdim))
-        zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
+        zero = number_of(typeof(starts[0]).dtype, 0) if starts else np.int32(0)
         return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
     numbers = ScatterDimensionNumbers(tuple(range(ndim)), (), tuple(range(ndim)))
     params = {"dimension_numbers": numbers, "indices_are_sorted": True, "unique_indices": True,

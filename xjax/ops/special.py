@@ -12,7 +12,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import FLOAT
 from xjax.ops.compare import gt, select
 from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
@@ -33,7 +33,8 @@ def _gaussian(x: Any) -> Any:
     return exp(neg(square(x)))
 
 
-erf_p = unary("erf", FLOAT, chlo("erf"), lambda dx, y, x: mul(typeof(x).dtype.type(_ERF_SLOPE), mul(dx, _gaussian(x))))
+erf_p = unary("erf", FLOAT, chlo("erf"),
+              lambda dx, y, x: mul(number_of(typeof(x).dtype, _ERF_SLOPE), mul(dx, _gaussian(x))))
 erf = unary_function(erf_p, "Error function, element-wise.")
 erfc_p = unary("erfc", FLOAT, chlo("erfc"),
                lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, _gaussian(x))))

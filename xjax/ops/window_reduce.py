@@ -16,7 +16,7 @@ from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.checks import BOOL, NOT_LINEAR, NUMBER, REAL, check_kinds
 from xjax.ops.compare import ge_p, le_p
 from xjax.ops.conv_numbers import adjoint_pads
@@ -76,7 +76,7 @@ def _sum_transpose(ct, x, **params):
     w = Window(**params)
     pads = adjoint_pads(x.aval.shape, w.window_dimensions, w.window_strides, typeof(ct).shape, w.padding,
                         w.base_dilation, w.window_dilation)
-    spread = pad(ct, typeof(ct).dtype.type(0),
+    spread = pad(ct, number_of(typeof(ct).dtype, 0),
                  [(lo, hi, s - 1) for (lo, hi), s in zip(pads, w.window_strides, strict=True)])
     back = Window(w.window_dimensions, w.base_dilation, ((0, 0),) * len(pads), (1,) * len(pads), w.window_dilation)
     return [reduce_window_sum_p.bind(spread, **back._asdict())]

@@ -14,7 +14,7 @@ from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
 from xjax.ops.compare import comes_before, ge_p
 from xjax.ops.reduce import extreme_value
@@ -100,7 +100,7 @@ def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, 
     if any(d != 1 for d in window_dilation):        # a parameter that JAX does not have, nor this derivative
         dilation = {"window_dilation": window_dilation}
     if any(d != 1 for d in base_dilation):
-        fill = typeof(operand).dtype.type(extreme_value(typeof(operand).dtype, -1 if select_prim is ge_p else 1))
+        fill = number_of(typeof(operand).dtype, extreme_value(typeof(operand).dtype, -1 if select_prim is ge_p else 1))
         operand = pad(operand, fill, [(0, 0, d - 1) for d in base_dilation])
     found = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, window_dimensions=window_dimensions,
                                           window_strides=window_strides, padding=padding, **dilation)

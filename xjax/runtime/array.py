@@ -524,13 +524,13 @@ def _remembered_scalar(x: np.generic, place: Place | None) -> Array:
     if _guard is not None:
         _guard.check(TO_DEVICE, x)
     place = default_place() if place is None else place
-    dtype = typeof(x).dtype
-    key = (x.dtype, x.tobytes(), dtype, id(place))
+    aval = typeof(x)
+    key = (x.dtype, x.tobytes(), aval, id(place))
     found = _scalars.get(key)
     if found is None or found._buf.is_deleted():
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = _upload(np.asarray(x), place, keep_dtype=dtype == x.dtype)
+        found = _scalars[key] = _upload(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
     return found
 
 
@@ -551,7 +551,8 @@ def to_array(x: Any, place: Place | None = None) -> Array:
     if isinstance(x, (np.ndarray, np.generic)):
         if not dtypes.is_supported(x.dtype):
             raise not_an_array(x)
-        return from_numpy(np.asarray(x), place, keep_dtype=typeof(x).dtype == x.dtype)
+        aval = typeof(x)
+        return from_numpy(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
     if isinstance(x, (bool, int, float, complex)):
         aval = typeof(x)
         return from_numpy(np.asarray(x, aval.dtype), place, aval.weak_type)

@@ -22,7 +22,7 @@ from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_unflatten
-from xjax.core.types import ShapedArray, Vma, typeof
+from xjax.core.types import ShapedArray, Vma, number_of, typeof
 from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
@@ -472,7 +472,7 @@ def _unused_axes(region: Region, spec: PartitionSpec) -> tuple:
 
 def _share(ct: Any, region: Region, spec: PartitionSpec) -> Any:
     n = math.prod(region.mesh.shape[a] for a in _unused_axes(region, spec))
-    return ct if n == 1 else div(ct, typeof(ct).dtype.type(n))
+    return ct if n == 1 else div(ct, number_of(typeof(ct).dtype, n))
 
 
 def _total(ct: Any, region: Region, spec: PartitionSpec) -> Any:

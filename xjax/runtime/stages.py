@@ -53,13 +53,14 @@ class ShapeDtypeStruct:
 
     @classmethod
     def of(cls, aval: ShapedArray, sharding: Sharding | None = None) -> ShapeDtypeStruct:
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+        found = cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+        found._type = aval.plain                # an array of 64 bits has them whether they are on or not
+        return found
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array, a number, or anything with `shape` and `dtype`, and where it lies."""
-        aval, sharding = abstract(x), getattr(x, "sharding", None)
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+        return cls.of(abstract(x), getattr(x, "sharding", None))
 
     def update(self, **changed: Any) -> ShapeDtypeStruct:
         """The same with another `shape`, `dtype`, `weak_type` or `sharding`."""

@@ -16,6 +16,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.types import number_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import floats, horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
@@ -69,7 +70,7 @@ def _tangent(x: Any) -> Any:
 
 def _tangent_of_phase(x: Any, is_between: Any, step: float) -> Any:
     """The tangent of pi times the distance, in steps, of x from the middle between two nodes: of pi / 4 at most."""
-    turns = x / step - jnp.where(is_between, x.dtype.type(0), x.dtype.type(0.5))
+    turns = x / step - jnp.where(is_between, number_of(x.dtype, 0), number_of(x.dtype, 0.5))
     return _tangent(math.pi * (turns - jnp.round(turns)))
 
 

@@ -18,7 +18,7 @@ from xjax.core import dtypes
 from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.promote import library_rules
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
@@ -78,7 +78,7 @@ def _transformed(where: str, of_last: Callable, x: Any, type: int, sizes: dict[i
         if n < 1:
             raise bad(where, "a transform needs at least one element", given={"x": typeof(x), "axis": axis, "n": n},
                       fix="pass n >= 1.", exc=ValueError)
-        x = lax.pad(x, x.dtype.type(0), [(0, n - x.shape[axis] if d == axis else 0, 0) for d in range(x.ndim)])
+        x = lax.pad(x, number_of(x.dtype, 0), [(0, n - x.shape[axis] if d == axis else 0, 0) for d in range(x.ndim)])
         x = jnp.moveaxis(of_last(jnp.moveaxis(x, axis, -1), norm), -1, axis)
     return x
 

@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.lax.incomplete import half_less_log1p, lgamma_rise, stirling_tail
 from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
@@ -84,8 +84,8 @@ def multigammaln(a: Any, d: int) -> Any:
 @one_launch
 def _multigammaln(a: Any, d: int) -> Any:
     a, = reals("multigammaln", a)
-    shifted = a[..., None] - np.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / a.dtype.type(2)
-    return jnp.sum(lax.lgamma(shifted), -1) + a.dtype.type(0.25 * d * (d - 1) * math.log(math.pi))
+    shifted = a[..., None] - np.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / number_of(a.dtype, 2)
+    return jnp.sum(lax.lgamma(shifted), -1) + number_of(a.dtype, 0.25 * d * (d - 1) * math.log(math.pi))
 
 
 def poch(z: Any, m: Any) -> Any:

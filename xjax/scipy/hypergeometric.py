@@ -13,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.types import number_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import of_reals
 from xjax.scipy.gamma_functions import gamma
@@ -49,7 +50,7 @@ def _series(x: Any, ups: Sequence[Any], downs: Sequence[Any]) -> Any:
         return k + 1, active, jnp.where(active, new, 0), jnp.where(active, new_bound, 0), total
 
     one = lax.full_like(x, 1)
-    start = (x.dtype.type(0), lax.full_like(x, True, dtype=bool), one, one, one)
+    start = (number_of(x.dtype, 0), lax.full_like(x, True, dtype=bool), one, one, one)
     return lax.while_loop(goes_on, step, start)[-1]
 
 

@@ -89,7 +89,7 @@ def ndtri(p: Any) -> Any:
     Raises: TypeError unless p is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
     p, = single_or_double("ndtri", p)
-    tail = lax.min(p, 1 - p)
+    tail = jnp.minimum(p, 1 - p)
     end = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, np.nan))
     return jnp.where(tail > 0, _quantile(p - 0.5, -lax.log(jnp.where(tail > 0, tail, 0.5))), end)
 

@@ -45,6 +45,7 @@ from xjax.transforms.rule_functions import (
     positional_arguments,
     symbolic,
     unsymbolic,
+    wide_cotangent,
 )
 
 
@@ -208,6 +209,7 @@ class _Backward:
                       "argument", given=tree_mismatch("cotangent", slot, ct),
                       fix="return the argument's structure; None stands for zero.") from None
         found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
+        found = [wide_cotangent(x, a) for x, a in zip(found, avals, strict=True)]
         check_like(where, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
         found = [unsymbolic(x) for x in found]

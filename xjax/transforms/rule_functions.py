@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core import dtypes
 from xjax.core.calls import Flat, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
@@ -14,6 +15,7 @@ from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
 from xjax.core.types import ShapedArray, Vma, Zero, typeof
 from xjax.core.varying import axes_in_order
 from xjax.ops.collectives import psum_invariant_p
+from xjax.ops.convert import convert_element_type
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
@@ -210,6 +212,13 @@ def fit_vma(where: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
               given={"value varies along": ", ".join(map(str, axes_in_order(vma))) or "none",
                      f"{what} varies along": ", ".join(map(str, axes_in_order(typeof(x).vma)))},
               fix="compute both from the same arguments; lax.psum gives what devices share.", exc=ValueError)
+
+
+def wide_cotangent(x: Any, aval: ShapedArray) -> Any:
+    """A rule's cotangent with the 64 bits of what it stands for, where it was computed while these are off."""
+    if dtypes.is_canonical(aval.dtype) or type(x) is Zero or typeof(x).dtype != dtypes.canonicalize_dtype(aval.dtype):
+        return x
+    return convert_element_type(x, aval.dtype)
 
 
 def check_like(where: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],

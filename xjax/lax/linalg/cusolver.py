@@ -13,7 +13,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.matrices import adjoint
 from xjax.lax.linalg.native import flag, info_type
@@ -226,7 +226,7 @@ def _banded(dl: Any, d: Any, du: Any, rhs: Any, more: int) -> list[Any]:
         if not low + high:
             return x
         axis += typeof(x).ndim
-        return pad(x, typeof(x).dtype.type(value), [(low, high, 0) if k == axis else (0, 0, 0)
+        return pad(x, number_of(typeof(x).dtype, value), [(low, high, 0) if k == axis else (0, 0, 0)
                                                     for k in range(typeof(x).ndim)])
 
     n = typeof(d).shape[-1]

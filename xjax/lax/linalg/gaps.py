@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.lax.linalg.matrices import as_column, as_row
 from xjax.ops.compare import le, select
 from xjax.ops.elementwise import mul, reciprocal, sub
@@ -27,7 +27,7 @@ def rounding_of(largest: Any, count: int) -> Any:
     largest for n = 6, by 9 for 60 and by 11 for 200 in eigh, and by less in svd.
     """
     dtype = typeof(largest).dtype
-    return mul(stop_gradient(largest), dtype.type((4 + count ** 0.5) * float(dtypes.finfo(dtype).eps)))
+    return mul(stop_gradient(largest), number_of(dtype, (4 + count ** 0.5) * float(dtypes.finfo(dtype).eps)))
 
 
 def inverse(x: Any, is_zero: Any) -> Any:

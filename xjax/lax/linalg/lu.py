@@ -10,7 +10,7 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
@@ -141,14 +141,14 @@ def _lu_jvp(primals, tangents):
 def _padded(x: Any, rows: int, columns: int) -> Any:
     """The matrices with rows and columns of zeros at the end."""
     widths = [(0, 0, 0)] * (typeof(x).ndim - 2) + [(0, rows, 0), (0, columns, 0)]
-    return pad(x, typeof(x).dtype.type(0), widths) if rows or columns else x
+    return pad(x, number_of(typeof(x).dtype, 0), widths) if rows or columns else x
 
 
 def _corner(x: Any, k: int) -> Any:
     """The identity with zeros in the first k rows."""
     ones = identity_like(x)
     kept = slice_in_dim(ones, k, typeof(x).shape[-2], axis=-2)
-    return pad(kept, typeof(x).dtype.type(0), [(0, 0, 0)] * (typeof(x).ndim - 2) + [(k, 0, 0), (0, 0, 0)])
+    return pad(kept, number_of(typeof(x).dtype, 0), [(0, 0, 0)] * (typeof(x).ndim - 2) + [(k, 0, 0), (0, 0, 0)])
 
 
 lu_p = matrix_primitive("lu", type_rule=_lu_type, lower=_lu_lower, jvp=_lu_jvp)

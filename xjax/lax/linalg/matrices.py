@@ -15,7 +15,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
-from xjax.core.types import ShapedArray, typeof
+from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.compare import eq, ge, select
@@ -98,7 +98,7 @@ def product(x: Any, y: Any) -> Any:
 
 def symmetrized(x: Any) -> Any:
     """Half the sum of the matrices and their adjoints."""
-    return mul(add(x, adjoint(x)), typeof(x).dtype.type(0.5))
+    return mul(add(x, adjoint(x)), number_of(typeof(x).dtype, 0.5))
 
 
 def mask_of(x: Any, test: Callable, k: int = 0) -> Any:
@@ -144,7 +144,7 @@ def take_rows(x: Any, order: Any) -> Any:
     """The rows of each matrix in another order.  x: any[..., m, n]; order: int[..., k] -> any[..., k, n]."""
     aval, rows = typeof(x), typeof(order)
     if not aval.size:
-        return broadcast_in_dim(aval.dtype.type(0), (*rows.shape, aval.shape[-1]), ())
+        return broadcast_in_dim(number_of(aval.dtype, 0), (*rows.shape, aval.shape[-1]), ())
     outer, axis = tuple(range(aval.ndim - 2)), aval.ndim - 2
     numbers = GatherDimensionNumbers((axis + 1,), (axis,), (axis,), outer, outer)
     return gather(x, reshape(order, (*rows.shape, 1)), numbers, (1,) * (axis + 1) + aval.shape[-1:])

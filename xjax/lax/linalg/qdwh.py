@@ -9,7 +9,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.lax.linalg.matrices import (
     adjoint,
     check_matrix,
@@ -68,7 +68,7 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
 
 
 def _times(x: Any, number: float) -> Any:
-    return mul(x, typeof(x).dtype.type(number))
+    return mul(x, number_of(typeof(x).dtype, number))
 
 
 def _masked(x: Any, counts: tuple[Any, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.gaps import inverse, rounding_of
 from xjax.lax.linalg.libraries import library_of
@@ -111,7 +111,7 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
         return [s], [ds]
     rounding = rounding_of(slice_in_dim(s, 0, min(m, n, 1), axis=-1), min(m, n))            # they descend
     # Up to this size values are 0, and gaps too, such that their inverse squares are finite.
-    floor = mul(rounding, typeof(s).dtype.type(dtypes.finfo(typeof(s).dtype).eps))
+    floor = mul(rounding, number_of(typeof(s).dtype, dtypes.finfo(typeof(s).dtype).eps))
     turn_u, turn_v = _turns(s, inner, as_row(rounding), as_row(floor))
     du, dv = product(u, turn_u), product(v, turn_v)
     row = as_row(convert_element_type(inverse(s, le(s, floor)), typeof(x).dtype)) if m != n else None
@@ -137,7 +137,7 @@ def _turns(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
     least = smaller(rounding, larger(sub(sums, add(rounding, rounding)), floor))
     by_gap = convert_element_type(inverse(gaps, le(absolute(gaps), least)), dtype)
     by_sum = convert_element_type(inverse(sums, le(sums, floor)), dtype)
-    half = mul(inner, dtype.type(0.5))
+    half = mul(inner, number_of(dtype, 0.5))
     half_adjoint = adjoint(half)
     alike, opposite = mul(add(half, half_adjoint), by_gap), mul(sub(half, half_adjoint), by_sum)
     if not dtypes.is_complex(dtype):

@@ -8,7 +8,7 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.types import ShapedArray, Zero, is_linear, typeof
+from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
@@ -162,7 +162,7 @@ def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
     dx = _hermitian_of_lower(dx)
     inner = triangular_solve(factor, dx, lower=True, transpose_a=True, conjugate_a=True)
     inner = triangular_solve(factor, inner, left_side=True, lower=True)
-    half = div(lower_triangle(inner), add(identity_like(inner), typeof(inner).dtype.type(1)))
+    half = div(lower_triangle(inner), add(identity_like(inner), number_of(typeof(inner).dtype, 1)))
     return factor, product(factor, half)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.types import ShapedArray, Zero, typeof
+from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.lax.linalg.libraries import library_of
 from xjax.lax.linalg.matrices import (
     as_column,
@@ -74,9 +74,9 @@ def _product_jvp(primals, tangents, *, alpha, beta):
     (a, c), (da, dc) = primals, tangents
     found = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
     if type(da) is Zero:
-        return found, dc if type(dc) is Zero else mul(dc, typeof(dc).dtype.type(beta))
-    half = _sum(da, a, mul(instantiate(dc), typeof(a).dtype.type(0.5)), alpha, beta)
-    return found, add(half, _sum(a, da, mul(instantiate(dc), typeof(a).dtype.type(0.5)), alpha, beta))
+        return found, dc if type(dc) is Zero else mul(dc, number_of(typeof(dc).dtype, beta))
+    half = _sum(da, a, mul(instantiate(dc), number_of(typeof(a).dtype, 0.5)), alpha, beta)
+    return found, add(half, _sum(a, da, mul(instantiate(dc), number_of(typeof(a).dtype, 0.5)), alpha, beta))
 
 
 symmetric_product_p = matrix_primitive("symmetric_product", type_rule=_product_type, lower=_product_lower,
@@ -136,7 +136,7 @@ def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
     half = add(product(swapped(r), dr), product(as_column(w), as_row(dw)))
     inner = triangular_solve(found, add(half, swapped(half)), left_side=True, transpose_a=True)
     inner = triangular_solve(found, inner)
-    upper = div(upper_triangle(inner), add(identity_like(inner), typeof(inner).dtype.type(1)))
+    upper = div(upper_triangle(inner), add(identity_like(inner), number_of(typeof(inner).dtype, 1)))
     return found, product(upper, found)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax import linalg as lax_linalg
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, take_rows
 from xjax.lax.linalg.solve import inverse_order, solve
@@ -81,7 +82,7 @@ def _adjugate_times(a: Any, b: Any) -> Any:
     elements = diagonal(r, 0, -2, -1)
     p = expand_dims(prod(elements[..., :-1], -1), (-2, -1))
     vanishes = p == 0
-    p = choose(vanishes, p.dtype.type(1), p)
+    p = choose(vanishes, number_of(p.dtype, 1), p)
     n = a.shape[-1]
     last = np.arange(n) == n - 1
     corner = last[:, None] & last[None, :]
@@ -90,7 +91,7 @@ def _adjugate_times(a: Any, b: Any) -> Any:
     y = concatenate([y[..., :-1, :] * (p * expand_dims(elements[..., -1], (-2, -1))), y[..., -1:, :]], y.ndim - 2)
     x = lax_linalg.triangular_solve(r, y, left_side=True)
     x = take_rows(x, inverse_order(columns)) * expand_dims(turn, (-2, -1))
-    return choose(vanishes, x.dtype.type(0), x)
+    return choose(vanishes, number_of(x.dtype, 0), x)
 
 
 # -- det of 2 x 2 and 3 x 3 matrices --------------------------------------------------------------------------------
@@ -144,7 +145,8 @@ def _pivots(rows: list[list[Any]]) -> list[Any]:
         larger = abs(row[0]) > abs(first[0])
         rest[k] = [choose(larger, -x, y) for x, y in zip(first, row, strict=True)]
         first = [choose(larger, y, x) for x, y in zip(first, row, strict=True)]
-    pivot = choose(first[0] == 0, first[0].dtype.type(1), first[0])     # 0: the whole column is, and the factors are
+    # 0: the whole column is, and the factors are
+    pivot = choose(first[0] == 0, number_of(first[0].dtype, 1), first[0])
     below = [[x - row[0] / pivot * y for x, y in zip(row[1:], first[1:], strict=True)] for row in rest]
     return [first[0], *_pivots(below)]
 
@@ -190,8 +192,8 @@ def _sign_and_log(elements: Any, sign: Any) -> tuple[Any, Any]:
     size = abs(elements)
     singular = any(size == 0, -1)
     signs = prod(elements / size.astype(elements.dtype), -1) * sign
-    logarithm = choose(singular, size.dtype.type(-np.inf), sum(log(size), -1))
-    return choose(singular, elements.dtype.type(0), signs), logarithm
+    logarithm = choose(singular, number_of(size.dtype, -np.inf), sum(log(size), -1))
+    return choose(singular, number_of(elements.dtype, 0), signs), logarithm
 
 
 @custom_jvp

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
 from xjax.lax.linalg.solve import solve as solve_matrices
 from xjax.numpy.contract import cross as any_cross
@@ -92,7 +93,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
                   fix="make them equal.", exc=ValueError)
     column = b if b.ndim == 2 else b[:, None]
     u, s, vh = svd(a, full_matrices=False)
-    eps = s.dtype.type(np.finfo(s.dtype).eps)
+    eps = number_of(s.dtype, np.finfo(s.dtype).eps)
     rcond = operand(where, eps * builtins.max(a.shape) if rcond is None else rcond).astype(s.dtype)
     kept = (s > 0) & (s >= choose(rcond < 0, eps, rcond) * s[:1])
     x = _solution(a, column, stop_gradient((u, _inverses(s, kept), vh)))
@@ -139,7 +140,7 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
 # follow from the equations that define the pseudo-inverse, so they are right at equal singular values too.
 
 def _inverses(s: Any, kept: Any) -> Any:
-    return choose(kept, 1 / choose(kept, s, s.dtype.type(1)), s.dtype.type(0))
+    return choose(kept, 1 / choose(kept, s, number_of(s.dtype, 1)), number_of(s.dtype, 0))
 
 
 @custom_jvp
@@ -198,7 +199,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         return any(M != 0).astype(np.int32)
     s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if rtol is None:
-        rtol = max(s, -1) * s.dtype.type(builtins.max(M.shape[-2:]) * np.finfo(s.dtype).eps)
+        rtol = max(s, -1) * number_of(s.dtype, builtins.max(M.shape[-2:]) * np.finfo(s.dtype).eps)
     return sum(s > operand(where, rtol)[..., None], -1)
 
 
@@ -222,7 +223,7 @@ def cond(x: Any, p: Any = None) -> Any:
     else:
         x = matrices(where, x, square=True)
         found = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
-    return choose(isnan(found) & ~any(isnan(x), (-2, -1)), found.dtype.type(np.inf), found)
+    return choose(isnan(found) & ~any(isnan(x), (-2, -1)), number_of(found.dtype, np.inf), found)
 
 
 @one_launch

@@ -6,6 +6,7 @@ from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax import Precision, stop_gradient
 from xjax.lax import linalg as lax_linalg
 from xjax.lax.linalg.matrices import adjoint, product
@@ -253,7 +254,7 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
         return h
     rest = slice_in_dim(slice_in_dim(packed, 1, None, axis=-2), 0, a.shape[-1] - 1, axis=-1)
     q = lax_linalg.householder_product(rest, taus)
-    q = pad(q, q.dtype.type(0), [(0, 0, 0)] * (q.ndim - 2) + [(1, 0, 0)] * 2)
+    q = pad(q, number_of(q.dtype, 0), [(0, 0, 0)] * (q.ndim - 2) + [(1, 0, 0)] * 2)
     corner = zeros((a.shape[-1],) * 2, q.dtype).at[0, 0].set(1)
     return h, q + corner
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
 from xjax.lax.linalg.solve import solve
 from xjax.numpy import abs, any, ceil, diag, diagonal, expand_dims, floor, log2, max, sqrt, sum, where
@@ -52,7 +53,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     else:
         found = solve(even - odd, even + odd)
     found = _squared(found, squarings, max_squarings + 1)
-    return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), A.dtype.type(np.nan), found)
+    return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), number_of(A.dtype, np.nan), found)
 
 
 def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
@@ -69,7 +70,7 @@ def _squared(x: Any, times: Any, limit: int) -> Any:
     """Each matrix squared as often as its own number says."""
     def step(x: Any, i: Any) -> tuple[Any, None]:
         more = expand_dims(i < times, (-2, -1))
-        kept = where(more, x, x.dtype.type(0))          # others might overflow, and inf * 0 spoil the gradient
+        kept = where(more, x, number_of(x.dtype, 0))          # others might overflow, and inf * 0 spoil the gradient
         return lax.cond(any(more), lambda: where(more, product(kept, kept), x), lambda: x), None
     return lax.scan(step, x, np.arange(limit, dtype=times.dtype))[0]
 

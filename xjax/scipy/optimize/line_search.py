@@ -14,6 +14,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core.tree import tree_map
+from xjax.core.types import number_of
 from xjax.numpy import abs, dot, finfo, maximum, minimum, sqrt, where
 from xjax.ops.dot import Precision
 
@@ -51,7 +52,7 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
     Returns: (the point found, number of evaluations, status). If there is none that satisfies the conditions, the
       point is the best that the search has met, at worst x itself.
     """
-    start = Point(x.dtype.type(0), value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
+    start = Point(number_of(x.dtype, 0), value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
     too_small = 1e-5 if finfo(x.dtype).bits < 64 else 1e-10
 
     def at(step: Any) -> Point:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax import lax
+from xjax.core.types import number_of
 from xjax.numpy import dot, eye, isfinite, minimum, outer, roll, where, zeros
 from xjax.numpy.linalg import norm as norm_of
 from xjax.ops.dot import Precision
@@ -146,4 +147,4 @@ def lbfgs(x0: Any, length: int) -> Model:
         return _History(*kept, where(useful, curvature / where(useful, _dot(change, change), 1), memory.scale))
 
     vectors = zeros((length, x0.size), x0.dtype)
-    return Model(_History(vectors, vectors, zeros(length, x0.dtype), x0.dtype.type(1)), direction, update)
+    return Model(_History(vectors, vectors, zeros(length, x0.dtype), number_of(x0.dtype, 1)), direction, update)

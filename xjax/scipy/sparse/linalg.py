@@ -16,7 +16,7 @@ from xjax.core.dtypes import is_complex, is_inexact
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.tree import leaf_paths, tree_leaves, tree_map, tree_mismatch, tree_structure
-from xjax.core.types import typeof
+from xjax.core.types import number_of, typeof
 from xjax.numpy import asarray, dot, isnan, maximum, real, sqrt, square, vdot, where, zeros_like
 from xjax.numpy.ravel_pytree import ravel_pytree
 from xjax.ops.dot import Precision
@@ -218,7 +218,7 @@ def _stabilized_gradients(problem: _Problem) -> Vector:
         return _Stabilized(x, residual, p, image, rho, alpha, omega, _inner(residual, residual), s.steps + 1,
                            (rho == 0) | (alpha == 0) | (omega == 0))
 
-    one = b.dtype.type(1)
+    one = number_of(b.dtype, 1)
     return lax.while_loop(
         lambda s: goes_on(s.left, problem.enough, s.steps, problem.maxiter) & ~s.broken, step,
         _Stabilized(problem.x0, start, start, start, one, one, one, _inner(start, start), _INT(0), np.bool_(False))).x

@@ -9,6 +9,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.numpy.promote import array_like, default_float, promote_inexact
 from xjax.ops.checks import canonical_axis
 from xjax.runtime.one_launch import one_launch
@@ -105,7 +106,7 @@ def _rankdata(a: Any, method: str, axis: int | None) -> Any:
     values, order = lax.sort((x, place), num_keys=1, is_stable=True)
     ranks = _ranks_of_sorted(values, place, method).astype(dtype)
     _, ranks = lax.sort((order, ranks), num_keys=1)
-    ranks = jnp.where(jnp.any(x != x, -1, keepdims=True), dtype.type(np.nan), ranks)
+    ranks = jnp.where(jnp.any(x != x, -1, keepdims=True), number_of(dtype, np.nan), ranks)
     return ranks if axis is None else jnp.moveaxis(ranks, -1, axis)
 
 
