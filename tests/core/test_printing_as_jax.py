@@ -511,3 +511,43 @@ def test_pretty_print_of_all_parameters():
     assert printing.pretty_print(print_effects=True).endswith(": { debug } }")
     for option in ({"name_stack": True}, {"use_color": True}):
         assert_refused(lambda option=option: program.pretty_print(**option), NotImplementedError, "pretty_print")
+
+
+# ------------------------------------------------------------------------------------ constants
+
+CONSTANTS = {
+    "array": lambda lib, a, b: lambda x: x * a + a,
+    "NumPy array": lambda lib, a, b: lambda x: x * X + X,
+    "NumPy scalar": lambda lib, a, b: lambda x: x * S + np.array(2, np.float32),
+    "array of rank 0": lambda lib, a, b: lambda x: x * a[0] + a[0],
+    "jit": lambda lib, a, b: lib.jit(lambda x: x * a),
+    "jit, read twice": lambda lib, a, b: lambda x: lib.jit(lambda x: x * a + a)(x) + 1.0,
+    "jit, two": lambda lib, a, b: lib.jit(lambda x: x * a + b),
+    "jit, NumPy": lambda lib, a, b: lambda x: lib.jit(lambda x: x * X)(x) + X,
+    "jit, scalars": lambda lib, a, b: lib.jit(lambda x: x * S + np.array(2, np.float32) + a[0]),
+    "jit, read outside too": lambda lib, a, b: lambda x: lib.jit(lambda x: x * a)(x) + a,
+    "jit, called twice": lambda lib, a, b: (lambda f: lambda x: f(f(x)))(lib.jit(lambda x: x * a)),
+    "jit, one array in two": lambda lib, a, b: lambda x: lib.jit(lambda x: x * a)(x) + lib.jit(lambda x: x + a)(x),
+    "jit in jit": lambda lib, a, b: lib.jit(lambda x: lib.jit(lambda x: x + a)(x) * a),
+    "jit in jit, read inside": lambda lib, a, b: lib.jit(lambda x: lib.jit(lambda x: x + a)(x) * b),
+    "jit, an argument": lambda lib, a, b: lambda x: lib.jit(lambda a, x: x * a)(a, x),
+    "jit, returned": lambda lib, a, b: lambda x: lib.jit(lambda: a)(),
+    "returned": lambda lib, a, b: lambda x: (a, a, x),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_stand_where_jax_has_them(name):
+    programs = [lib.make_jaxpr(CONSTANTS[name](lib, lib.numpy.arange(3.0), lib.numpy.ones(3)))(X)
+                for lib in (xjax, jax)]
+    assert str(programs[0]) == str(programs[1])
+    ours, theirs = ([np.asarray(x).tolist() for x in program.consts] for program in programs)
+    assert ours == theirs
+
+
+def test_a_program_with_constants_inside_is_run():
+    a = xjax.numpy.arange(3.0)
+    program = xjax.make_jaxpr(CONSTANTS["jit in jit"](xjax, a, a))(X)
+    for run in (program, xjax.jit(program), lambda x: xjax.vmap(program)(x[None]),
+                lambda x: xjax.jvp(program, (x,), (x,))[0]):
+        np.testing.assert_array_equal(np.ravel(run(X)[0]), (X + np.arange(3)) * np.arange(3))

@@ -16,7 +16,7 @@ from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
 from xjax.core.interrupts import note_interrupt
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr, is_plain_call
 from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
 from xjax.core.types import LinearInput, ShapedArray, Vma, not_an_array, typeof
@@ -153,4 +153,41 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     if found is None:                       # remembered: what is derived from or compiled for it hangs on its identity
         j = closed.jaxpr
         found = closed.memo["hoisted"] = ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars))
+        found.memo["constants"] = len(j.constvars)
     return found, closed.consts
+
+
+def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program in the form that JAX shows: what a jitted function closed over is a constant of its own program.
+
+    The inverse of `hoist_consts` for the calls in a program; constants of loops and branches stay where they are, and
+    so does what another trace computes.
+    """
+    made: dict[tuple, ClosedJaxpr] = {}         # two calls of one program stay calls of one
+
+    def rewritten(j: Jaxpr, known: dict[Var, Any]) -> Jaxpr:
+        eqns = [call(eqn, known) if is_plain_call(eqn) else eqn for eqn in j.eqns]
+        read = {v for eqn in eqns for v in eqn.invars}.union(j.outvars)
+        return Jaxpr([v for v in known if v in read], [v for v in (*j.constvars, *j.invars) if v not in known], eqns,
+                     j.outvars)
+
+    def call(eqn: Eqn, known: dict[Var, Any]) -> Eqn:
+        param = eqn.primitive.calls.param
+        program = eqn.params[param]
+        count = program.memo.get("constants", 0)
+        consts = [known.get(v, closed) for v in eqn.invars[:count]]         # closed: it is none
+        if not count or any(x is closed for x in consts):
+            return eqn
+        key = (id(program), *map(id, consts))
+        if key not in made:
+            inner = dict(zip(program.jaxpr.invars, consts, strict=False))
+            j = rewritten(program.jaxpr, inner)
+            made[key] = ClosedJaxpr(j, [inner[v] for v in j.constvars])
+        return eqn.replace(invars=eqn.invars[count:], params={**eqn.params, param: made[key]})
+
+    known = {v: x for v, x in zip(closed.jaxpr.constvars, closed.consts, strict=True) if not isinstance(x, Tracer)}
+    j = rewritten(closed.jaxpr.replace(constvars=()), known)
+    others = [v for v in closed.jaxpr.constvars if v not in known]
+    values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    j = j.replace(constvars=[v for v in closed.jaxpr.constvars if v in {*j.constvars, *others}])
+    return ClosedJaxpr(j, [values[v] for v in j.constvars])

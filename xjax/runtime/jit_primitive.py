@@ -20,8 +20,7 @@ from xjax.transforms.call_rules import CallRules
 
 class _JitRules(CallRules):
     def bind(self, program: ClosedJaxpr, args: Sequence[Any], params: dict) -> list[Any]:
-        program, consts = hoist_consts(program)
-        return jit_p.bind(*consts, *args, name=params["name"], jaxpr=program)
+        return jit_p.bind(*args, name=params["name"], jaxpr=program)
 
 
 def _type(*avals, name, jaxpr):
@@ -37,6 +36,15 @@ def _evaluate(*args, name, jaxpr):
     return program_executable(jaxpr, name, [x._place for x in args], where=f"jit `{name}`")(args)
 
 
-jit_p = Primitive("jit", type_rule=_type, lower=_lower, evaluate=_evaluate, calls=Calls("jaxpr", plain=True),
+class _Jit(Primitive):
+    def bind(self, *args: Any, name: str, jaxpr: ClosedJaxpr) -> Any:
+        """The call; constants of the program, which the programs that `make_jaxpr` shows have, are arguments of it."""
+        if jaxpr.consts:
+            jaxpr, consts = hoist_consts(jaxpr)
+            args = (*consts, *args)
+        return super().bind(*args, name=name, jaxpr=jaxpr)
+
+
+jit_p = _Jit("jit", type_rule=_type, lower=_lower, evaluate=_evaluate, calls=Calls("jaxpr", plain=True),
                   prune=prune_call,
                   **_JitRules().fields())

@@ -11,7 +11,7 @@ from xjax.core.calls import argument_types, flatten_function, function_name, lea
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.staging import trace_to_jaxpr
+from xjax.core.staging import trace_to_jaxpr, with_inner_consts
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
@@ -399,6 +399,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     @functools.wraps(fun)
     def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
+        closed = with_inner_consts(closed)
         if return_shape:
             return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in closed.out_avals])
         return closed
