@@ -18,6 +18,7 @@ from tests.everyday.arrays import ARRAYS
 from tests.everyday.functions import FUNCTIONS
 from tests.everyday.numbers import NUMBERS, NUMBERS_X64
 from tests.everyday.objects import OBJECTS
+from tests.everyday.relatives import RELATIVES
 from tests.everyday.transforms import TRANSFORMS, WITHOUT_JIT
 from tests.everyday.wide import ROUNDED, WIDE, WIDER
 from tests.oracle import current, only, real_jax
@@ -54,7 +55,7 @@ str(jnp.float32)
 jnp.float32
 """.strip().split("\n")
 
-WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *OBJECTS, *TRANSFORMS]
+WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *OBJECTS, *RELATIVES, *TRANSFORMS]
 
 # Where xjax does otherwise: reason -> expressions.
 OTHERWISE = {

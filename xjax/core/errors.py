@@ -64,6 +64,10 @@ class TypePromotionError(ValueError):
     """No dtype stands for all of these inputs without an explicit cast."""
 
 
+class DeletedArrayError(RuntimeError, ValueError):
+    """An array is used that was donated or deleted: a RuntimeError in JAX, in calls of JAX 0.10 a ValueError."""
+
+
 EscapedTracerError = UnexpectedTracerError
 
 

@@ -178,6 +178,13 @@ DIFFERENCES: dict[str, str] = {
         "solve; JAX has none.",
     "the gradient of `scipy.stats.cauchy.ppf` and `isf` at the median": "pi times the scale; JAX 0.12 has 0.",
     "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
+    "an array of 64 bits outside of the block of `enable_x64` that made it": "it keeps its 64 bits in more functions "
+        "than in JAX (`numpy.linalg`, `fft`, `median` ...), its gradient has them too, and none of `x.at[i].set(1.0)`, "
+        "`x @ x` and the like rounds it; JAX rounds it to 32 bits there, or fails.",
+    "`str(make_jaxpr(f)(x))` where a jitted function in a loop, a branch or `vmap` closed over an array": "it is "
+        "a constant of the whole program; in JAX of the function's.",
+    "`memoryview(x)` before Python 3.12": "a TypeError: a class written in Python has no buffers there; "
+        "`memoryview(numpy.asarray(x))` has the same memory.",
     "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
     "a donated or deleted array over several devices, used again": "a RuntimeError before the launch; JAX ends the "

@@ -15,7 +15,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.context import at_root
-from xjax.core.errors import bad, no_attribute
+from xjax.core.errors import DeletedArrayError, bad, no_attribute
 from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
@@ -374,7 +374,7 @@ def retyped(x: Array, aval: ShapedArray) -> Array:
 def deleted(x: Array) -> Exception:
     return bad("Array", "the array has been deleted", given={"array": x.aval.str_short()},
                fix="do not use an array after it was donated (donate_argnums) or after x.delete(): keep the result, or "
-                   "pass a copy.", exc=RuntimeError)
+                   "pass a copy.", exc=DeletedArrayError)
 
 
 # -- guards -------------------------------------------------------------------------------------------------------
