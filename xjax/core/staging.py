@@ -163,6 +163,8 @@ def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     The inverse of `hoist_consts` for the calls in a program; constants of loops and branches stay where they are, and
     so does what another trace computes.
     """
+    if not closed.consts or not any(map(is_plain_call, closed.jaxpr.eqns)):
+        return closed
     made: dict[tuple, ClosedJaxpr] = {}         # two calls of one program stay calls of one
 
     def rewritten(j: Jaxpr, known: dict[Var, Any]) -> Jaxpr:
