@@ -1,6 +1,15 @@
 """Lines near those that once meant something else than in JAX; for `tests/test_as_jax.py`."""
 
-# Arrays as Python objects, and dtypes of every NumPy scalar; names; what JAX refuses; what JAX takes.
+SHORT = {
+    "POLICY.": "jax.checkpoint_policies.",
+    "GRAD(": "jax.make_jaxpr(jax.grad(jax.checkpoint(",
+    "CUSTOM(": "jax.custom_batching.custom_vmap(",
+    "VMAP.": "jax.vmap(lambda p,a: jax.lax.",
+    "AXES=": "in_axes=(0,None),out_axes=",
+    "RULED(": "(lambda f: (f.def_vmap(lambda n,b,x: ",
+    "COUNT(": "(lambda n: (lambda f: (",
+}
+# Arrays as Python objects, and dtypes of every NumPy scalar; names; what JAX refuses; what it takes; what it counts.
 RELATIVES = r"""
 hash(jnp.ones(()))
 hash(jnp.arange(3))
@@ -136,4 +145,56 @@ jax.vjp(lambda x: (x,x),1.)[1](1.)
 jax.vjp(lambda x: (x,x),1.)[1]([1.,1.])
 jax.vjp(lambda x: x,jnp.ones(2))[1](jnp.ones(2,'int32'))
 jax.vjp(lambda x: x,jnp.ones(2))[1](1.)
+VMAP.cond(p,lambda a: (a,1.),lambda a: (a,2.),a),AXES=(None,0))(jnp.arange(2)>0,jnp.ones(3))
+VMAP.cond(p,lambda a: a,lambda a: a*2,a),AXES=None)(jnp.arange(2)>0,jnp.ones(3))
+VMAP.switch(p,[lambda a: a]*3,a),AXES=None)(jnp.arange(3),jnp.ones(3))
+VMAP.switch(p,[lambda a,b: (a,b)]*2,a,p),AXES=(None,0))(jnp.arange(2),jnp.ones(3))
+jax.jit(VMAP.cond(p,lambda a: (a,a),lambda a: (a,-a),a),AXES=(None,0)))(jnp.arange(2)>0,jnp.ones(3))
+str(GRAD(lambda x: jnp.sin(jnp.sin(x)))))(1.)).count('= sin')
+str(GRAD(lambda x: jnp.sin(x)*2)))(1.)).count('= sin')
+str(GRAD(lambda x: jnp.exp(x)*x)))(1.)).count('= exp')
+str(GRAD(lambda x: jnp.sin(jnp.sin(x)),policy=POLICY.everything_saveable)))(1.)).count('= sin')
+str(GRAD(lambda x: jnp.sin(jnp.sin(x)),policy=POLICY.nothing_saveable)))(1.)).count('= sin')
+str(GRAD(lambda x: jnp.sum(jnp.sin(x@x)),policy=POLICY.dots_saveable)))(jnp.ones((2,2)))).count('dot_general')
+str(GRAD(lambda x: jnp.sum(jnp.sin(x@x)),policy=POLICY.dots_with_no_batch_dims_saveable)))(jnp.ones((2,2)))).count('dot_')
+COUNT(f(1.),f(2.),f(1),f(np.float32(1)),f(jnp.float32(1)),len(n))[5])(jax.jit(lambda x: (n.append(1),x)[1])))([])
+COUNT(jax.grad(f)(1.),jax.grad(f)(2.),f(1.),len(n))[3])(jax.jit(lambda x: (n.append(1),x*x)[1])))([])
+COUNT(jax.vmap(f)(jnp.ones(2)),jax.vmap(f)(jnp.ones(3)),f(jnp.ones(())),len(n))[3])(jax.jit(lambda x: n.append(1))))([])
+COUNT(f(1.),f.clear_cache(),f(1.),len(n))[3])(jax.jit(lambda x: (n.append(1),x)[1])))([])
+mapped(jax,lambda x: jax.lax.rng_bit_generator(x,(2,))[1])(jnp.zeros(4,'uint32')).shape
+mapped(jax,lambda k: jax.random.normal(k,(2,)))(jax.random.key(0))
+mapped(jax,lambda k: jax.random.split(k)[0])(jax.random.key(0))
+mapped(jax,lambda x: jax.lax.psum(x,'i'))(jnp.ones(2))
+jax.shard_map(lambda x: x*2,mesh=jax.make_mesh((1,),('i',)),in_specs=None,out_specs=jax.P())(jnp.ones(2))
+jax.shard_map(lambda x: x*2,mesh=jax.make_mesh((1,),('i',)),in_specs=(None,),out_specs=jax.P())(jnp.ones(2))
+jax.shard_map(lambda x: x*2,mesh=jax.make_mesh((1,),('i',)),in_specs=jax.P(),out_specs=None)(jnp.ones(2))
+jax.shard_map(lambda x: x*2,mesh=jax.make_mesh((1,),('i',)),in_specs=jax.P('j'),out_specs=jax.P())(jnp.ones(2))
+CUSTOM(lambda x: x*2)(1.)
+RULED((x*3,b[0])),jax.vmap(f)(jnp.ones(2)))[1])(CUSTOM(lambda x: x*2))
+RULED((x*3,True)),jax.vmap(f,in_axes=None,axis_size=2)(jnp.ones(2)))[1])(CUSTOM(lambda x: x*2))
+RULED((x*3,1)),jax.vmap(f)(jnp.ones(2)))[1])(CUSTOM(lambda x: x*2))
+RULED((x*3,[True])),jax.vmap(f)(jnp.ones(2)))[1])(CUSTOM(lambda x: x*2))
+RULED(((x,x*3),(True,True))),jax.vmap(f)(jnp.ones(2)))[1])(CUSTOM(lambda x: (x,x*2)))
+RULED(((x,x*3),True)),jax.vmap(f)(jnp.ones(2)))[1])(CUSTOM(lambda x: (x,x*2)))
+jax.vmap(CUSTOM(lambda x: x*2))(jnp.ones(2))
+hasattr(CUSTOM(lambda x: x),'defjvp')
+str(jax.vmap(CUSTOM(lambda x: x*2)))[:9]
+jnp.einsum('abcd,aecd->abe',jnp.ones((2,3,4,1)),jnp.ones((1,2,4,5)))
+jnp.einsum('abcd,cd->ab',jnp.ones((2,3,4,5)),jnp.ones((1,5)))
+jnp.einsum('ijkl,ijkm->ijlm',jnp.ones((1,3,4,5)),jnp.ones((2,3,4,2))).shape
+jnp.einsum('ii',jnp.ones((2,2)))
+jax.numpy_rank_promotion('raise')(lambda: jnp.ones((2,2))+jnp.ones(2))()
+jax.numpy_rank_promotion('raise')(lambda: jnp.ones((2,2))+1)()
+jax.numpy_rank_promotion('raise')(lambda: jnp.ones((2,2))*jnp.ones(()))()
+jax.transfer_guard('disallow')(lambda: jnp.asarray(np.ones(2)))()
+jax.transfer_guard('disallow')(lambda: jnp.asarray([1.,2.]))()
+jax.transfer_guard('disallow')(lambda: jnp.array(1.))()
+jax.transfer_guard('disallow')(lambda: jax.device_put(np.ones(2)))()
+jax.transfer_guard('disallow_explicit')(lambda: jax.device_put(np.ones(2)))()
+jax.transfer_guard('disallow')(lambda: jnp.ones(2))()
+jax.transfer_guard('disallow')(lambda: jnp.ones(2)+np.ones(2))()
+jax.transfer_guard('disallow')(lambda: jax.jit(lambda x: x)(np.ones(2)))()
+jax.transfer_guard('disallow')(lambda: jnp.sin(1.))()
 """.strip().split("\n")
+for short, full in SHORT.items():
+    RELATIVES = [line.replace(short, full) for line in RELATIVES]
