@@ -238,3 +238,13 @@ def test_programs_are_those_of_jax(name):
     from tests.core.test_printing_as_jax import Rebuild
     f, i = PROGRAMS[name], np.array([0, 1], np.int32)
     assert str(xjax.make_jaxpr(f)(X, i)) == str(Rebuild().bare(jax.make_jaxpr(f)(X, i).jaxpr))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_tangents_of_extrema_at_ties(name):
+    """One row, where the windows alone are looked at: ties share the tangent equally."""
+    def tangents(lib):
+        x = lib.numpy.array([1.0, 2.0, 3.0, 0.0], np.float32)
+        run = lib.jit(lambda v, i: lib.jvp(lambda x, v: getattr(x.at[i], name)(v), (x, v), (x * 2, v + 1)))
+        return [run(np.float32(v), np.int32(i)) for i, v in ((0, 1), (1, 5), (1, 1), (2, 1), (9, 1), (-1, 0))]
+    assert_same(tangents(xjax), tangents(real_jax()))

@@ -14,12 +14,12 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Jaxpr, Literal
-from xjax.core.primitive import Missing, Primitive
+from xjax.core.primitive import Missing, Primitive, primitive_called
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.ops.arrange import iota
 from xjax.ops.checks import static_int
-from xjax.ops.compare import eq, select_n
+from xjax.ops.compare import eq, ge, le, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg, sub
 from xjax.ops.gather import linear_scatter_jvp, read_windows, scatter_add, scatter_function, scatter_primitive
@@ -154,7 +154,7 @@ scatter_sub = scatter_function(scatter_sub_p, sub, "`operand` with `updates` sub
 
 # -- scatter-min and scatter-max ----------------------------------------------------------------------------------
 
-def _extremal_jvp(p: Callable[[], Primitive], extremum: Callable) -> Callable:
+def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
     """The tangent of an extremum is shared equally by all who attain it: the old value and the winning updates."""
     def rule(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
         x, indices, updates = primals
@@ -168,7 +168,7 @@ def _extremal_jvp(p: Callable[[], Primitive], extremum: Callable) -> Callable:
             return out, Zero(out.aval.tangent())
         dx, du = instantiate(tangents[0]), instantiate(tangents[2])
         if flags["unique_indices"]:
-            return out, _tangent_of_windows(dx, du, x, indices, updates, extremum, n, flags)
+            return out, _tangent_of_windows(dx, du, x, indices, updates, attains, n, flags)
         dtype = out.aval.dtype
         one = number_of(dtype, 1)
         won = convert_element_type(eq(updates, read_windows(out, indices, typeof(updates), n, mode=PROMISED)), dtype)
@@ -184,26 +184,27 @@ def _extremal_jvp(p: Callable[[], Primitive], extremum: Callable) -> Callable:
     return rule
 
 
-def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, extremum: Callable,
+def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, attains: Callable,
                         n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Any:
-    """The tangent where no element is hit twice: only the windows are looked at, so a step of a loop costs these."""
-    def read(array: Any) -> Any:
-        return read_windows(array, indices, typeof(updates), n, mode=flags["mode"], fill_value=0)
+    """The tangent where no element is hit twice: only the windows are looked at, so a step of a loop costs these.
 
-    old = computed_once(read(x))
-    best, dtype = extremum(old, updates), typeof(x).dtype
-    kept, won = (convert_element_type(eq(value, best), dtype) for value in (old, updates))
+    The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier: jaxlib 0.12 compiles
+    gradients wrongly where they do (seen on CPUs, in second derivatives of a scatter of columns).
+    """
+    old, dtype = read_windows(x, indices, typeof(updates), n, mode=flags["mode"], fill_value=0), typeof(x).dtype
+    kept, won = (convert_element_type(c, dtype) for c in (attains(old, updates), attains(updates, old)))
     share = div(number_of(dtype, 1), max(add(kept, won), number_of(dtype, 1)))
-    written = mul(add(mul(read(dx), kept), mul(du, won)), share)
-    return scatter(dx, indices, written, n, **flags)
+    scaled = primitive_called("scatter-mul").bind(dx, indices, mul(kept, share), dimension_numbers=n, update_jaxpr=None,
+                                                  update_consts=(), **flags)
+    return scatter_add(scaled, indices, mul(du, mul(won, share)), n, **flags)
 
 
 _EXTREMUM_NOT_LINEAR = Missing("an extremum is not linear, so it has no transpose")
 
-scatter_min_p = scatter_primitive("scatter-min", "stablehlo.minimum", _extremal_jvp(lambda: scatter_min_p, min),
+scatter_min_p = scatter_primitive("scatter-min", "stablehlo.minimum", _extremal_jvp(lambda: scatter_min_p, le),
                                   _EXTREMUM_NOT_LINEAR, lambda: scatter_min_p)
 scatter_min = scatter_function(scatter_min_p, min, "Minimum of `operand` and `updates` at computed positions.")
 
-scatter_max_p = scatter_primitive("scatter-max", "stablehlo.maximum", _extremal_jvp(lambda: scatter_max_p, max),
+scatter_max_p = scatter_primitive("scatter-max", "stablehlo.maximum", _extremal_jvp(lambda: scatter_max_p, ge),
                                   _EXTREMUM_NOT_LINEAR, lambda: scatter_max_p)
 scatter_max = scatter_function(scatter_max_p, max, "Maximum of `operand` and `updates` at computed positions.")
