@@ -9,6 +9,7 @@ import numpy as np
 
 from xjax.core.dtypes import accumulator_dtype, is_complex
 from xjax.core.errors import bad
+from xjax.core.types import number_of
 from xjax.lax import linalg as lax_linalg
 from xjax.numpy.lengths import root_of_squares
 from xjax.numpy.linalg.arguments import inexact
@@ -26,8 +27,8 @@ Axis = int | tuple[int, ...] | None
 def _away_from_zero(f: Callable, s: Any) -> Any:
     """``f(s)``, with value and gradient 0 at 0."""
     zero = s == 0
-    found = f(choose(zero, s.dtype.type(1), s))
-    return choose(zero, found.dtype.type(0), found)
+    found = f(choose(zero, number_of(s.dtype, 1), s))
+    return choose(zero, number_of(found.dtype, 0), found)
 
 
 def _length(x: Any, axes: Axis, keepdims: bool, narrow: Any) -> Any:
