@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as oracle
 
 import xjax
 from tests.accuracy.row import Bound, ScalarRow, first_order, over_bound, second_order
@@ -20,8 +22,26 @@ def normal(x: Any) -> Any:
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
-def row(name: str, exact: Any, domain: Any = None, bounds: Any = None, **options: Any) -> ScalarRow:
-    return ScalarRow(name, getattr(special, name), exact, domain=domain, dtypes=DTYPES, bounds=bounds or {}, **options)
+def normal_quantile(p: Any) -> Any:
+    """By Newton's steps from SciPy's value, each of which doubles the number of right digits."""
+    x = mpmath.mpf(float(oracle.ndtri(float(p))))
+    for _ in range(int(mpmath.mp.prec).bit_length()):
+        x -= (normal(x) - p) * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp(x * x / 2)
+    return x
+
+
+def expn(n: int, x: Any) -> Any:
+    return mpmath.e1(x) if n == 1 else (mpmath.exp(-x) - x * expn(n - 1, x)) / (n - 1)
+
+
+def owens_t(h: Any, a: Any) -> Any:
+    return mpmath.quad(lambda t: mpmath.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a]) / (2 * mpmath.pi)
+
+
+def row(name: str, exact: Any, domain: Any = None, bounds: Any = None, fun: Any = None, **options: Any) -> ScalarRow:
+    """Of the function called like the first word of `name`."""
+    fun = fun or getattr(special, name.split()[0])
+    return ScalarRow(name, fun, exact, domain=domain, dtypes=DTYPES, bounds=bounds or {}, **options)
 
 
 def between(low: float, high: float) -> Any:
@@ -36,52 +56,130 @@ def same_size(a: Any, b: Any) -> Any:
     return 1e-9 < a < 1e3 and 1e-9 < b < 1e3
 
 
+def of_size(low: float, high: float) -> Any:
+    return lambda *xs: all(low <= x <= high for x in xs)
+
+
+def incomplete(a: Any, x: Any) -> bool:
+    return 0.01 < a < 50 and 1e-3 < x < 50
+
+
 ROWS = [
     row("entr", lambda x: -x * mpmath.log(x), lambda x: x > 0),
     row("logit", lambda x: mpmath.log(x / (1 - x)), lambda x: 0 < x < 1),
     row("xlogy", lambda x, y: x * mpmath.log(y), lambda x, y: y > 0, args=2),
     row("xlog1py", lambda x, y: x * mpmath.log1p(y), lambda x, y: y > -1, args=2),
-]
-# Functions that are further from the exact result: with what was measured, and why.
-OPEN = [
-    row("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), between(-5, 1e4), within(
-        "exp(x**2) is off by x**2 units; up to 3.5 the terms of the slope cancel", value=8, slope_0=50)),
-    row("ndtr", normal, between(-12, 12), within("x / sqrt(2) is rounded, then squared", value=140, slope_0=100)),
-    row("log_ndtr", lambda x: mpmath.log(normal(x)), between(-1e3, 5), within(
-        "not looked into: float64 near 0.2", value_float64=110, slope_0=9)),
-    row("gammaln", mpmath.loggamma, between(1e-30, 1e9), within(
-        "XLA's in float64", value_float64=80, slope_0=14)),
-    row("digamma", mpmath.digamma, between(1e-30, 1e9), within("XLA's in float64", value=14, slope_0=14)),
-    row("expi", mpmath.ei, lambda x: 1e-30 < abs(x) < 80, within("terms of the series cancel below 1", value=16)),
-    row("exp1", mpmath.e1, between(1e-30, 80), within("terms of the series cancel below 1", value=16)),
-    row("spence", lambda x: mpmath.polylog(2, 1 - x), between(1e-30, 1e9), within(
-        "two terms are added up above 2", value=20)),
-    row("i0e", lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), lambda x: 1e-9 < abs(x) < 1e4, within(
-        "not mended: the slope is a difference of two functions that approach each other", slope_0=3e4)),
-    row("i1e", lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), lambda x: 1e-9 < abs(x) < 1e4, within(
-        "not mended: the slope is a difference of two functions that approach each other", slope_0=2e4)),
+    row("boxcox", lambda x, p: mpmath.expm1(p * mpmath.log(x)) / p, lambda x, p: 1e-3 < x < 1e3 and 1e-3 < abs(p) < 8,
+        args=2),
+    row("boxcox1p", lambda x, p: mpmath.expm1(p * mpmath.log1p(x)) / p,
+        lambda x, p: abs(x) > 1e-9 and -0.9 < x < 1e3 and 1e-3 < abs(p) < 8, args=2),
+    row("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), between(-5, 1e4)),
+    row("ndtr", normal, between(-12, 12)),
+    row("ndtri", normal_quantile, lambda p: 1e-30 < p < 1, roots={"value": (0.5,), "second 0 0": (0.5,)}),
+    row("erfcinv", lambda y: -normal_quantile(y / 2) / mpmath.sqrt(2), lambda y: 1e-30 < y < 2,
+        roots={"value": (1,), "second 0 0": (1,)}),
+    row("log_ndtr", lambda x: mpmath.log(normal(x)), between(-1e3, 5)),
     row("dawsn", lambda x: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x), lambda x: abs(x) < 1e3,
-        within("the terms of the slope cancel up to 6 and 10", slope_0=100)),
-    row("rel_entr", lambda p, q: p * mpmath.log(p / q), lambda p, q: p > 0 and q > 0, args=2,
-        bounds={"slope 0": Bound(400, "a root at q = e p; far from 1 two logarithms", 1.0)}),
-    row("kl_div", lambda p, q: p * mpmath.log(p / q) - p + q, lambda p, q: p > 0 and q > 0, args=2,
-        bounds={kind: Bound(400, "roots at p = q; far from 1 two logarithms", 1.0) for kind in ("slope 0", "slope 1")}),
-    row("zeta", mpmath.zeta, lambda x, q: 1.01 < x < 50 and 1e-6 < q < 1e6, args=2, grads=(1,),
-        bounds=within("x + 1 is rounded", slope_1=20)),
-    row("betaln", lambda a, b: mpmath.log(mpmath.beta(a, b)), same_size, args=2, bounds=within(
-        "not mended: digamma(a) - digamma(a + b) cancels for b far below a", value=9, slope_0=2e4, slope_1=2e4)),
-    row("beta", mpmath.beta, same_size, args=2, bounds=within(
-        "not mended: digamma(a) - digamma(a + b) cancels for b far below a", value=50, slope_0=2e4, slope_1=2e4)),
+        roots={"slope 0": (-0.92413887, 0.92413887), "second 0 0": (-1.50197526, 1.50197526)}),
+    row("owens_t", owens_t, lambda h, a: 0.1 < h < 4 and 0.1 < a < 4, args=2),
+    row("fresnel sine", mpmath.fresnels, lambda x: 1e-3 < abs(x) < 4, fun=lambda x: special.fresnel(x)[0]),
+    row("fresnel cosine", mpmath.fresnelc, lambda x: 1e-3 < abs(x) < 4, fun=lambda x: special.fresnel(x)[1]),
+    row("sici sine", mpmath.si, lambda x: 1e-3 < abs(x) < 50, fun=lambda x: special.sici(x)[0]),
+    row("sici cosine", mpmath.ci, lambda x: 1e-3 < x < 50, fun=lambda x: special.sici(x)[1],
+        roots={"value": (0.616505, 3.3841804)}),
+    row("expi", mpmath.ei, lambda x: 1e-30 < abs(x) < 80, roots={"value": (0.37250741,), "second 0 0": (1,)}),
+    row("exp1", mpmath.e1, between(1e-30, 80)),
+    *(row(f"expn {n}", lambda x, n=n: expn(n, x), between(1e-6, 80), fun=lambda x, n=n: special.expn(n, x))
+      for n in (2, 5)),
+    row("spence", lambda x: mpmath.polylog(2, 1 - x), between(1e-30, 1e9)),
+    row("i0", lambda x: mpmath.besseli(0, x), lambda x: 1e-9 < abs(x) < 80),
+    row("i1", lambda x: mpmath.besseli(1, x), lambda x: 1e-9 < abs(x) < 80),
+    row("i0e", lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), lambda x: 1e-9 < abs(x) < 1e4),
+    row("i1e", lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), lambda x: 1e-9 < abs(x) < 1e4,
+        roots={"slope 0": (-1.5451, 1.5451), "second 0 0": (-2.7814929, 2.7814929)}),
+    row("bessel_jn", lambda x: mpmath.besselj(2, x), lambda x: 1e-3 < abs(x) < 8,
+        fun=lambda x: special.bessel_jn(x, v=2)[2]),
+    row("rel_entr", lambda p, q: p * mpmath.log(p / q), lambda p, q: p > 0 and q > 0, args=2),
+    row("kl_div", lambda p, q: p * mpmath.log(p / q) - p + q, lambda p, q: p > 0 and q > 0 and p != q, args=2),
+    row("zeta", mpmath.zeta, lambda x, q: 1.01 < x < 50 and 1e-6 < q < 1e6, args=2, grads=(1,)),
+    *(row(f"polygamma {n}", lambda x, n=n: mpmath.polygamma(n, x), between(1e-6, 1e6),
+          fun=lambda x, n=n: special.polygamma(n, x)) for n in (1, 4)),
+    row("gammaln", mpmath.loggamma, between(1e-30, 1e9), roots={"value": (1, 2), "slope 0": (1.4616321,)}),
+    row("loggamma", mpmath.loggamma, between(1e-30, 1e9), roots={"value": (1, 2), "slope 0": (1.4616321,)}),
+    row("multigammaln", lambda a: sum(mpmath.loggamma(a - mpmath.mpf(k) / 2) for k in range(3))
+        + mpmath.log(mpmath.pi) * 3 / 2, between(1.01, 1e9), fun=lambda a: special.multigammaln(a, 3)),
+    row("digamma", mpmath.digamma, between(1e-30, 1e9), roots={"value": (1.4616321,)}),
+    row("gamma", mpmath.gamma, between(1e-6, 30), roots={"slope 0": (1.4616321,)}),
+    row("factorial", lambda n: mpmath.gamma(n + 1), between(1e-6, 30), roots={"slope 0": (0.4616321,)}),
+    row("poch", mpmath.rf, of_size(1e-3, 20), args=2),
+    row("comb", lambda n: mpmath.binomial(n, 2.5), between(2.6, 30), fun=lambda n: special.comb(n, 2.5)),
+    row("betaln", lambda a, b: mpmath.log(mpmath.beta(a, b)), same_size, args=2),
+    row("beta", mpmath.beta, same_size, args=2),
+    row("gammainc", lambda a, x: mpmath.gammainc(a, 0, x, regularized=True), incomplete, args=2, grads=(1,)),
+    row("gammaincc", lambda a, x: mpmath.gammainc(a, x, regularized=True), incomplete, args=2, grads=(1,)),
+    row("betainc", lambda x: mpmath.betainc(2.5, 0.75, 0, x, regularized=True), lambda x: 1e-6 < x < 1,
+        fun=lambda x: special.betainc(2.5, 0.75, x)),
+    row("hyp1f1", lambda x: mpmath.hyp1f1(0.5, 1.5, x), between(-20, 20), fun=lambda x: special.hyp1f1(0.5, 1.5, x)),
+    row("hyp2f1", lambda x: mpmath.hyp2f1(0.5, 1.25, 1.5, x), between(-20, 0.95),
+        fun=lambda x: special.hyp2f1(0.5, 1.25, 1.5, x)),
 ]
-CASES = [(row, dtype) for row in [*ROWS, *OPEN] for dtype in DTYPES]
+# Rows that are further from the exact result: by which cause, with what was measured, rounded up.
+EXPONENTIAL = "the exponential of a sum of logarithms is off by its size in units"
+DIGAMMA = "XLA's digamma of double precision"
+ROUNDED_SQUARE = "a rounded square is the argument of exp or sin"
+OPEN = {
+    "boxcox": within("expm1 of the rounded product of the power and the logarithm; the slope by the power cancels",
+                     value_float32=5, value_float64=18, slope_1_float32=5, slope_1_float64=20, second_1_1=20),
+    "boxcox1p": within("as boxcox; the slope has the rounded power - 1 as well",
+                       value=15, slope_0=23, slope_1=16, second_0_0=15, second_0_1=16, second_1_1=20),
+    "ndtri": within("x times the square of the slope", second_0_0_float64=6),
+    "erfcinv": within("z times the square of the slope", second_0_0_float64=6),
+    "log_ndtr": within("the quotient of two derivatives of erfcx", second_0_0=5),
+    "dawsn": within("the terms of the second derivative cancel in part between 1 and 2", second_0_0=11),
+    "owens_t": within(ROUNDED_SQUARE, slope_1=11, second_0_0=24),
+    "fresnel sine": within(ROUNDED_SQUARE, slope_0_float64=5, second_0_0_float64=8),
+    "fresnel cosine": within(ROUNDED_SQUARE, slope_0_float64=5),
+    "sici sine": within("not mended: the terms of the second derivative cancel near 0", second_0_0=70),
+    "sici cosine": within("Euler's constant, a logarithm and a series cancel in part", value_float64=6),
+    "expn 2": within("the terms of the series cancel in part below 1", value=13, slope_0=14),
+    "expn 5": within("the terms of the series cancel in part below 1", slope_0_float64=8),
+    "i0": within("XLA's i1e near 0", slope_0_float64=6),
+    "i1": within("XLA's i1e near 0, and not mended: the terms of the second derivative cancel there",
+                 value_float64=6, second_0_0=175),
+    "i1e": within("a sum of Chebyshev polynomials of both signs near 0 and near the roots",
+                  slope_0=8, second_0_0_float32=5, second_0_0_float64=14),
+    "bessel_jn": within("not mended: the slope goes through the recurrence", slope_0=32, second_0_0=150),
+    "hyp2f1": within("a sum of many terms", value_float64=7, slope_0=8, second_0_0=30),
+    "polygamma 1": within("XLA's zeta", second_0_0_float32=5),
+    "polygamma 4": within("XLA's zeta times a factorial by its logarithm",
+                          value=5, slope_0_float32=8, second_0_0_float32=6),
+    "gammaln": within(DIGAMMA, slope_0_float64=10),
+    "loggamma": within(DIGAMMA, slope_0_float64=10),
+    "multigammaln": within("a sum of digammas with a root", slope_0=12),
+    "digamma": within(DIGAMMA, value_float64=10),
+    "gamma": within(EXPONENTIAL, value=10, slope_0=12, second_0_0=8),
+    "factorial": within(EXPONENTIAL, value=14, slope_0=22, second_0_0=12),
+    "comb": within(EXPONENTIAL, value=38, slope_0=37, second_0_0=11),
+    "poch": within(EXPONENTIAL, value=19, slope_0=20, slope_1=22, second_0_0=70, second_0_1=210, second_1_1=23),
+    "betaln": {"value": Bound(13, "near the roots, where beta is 1, logarithms cancel: in units of 1", 1.0)},
+    "beta": within(EXPONENTIAL, value=33, slope_0=28, slope_1=28, second_0_0=19, second_1_1=19, second_0_1=810),
+    "gammainc": within(EXPONENTIAL, value=33, slope_1=32, second_1_1=20),
+    "gammaincc": within(EXPONENTIAL, value=25, slope_1=32, second_1_1=20),
+    "betainc": within(EXPONENTIAL, value=31, slope_0=17),
+    "hyp1f1": within("a sum of many terms", slope_0_float32=6),
+}
+ROWS = [dataclasses.replace(row, bounds=OPEN.get(row.name, {})) for row in ROWS]
+CASES = [(row, dtype) for row in ROWS for dtype in DTYPES]
+OPEN_SHARE = 0.38       # of all quantities and dtypes; a twentieth is what is wanted
+NUMBERS = {1: 24, 2: 48}                # of the points, by the number of arguments
 
 
 @pytest.mark.parametrize("case", one_in(16, CASES, lambda case: f"{case[0]}-{case[1]}"))
 def test_value_and_slopes(case):
-    assert not over_bound(*case, first_order(*case, 24))
+    assert not over_bound(*case, first_order(*case, NUMBERS[case[0].args]))
 
 
-@pytest.mark.parametrize("case", one_in(len(CASES), CASES[:2 * len(ROWS)], lambda case: f"{case[0]}-{case[1]}"))
+@pytest.mark.parametrize("case", one_in(len(CASES), CASES, lambda case: f"{case[0]}-{case[1]}"))
 def test_second_derivatives(case):
     assert not over_bound(*case, second_order(*case, 12))
 
@@ -97,6 +195,32 @@ def test_slopes_far_out(name):
         np.testing.assert_allclose(found, -factor / float(x) / float(x), rtol=4 * np.finfo(dtype).eps)
 
 
-def test_each_exception_has_a_cause():
-    assert not any(row.bounds for row in ROWS)
-    assert all(bound.cause for row in OPEN for bound in row.bounds.values()) and all(row.bounds for row in OPEN)
+def kinds(row: ScalarRow) -> list[str]:
+    """The quantities of a row: its value, slopes and second derivatives."""
+    pairs = [(i, k) for i in row.smooth for k in row.smooth if i <= k]
+    return ["value", *(f"slope {i}" for i in row.smooth), *(f"second {i} {k}" for i, k in pairs)]
+
+
+def test_few_quantities_have_a_bound_of_their_own():
+    """Each with a cause."""
+    assert OPEN.keys() <= {row.name for row in ROWS}
+    assert all(bound.cause for bounds in OPEN.values() for bound in bounds.values())
+    quantities = [(row, kind, dtype) for row in ROWS for kind in kinds(row) for dtype in DTYPES]
+    own = [f"{row} {kind} {dtype}" for row, kind, dtype in quantities if row.bound(kind, dtype).cause]
+    assert len(own) <= OPEN_SHARE * len(quantities), f"{len(own)} of {len(quantities)}: {own}"
+
+
+# -- every function has a row ---------------------------------------------------------------------------------------
+
+NO_ROW = {
+    **dict.fromkeys(("erf", "erfc", "erfinv", "expit"), "one operation of lax: test_elementwise.py"),
+    **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "along an axis"),
+    **dict.fromkeys(("wofz", "sph_harm_y"), "complex"),
+    "bernoulli": "of a static integer", "gammasgn": "a step",
+}
+
+
+def test_every_function_has_a_row():
+    with_row = {row.name.split()[0] for row in ROWS}
+    assert not with_row & NO_ROW.keys()
+    assert set(special.__all__) == with_row | NO_ROW.keys()

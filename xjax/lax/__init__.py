@@ -61,6 +61,7 @@ from xjax.ops.arrange import (
     unstack,
     unstack_p,
 )
+from xjax.ops.bessel import bessel_i0e, bessel_i0e_p, bessel_i1e, bessel_i1e_p
 from xjax.ops.bitwise import (
     and_p,
     bitwise_and,
@@ -278,10 +279,6 @@ from xjax.ops.slice import (
 )
 from xjax.ops.sort import sort, sort_key_val, sort_p, top_k, top_k_p
 from xjax.ops.special import (
-    bessel_i0e,
-    bessel_i0e_p,
-    bessel_i1e,
-    bessel_i1e_p,
     digamma,
     digamma_p,
     erf,

@@ -13,12 +13,12 @@ from xjax.core.errors import bad
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import cast, default_float, promote_inexact
 from xjax.numpy.selection import choose, operand
+from xjax.ops.bessel import bessel_i0e, bessel_i1e
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq
 from xjax.ops.elementwise import div, mul, square
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
-from xjax.ops.special import bessel_i0e, bessel_i1e
 from xjax.ops.transcendental import exp
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp

@@ -1,4 +1,4 @@
-"""Special functions, element-wise, of real floats: erf and its relatives, the gamma family, Bessel functions."""
+"""Special functions, element-wise, of real floats: erf and its relatives, the gamma family."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import FLOAT
-from xjax.ops.compare import gt, select
-from xjax.ops.elementwise import add, mul, neg, reciprocal, square, sub
+from xjax.ops.elementwise import add, mul, neg, square
 from xjax.ops.halves import in_single
-from xjax.ops.makers import binary_function, chlo, filled_like, nary, scalar_like, unary, unary_function
-from xjax.ops.piecewise import abs as absolute
-from xjax.ops.piecewise import sign
+from xjax.ops.makers import binary_function, chlo, nary, scalar_like, unary, unary_function
 from xjax.ops.text import reduce_text
 from xjax.ops.transcendental import exp
 
@@ -57,32 +54,62 @@ _LGAMMA_AT_2 = (        # lgamma(2 + z) / z, for z in [-1/2, 1]
 _LGAMMA_3_TO_8 = (      # lgamma(x) / (x - 2), for x = 5.5 + 2.5 t, t in [-1, 1]
     1.13080399, 0.343063683, -0.0670613993, 0.0184300022, -0.00586551127, 0.00202914138, -0.000749795042,
     0.000284435968, -9.30961653e-05, 3.66438818e-05, -3.04846591e-05, 1.26152957e-05)
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260)        # of powers 1, 3, 5 of 1 / x
+# The same of double precision, with 28, 22 and 26 terms, and Stirling's series to the power 19.
+_LGAMMA_OF_DOUBLES = (
+  (
+    -0.5772156649015329, 0.8224670334241132, -0.4006856343865406, 0.2705808084277935, -0.2073855510262953,
+    0.16955717699509998, -0.14404989701106719, 0.1255096697597847, -0.1113342530365414, 0.10009944506030896,
+    -0.09095442301348973, 0.08335423437020126, -0.07692423568567124, 0.07142491150665906, -0.06678275881746833,
+    0.0626116167474043, -0.057737256640806416, 0.054501409023364235, -0.059850048562680856, 0.057003000096539545,
+    -0.014509338086091672, 0.01333577663873192, -0.14497971020532596, 0.14011729595820724, 0.1528715168258553,
+    -0.14857260899606312, -0.22471180158915516, 0.21762817640022097),
+  (
+    0.42278433509846713, 0.3224670334241132, -0.06735230105319796, 0.020580808427787502, -0.007385551028687111,
+    0.0028905103306125996, -0.0011927539111748094, 0.0005096695270786523, -0.00022315476914202685,
+    9.945749459386184e-05, -4.4926118904862264e-05, 2.050723289467849e-05, -9.440199753274835e-06,
+    4.375472004777847e-06, -2.0371195482358996e-06, 9.511969731319312e-07, -4.5041997201473635e-07,
+    2.2102374422908605e-07, -1.0784595012220329e-07, 4.4561979632842775e-08, -1.2394516911278076e-08,
+    1.6305432352127331e-09),
+  (
+    1.1308039907482046, 0.3430636841668189, -0.06706121459270223, 0.01842992447000924, -0.005867639188130438,
+    0.0020300366314321603, -0.0007409545245089384, 0.0002807177987071434, -0.00010930288241496527,
+    4.345595764876531e-05, -1.7561642940304268e-05, 7.1907571884533625e-06, -2.9763378756563875e-06,
+    1.2427627755940555e-06, -5.217283701416235e-07, 2.208419305334594e-07, -9.609788492352055e-08,
+    4.111520619687998e-08, -1.476369535630533e-08, 6.338318140381804e-09, -5.414910006817192e-09,
+    2.361075317403474e-09, 5.721655837867926e-10, -2.542219041991882e-10, -4.4484675889204886e-10,
+    1.9525665620713214e-10))
+_STIRLING = (           # of powers 1, 3, 5 ... of 1 / x
+    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400, 43867 / 244188,
+    -174611 / 125400)
 
 
 def _lgamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    if out.dtype.itemsize > 4:
-        at_two = b.compare("EQ", x, b.constant(2, out))                         # XLA's is 9e-16 there
-        return b.select(at_two, b.constant(0, out), chlo("lgamma")(b, out, x))
-    x = b.convert(x, np.dtype(np.float32))                       # halves are computed in single precision
+    x = b.convert(x, dtypes.accumulator_dtype(out.dtype))        # halves are computed in single precision
     size = b.unary("stablehlo.abs", x)
     log_size = b.unary("stablehlo.log", size)
     at_size = _lgamma_from_half(b, size, log_size)
     reflected = _lgamma_of_minus(b, size, log_size, at_size)
-    near_0 = b.sub(b.mul(x, _horner(b, x, _LGAMMA_AT_1)), log_size)             # lgamma(1 + x) - log|x|
+    near_0 = b.sub(b.mul(x, _horner(b, x, _lgamma_terms(x)[0])), log_size)      # lgamma(1 + x) - log|x|
     y = b.select(b.compare("LT", x, b.constant(0, x.aval)), reflected, at_size)
     return b.convert(b.select(b.compare("LT", size, b.constant(0.5, x.aval)), near_0, y), out.dtype)
 
 
+def _lgamma_terms(x: Value) -> tuple[Sequence[float], ...]:
+    if x.aval.dtype.itemsize > 4:
+        return *_LGAMMA_OF_DOUBLES, _STIRLING
+    return _LGAMMA_AT_1, _LGAMMA_AT_2, _LGAMMA_3_TO_8, _STIRLING[:3]
+
+
 def _lgamma_from_half(b: Builder, x: Value, log_x: Value) -> Value:
     """Of x >= 1/2."""
+    at_1, at_2, from_3, stirling = _lgamma_terms(x)
     from_1, from_2 = b.sub(x, 1), b.sub(x, 2)
-    near_1 = b.mul(from_1, _horner(b, from_1, _LGAMMA_AT_1))
-    near_2 = b.mul(from_2, _horner(b, from_2, _LGAMMA_AT_2))
-    to_8 = b.mul(from_2, _horner(b, b.mul(b.sub(x, 5.5), 1 / 2.5), _LGAMMA_3_TO_8))
+    near_1 = b.mul(from_1, _horner(b, from_1, at_1))
+    near_2 = b.mul(from_2, _horner(b, from_2, at_2))
+    to_8 = b.mul(from_2, _horner(b, b.mul(b.sub(x, 5.5), 1 / 2.5), from_3))
     # Stirling's formula, written so that no large terms cancel.
     inverse = b.div(b.constant(1, x.aval), x)
-    rest = b.mul(inverse, _horner(b, b.mul(inverse, inverse), _STIRLING))
+    rest = b.mul(inverse, _horner(b, b.mul(inverse, inverse), stirling))
     far = b.add(b.mul(b.sub(x, 0.5), b.sub(log_x, 1)), b.add(rest, 0.5 * math.log(2 * math.pi) - 0.5))
     y = far
     for bound, part in ((8, to_8), (3, near_2), (1.5, near_1)):
@@ -97,7 +124,7 @@ def _lgamma_of_minus(b: Builder, x: Value, log_x: Value, lgamma_x: Value) -> Val
     turn = b.binary("stablehlo.minimum", fraction, b.sub(b.constant(1, x.aval), fraction))
     log_sine = b.unary("stablehlo.log", b.unary("stablehlo.sine", b.mul(turn, math.pi)))
     y = b.sub(b.sub(b.sub(b.constant(math.log(math.pi), x.aval), log_sine), log_x), lgamma_x)
-    # All numbers from 2**23 on are whole; the fraction of an infinite one is NaN.
+    # Large numbers are whole; the fraction of an infinite one is NaN.
     return b.select(b.compare("EQ", x, below), b.constant(math.inf, x.aval), y)
 
 
@@ -148,8 +175,15 @@ def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
     below = b.binary("stablehlo.and", positive, _between_poles(b, x))
     at_zero = b.binary("stablehlo.and", b.compare("EQ", x, zero), even)
 
+    # XLA's own has exp(lgamma(m + 1)) with a factorial of 1 that is off by several units.
+    order = b.add(m, 1)
+    factor = b.unary("stablehlo.exponential", _lgamma_lower(b, out, order))
+    factor = b.select(even, b.unary("stablehlo.negate", factor), factor)
+    whole = b.binary("stablehlo.and", positive, b.compare("EQ", m, b.unary("stablehlo.floor", m)))
+    beside = b.select(b.compare("EQ", m, zero), chlo("digamma")(b, out, x), b.constant(math.nan, out))
+
     def f(b: Builder, x: Value) -> Value:
-        return chlo("polygamma")(b, out, m, x)
+        return b.select(whole, b.mul(factor, chlo("zeta")(b, out, order, x)), beside)
 
     def at_ends(b: Builder, y: Value) -> Value:
         power, log_factor = b.binary("stablehlo.power", x, b.unary("stablehlo.negate", m)), chlo("lgamma")(b, out, m)
@@ -244,67 +278,3 @@ zeta_p = nary("zeta", FLOAT, _zeta_lower,
               (no_derivative("zeta", "x"),
                lambda dq, y, x, q: mul(dq, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))))
 zeta = binary_function(zeta_p, "Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; x > 1.")
-
-
-# -- modified Bessel functions --------------------------------------------------------------------------------------
-
-# Chebyshev coefficients of ``exp(-x) i0(x)`` in t = x / 4 - 1, and of that times ``sqrt(x)`` in t = 16 / x - 1, from
-# its integral ``mean of exp(x (cos(u) - 1))`` over a period in extended precision.
-_I0E_TO_8 = (
-    0.67679527440947607, -0.3046826723431984, 0.17162090152220877, -0.094901097048047639, 0.049305284239670712,
-    -0.023737414805899467, 0.010546460394594998, -0.0043243099950505759, 0.0016394756169413357,
-    -0.00057637557453858236, 0.00018850288509584159, -5.7541950100821013e-05, 1.644844807072894e-05,
-    -4.4167383584587852e-06, 1.1173875391200876e-06, -2.6707938539421636e-07, 6.04699502254998e-08,
-    -1.3000250099936736e-08, 2.6598237248302782e-09, -5.1897956020023096e-10, 9.6758090299323531e-11,
-    -1.7268262859270129e-11, 2.9550525133153257e-12, -4.8564472416938974e-13, 7.67618882005364e-14,
-    -1.1685437841424569e-14, 1.7153738553297299e-15, -2.431984057497602e-16, 3.3229102520786202e-17,
-    -4.4384526436125338e-18)
-_I0E_FROM_8 = (
-    0.80449041101410879, 0.003369116478255693, 6.8897583469169248e-05, 2.8913705208337694e-06,
-    2.0489185894782433e-07, 2.2666689904127892e-08, 3.3962320265903389e-09, 4.9406023800639513e-10,
-    1.1889147945844241e-11, -3.1499166077486478e-11, -1.3215811038891524e-11, -1.7941793161122914e-12,
-    7.1801315074405036e-13, 3.8527715089456405e-13, 1.5401474154360117e-14, -4.1506281376300913e-14,
-    -9.5542152076366289e-15, 3.8111264903488429e-15, 1.7730666810887991e-15, -3.4300881543378642e-16,
-    -2.8227951773096848e-16, 3.4154627187819399e-17, 4.4973002576230263e-17, -5.0686451563697332e-18,
-    -7.1647693565083746e-18)
-
-
-def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
-    """The series at t, by Clenshaw's recurrence; terms below the precision of t are left out."""
-    smallest = float(dtypes.finfo(t.aval.dtype).eps) / 16
-    double = b.add(t, t)
-    last = before = b.constant(0, t.aval)
-    kept = [c for c in coefficients if abs(c) > smallest]
-    for c in reversed(kept[1:]):
-        product = b.sub(b.mul(double, last), before)
-        last, before = b.add(product, b.constant(c, t.aval)), last
-    product = b.sub(b.mul(t, last), before)
-    return b.add(product, b.constant(kept[0] / 2, t.aval))
-
-
-def _i0e_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    # Halves are computed in single precision.
-    size = b.unary("stablehlo.abs", b.convert(x, dtypes.accumulator_dtype(out.dtype)))
-
-    def line(scaled: Value) -> Value:
-        return b.sub(scaled, 1)
-
-    near = _chebyshev(b, line(b.mul(size, 1 / 4)), _I0E_TO_8)
-    far = _chebyshev(b, line(b.div(b.constant(16, size.aval), size)), _I0E_FROM_8)
-    far = b.mul(far, b.unary("stablehlo.rsqrt", size))
-    return b.convert(b.select(b.compare("LE", size, b.constant(8, size.aval)), near, far), out.dtype)
-
-
-def _i1e_jvp(dx: Any, y: Any, x: Any) -> Any:
-    """``i0e(x) - y (sign(x) + 1 / x)``, whose limit at 0 is 1/2."""
-    eps = scalar_like(x, float(dtypes.finfo(typeof(x).dtype).eps))
-    away = gt(absolute(x), eps)
-    x = select(away, x, filled_like(x, eps))
-    slope = sub(bessel_i0e(x), mul(y, add(sign(x), reciprocal(x))))
-    return mul(dx, select(away, slope, filled_like(x, 0.5)))
-
-
-bessel_i0e_p = unary("bessel_i0e", FLOAT, _i0e_lower, lambda dx, y, x: mul(dx, sub(bessel_i1e(x), mul(sign(x), y))))
-bessel_i0e = unary_function(bessel_i0e_p, "Modified Bessel function of order 0 times ``exp(-abs(x))``, element-wise.")
-bessel_i1e_p = unary("bessel_i1e", FLOAT, chlo("bessel_i1e"), _i1e_jvp)
-bessel_i1e = unary_function(bessel_i1e_p, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")

@@ -8,7 +8,10 @@ them, each element takes the one that stays away from its z.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +19,10 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
-from xjax.core.types import number_of
+from xjax.core.types import number_of, typeof
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import floats, horner, of_reals, rational
+from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
 
@@ -32,13 +36,16 @@ class _Rule(NamedTuple):
     far: float
 
 
-def _rule(dtype: np.dtype) -> _Rule:
-    """As exact as real or complex numbers of this type: 12 nodes are for double precision, 6 for single."""
+def _rule(dtype: np.dtype, more: int = 0) -> _Rule:
+    """As exact as real or complex numbers of this type: 12 nodes are for double precision, 6 for single.
+
+    Args: more: further nodes, for a derivative, which grows faster near a node.
+    """
     count, far = (6, 1e4) if dtype in (np.float32, np.complex64) else (12, 1e8)
     step = math.sqrt(math.pi / count)   # the two errors, of the step and of the end of the sum, are then equal
 
     def nodes(first: float) -> list[tuple[float, float]]:
-        squares = [((first + k) * step) ** 2 for k in range(count)]
+        squares = [((first + k) * step) ** 2 for k in range(count + more)]
         return [(square, math.exp(-square) * (1.0 if square else 0.5)) for square in squares]
     return _Rule(step, nodes(0.0), nodes(0.5), far)
 
@@ -121,38 +128,93 @@ def wofz(z: Any) -> Any:
     return _wofz(lax.convert_element_type(z, dtypes.to_complex_dtype(z.dtype)))
 
 
-def series_of_erfc(ratio: Any, terms: int) -> Any:
-    """Asymptotic series of ``sqrt(pi) x exp(x**2) erfc(x)`` in ratio = 1 / (2 x**2): ``1 - 1 r + 1 3 r**2 - ...``."""
-    series = lax.full_like(ratio, 1)
-    for k in range(terms, 0, -1):
-        series = 1 - (2 * k - 1) * ratio * series
-    return series
+# -- exponentials of squares ----------------------------------------------------------------------------------------
+# Rounding x**2 costs exp(x**2) about x**2 / 2 units in the last place.
+
+def rounded_square(x: Any) -> Any:
+    """``x**2``; the minimum keeps the compiler from fusing it with a difference, which would then not round it."""
+    return jnp.minimum(x * x, float(dtypes.finfo(x.dtype).max))
+
+
+def square_in_parts(x: Any) -> tuple[Any, Any]:
+    """The exact square of the upper half of the digits of x, and the rest of ``x**2``."""
+    ints, low = (np.int64, 27) if x.dtype == np.float64 else (np.int32, 12)
+    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, ints) & ints(-1 << low), x.dtype)
+    return high * high, (x - high) * (x + high)
+
+
+def rounding_of_square(x: Any) -> Any:
+    """``x**2`` less its rounded value."""
+    square, rest = square_in_parts(x)
+    return (square - rounded_square(x)) + rest
+
+
+# -- erfcx ----------------------------------------------------------------------------------------------------------
+
+_DECAY_SCALE, _DECAY_NODES = 3.75, 40
+
+
+@functools.cache
+def _decay_series(n: int) -> np.ndarray:
+    """Of the n-th derivative of erfcx at x >= 0, times ``(1 + 2 x) (1 + x)**n``, the Chebyshev coefficients in
+    ``u = (x - 3.75) / (x + 3.75)``.
+
+    The derivative is ``2 / sqrt(pi)`` times the integral of ``(-2 t)**n exp(-t**2 - 2 x t)`` over t > 0, which the
+    trapezoidal rule gives after ``t = exp(s - exp(-s)) / (1 + x)``; in extended precision, where there is one.
+    """
+    pi = np.arccos(np.longdouble(-1))
+    odd = 2 * np.arange(_DECAY_NODES) + 1
+    turns = np.outer(np.arange(_DECAY_NODES), odd) % (4 * _DECAY_NODES)     # reduced while they are whole numbers
+    u = np.cos(odd * (pi / (2 * _DECAY_NODES)))
+    x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
+    s, step = np.arange(-80, 90) * np.longdouble(0.06), np.longdouble(0.06)
+    t = np.exp(s - np.exp(-s)) / (1 + x)
+    parts = (-2 * t) ** n * np.exp(-t * t - 2 * x * t) * t * (1 + np.exp(-s))
+    values = 2 * step / np.sqrt(pi) * np.sum(parts, 1) * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
+    coefficients = np.cos(turns * (pi / (2 * _DECAY_NODES))) @ values * 2 / _DECAY_NODES
+    coefficients[0] /= 2
+    return coefficients.astype(float)
+
+
+@functools.cache
+def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
+    """The coefficients of the powers of u; those that do not count in this type are left out."""
+    series = _decay_series(n)
+    count = np.flatnonzero(np.abs(series) > float(dtypes.finfo(dtype).eps) / 8)[-1] + 1
+    return np.polynomial.chebyshev.cheb2poly(series[:count]).tolist()
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def scaled_erfc(x: Any, n: int) -> Any:
+    """The n-th derivative of ``exp(x**2) erfc(x)`` at x >= 0. Its terms by a recurrence in n would cancel."""
+    near = jnp.minimum(x, 1e30)                             # beyond, u is 1
+    u = (near - _DECAY_SCALE) / (near + _DECAY_SCALE)
+    growth = 1 + 2 * x
+    for _ in range(n):
+        growth = growth * (1 + x)
+    return horner(u, _decay_terms(n, typeof(x).dtype)) / growth
+
+
+@scaled_erfc.defjvp
+def _scaled_erfc_jvp(n: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return scaled_erfc(x, n), dx * scaled_erfc(x, n + 1)
 
 
 @custom_jvp
+def _twice_growth(x: Any) -> Any:
+    """``2 exp(x**2)``."""
+    x = jnp.clip(x, -30.0, 30.0)
+    return 2 * jnp.exp(rounded_square(x)) * (1 + rounding_of_square(x))
+
+
+_twice_growth.defjvps(lambda dx, y, x: dx * (2 * x * y))
+
+
 def _erfcx(x: Any) -> Any:
-    start = 10.0 if x.dtype == np.float64 else 4.0
-    near, far = jnp.minimum(x, start), jnp.maximum(x, start)
-    beyond = series_of_erfc(0.5 / (far * far), 12) / (far * math.sqrt(math.pi))
-    return jnp.where(x < start, jnp.exp(near * near) * lax.erfc(near), beyond)
-
-
-def _erfcx_slope(y: Any, x: Any) -> Any:
-    """``2 x y - 2 / sqrt(pi)``; far out, where its terms cancel, ``-2 / pi`` times the integral of
-    ``exp(-t**2) t**2 / (x**2 + t**2)`` over the real line, by the trapezoidal rule."""
-    # The error of the rule is about ``exp(x**2 - 2 pi x / step)``.
-    count, start = (18, 3.5) if x.dtype == np.float64 else (10, 2.0)
-    step, far = math.sqrt(math.pi / count), x > start
-    inverse = 1 / jnp.where(far, x, start)
-    total = lax.full_like(x, 0)
-    for k in range(1, count + 1):
-        part = jnp.square(k * step * inverse)
-        total = total + math.exp(-(k * step) ** 2) * part / (1 + part)
-    near = 2 * jnp.where(far, 0, x) * jnp.where(far, 0, y) - 2 / math.sqrt(math.pi)
-    return jnp.where(far, -4 * step / math.pi * total, near)
-
-
-_erfcx.defjvps(lambda dx, y, x: dx * _erfcx_slope(y, x))
+    """Below 0 it is ``2 exp(x**2) - erfcx(-x)``."""
+    below, decay = x < 0, scaled_erfc(jnp.abs(x), 0)
+    return jnp.where(below, _twice_growth(jnp.where(below, x, 0)) - decay, decay)
 
 
 @library_jit
@@ -184,18 +246,64 @@ def _dawsn(x: Any) -> Any:
     return jnp.copysign(jnp.where(size > rule.far, 0.5 / jnp.maximum(size, rule.far), value), x)
 
 
-def _dawsn_slope(y: Any, x: Any) -> Any:
-    """``1 - 2 x y``; far out, where the terms cancel, its asymptotic series ``-r (1 + 3 r + 3 5 r**2 ...)`` in
-    ``r = 1 / (2 x**2)``."""
-    far = jnp.abs(x) > (10.0 if x.dtype == np.float64 else 6.0)
-    inverse = 1 / jnp.where(far, x, 10.0)
+_DAWSON_SPLIT = 2.0
+
+
+def _slope_terms() -> list[float]:
+    """Of the slope up to x = 2, in ``t = x**2 / 2 - 1``: from the series in x**2, in exact arithmetic."""
+    terms, term = [], Fraction(1)
+    for k in range(80):
+        terms.append(term * (2 * k + 1) * 2**k)             # of (x**2 / 2)**k
+        term *= Fraction(-2, 2 * k + 3)
+    return [float(sum(terms[j] * math.comb(j, k) for j in range(k, 80))) for k in range(26)]
+
+
+_DAWSON_SLOPE = _slope_terms()
+_DAWSON_SLOPE_IN_SINGLE = _DAWSON_SLOPE[:17]
+
+
+@custom_jvp
+def _dawsn_slope(x: Any) -> Any:
+    """``1 - 2 x dawsn(x)``, whose terms cancel, without them."""
+    near = jnp.clip(x, -_DAWSON_SPLIT, _DAWSON_SPLIT)
+    inside = horner(0.5 * near * near - 1, _DAWSON_SLOPE if x.dtype == np.float64 else _DAWSON_SLOPE_IN_SINGLE)
+    return jnp.where(jnp.abs(x) < _DAWSON_SPLIT, inside, _dawsn_slope_beyond(x))
+
+
+def _dawsn_slope_beyond(x: Any) -> Any:
+    """For abs(x) >= 2: the derivative of the rule of `_dawsn`, in which the terms have one sign; far out the asymptotic
+    series ``-r (1 + 3 r + 3 5 r**2 ...)`` in ``r = 1 / (2 x**2)``."""
+    end = 8.0 if x.dtype == np.float64 else 6.0
+    size, rule = jnp.abs(x), _rule(x.dtype, more=2)
+    near, far = jnp.clip(size, _DAWSON_SPLIT, end), jnp.maximum(size, end)
+    is_between, square = _is_between(near, rule.step), near * near
+    total, number = lax.full_like(x, 0), x.dtype.type
+    for (node, weight), (node_between, weight_between) in zip(rule.multiples, rule.between, strict=True):
+        node = jnp.where(is_between, number(node_between), number(node))
+        gap = square - node
+        total = total + jnp.where(is_between, number(weight_between), number(weight)) * (square + node) / (gap * gap)
+    tangent = _tangent_of_phase(near, is_between, rule.step)
+    residue = jnp.exp(-square) * (math.pi / rule.step * (1 + tangent * tangent) - 2 * near * tangent)
+    inverse = 1 / far
     ratio, series = 0.5 * inverse * inverse, lax.full_like(x, 1)
-    for k in range(17, 1, -1):
+    for k in range(21 if x.dtype == np.float64 else 11, 1, -1):
         series = 1 + (2 * k - 1) * ratio * series
-    return jnp.where(far, -ratio * series, 1 - 2 * jnp.where(far, 0, x) * jnp.where(far, 0, y))
+    middle = 0.5 * math.sqrt(math.pi) * (residue - 2 * rule.step / math.pi * total)
+    return jnp.where(size < end, middle, -ratio * series)
 
 
-_dawsn.defjvps(lambda dx, y, x: dx * _dawsn_slope(y, x))
+@_dawsn_slope.defjvp
+def _dawsn_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    y = _dawsn_slope(x)
+    near = jnp.abs(x) < _DAWSON_SPLIT
+    inside, beyond = jnp.where(near, x, 0), jnp.where(near, _DAWSON_SPLIT, x)
+    second = jnp.where(near, -2 * (_dawsn(inside) + inside * y),
+                       jvp(_dawsn_slope_beyond, (beyond,), (lax.full_like(x, 1),))[1])
+    return y, dx * second
+
+
+_dawsn.defjvps(lambda dx, y, x: dx * _dawsn_slope(x))
 
 
 @library_jit

@@ -132,8 +132,7 @@ def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     (z, m), (dz, dm) = primals, tangents
     out, top = _poch(z, m), lax.digamma(z + m)
     pole, both = _poch_cases(z, m)
-    bottom = lax.digamma(jnp.where(both, 1 - z, z))
-    by_z = jnp.where(m == 0, 0, out * (jnp.where(both, lax.digamma(1 - z - m), top) - bottom))
+    by_z = jnp.where(m == 0, 0, out * _digamma_rise(jnp.where(both, 1 - z, z), jnp.where(both, -m, m)))
     alone = pole & ~both & (m != 0)
     end = jnp.where(alone, z + m, 1)
     at_pole = gammasgn(end) * _sign_of_power(z) * lax.exp(lax.lgamma(end) + lax.lgamma(1 - z))
@@ -156,13 +155,66 @@ def _beta_cases(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     return lax.min(low, high), lax.max(low, high), finite, (pole | _is_pole(b)) & ~finite
 
 
+def _digamma_rise(a: Any, b: Any) -> Any:
+    """``digamma(a + b) - digamma(a)``, also where b is far below a."""
+    a, b = jnp.broadcast_arrays(a, b)
+    regular = (a > 0) & (b > 0) & (a < np.inf) & (b < np.inf)
+    rise = _positive_rise(jnp.where(regular, a, 1), jnp.where(regular, b, 1))
+    return jnp.where(regular, rise, lax.digamma(a + b) - lax.digamma(a))
+
+
+_RISE_STEPS = 10
+# B(2 k) / (2 k) for k = 1, 2 ...
+_DIGAMMA_TAIL = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+
+
+def _rise_terms(a: Any, b: Any) -> Any:
+    """The sum of ``1 / (a + k) - 1 / (a + b + k)``, by its first terms and Stirling's formula for the others.
+
+    Each difference is written as b times a positive quotient.
+    """
+    total = lax.full_like(a, 0)
+    for k in range(_RISE_STEPS):
+        total = total + b / ((a + k) * (a + b + k))
+    low, high = a + _RISE_STEPS, a + b + _RISE_STEPS
+    u, v = 1 / low, 1 / high
+    s, t = u * u, v * v
+    # Of the tail as a polynomial P: P(t), and (P(s) - P(t)) / (s - t).
+    power, quotient = lax.full_like(a, 0), lax.full_like(a, 0)
+    for c in (*_DIGAMMA_TAIL[::-1], 0.0):
+        quotient, power = quotient * s + power, power * t + c
+    drop = b * u * v                                                    # u - v
+    return total + jnp.log1p(b * u) + drop * (0.5 + (u + v) * quotient)
+
+
+@custom_jvp
+def _positive_rise(a: Any, b: Any) -> Any:
+    return _rise_terms(a, b)
+
+
+def _positive_rise_slope(a: Any, b: Any) -> Any:
+    return jvp(lambda a: _rise_terms(a, b), (a,), (lax.full_like(a, 1),))[1]
+
+
+_positive_rise.defjvps(lambda da, y, a, b: da * _positive_rise_slope(a, b),
+                       lambda db, y, a, b: db * lax.polygamma(lax.full_like(b, 1), a + b))
+
+
 @one_launch(arrays=2)
 def betaln(a: Any, b: Any) -> Any:
     """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits.
 
     At negative integers inf, or the limit from there if `beta` has one.
     """
-    return _betaln(*_beta_cases(*reals("betaln", a, b)))
+    return _log_beta(*jnp.broadcast_arrays(*reals("betaln", a, b)))
+
+
+@custom_jvp
+def _log_beta(a: Any, b: Any) -> Any:
+    return _betaln(*_beta_cases(a, b))
+
+
+_log_beta.defjvps(lambda da, y, a, b: da * -_digamma_rise(a, b), lambda db, y, a, b: db * -_digamma_rise(b, a))
 
 
 def _betaln(a: Any, b: Any, finite: Any, pole: Any) -> Any:
@@ -186,11 +238,18 @@ def beta(a: Any, b: Any) -> Any:
 
     At negative integers inf, or the limit from there if there is one, as in SciPy.
     """
-    a, b = reals("beta", a, b)
+    return _beta(*jnp.broadcast_arrays(*reals("beta", a, b)))
+
+
+@custom_jvp
+def _beta(a: Any, b: Any) -> Any:
     low, high, finite, pole = _beta_cases(a, b)
     sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
     sign = jnp.where(finite, _sign_of_power(lax.max(a, b)), jnp.where(pole | _is_pole(a + b), 1, sign))
     return sign * lax.exp(_betaln(low, high, finite, pole))
+
+
+_beta.defjvps(lambda da, y, a, b: da * -(y * _digamma_rise(a, b)), lambda db, y, a, b: db * -(y * _digamma_rise(b, a)))
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
@@ -273,9 +332,18 @@ def _zeta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
         slope = jvp(lambda x: _zeta_sum(x, q), (jnp.where(one_term, 2, x),), (lax.full_like(x, 1),))[1]
         change = change + dx * jnp.where(one_term, jnp.where(first == 0, 0, -first * jnp.log(q)), slope)
     if not isinstance(dq, SymbolicZero):
-        above = _zeta(x + 1, q)
-        change = change - dq * jnp.where(above == 0, 0, x * above)
+        change = change - dq * _rise_times_zeta(x, q)
     return _zeta(x, q), change
+
+
+def _rise_times_zeta(x: Any, q: Any) -> Any:
+    """``x zeta(x + 1, q)``; what the sum x + 1 loses counts log(q) times, as in the power ``q**-x``."""
+    order = x + 1
+    above = _zeta(order, q)
+    lost = x - (jnp.maximum(order, 1) - 1)                  # without the bound, the compiler makes x - x of it
+    finite = (q > 0) & (q < np.inf) & (x < np.inf)
+    above = above * (1 - jnp.where(finite, lost * jnp.log(jnp.where(finite, q, 1)), 0))
+    return jnp.where(above == 0, 0, x * above)
 
 
 def zeta(x: Any, q: Any = None) -> Any:

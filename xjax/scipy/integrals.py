@@ -39,10 +39,10 @@ def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
 def _series(n: Any, x: Any) -> Any:
     """E_n(x) for whole n >= 1 and 0 < x <= 1: the sum of ``(-x)**k / ((n - 1 - k) k!)`` over k other than n - 1, and
     ``(-x)**(n - 1) / (n - 1)! * (digamma(n) - log(x))`` in the place of that term."""
-    power, total = lax.full_like(x, 1), lax.full_like(x, 0)
+    power, total, logarithm = lax.full_like(x, 1), lax.full_like(x, 0), lax.digamma(n) - jnp.log(x)
     for k in range(20):
         gap = n - 1 - k
-        share = jnp.where(gap == 0, lax.digamma(n) - jnp.log(x), 1 / jnp.where(gap == 0, 1, gap))
+        share = jnp.where(gap == 0, logarithm, 1 / jnp.where(gap == 0, 1, gap))
         total = total + power / float(math.factorial(k)) * share
         power = -power * x
     return total                        # for n > 20 the term with the logarithm is below rounding
@@ -83,10 +83,36 @@ def expn(n: Any, x: Any) -> Any:
     return of_reals("expn", _expn, n, x)
 
 
+def _exponential_over(x: np.ndarray) -> np.ndarray:
+    """``exp(x) E_1(x)``: the integral of ``exp(u - exp(u)) / (exp(u) + x)`` over all u, by the trapezoidal rule."""
+    u = np.arange(-50.0, 6.0, 0.25)
+    return np.sum(0.25 * np.exp(u - np.exp(u)) / (np.exp(u) + x[:, None]), 1)
+
+
+_MIDDLE, _MIDDLE_WIDTH = 0.675, 0.325       # the series of E_1 cancels in part between 0.35 and 1
+_EXP1_MIDDLE = np.polynomial.Chebyshev.interpolate(
+    lambda t: _exponential_over(_MIDDLE + _MIDDLE_WIDTH * t), 28).convert(kind=np.polynomial.Polynomial).coef.tolist()
+_EXP1_SERIES = [(-1) ** k / ((k + 1) * float(math.factorial(k + 1))) for k in range(20)]
+
+
+@custom_jvp
+def _exp1(x: Any) -> Any:
+    start = _MIDDLE - _MIDDLE_WIDTH
+    small, middle, large = jnp.clip(x, 0, start), jnp.clip(x, start, 1), jnp.maximum(x, 1)
+    series = small * horner(small, _EXP1_SERIES) - (np.euler_gamma + jnp.log(small))
+    between = jnp.exp(-middle) * horner((middle - _MIDDLE) / _MIDDLE_WIDTH, _EXP1_MIDDLE)
+    beyond = jnp.exp(-large) * _scaled_fraction(lax.full_like(x, 1), large, 90)
+    value = jnp.where(x < start, series, jnp.where(x < 1, between, beyond))
+    return jnp.where(x >= 0, value, np.nan)
+
+
+_exp1.defjvps(lambda dx, y, x: dx * -(jnp.exp(-x) / x))
+
+
 @library_jit
 def exp1(x: Any) -> Any:
     """The exponential integral of ``exp(-t) / t`` from x on, element-wise; nan for x < 0: `expn` of order 1."""
-    return of_reals("exp1", lambda x: _expn(lax.full_like(x, 1), x), x)
+    return of_reals("exp1", _exp1, x)
 
 
 _EULER_SERIES = [_UNIT ** k / (k * float(math.factorial(k))) for k in range(1, 145)]
@@ -100,7 +126,7 @@ def _expi(x: Any) -> Any:
     large = jnp.clip(x, _SERIES_END, 1e4)
     inverse, root = _UNIT / large, jnp.exp(0.5 * large)         # exp(x) may overflow where the result does not
     far = root * (root * (horner(inverse, _FACTORIALS) * inverse / _UNIT))
-    below = -_expn(lax.full_like(x, 1), jnp.where(x < 0, -x, 1))
+    below = -_exp1(jnp.where(x < 0, -x, 1))
     above = jnp.where(x > _SERIES_END, far, series)
     return jnp.where(x < 0, below, jnp.where(x == 0, -np.inf, jnp.where(jnp.isnan(x), np.nan, above)))
 
@@ -142,6 +168,7 @@ def _spence(x: Any) -> Any:
     return jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == np.inf, -np.inf, jnp.where(x > 0, value, np.nan)))
 
 
+@custom_jvp
 def _spence_slope(x: Any) -> Any:
     """``log(x) / (1 - x)``; near 1 by log1p, 0 at infinity."""
     off = jnp.where(jnp.isinf(x), 1, x - 1)
@@ -150,6 +177,15 @@ def _spence_slope(x: Any) -> Any:
     return jnp.where(x == np.inf, 0, slope)
 
 
+def _spence_bend(y: Any, x: Any) -> Any:
+    """The derivative ``(1 / x + y) / (1 - x)`` of the slope y; near 1 the sum of ``k / (k + 1) (1 - x)**(k - 1)``."""
+    off = 1 - x
+    near = jnp.abs(off) < 0.4
+    series = horner(jnp.where(near, off, 0), [k / (k + 1) for k in range(1, 40)])
+    return jnp.where(near, series, (1 / x + y) / jnp.where(near, 1, off))
+
+
+_spence_slope.defjvps(lambda dx, y, x: dx * _spence_bend(y, x))
 _spence.defjvps(lambda dx, y, x: dx * _spence_slope(x))
 
 

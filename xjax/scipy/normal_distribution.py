@@ -16,10 +16,8 @@ from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import of_reals, rational, single_or_double
-from xjax.scipy.error_functions import erfcx, series_of_erfc
+from xjax.scipy.error_functions import rounded_square, rounding_of_square, scaled_erfc
 from xjax.transforms.custom_jvp import custom_jvp
-
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 @library_jit
@@ -29,40 +27,69 @@ def ndtr(x: Any) -> Any:
     Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
     x, = single_or_double("ndtr", x)
-    return lax.erfc(-x * math.sqrt(0.5)) * 0.5
+    return _ndtr(x)
+
+
+@custom_jvp
+def _ndtr(x: Any) -> Any:
+    tail = _tail(x)
+    return jnp.where(x > 0, 1 - tail, tail)
+
+
+def _tail(x: Any) -> Any:
+    """`ndtr` of -abs(x): of ``erfc(abs(x) / sqrt(2))`` with the rounded quotient, x**2 units would be wrong."""
+    size = jnp.minimum(jnp.abs(x), 40.0)                    # beyond, it is 0
+    return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * _bell(size)
+
+
+def _bell(x: Any) -> Any:
+    """``exp(-x**2 / 2)`` of numbers up to 40."""
+    bell = jnp.exp(-0.5 * rounded_square(x))
+    return bell - bell * (0.5 * rounding_of_square(x))
+
+
+@custom_jvp
+def _density(x: Any) -> Any:
+    return _bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
+
+
+_density.defjvps(lambda dx, y, x: dx * -(x * y))
+_ndtr.defjvps(lambda dx, y, x: dx * _density(x))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def log_ndtr(x: Any, series_order: int = 3) -> Any:
     """Logarithm of `ndtr`, element-wise, also where that is 0 or 1.
 
-    Args: series_order: how many terms of the asymptotic series are taken far below 0, from 0 to 30; 12 at the least.
+    Args: series_order: from 0 to 30, as in JAX; the result is exact for each, as no such series is taken.
     Raises: TypeError or ValueError for another series_order; TypeError unless x is a float of 32 or 64 bits.
     """
     order = static_int(series_order, "series_order", "scipy.special.log_ndtr")
     if not 0 <= order <= 30:
         raise bad("scipy.special.log_ndtr", "`series_order` is out of range", given={"series_order": str(order)},
                   fix="use a value from 0 to 30.", exc=ValueError)
-    return _log_ndtr(x, order)
+    return _log_ndtr(x)
 
 
-@functools.partial(library_jit, static_argnums=1)
-def _log_ndtr(x: Any, order: int) -> Any:
+@library_jit
+def _log_ndtr(x: Any) -> Any:
     x, = single_or_double("log_ndtr", x)
-    start = -30.0 if x.dtype == np.float64 else -10.0       # below, erfc would leave the normal numbers
-    far = lax.min(x, lax.full_like(x, start))
-    series = series_of_erfc(1 / (far * far), max(order, 12))
-    tail = ndtr(-lax.abs(x))
-    small = lax.log(jnp.where(x < start, series / -far, tail))
-    return jnp.where(x < start, small - 0.5 * far * far - _HALF_LOG_2PI, jnp.where(x > 0, lax.log1p(-tail), small))
+    below = lax.log(0.5 * scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)) - 0.5 * x * x
+    return jnp.where(x > 0, lax.log1p(-_tail(x)), below)
 
 
 @log_ndtr.defjvp
 def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
     y = log_ndtr(x, series_order)
-    # exp(-x ** 2 / 2) / sqrt(2 pi) / ndtr(x); far below 0 both are 0, their quotient, in erfcx, is not
-    return y, dx * math.sqrt(2 / math.pi) / erfcx(-x / math.sqrt(2))
+    return y, dx * _hazard(x)
+
+
+def _hazard(x: Any) -> Any:
+    """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``: below 0, where both vanish, the exponential cancels."""
+    below = math.sqrt(2 / math.pi) / scaled_erfc(jnp.where(x < 0, -x, 0) * math.sqrt(0.5), 0)
+    above = jnp.where(x > 0, x, 0)
+    return jnp.where(x > 0, _density(above) / _ndtr(above), below)
 
 
 # The coefficients of low powers first: of p - 1/2 up to 0.425, of r = sqrt(-log(tail)) up to 5, and beyond.
@@ -102,8 +129,17 @@ def _quantile(q: Any, log_of_tail: Any) -> Any:
     return jnp.where(lax.abs(q) <= 0.425, middle, jnp.where(q < 0, -beyond, beyond))
 
 
-# Half a square needs no square of a root.
-ndtri.defjvps(lambda dp, x, p: dp * jnp.exp(0.5 * jnp.square(x) + _HALF_LOG_2PI))
+@custom_jvp
+def _ndtri_slope(p: Any) -> Any:
+    """``1 / density(x)`` at x = ndtri(p), by the tail: exp(x**2 / 2) would have the error of x about x**2 times."""
+    x, tail = ndtri(p), lax.min(p, 1 - p)
+    inside = tail > 0
+    slope = math.sqrt(math.pi / 2) * scaled_erfc(jnp.where(inside, lax.abs(x), 0) * math.sqrt(0.5), 0)
+    return jnp.where(inside, slope / jnp.where(inside, tail, 1), jnp.where(tail == 0, np.inf, np.nan))
+
+
+_ndtri_slope.defjvps(lambda dp, y, p: dp * (ndtri(p) * y * y))
+ndtri.defjvps(lambda dp, x, p: dp * _ndtri_slope(p))
 
 
 @one_launch
@@ -127,12 +163,14 @@ def _erfcinv(y: Any) -> Any:
     return jnp.where(tail > 0, found, end)
 
 
-def _erfcinv_slope(z: Any, y: Any) -> Any:
-    """-sqrt(pi) / 2 exp(z ** 2); far out by erfc, since there the rounding of z ** 2 counts."""
-    far, tail = lax.abs(z) > 1, lax.min(y, 2 - y)
-    inside = jnp.logical_and(far, tail > 0)
-    by_tail = erfcx(jnp.where(inside, lax.abs(z), 1.0)) / jnp.where(inside, tail, 0.0)
-    return -0.5 * math.sqrt(math.pi) * jnp.where(far, by_tail, lax.exp(jnp.square(jnp.where(far, 0.0, z))))
+@custom_jvp
+def _erfcinv_slope(y: Any) -> Any:
+    """``-sqrt(pi) / 2 exp(z**2)`` at z = erfcinv(y), by the tail as in `_ndtri_slope`."""
+    z, tail = _erfcinv(y), lax.min(y, 2 - y)
+    inside = tail > 0
+    slope = -0.5 * math.sqrt(math.pi) * scaled_erfc(jnp.where(inside, lax.abs(z), 0), 0)
+    return jnp.where(inside, slope / jnp.where(inside, tail, 1), jnp.where(tail == 0, -np.inf, np.nan))
 
 
-_erfcinv.defjvps(lambda dy, z, y: dy * _erfcinv_slope(z, y))
+_erfcinv_slope.defjvps(lambda dy, slope, y: dy * (2 * _erfcinv(y) * slope * slope))
+_erfcinv.defjvps(lambda dy, z, y: dy * _erfcinv_slope(y))
