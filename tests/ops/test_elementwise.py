@@ -31,6 +31,7 @@ ELSEWHERE = {
     "computed_again": "in branches that seldom run: tests/numpy/test_lengths.py",
     **dict.fromkeys(("logistic_slope", "over_radius2", "pow_less_one", "times_tanh_slope"),
                     "made by differentiation only: tests/accuracy/test_elementwise.py"),
+    "bessel_derivative": "made by differentiation only: tests/accuracy/test_special.py",
     **dict.fromkeys(("select_and_gather_add", "select_and_scatter_add"),
                     "derivatives of windows: tests/ops/test_window.py and test_conv.py"),
     **dict.fromkeys(("random_wrap", "random_unwrap", "rng_bit_generator", "rng_uniform"),

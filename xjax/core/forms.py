@@ -121,6 +121,12 @@ FORMS: dict[str, Form] = {
         "the `level` of XLA's optimizations for one operation", {"level": 1}, {"level": 1},
         "CPU: one takes 6 to 40 ms to compile; level 1 saves a third and costs nothing at this size. GPU: not measured",
         "runtime/executable.py"),
+    "log1p of doubles": Form(
+        "the logarithm of 1 + x, with what this sum has lost", _ALWAYS, None,
+        "XLA's is up to 121 ulp off near -0.4 on CPUs, and takes 1.6 times as long", "ops/transcendental.py"),
+    "atan2 of doubles": Form(
+        "ordinates below the normal numbers are zeros of their sign", _ALWAYS, None,
+        "XLA's loses the sign of such an ordinate on CPUs", "ops/transcendental.py"),
     # -- layers -----------------------------------------------------------------------------------------------------
     "sparse products unrolled": Form(
         "products for which a stored value and column save so many seconds (`saved`), if that is more than `compiling`",

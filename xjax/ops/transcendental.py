@@ -123,7 +123,7 @@ expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x
 
 def _log1p_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     """XLA's loses 7 bits of doubles near -0.4 on CPUs: there the logarithm of 1 + x, and what that sum has lost."""
-    if out.dtype != np.float64 or b.module.platform != "cpu":
+    if out.dtype != np.float64 or limits("log1p of doubles", b.module.platform) is None:
         return b.unary("stablehlo.log_plus_one", x)
     one = b.constant(1, out.strong())
     # The bound, which is right for all numbers, keeps XLA from replacing total - 1 by x.
@@ -382,7 +382,7 @@ def _atan2_slope_by_y(x, y):
 
 def _atan2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
     """On CPUs XLA's of doubles loses the sign of an ordinate below the normal numbers, which counts as zero there."""
-    if out.dtype == np.float64 and b.module.platform == "cpu":
+    if out.dtype == np.float64 and limits("atan2 of doubles", b.module.platform) is not None:
         smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
         x = b.select(b.compare("LT", b.unary("stablehlo.abs", x), smallest), b.mul(x, 0), x)
     return b.op(f"stablehlo.atan2 {x}, {y} : {tensor_type(out)}", out)
