@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from xnn.graph import Graph
-from xnn.graph.sampling import NeighbourSampler, SeedBatches
+from xnn.graph.samplers.sampling import NeighbourSampler, SeedBatches
 
 NODES, EDGES, FEATURES, SEEDS, FAN_OUT = 100_000, 1_000_000, 128, 1024, (15, 10)
 

@@ -6,8 +6,8 @@ from xnn.combinators import named, parallel, renamed, repeat, residual, serial
 from xnn.compose import composite, lambda_
 from xnn.description import describe
 from xnn.generation import filter_logits, generate, sample
-from xnn.graph.gcn import GCN, GraphConvolution
-from xnn.graph.normalize import normalized_adjacency
+from xnn.graph.layers.gcn import GCN, GraphConvolution
+from xnn.graph.layers.normalize import normalized_adjacency
 from xnn.layer import CacheFns, Layer, StateFns
 from xnn.layers import *
 from xnn.layers.experts import auxiliary_loss

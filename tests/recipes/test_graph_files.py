@@ -26,7 +26,7 @@ from recipes.data.graph_sets import (
 from recipes.data.graph_sets.splits import edges_of
 from recipes.errors import DataError
 from tests.refusals import assert_refused
-from xnn.graph.typed_sampling import TypedSampler
+from xnn.graph.samplers.typed_sampling import TypedSampler
 
 
 def fault(call, *args, **how):

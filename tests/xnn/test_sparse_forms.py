@@ -12,7 +12,7 @@ from tests.refusals import assert_refused
 from tests.sampling import one_in
 from xjax import tree_util
 from xnn import CSR
-from xnn.graph.adjacency import as_edges
+from xnn.graph.structure.adjacency import as_edges
 from xnn.precision import cast_floats
 from xnn.sparse import rows as sparse_rows
 from xnn.sparse.product import best_form

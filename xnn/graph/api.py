@@ -1,48 +1,10 @@
 """The names of `xnn.graph`: its `__init__` loads this file when one of them is first used."""
 
-from xnn.graph.adjacency import as_adjacency, as_edges
-from xnn.graph.attention import GAT, GATv2, GraphTransformer
-from xnn.graph.attention_layer import AttentionLayer, AttentionWeights
-from xnn.graph.batching import at_edges, at_nodes, batch, pad, take_graphs, unbatch
-from xnn.graph.blocks import Block
-from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
-from xnn.graph.chebyshev import ChebConv
-from xnn.graph.dropping import drop_edges, drop_nodes, with_drop_edge
-from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
-from xnn.graph.edges import Edges
-from xnn.graph.egnn import EGNN
-from xnn.graph.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
-from xnn.graph.files import SavedGraph, load_graph, save_graph
-from xnn.graph.gated import GatedGCN, GatedGraph, GatedGraphConvolution
-from xnn.graph.gcn import GCN, GraphConvolution
-from xnn.graph.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
-from xnn.graph.gin import GIN, GINE
-from xnn.graph.graph import Graph
-from xnn.graph.groups import Groups, as_groups
-from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruction_loss
-from xnn.graph.hetero import HeteroGraph
-from xnn.graph.inference import infer_by_layers
-from xnn.graph.jumping import JumpingKnowledge, virtual_node
-from xnn.graph.masked import MaskedGraph, kept_part, mask_graph, with_node_mask
-from xnn.graph.mpnn import MPNN
-from xnn.graph.names import NodeNames
-from xnn.graph.network import DeepSets, GraphMapFeatures, GraphNetGAT, GraphNetwork, InteractionNetwork, RelationNetwork
-from xnn.graph.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
-from xnn.graph.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
-from xnn.graph.normalize import normalized_adjacency
-from xnn.graph.partitioning import cut, partition
-from xnn.graph.pna import PNA, degree_histogram
-from xnn.graph.points import knn_graph, radius_graph
-from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool, largest_nodes
-from xnn.graph.prefetching import prefetch
-from xnn.graph.relational import RGCN, HeteroConvolution
-from xnn.graph.row_block import RowBlock, rows_moved, split_rows
-from xnn.graph.sage import GraphSAGE
-from xnn.graph.sampling import NeighbourSampler, SeedBatches
-from xnn.graph.spectral import APPNP, GCNII, SGC
-from xnn.graph.splits import EdgeSplit, Pairs, Split, negative_edges, split_by_time, split_edges, split_nodes
-from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler
-from xnn.graph.transforms import (
+from xnn.graph.host.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
+from xnn.graph.host.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
+from xnn.graph.host.points import knn_graph, radius_graph
+from xnn.graph.host.splits import EdgeSplit, Pairs, Split, negative_edges, split_by_time, split_edges, split_nodes
+from xnn.graph.host.transforms import (
     add_self_loops,
     coalesce,
     degree,
@@ -54,7 +16,52 @@ from xnn.graph.transforms import (
     subgraph,
     to_undirected,
 )
-from xnn.graph.typed_sampling import TypedBlock, TypedSampler
+from xnn.graph.layers.attention import GAT, GATv2, GraphTransformer
+from xnn.graph.layers.attention_layer import AttentionLayer, AttentionWeights
+from xnn.graph.layers.chebyshev import ChebConv
+from xnn.graph.layers.dropping import drop_edges, drop_nodes, with_drop_edge
+from xnn.graph.layers.edge_conv import EdgeConv, PointNet, knn_edges
+from xnn.graph.layers.egnn import EGNN
+from xnn.graph.layers.gated import GatedGCN, GatedGraph, GatedGraphConvolution
+from xnn.graph.layers.gcn import GCN, GraphConvolution
+from xnn.graph.layers.gin import GIN, GINE
+from xnn.graph.layers.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruction_loss
+from xnn.graph.layers.jumping import JumpingKnowledge, virtual_node
+from xnn.graph.layers.mpnn import MPNN
+from xnn.graph.layers.network import (
+    DeepSets,
+    GraphMapFeatures,
+    GraphNetGAT,
+    GraphNetwork,
+    InteractionNetwork,
+    RelationNetwork,
+)
+from xnn.graph.layers.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
+from xnn.graph.layers.normalize import normalized_adjacency
+from xnn.graph.layers.pna import PNA, degree_histogram
+from xnn.graph.layers.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool, largest_nodes
+from xnn.graph.layers.relational import RGCN, HeteroConvolution
+from xnn.graph.layers.sage import GraphSAGE
+from xnn.graph.layers.spectral import APPNP, GCNII, SGC
+from xnn.graph.samplers.blocks import Block
+from xnn.graph.samplers.inference import infer_by_layers
+from xnn.graph.samplers.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
+from xnn.graph.samplers.partitioning import cut, partition
+from xnn.graph.samplers.prefetching import prefetch
+from xnn.graph.samplers.sampling import NeighbourSampler, SeedBatches
+from xnn.graph.samplers.subgraphs import ClusterBatches, RandomWalkSampler
+from xnn.graph.samplers.typed_sampling import TypedBlock, TypedSampler
+from xnn.graph.structure.adjacency import as_adjacency, as_edges
+from xnn.graph.structure.batching import at_edges, at_nodes, batch, pad, take_graphs, unbatch
+from xnn.graph.structure.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
+from xnn.graph.structure.edges import Edges
+from xnn.graph.structure.files import SavedGraph, load_graph, save_graph
+from xnn.graph.structure.graph import Graph
+from xnn.graph.structure.groups import Groups, as_groups
+from xnn.graph.structure.hetero import HeteroGraph
+from xnn.graph.structure.masked import MaskedGraph, kept_part, mask_graph, with_node_mask
+from xnn.graph.structure.names import NodeNames
+from xnn.graph.structure.row_block import RowBlock, rows_moved, split_rows
 from xnn.sparse.segment import (
     segment_count,
     segment_max,

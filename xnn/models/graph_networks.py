@@ -9,15 +9,15 @@ from xnn.checks import check_shape
 from xnn.combinators import named, serial
 from xnn.compose import composite
 from xnn.composites import combine, dict_of
-from xnn.graph.attention import GAT, GATv2
-from xnn.graph.gcn import GraphConvolution
-from xnn.graph.gin import GIN, GINE
-from xnn.graph.jumping import JumpingKnowledge
-from xnn.graph.masked import call_on_rows, node_mask
-from xnn.graph.norm import GraphNorm, PairNorm
-from xnn.graph.pooling import GraphPool
-from xnn.graph.sage import GraphSAGE
-from xnn.graph.spectral import APPNP, GCNII, SGC
+from xnn.graph.layers.attention import GAT, GATv2
+from xnn.graph.layers.gcn import GraphConvolution
+from xnn.graph.layers.gin import GIN, GINE
+from xnn.graph.layers.jumping import JumpingKnowledge
+from xnn.graph.layers.norm import GraphNorm, PairNorm
+from xnn.graph.layers.pooling import GraphPool
+from xnn.graph.layers.sage import GraphSAGE
+from xnn.graph.layers.spectral import APPNP, GCNII, SGC
+from xnn.graph.structure.masked import call_on_rows, node_mask
 from xnn.inputs import Input, joined
 from xnn.layer import Layer, as_layer
 from xnn.layers import BatchNorm, Dense, Dropout, LayerNorm, Relu, elementwise

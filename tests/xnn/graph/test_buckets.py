@@ -13,8 +13,8 @@ from tests.refusals import assert_refused
 from tests.sampling import each_once
 from tests.xnn.graph.drawn import triples
 from xnn.graph import Graph
-from xnn.graph.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
-from xnn.graph.generators import molecules
+from xnn.graph.host.generators import molecules
+from xnn.graph.structure.bucketing import Bucket, GraphBatches, buckets, pad_to_bucket
 
 
 def graphs_of(sizes, density, seed=0):

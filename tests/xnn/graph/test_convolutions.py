@@ -11,11 +11,11 @@ from tests.xnn.graph.row import GraphRow, draw_graph
 from tests.xnn.graph.rows.attention import gat, gatv2
 from xjax import random, tree_util
 from xnn.graph import Graph
-from xnn.graph.attention import GAT, GATv2, GraphTransformer
-from xnn.graph.chebyshev import ChebConv
-from xnn.graph.gin import GIN, GINE
-from xnn.graph.sage import GraphSAGE
-from xnn.graph.spectral import APPNP, GCNII, SGC
+from xnn.graph.layers.attention import GAT, GATv2, GraphTransformer
+from xnn.graph.layers.chebyshev import ChebConv
+from xnn.graph.layers.gin import GIN, GINE
+from xnn.graph.layers.sage import GraphSAGE
+from xnn.graph.layers.spectral import APPNP, GCNII, SGC
 
 GRAPH = draw_graph(GraphRow(None, None, weights=True))
 X = GRAPH.nodes

@@ -9,9 +9,9 @@ from tests.xnn.drawn_params import traced_init
 from xjax import random
 from xnn import GraphConvolution, serial
 from xnn.graph import Graph
-from xnn.graph.dropping import drop_edges, drop_nodes, with_drop_edge
-from xnn.graph.masked import kept_part
-from xnn.graph.pooling import GraphPool
+from xnn.graph.layers.dropping import drop_edges, drop_nodes, with_drop_edge
+from xnn.graph.layers.pooling import GraphPool
+from xnn.graph.structure.masked import kept_part
 
 
 def complete(n=30):

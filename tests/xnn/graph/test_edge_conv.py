@@ -16,8 +16,9 @@ from tests.xnn.graph.row import GraphRow, draw_graph
 from tests.xnn.graph.rows.edge_conv import NETWORK
 from tests.xnn.graph.rows.mpnn import linear
 from xnn import Dense
-from xnn.graph import Graph, edge_conv, knn_graph
-from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
+from xnn.graph import Graph, knn_graph
+from xnn.graph.layers import edge_conv
+from xnn.graph.layers.edge_conv import EdgeConv, PointNet, knn_edges
 
 IDS = np.repeat(np.arange(3), (5, 2, 6))
 

@@ -14,7 +14,7 @@ from tests.xnn.graph.row import GraphRow, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, sigmoid
 from xjax import random
 from xnn import serial
-from xnn.graph.egnn import EGNN
+from xnn.graph.layers.egnn import EGNN
 
 SIZES = GraphRow(None, None, features=4, edge_features=2)
 SETTINGS = {"plain": {}, "edges and attention": {"edge_features": 2, "attention": True},

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 import xnn.graph as xg
 from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import batches
-from xnn.graph import Graph, encodings
-from xnn.graph.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
-from xnn.graph.generators import erdos_renyi, grid, molecules
-from xnn.graph.transforms import to_undirected
+from xnn.graph import Graph
+from xnn.graph.host import encodings
+from xnn.graph.host.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
+from xnn.graph.host.generators import erdos_renyi, grid, molecules
+from xnn.graph.host.transforms import to_undirected
 
 
 def returns(adjacency, k):

@@ -12,7 +12,7 @@ from tests.xnn.graph.checks import check_finite, check_numerics, doubled
 from tests.xnn.graph.row import GraphRow, draw_graph, empty_graph
 from tests.xnn.graph.rows.mpnn import dense, received, relu, sigmoid
 from xnn import LayerNorm, serial
-from xnn.graph.gated import GatedGCN
+from xnn.graph.layers.gated import GatedGCN
 
 SIZES = GraphRow(None, None, features=3, edge_features=3)
 

@@ -12,9 +12,9 @@ from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, triples
 from xjax import random, tree_util
 from xnn.graph import as_edges
-from xnn.graph.bucketing import GraphBatches
-from xnn.graph.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
-from xnn.graph.transforms import degree, is_undirected
+from xnn.graph.host.generators import erdos_renyi, grid, molecules, planted_partition, random_regular
+from xnn.graph.host.transforms import degree, is_undirected
+from xnn.graph.structure.bucketing import GraphBatches
 
 nx = pytest.importorskip("networkx")
 

@@ -12,8 +12,9 @@ from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
 from xjax import tree_util
-from xnn.graph import Graph, arrays
-from xnn.graph.batching import take_graphs
+from xnn.graph import Graph
+from xnn.graph.structure import arrays
+from xnn.graph.structure.batching import take_graphs
 
 
 @settings(deadline=None, max_examples=50)

@@ -13,7 +13,7 @@ from tests.xnn.drawn_params import traced_init
 from xjax import random, tree_util
 from xnn import GraphConvolution, Relu, losses, metrics, serial
 from xnn.graph import Graph
-from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruction_loss
+from xnn.graph.layers.heads import GAE, VGAE, EdgeHead, GraphHead, NodeHead, reconstruction_loss
 from xnn.losses import gaussian_kl
 
 PAIRS = np.array([[0, 1], [2, 0], [1, 1], [3, 2]])

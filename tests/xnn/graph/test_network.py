@@ -16,7 +16,7 @@ from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
 from xnn import Dense, serial
 from xnn.graph import Graph
-from xnn.graph.network import (
+from xnn.graph.layers.network import (
     DeepSets,
     GraphMapFeatures,
     GraphNetGAT,

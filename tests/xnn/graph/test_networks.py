@@ -11,7 +11,7 @@ import xnn.graph as xg
 from xjax import random, tree_util
 from xnn import Dense, GraphConvolution, Layer, composite, losses
 from xnn.graph import Graph
-from xnn.graph.dropping import with_drop_edge
+from xnn.graph.layers.dropping import with_drop_edge
 from xnn.models.graph_configs import GCNConfig, GraphStackConfig
 from xnn.models.graph_networks import GCNStack, graph_stack
 

@@ -10,8 +10,9 @@ import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
 from xnn import CSR
-from xnn.graph import Graph, node2vec, pad
-from xnn.graph.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
+from xnn.graph import Graph, pad
+from xnn.graph.samplers import node2vec
+from xnn.graph.samplers.node2vec import Node2Vec, negative_windows, random_walks, skip_gram_loss, walk_windows
 
 
 def a_graph(weighted=False, n=8):

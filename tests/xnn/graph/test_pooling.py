@@ -12,8 +12,8 @@ from tests.compare import assert_close
 from tests.xnn.drawn_params import traced_init
 from xnn import Dense, GraphConvolution, composite
 from xnn.graph import Graph
-from xnn.graph.masked import MaskedGraph, kept_part, mask_graph
-from xnn.graph.pooling import AttentionPool, GraphPool, Set2Set, SortPool, TopKPool
+from xnn.graph.layers.pooling import AttentionPool, GraphPool, Set2Set, SortPool, TopKPool
+from xnn.graph.structure.masked import MaskedGraph, kept_part, mask_graph
 
 
 def a_batch(padding=True):

@@ -18,10 +18,10 @@ from tests.xnn.graph.rows.mpnn import dense, received
 from xjax import random, tree_util
 from xnn import BatchNorm, Dense, GraphConvolution, parallel, serial
 from xnn.graph import GIN, Graph
-from xnn.graph.gated import GatedGraphConvolution
-from xnn.graph.hetero import HeteroGraph
-from xnn.graph.mpnn import MPNN
-from xnn.graph.relational import RGCN, HeteroConvolution
+from xnn.graph.layers.gated import GatedGraphConvolution
+from xnn.graph.layers.mpnn import MPNN
+from xnn.graph.layers.relational import RGCN, HeteroConvolution
+from xnn.graph.structure.hetero import HeteroGraph
 
 SETTINGS = {"full": {}, "bases": {"bases": 2}, "blocks": {"blocks": 2}, "sum": {"aggregate": "sum"}}
 BUYS, LIKES, KNOWS = ("user", "buys", "item"), ("item", "likes", "user"), ("user", "knows", "user")

@@ -15,10 +15,10 @@ from tests.refusals import assert_refused
 from tests.xnn.drawn_params import traced_init
 from xnn import GraphConvolution, Relu, serial
 from xnn.graph import Graph, batch
-from xnn.graph.blocks import ascending
-from xnn.graph.prefetching import prefetch
-from xnn.graph.sampling import NeighbourSampler, SeedBatches, subsets
-from xnn.graph.typed_sampling import TypedSampler
+from xnn.graph.samplers.blocks import ascending
+from xnn.graph.samplers.prefetching import prefetch
+from xnn.graph.samplers.sampling import NeighbourSampler, SeedBatches, subsets
+from xnn.graph.samplers.typed_sampling import TypedSampler
 
 # A chi-square test of a right sampler fails with this probability; seeds are fixed, so a failure is a change.
 CHANCE = 1e-4

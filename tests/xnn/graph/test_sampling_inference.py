@@ -9,7 +9,7 @@ from tests.refusals import assert_refused
 from xjax import random
 from xnn import BatchNorm, Dense, GraphConvolution, Relu, residual, serial
 from xnn.graph import SGC, Graph, GraphNorm
-from xnn.graph.inference import infer_by_layers
+from xnn.graph.samplers.inference import infer_by_layers
 
 
 def random_graph(n=101, e=500, seed=0):

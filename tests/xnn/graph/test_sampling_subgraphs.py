@@ -6,8 +6,8 @@ import pytest
 from tests.compare import assert_same
 from tests.sampling import each_once
 from xnn.graph import Graph
-from xnn.graph.partitioning import cut, partition
-from xnn.graph.subgraphs import ClusterBatches, RandomWalkSampler, induced_block
+from xnn.graph.samplers.partitioning import cut, partition
+from xnn.graph.samplers.subgraphs import ClusterBatches, RandomWalkSampler, induced_block
 
 
 def grid(side, seed=0):

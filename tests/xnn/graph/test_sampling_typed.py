@@ -8,9 +8,9 @@ from tests.compare import assert_same
 from tests.refusals import assert_refused
 from tests.xnn.drawn_params import traced_init
 from xnn.graph import GraphSAGE, HeteroConvolution
-from xnn.graph.prefetching import prefetch
-from xnn.graph.sampling import SeedBatches
-from xnn.graph.typed_sampling import TypedSampler
+from xnn.graph.samplers.prefetching import prefetch
+from xnn.graph.samplers.sampling import SeedBatches
+from xnn.graph.samplers.typed_sampling import TypedSampler
 
 WRITES, CITES, WRITTEN = ("author", "writes", "paper"), ("paper", "cites", "paper"), ("paper", "by", "author")
 SIZES = {"author": 30, "paper": 50, "venue": 4}

@@ -9,9 +9,9 @@ import xnn.graph as xg
 from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import graphs, triples
 from xnn.graph import Graph
-from xnn.graph.generators import erdos_renyi, planted_partition
-from xnn.graph.splits import negative_edges, pairs_of_codes, split_by_time, split_edges, split_nodes
-from xnn.graph.transforms import is_undirected, to_undirected
+from xnn.graph.host.generators import erdos_renyi, planted_partition
+from xnn.graph.host.splits import negative_edges, pairs_of_codes, split_by_time, split_edges, split_nodes
+from xnn.graph.host.transforms import is_undirected, to_undirected
 
 quick = settings(deadline=None, max_examples=40)
 

@@ -13,10 +13,11 @@ from scipy.spatial.distance import cdist
 import xnn.graph as xg
 from tests.refusals import assert_refused
 from tests.xnn.graph.drawn import assert_sound, batches, graphs, triples
-from xnn.graph import Graph, transforms
-from xnn.graph import points as points_lib
-from xnn.graph.points import knn_graph, radius_graph
-from xnn.graph.transforms import (
+from xnn.graph import Graph
+from xnn.graph.host import points as points_lib
+from xnn.graph.host import transforms
+from xnn.graph.host.points import knn_graph, radius_graph
+from xnn.graph.host.transforms import (
     add_self_loops,
     coalesce,
     degree,

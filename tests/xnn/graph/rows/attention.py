@@ -5,7 +5,7 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.spectral import tensor
 from xnn.graph import Graph
-from xnn.graph.attention import GAT, GATv2, GraphTransformer
+from xnn.graph.layers.attention import GAT, GATv2, GraphTransformer
 
 
 def leaky(z, slope=0.2):

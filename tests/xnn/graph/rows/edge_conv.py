@@ -6,7 +6,7 @@ from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, linear, received
 from xjax import random
 from xnn import Dense, Tanh, serial
-from xnn.graph.edge_conv import EdgeConv, PointNet, knn_edges
+from xnn.graph.layers.edge_conv import EdgeConv, PointNet, knn_edges
 
 
 def edge_conv(how):

@@ -5,7 +5,7 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, gru, linear, received, sigmoid
 from xjax import random
-from xnn.graph.gated import GatedGCN, GatedGraph, GatedGraphConvolution
+from xnn.graph.layers.gated import GatedGCN, GatedGraph, GatedGraphConvolution
 
 
 def gated_convolution(params, x, graph):

@@ -6,7 +6,7 @@ from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.spectral import tensor
 from xnn import Dense, Dropout, Relu, serial
 from xnn.graph import Graph
-from xnn.graph.gin import GIN, GINE
+from xnn.graph.layers.gin import GIN, GINE
 
 MLP = serial(Dense(5), Relu, Dense(3))
 

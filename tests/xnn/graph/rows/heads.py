@@ -5,8 +5,8 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.pooling import members
 from xnn import Dense, GraphConvolution
-from xnn.graph.heads import GAE, VGAE, EdgeHead, GraphHead
-from xnn.graph.pooling import AttentionPool
+from xnn.graph.layers.heads import GAE, VGAE, EdgeHead, GraphHead
+from xnn.graph.layers.pooling import AttentionPool
 
 
 def graph_head(params, x, graph):

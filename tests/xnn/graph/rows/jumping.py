@@ -7,9 +7,9 @@ from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.pooling import members, sigmoid, softmax
 from xjax import numpy as jnp
 from xnn import Dense, GraphConvolution, Layer
-from xnn.graph.adjacency import as_edges
-from xnn.graph.dropping import with_drop_edge
-from xnn.graph.jumping import JumpingKnowledge, virtual_node
+from xnn.graph.layers.dropping import with_drop_edge
+from xnn.graph.layers.jumping import JumpingKnowledge, virtual_node
+from xnn.graph.structure.adjacency import as_edges
 
 
 def of_three(jump):

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.xnn.graph.row import KEY, GraphRow
 from xjax import random
-from xnn.graph.mpnn import MPNN
+from xnn.graph.layers.mpnn import MPNN
 
 REDUCE = {"sum": lambda rows: np.sum(rows, 0), "mean": lambda rows: np.mean(rows, 0),
           "max": lambda rows: np.max(rows, 0), "min": lambda rows: np.min(rows, 0)}

@@ -7,7 +7,7 @@ from tests.xnn.graph.rows.gcn import convolution
 from tests.xnn.graph.rows.norm import graph_norm
 from tests.xnn.graph.rows.pooling import members
 from xnn import GraphConvolution
-from xnn.graph.norm import PairNorm
+from xnn.graph.layers.norm import PairNorm
 from xnn.models.graph_configs import GCNConfig, GraphStackConfig
 from xnn.models.graph_networks import GCNStack, graph_stack
 

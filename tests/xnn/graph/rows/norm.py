@@ -5,8 +5,8 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.pooling import members
 from xnn import Layer
-from xnn.graph.adjacency import as_edges
-from xnn.graph.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
+from xnn.graph.layers.norm import GraphNorm, GraphSizeNorm, MessageNorm, PairNorm
+from xnn.graph.structure.adjacency import as_edges
 
 
 def by_graph(normalize):

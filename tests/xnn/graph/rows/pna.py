@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import dense, linear, relu
-from xnn.graph.pna import PNA
+from xnn.graph.layers.pna import PNA
 
 DEGREES = (1, 3, 4, 2)
 ALL = ("mean", "max", "min", "std", "var", "sum"), ("identity", "amplification", "attenuation", "linear",

@@ -5,7 +5,7 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.gcn import convolution
 from xnn import Dense, GraphConvolution, Layer
-from xnn.graph.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool
+from xnn.graph.layers.pooling import AttentionPool, GraphPool, SAGPool, Set2Set, SortPool, TopKPool
 
 
 def members(graph):

@@ -5,7 +5,7 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.mpnn import received
 from xjax import random
-from xnn.graph.relational import RGCN
+from xnn.graph.layers.relational import RGCN
 
 
 def relation_of(npr, graph):

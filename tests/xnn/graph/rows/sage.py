@@ -6,7 +6,7 @@ from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.spectral import tensor
 from xnn import CSR
 from xnn.graph import Graph
-from xnn.graph.sage import GraphSAGE
+from xnn.graph.layers.sage import GraphSAGE
 
 
 def sigmoid(z):

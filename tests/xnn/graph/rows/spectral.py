@@ -7,8 +7,8 @@ import numpy as np
 from tests.xnn.graph.row import KEY, GraphRow
 from tests.xnn.graph.rows.gcn import matrix, symmetric
 from xnn import Layer
-from xnn.graph.chebyshev import ChebConv
-from xnn.graph.spectral import APPNP, GCNII, SGC
+from xnn.graph.layers.chebyshev import ChebConv
+from xnn.graph.layers.spectral import APPNP, GCNII, SGC
 
 
 def by_rows(a, self_loops=True):

@@ -1,0 +1,102 @@
+"""Graphs of points: edges between neighbours, found on the host with a k-d tree."""
+
+from typing import Any
+
+import numpy as np
+
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.graph.host.transforms import add_self_loops
+from xnn.graph.structure.arrays import canonical, host, library
+from xnn.graph.structure.graph import Graph
+
+_SLACK = 1 + 1e-9               # distances of the tree may differ from those summed here in the last places
+_AT_ONCE = 1 << 20              # candidates
+
+
+def knn_graph(points: Any, k: int, *, nodes: Any = None, self_loops: bool = False) -> Graph:
+    """An edge to each point from each of its k nearest others, by Euclidean distance; of equally near ones the first.
+
+    Equal are squared distances of the same float64 value, a sum over the coordinates. Memory grows with n * k, and so
+    does time, nearly, for few coordinates; for more than about 16 it approaches the time of all n * n distances.
+
+    Args:
+      points: [n, d].
+      k: number of neighbours; all other points if there are fewer.
+      nodes: features of the nodes; the points if None.
+      self_loops: add an edge from each point to itself.
+    """
+    points = _points("knn_graph", points)
+    n = len(points)
+    if k < 1:
+        raise bad("knn_graph", "needs at least one neighbour", {"k": k}, "pass k >= 1.", ValueError)
+    senders, receivers = _nearest(points.astype(np.float64), min(k, n - 1)) if n > 1 else (np.zeros(0, np.int64),) * 2
+    return _of_points(points, senders, receivers, nodes, self_loops)
+
+
+def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(Senders, receivers) of the k nearest others of each point, k < n."""
+    n = len(points)
+    tree = library("scipy.spatial").cKDTree(points)
+    distance, near = tree.query(points, k=min(k + 2, n))                   # itself, k others, and one to compare with
+    distance, near = distance.reshape(n, -1), near.reshape(n, -1)
+    is_tie = np.zeros(n, bool) if n < k + 2 else distance[:, k + 1] <= distance[:, k] * _SLACK
+    near, rows = near[~is_tie, :k + 1], np.flatnonzero(~is_tie)
+    clear = near[near != rows[:, None]], np.repeat(rows, k)
+    tied = _nearest_of_equals(points, tree, np.flatnonzero(is_tie), distance[is_tie, k] * _SLACK, k)
+    return tuple(np.concatenate(ends) for ends in zip(clear, *tied, strict=True))
+
+
+def _nearest_of_equals(points: np.ndarray, tree: Any, rows: np.ndarray, radius: np.ndarray, k: int) -> Any:
+    """Yields the same for `rows`, where the tree does not say which of several equally near points come first.
+
+    Args: radius: of each row; at least k others are within it.
+    """
+    counts = tree.query_ball_point(points[rows], radius, return_length=True) if len(rows) else np.zeros(0, np.int64)
+    for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(counts) // _AT_ONCE)) + 1):
+        if not len(part):
+            continue
+        senders = np.concatenate(tree.query_ball_point(points[rows[part]], radius[part])).astype(np.int64)
+        receivers = np.repeat(rows[part], counts[part])
+        others = senders != receivers
+        senders, receivers = senders[others], receivers[others]
+        yield _first(points, senders, receivers, k)
+
+
+def _first(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k edges to each receiver from its nearest senders, of equally near ones the first."""
+    far = np.square(points[senders] - points[receivers]).sum(1)
+    order = np.lexsort((senders, far, receivers))
+    senders, receivers = senders[order], receivers[order]
+    kept = np.arange(len(order)) - np.searchsorted(receivers, receivers) < k
+    return senders[kept], receivers[kept]
+
+
+def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
+                 self_loops: bool = False) -> Graph:
+    """An edge in both directions between points at most `radius` apart, by Euclidean distance.
+
+    Args:
+      points: [n, d].
+      max_neighbors: of more edges to a point only so many are kept, from the nearest; the graph may then be directed.
+      nodes, self_loops: as in `knn_graph`.
+    """
+    points = _points("radius_graph", points)
+    pairs = library("scipy.spatial").cKDTree(points).query_pairs(radius, output_type="ndarray").reshape(-1, 2)
+    senders, receivers = np.concatenate([pairs, pairs[:, ::-1]]).T
+    if max_neighbors is not None:
+        senders, receivers = _first(points, senders, receivers, max_neighbors)
+    return _of_points(points, senders, receivers, nodes, self_loops)
+
+
+def _points(where: str, points: Any) -> np.ndarray:
+    points = canonical(host(where, points))
+    if points.ndim != 2 or not np.isfinite(points).all():
+        raise bad(where, "the points must be finite numbers [n, d]", {"points": type_text(points)},
+                  "pass one row for each point.", ValueError)
+    return points
+
+
+def _of_points(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, nodes: Any, self_loops: bool) -> Graph:
+    graph = Graph.from_edges(senders, receivers, points if nodes is None else nodes)
+    return add_self_loops(graph) if self_loops else graph

@@ -1,0 +1,50 @@
+"""`AttentionLayer`: a layer that shows how much each node attends to each of its neighbours."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xnn.graph.structure.edges import Edges
+from xnn.layer import Layer
+
+
+class AttentionWeights(NamedTuple):
+    """The attention of a layer, without dropout: that of the edges of each node and its own sum to 1.
+
+    Attributes:
+      edges: float[e, heads], in the order of the graph's edges; 0 for edges of padding, and for self loops of the graph
+        where the layer adds its own.
+      own: float[n, heads], of the self loop that the layer adds to each node; None for a layer that adds none.
+    """
+
+    edges: Any
+    own: Any
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class AttentionLayer(Layer):
+    """A `Layer` with one more function: `GAT`, `GATv2` and `GraphTransformer` return such.
+
+    Attributes:
+      attention_weights: ``(params, x, graph) -> AttentionWeights``, as of `apply` in evaluation: x [n, n_in], the graph
+        in any form that `as_edges` takes. It has gradients. Within a model it is that of one layer, for the x that
+        reaches it: ``model.layers["layer_0"].attention_weights(params["layer_0"], x, graph)``.
+
+    >>> from xnn.graph import GAT, Graph
+    >>> from xjax import random
+    >>> graph = Graph.from_edges([0, 1], [1, 0], [[1.0], [1.0]])
+    >>> layer = GAT(2, heads=3)
+    >>> _, params = layer.init(random.key(0), graph.nodes.shape)
+    >>> layer.attention_weights(params, graph.nodes.astype("float32"), graph).edges
+    Array([[0.5, 0.5, 0.5],
+           [0.5, 0.5, 0.5]], dtype=float32)
+    """
+
+    attention_weights: Callable[..., AttentionWeights] | None = None
+
+
+def weights_of(edges: Edges, scores: Any, own_scores: Any) -> AttentionWeights:
+    """The softmax of the scores of the edges, and of self loops unless these are None."""
+    if own_scores is None:
+        return AttentionWeights(edges.softmax(scores), None)
+    return AttentionWeights(*edges.softmax(scores, own=own_scores))

@@ -1,0 +1,107 @@
+"""`ChebConv`: a convolution by Chebyshev polynomials of the graph's Laplacian."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import random
+from xjax.errors import bad
+from xnn.checks import check_params, check_shape
+from xnn.graph.layers.normalize import Norm
+from xnn.graph.layers.params import drawn, plus
+from xnn.graph.layers.propagate import (
+    adjacency_of,
+    check_count,
+    check_norm,
+    checked_features,
+    degrees,
+    is_narrower,
+    normalized,
+)
+from xnn.layer import Layer, arguments
+
+
+def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max: float | None = None,
+             bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
+    """A filter of k Chebyshev polynomials of the scaled Laplacian (Defferrard et al., 2016).
+
+    ``y = sum_i T_i(L') x W_i + b``, i = 0 .. k - 1, where ``L' = 2 L / lambda_max - I``, ``T_0(z) = 1``, ``T_1(z) = z``
+    and ``T_i(z) = 2 z T_{i-1}(z) - T_{i-2}(z)``.
+
+    Shape: [n, n_in] -> [n, n_out].
+    Args:
+      n_out: number of output features.
+      k: number of polynomials; the output at a node depends on nodes that are up to ``k - 1`` edges away.
+      norm: the Laplacian: "symmetric": ``L = I - D^-1/2 A D^-1/2``; "row": ``L = I - D^-1 A``; None: ``L = D - A``;
+        with D the sums of the rows of A. Self loops are part of both. (PyTorch Geometric removes them.)
+      lambda_max: the largest eigenvalue of L or a bound of it; 2 if None, which bounds those of a normalised Laplacian.
+      bias, w_init, b_init: as in `SGC`; each W_i is drawn on its own.
+    Inputs: graph: as of `GraphConvolution`.
+    Params: ``{"w": [k, n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
+    Raises: ValueError for an unknown norm, k < 1, a lambda_max that is not positive, or None where norm is None.
+    """
+    settings = arguments(ChebConv, n_out=n_out, k=k, norm=norm, lambda_max=lambda_max, bias=bias, w_init=w_init,
+                         b_init=b_init)
+    check_norm("ChebConv", norm)
+    check_count("ChebConv", k, 1, "polynomials")
+    bound = _largest_eigenvalue(norm, lambda_max)
+
+    def init(rng, in_shape):
+        in_shape = check_shape("ChebConv", in_shape, min_rank=2)
+        w_rng, b_rng = random.split(rng)
+        w = [drawn(key, {"w": (in_shape[-1], n_out)}, w_init)["w"] for key in random.split(w_rng, k)]
+        b = drawn(b_rng, {"b": (n_out,) if bias else None}, b_init=b_init)
+        return (*in_shape[:-1], n_out), {"w": jnp.stack(w), **b}
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x = checked_features("ChebConv", x)
+        check_params("ChebConv", params, x, w=(k, x.shape[-1], n_out), b=(n_out,) if bias else None)
+        w, adj = params["w"], adjacency_of("ChebConv", graph, x)
+        if is_narrower(x, n_out):
+            terms = [x @ w[i] for i in range(k)]
+            y = _clenshaw(_scaled_laplacian(adj, terms[0], norm, bound), terms)
+        else:
+            powers = _chebyshev(_scaled_laplacian(adj, x, norm, bound), x, k)
+            y = sum(power @ w[i] for i, power in enumerate(powers))
+        return plus(y, params)
+
+    return Layer(init, apply, "ChebConv", settings=settings)
+
+
+def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) -> Callable:
+    """``h -> 2 / lambda_max L h - h``."""
+    scale = 2 / lambda_max
+    if norm is None:
+        degree = degrees(adj, h).astype(h.dtype)
+        return lambda h: scale * (degree * h - adj @ h) - h
+    adj = normalized(adj, h, norm, self_loops=False)
+    return lambda h: (scale - 1) * h - scale * (adj @ h)
+
+
+def _chebyshev(laplacian: Callable, x: Any, k: int) -> list:
+    """``[T_0(L) x, T_1(L) x, ...]``, k of them."""
+    powers = [x, laplacian(x)][:k]
+    while len(powers) < k:
+        powers.append(2 * laplacian(powers[-1]) - powers[-2])
+    return powers
+
+
+def _clenshaw(laplacian: Callable, terms: Sequence) -> Any:
+    """``sum_i T_i(L) terms[i]`` by Clenshaw's recurrence: it propagates the terms, not x."""
+    if len(terms) == 1:
+        return terms[0]
+    one, other = terms[-1], jnp.zeros_like(terms[-1])
+    for term in reversed(terms[1:-1]):
+        one, other = term + 2 * laplacian(one) - other, one
+    return terms[0] + laplacian(one) - other
+
+
+def _largest_eigenvalue(norm: Norm | None, lambda_max: float | None) -> float:
+    if norm is None and lambda_max is None:
+        raise bad("ChebConv", "a Laplacian that is not normalised has no known bound of its eigenvalues",
+                  {"norm": "None", "lambda_max": "None"},
+                  "pass lambda_max=, such as twice the largest degree, or norm=\"symmetric\".", ValueError)
+    if lambda_max is not None and lambda_max <= 0:
+        raise bad("ChebConv", "the largest eigenvalue of a Laplacian is positive", {"lambda_max": repr(lambda_max)},
+                  "pass lambda_max > 0, or None for 2.", ValueError)
+    return 2.0 if lambda_max is None else lambda_max

@@ -1,0 +1,57 @@
+"""What layers that pass messages have in common: children, features of edges, the reduction by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xjax.errors import bad, did_you_mean
+from xnn.checks import type_text
+from xnn.composites import combine, dict_of
+from xnn.graph.structure.edges import Edges
+from xnn.inputs import Input, is_slot, joined
+from xnn.layer import Layer, as_layer
+
+REDUCTIONS = ("sum", "mean", "max", "min", "std")
+
+
+def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Callable, forward: Callable,
+                    settings: Mapping[str, Any], inputs: Sequence[Input] = (Input("graph"),),
+                    sized_by: Sequence[str] = ()) -> Layer:
+    """A layer with children whose shapes do not depend on the graph: `xnn.composites.combine` with a dict of params.
+
+    Args:
+      children: by name; those that are None are left out.
+      walk: ``(visit, in_shape, shapes) -> out_shape``; it visits every child.
+      forward: ``(call, x, values) -> y``, with the further inputs by name in `values`.
+      inputs: the layer's further inputs; its children have those that `forward` gives them.
+      sized_by: those whose shapes `walk` takes.
+    """
+    layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
+    slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
+    return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), settings=settings,
+                   sized_by=sized_by,
+                   rebuild=lambda some: graph_composite(name, some, walk, forward, settings, inputs, sized_by))
+
+
+def check_choice(where: str, argument: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raises: ValueError unless `value` is one of the choices."""
+    if value not in choices:
+        raise bad(where, f"unknown {argument}", {argument: repr(value)},
+                  did_you_mean(str(value), [str(one) for one in choices])
+                  or f"pass one of {', '.join(map(repr, choices))}.", ValueError)
+
+
+def reduced(edges: Edges, messages: Any, how: str) -> Any:
+    """The messages [e, ...] of each receiver, reduced to [n, ...] by one of REDUCTIONS."""
+    return getattr(edges, how)(messages)
+
+
+def features_of(where: str, edges: Edges, size: int) -> Any:
+    """The features [e, size] of the edges. Raises: TypeError if there are none, ValueError if there are others."""
+    if edges.features is None:
+        raise bad(where, "the layer reads features of edges, and the graph has none", {"edge_features": size},
+                  f"pass a Graph with edges [e, {size}], or edges={{'features': [e, {size}]}}.")
+    if edges.features.shape[-1] != size:
+        raise bad(where, "the edges have another number of features than the layer was made for",
+                  {"edge_features": size, "graph": type_text(edges.features)},
+                  f"pass edge_features={edges.features.shape[-1]} to the layer.", ValueError)
+    return edges.features

@@ -1,0 +1,177 @@
+"""Graph convolutions of Kipf and Welling (2017): the layer and the network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import nn, random
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_entries, check_features, check_shape, type_text
+from xnn.composites import apply_child, init_child
+from xnn.graph.layers.normalize import Norm
+from xnn.graph.layers.propagate import adjacency_of, as_features, check_norm, normalized
+from xnn.graph.structure.adjacency import EdgeList, as_adjacency, edge_form, is_array
+from xnn.graph.structure.edges import Edges
+from xnn.graph.structure.graph import Graph
+from xnn.layer import Layer, Parts, arguments
+from xnn.layers.dropout import Dropout
+from xnn.rng import fold_in
+from xnn.sparse import CSR, is_scipy_sparse
+
+
+def GraphConvolution(
+    n_out: int,
+    *,
+    bias: bool = True,
+    norm: Norm | None = None,
+    self_loops: bool = True,
+    w_init: Callable | None = None,
+    b_init: Callable | None = None,
+) -> Layer:
+    """``y = A (x W) + b``.  Shape: x [n, n_in], A [n, n] -> [n, n_out].
+
+    Args:
+      n_out: number of output features.
+      bias: False leaves b out; the params are then ``(W, None)``.
+      norm: None takes the adjacency as it is, prepared by `normalized_adjacency`. "symmetric" and
+        "row" normalise at each call, as that function does, with gradients to A's values: for an
+        adjacency that is traced or learned.
+      self_loops: with `norm`, add the identity first. Has no effect where norm is None.
+      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
+    Params: ``(W [n_in, n_out], b [n_out])``.
+    Extra input: ``graph``: its adjacency, as `Graph`, dense array, SciPy sparse matrix, `CSR`,
+      ``((rows, cols), values)``, or any object with ``graph @ h``. x may be a dense array, a `CSR` or
+      a SciPy sparse matrix; with a dense adjacency both may have leading batch axes.
+    """
+    w_init = w_init or initializers.glorot_uniform()
+    b_init = b_init or initializers.zeros
+    check_norm("GraphConvolution", norm)
+
+    def init(rng, in_shape):
+        in_shape = check_shape("GraphConvolution", in_shape, min_rank=2)
+        w_rng, b_rng = random.split(rng)
+        w = w_init(w_rng, (in_shape[-1], n_out))
+        return (*in_shape[:-1], n_out), (w, b_init(b_rng, (n_out,)) if bias else None)
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        w, b = params
+        x = as_features(x)
+        check_features("GraphConvolution", x, w.shape[0])
+        adj = adjacency_of("GraphConvolution", graph, x)
+        h = x @ w
+        y = normalized(adj, h, norm, self_loops) @ h
+        return y if b is None else y + jnp.broadcast_to(b, y.shape)
+
+    settings = arguments(GraphConvolution, n_out=n_out, bias=bias, norm=norm, self_loops=self_loops)
+    return Layer(init, apply, "GraphConvolution", settings=settings)
+
+
+def GCN(
+    nhid: int | Sequence[int],
+    nclass: int,
+    dropout: float = 0.5,
+    *,
+    sparse: bool | None = None,
+    bias: bool = True,
+    norm: Norm | None = None,
+    n_layers: int | None = None,
+) -> Layer:
+    """Graph convolutions with ReLU between them, and log-softmax over the classes.
+
+    Before each convolution comes a dropout. The classic program runs as written::
+
+        init_fun, predict_fun = GCN(16, 7, sparse=True)
+        _, params = init_fun(key, (-1, n_features))
+        log_probs = predict_fun(params, x, adj, rng=rng)
+
+    Here, and only here, `train` may be left open: it then means "training if rng is given", as
+    in the call above. Pass ``train=False`` (or no rng) to evaluate. `is_training` is another name
+    for `train`. Both are static.
+
+    Args:
+      nhid: hidden features, one number or one for each hidden layer.
+      nclass: number of classes.
+      dropout: probability to drop a value of a layer's input.
+      sparse: True refuses a dense adjacency and False a sparse one, so that a graph that should
+        be sparse is never filled in by mistake; None takes either.
+      bias, norm: as in `GraphConvolution`.
+      n_layers: number of convolutions, 2 if None; for a sequence nhid it is ``len(nhid) + 1``.
+    Params: tuple of ``(W, b)``, one for each convolution.
+    Shape: x [n, n_features], adj [n, n] -> log-probabilities [n, nclass].
+    """
+    convolve = [
+        GraphConvolution(n_out, bias=bias, norm=norm)
+        for n_out in (*_hidden_sizes(nhid, n_layers), nclass)
+    ]
+    settings = arguments(GCN, nhid=nhid, nclass=nclass, dropout=dropout, sparse=sparse, bias=bias, norm=norm)
+    return _network(convolve, Dropout(dropout), sparse, settings)
+
+
+def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settings: Mapping[str, Any]) -> Layer:
+    """Convolutions one after another, with dropout before each, ReLU between them and log-softmax at the end."""
+
+    def walk(visit, shape, shapes):
+        graph = {"graph": shapes["adj"]} if "adj" in shapes else {}
+        for i in range(len(convolve)):
+            shape = visit(i, shape, **graph)
+        return shape
+
+    def init(rng, in_shape):
+        params = []
+        for i, layer in enumerate(convolve):
+            in_shape, layer_params = init_child(f"GCN[{i}]", layer, fold_in(rng, i), in_shape)
+            params.append(layer_params)
+        return in_shape, tuple(params)
+
+    def apply(params, x, adj, *, rng=None, train=None, is_training=None):
+        train = _resolve_train(rng, train, is_training)
+        check_entries("GCN", "params", params, range(len(convolve)))
+        _check_kind(adj, sparse)
+        x, given = as_features(x), {"graph": as_adjacency(adj, "GCN")}
+        for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):
+            x = nn.relu(x) if i else x
+            x = apply_child(f"GCN[{i}]", drop, (), x, {}, rng=fold_in(rng, i), train=train)
+            x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, rng=None, train=train)
+        return nn.log_softmax(x, axis=-1)
+
+    def rebuild(layers):
+        return _network(list(layers.values()), drop, sparse, settings)
+
+    return Layer(init, apply, "GCN", ("adj",), settings, parts=Parts(dict(enumerate(convolve)), walk, rebuild))
+
+
+def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int, ...]:
+    sizes = tuple(nhid) if isinstance(nhid, Sequence) else (nhid,) * ((n_layers or 2) - 1)
+    if n_layers is not None and n_layers != len(sizes) + 1:
+        raise bad(
+            "GCN",
+            "nhid and n_layers disagree",
+            {"nhid": repr(nhid), "n_layers": repr(n_layers)},
+            fix="n_layers counts the last convolution too, and is at least 1: leave it out, or "
+            "pass len(nhid) + 1.",
+            exc=ValueError,
+        )
+    return sizes
+
+
+def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bool:
+    if train is None:
+        train = is_training
+    elif is_training is not None and is_training != train:
+        given = {"train": repr(train), "is_training": repr(is_training)}
+        raise bad("GCN", "train and its other name disagree", given, "pass train only.")
+    return rng is not None if train is None else train
+
+
+def _check_kind(adj: Any, sparse: bool | None) -> None:
+    is_dense = is_array(adj)
+    is_sparse = isinstance(adj, CSR | EdgeList | Edges | Graph) or is_scipy_sparse(adj) or bool(edge_form(adj))
+    if (sparse is True and is_dense) or (sparse is False and is_sparse):
+        kind, fix = (
+            ("dense", "pass xnn.CSR.from_dense(adj), or make the net with sparse=False.")
+            if sparse
+            else ("sparse", "pass a dense array, or make the net with sparse=True.")
+        )
+        given = {"adj": type_text(adj)}
+        raise bad("GCN", f"made with sparse={sparse}, but the adjacency is {kind}", given, fix)

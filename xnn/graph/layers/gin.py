@@ -1,0 +1,112 @@
+"""Graph isomorphism layers: `GIN`, and `GINE` with edge features."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import nn
+from xnn.checks import check_float, check_params, check_shape
+from xnn.composites import combine, dict_of
+from xnn.graph.layers.edge_inputs import edge_inputs
+from xnn.graph.layers.params import affine, drawn
+from xnn.graph.layers.propagate import check_count
+from xnn.graph.structure.adjacency import as_edges
+from xnn.graph.structure.edges import Edges
+from xnn.graph.structure.masked import call_on_rows, node_mask
+from xnn.layer import Layer, arguments, as_layer
+
+
+def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
+    """``y_i = mlp((1 + eps) x_i + sum of x_j over the neighbours j)`` (Xu et al., 2019).
+
+    Edges count by their ends alone; weights and features of edges do not.
+
+    Shape: [n, n_in] -> that of mlp for [n, n_in].
+    Args:
+      mlp: any layer, such as ``serial(Dense(64), Relu, Dense(64))``. The paper's has a BatchNorm after each Dense;
+        its statistics leave out nodes of padding.
+      eps: weight of the node's own features, minus 1.
+      train_eps: whether eps is a parameter, which starts from the value given.
+    Inputs: graph: as of `as_edges`; those of mlp.
+    Params: ``{"aggregate": {"eps": []}, "mlp": ...}``; "aggregate" is ``()`` if eps is not trained.
+    State: that of mlp.
+
+    >>> from xnn import Dense, Relu, serial
+    >>> from xjax import random
+    >>> shape, params = GIN(serial(Dense(8), Relu, Dense(3))).init(random.key(0), (-1, 4))
+    >>> shape, sorted(params)
+    ((-1, 3), ['aggregate', 'mlp'])
+    """
+
+    def total(params, x, edges):
+        return edges.neighbour_sum(x)
+
+    settings = arguments(GIN, eps=eps, train_eps=train_eps)
+    aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, total)
+    return _then("GIN", {"aggregate": aggregate, "mlp": as_layer(mlp, "GIN")}, settings)
+
+
+def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features: int | None = None,
+         w_init: Callable | None = None) -> Layer:
+    """``y_i = mlp((1 + eps) x_i + sum of relu(x_j + e) over the edges from j to i)`` (Hu et al., 2020).
+
+    Shape: [n, n_in] -> that of mlp for [n, n_in].
+    Args:
+      mlp, eps, train_eps: as in `GIN`.
+      edge_features: number of features of an edge, which ``features W_edge + b_edge`` maps to e; None: an edge has as
+        many features as a node, and they are e. In either case weights count as one more feature where the edges have
+        one less.
+      w_init: initializer of W_edge; glorot uniform if None.
+    Inputs: graph: as of `as_edges`, with edge features; those of mlp.
+    Params: as of `GIN`; with edge_features also "w_edge": [edge_features, n_in] and "b_edge" in "aggregate".
+    State: that of mlp.
+    Raises: ValueError for edge_features below 1; apply raises ValueError for another number of edge features.
+    """
+    if edge_features is not None:
+        check_count("GINE", edge_features, 1, "features of an edge")
+
+    def shapes(n_in):
+        return {} if edge_features is None else {"w_edge": (edge_features, n_in), "b_edge": (n_in,)}
+
+    def total(params, x, edges):
+        e = edge_inputs("GINE", edges, x.shape[-1] if edge_features is None else edge_features, x.dtype)
+        e = e if edge_features is None else affine(params, e, "edge")
+        return edges.sum(nn.relu(edges.at_senders(x) + e))
+
+    settings = arguments(GINE, eps=eps, train_eps=train_eps, edge_features=edge_features, w_init=w_init)
+    aggregate = _with_own("GINE", eps, train_eps, shapes, total, w_init)
+    return _then("GINE", {"aggregate": aggregate, "mlp": as_layer(mlp, "GINE")}, settings)
+
+
+def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Mapping[str, Any]],
+              total: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None) -> Layer:
+    """``(1 + eps) x`` plus ``total(params, x, edges)``, a sum over the edges of each node."""
+
+    def init(rng, in_shape):
+        in_shape = check_shape(name, in_shape, min_rank=2)
+        params = drawn(rng, shapes(in_shape[-1]), w_init)
+        if train_eps:
+            params["eps"] = jnp.array(float(eps))
+        return in_shape, params or ()
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x = check_float(name, x, 2)
+        wanted = {**shapes(x.shape[-1]), "eps": () if train_eps else None}
+        check_params(name, params or {}, x, **wanted)
+        edges = as_edges(graph, x, name)
+        return (1 + (params["eps"] if train_eps else eps)) * x + total(params, x, edges)
+
+    return Layer(init, apply, "aggregate")
+
+
+def _then(name: str, children: Mapping[str, Layer], settings: Mapping[str, Any]) -> Layer:
+    """The aggregate, then the mlp: a chain, whose inputs are those of both."""
+
+    def walk(visit, shape, shapes):
+        return visit("mlp", visit("aggregate", shape))
+
+    def forward(call, x, values):
+        return call_on_rows(call, "mlp", call("aggregate", x), node_mask(values["graph"], x), values)
+
+    return combine(name, children, walk, forward, dict_of(children), settings=settings,
+                   rebuild=lambda some: _then(name, some, settings))

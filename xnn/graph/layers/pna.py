@@ -1,0 +1,177 @@
+"""`PNA`: several reductions of the messages at once, scaled by the number of messages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import nn, random
+from xjax.errors import bad
+from xjax.nn import initializers
+from xnn.checks import check_entries, check_features, check_float, check_shape
+from xnn.graph.layers.composed import check_choice, features_of, reduced
+from xnn.graph.structure.adjacency import as_edges
+from xnn.graph.structure.edges import Edges
+from xnn.graph.structure.graph import Graph, host
+from xnn.layer import Layer, arguments
+
+AGGREGATORS = ("mean", "max", "min", "std", "var", "sum")
+SCALERS = ("identity", "amplification", "attenuation", "linear", "inverse_linear")
+
+
+def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("mean", "min", "max", "std"),
+        scalers: Sequence[str] = ("identity", "amplification", "attenuation"), edge_features: int | None = None,
+        towers: int = 1, divide_input: bool = False, pre_layers: int = 1, post_layers: int = 1) -> Layer:
+    """Principal neighbourhood aggregation (Corso et al., 2020): ``y_i = U(x_i, all scaled reductions of M(x_i, x_j))``.
+
+    M and U are dense layers with ReLU between them, one of each for every tower; a last one mixes the towers. It is
+    PyTorch Geometric's PNAConv. A scaler multiplies by log(d + 1) / mean log(D + 1) ("amplification"), by its inverse
+    ("attenuation"), by d / mean D ("linear") or its inverse, d the node's degree and D those of the training graphs.
+    Weights of edges are not read.
+
+    Shape: x [n, n_in] -> [n, n_out].
+
+    Args:
+      n_out: number of output features.
+      degrees: how many nodes of the training graphs receive 0, 1, 2, ... edges: see `degree_histogram`.
+      aggregators: some of "mean", "max", "min", "std", "var", "sum".
+      scalers: some of "identity", "amplification", "attenuation", "linear", "inverse_linear".
+      edge_features: number of features of an edge, which M reads too, after a dense layer; None reads none.
+      towers: number of pairs M, U, each with ``n_out / towers`` output features.
+      divide_input: whether a tower gets its share of the input's features, or all.
+      pre_layers, post_layers: numbers of dense layers of M and U.
+    Inputs:
+      graph: in any form that `as_edges` takes.
+    Params: ``{"pre": (...), "post": (...), "out": {"w", "b"}}`` and ``"edge"`` with edge_features; the layers of M and
+      U have ``"w": [towers, n, m], "b": [towers, m]``. Glorot uniform and zeros.
+    Raises: ValueError for unknown choices, sizes that do not divide, no layers, degrees without an edge.
+    """
+    averages, degrees = _averages(degrees), tuple(int(count) for count in degrees)
+    settings = arguments(PNA, n_out=n_out, degrees=degrees, aggregators=aggregators, scalers=scalers,
+                         edge_features=edge_features, towers=towers, divide_input=divide_input, pre_layers=pre_layers,
+                         post_layers=post_layers)
+    _check_settings(aggregators, scalers, n_out, towers, pre_layers, post_layers)
+
+    def shapes(n_in: int) -> dict:
+        size = _divided("input", n_in, towers) if divide_input else n_in
+        m, u, joined = size, n_out // towers, (len(aggregators) * len(scalers) + 1) * size
+        pre = [(m * (2 if edge_features is None else 3), m), *[(m, m)] * (pre_layers - 1)]
+        return {"pre": pre, "post": [(joined, u), *[(u, u)] * (post_layers - 1)], "out": [(n_out, n_out)],
+                **({} if edge_features is None else {"edge": [(edge_features, m)]})}
+
+    def init(rng, in_shape):
+        *lead, n_in = check_shape("PNA", in_shape, 2)
+        params = {}
+        for key, (part, layers) in zip(random.split(rng, 4), shapes(n_in).items(), strict=False):
+            many = (towers,) if part in ("pre", "post") else ()
+            params[part] = tuple(_dense(one, many, shape)
+                                 for one, shape in zip(random.split(key, len(layers)), layers, strict=True))
+        return (*lead, n_out), {part: made if part in ("pre", "post") else made[0] for part, made in params.items()}
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x = check_float("PNA", x, 2)
+        check_entries("PNA", "params", params, shapes(x.shape[-1]))
+        edges = as_edges(graph, x, "PNA")
+        x = x.reshape(x.shape[0], towers, -1) if divide_input else jnp.repeat(x[:, None], towers, 1)
+        check_features("PNA", x, params["pre"][0]["b"].shape[-1])
+        e = None if edge_features is None else features_of("PNA", edges, edge_features)
+        message = _messages(params, x, e, edges)
+        found = _scaled(jnp.concatenate(_reductions(edges, message, aggregators), -1), edges, scalers, averages)
+        y = jnp.concatenate([x, *found], -1)
+        for i, layer in enumerate(params["post"]):
+            y = _towers(nn.relu(y) if i else y, layer["w"], layer["b"])
+        y = y.reshape(y.shape[0], n_out) @ params["out"]["w"]
+        return y + jnp.broadcast_to(params["out"]["b"], y.shape)
+
+    return Layer(init, apply, "PNA", settings=settings)
+
+
+def degree_histogram(graphs: Iterable[Graph]) -> tuple[int, ...]:
+    """How many nodes receive 0, 1, 2, ... edges in all graphs together: the `degrees` of `PNA`. Padding is left out.
+
+    >>> degree_histogram([Graph.from_edges([0, 1, 1], [2, 2, 0])])
+    (1, 1, 1)
+    """
+    counts = np.zeros(1, np.int64)
+    for graph in graphs:
+        graph = host("degree_histogram", graph)
+        degree = np.bincount(graph.receivers, minlength=graph.n_nodes)
+        found = np.bincount(degree if graph.mask is None else degree[np.asarray(graph.node_mask)], minlength=1)
+        size = max(len(counts), len(found))
+        counts = np.pad(counts, (0, size - len(counts))) + np.pad(found, (0, size - len(found)))
+    return tuple(counts.tolist())
+
+
+def _messages(params: Mapping[str, Any], x: Any, e: Any, edges: Edges) -> Any:
+    """[e, towers, f]. The first layer is linear in both ends, so it is computed for nodes and not for edges."""
+    first, *others = params["pre"]
+    size = x.shape[-1]
+    received, sent = (jnp.einsum("nti,tio->nto", x, first["w"][:, i * size:(i + 1) * size]) for i in (0, 1))
+    m = edges.at_receivers(received) + edges.at_senders(sent)
+    if e is not None:
+        e = e @ params["edge"]["w"]
+        e = e + jnp.broadcast_to(params["edge"]["b"], e.shape)
+        m = m + jnp.einsum("ei,tio->eto", e, first["w"][:, 2 * size:])
+    m = m + jnp.broadcast_to(first["b"], m.shape)
+    for layer in others:
+        m = _towers(nn.relu(m), layer["w"], layer["b"])
+    return m
+
+
+def _towers(x: Any, w: Any, b: Any) -> Any:
+    y = jnp.einsum("nti,tio->nto", x, w)
+    return y + jnp.broadcast_to(b, y.shape)
+
+
+def _reductions(edges: Edges, m: Any, aggregators: Sequence[str]) -> list[Any]:
+    def variance() -> Any:
+        return edges.mean(jnp.square(m - edges.at_receivers(edges.mean(m))))
+
+    return [variance() if how == "var" else reduced(edges, m, how) for how in aggregators]
+
+
+def _scaled(y: Any, edges: Edges, scalers: Sequence[str], averages: tuple[float, float]) -> list[Any]:
+    """``y: [n, towers, f]`` times each scaler."""
+    linear, log = averages
+    degree = edges.sum(jnp.ones(len(edges), y.dtype))[:, None, None]
+    some = jnp.maximum(degree, 1)                                   # the inverse of a node without edges
+    factors = {"amplification": lambda: jnp.log(degree + 1) / log, "attenuation": lambda: log / jnp.log(some + 1),
+               "linear": lambda: degree / linear, "inverse_linear": lambda: linear / some}
+    return [y if scaler == "identity" else y * factors[scaler]() for scaler in scalers]
+
+
+def _dense(rng: Any, many: tuple[int, ...], shape: tuple[int, int]) -> dict:
+    w_init = initializers.glorot_uniform(batch_axis=tuple(range(len(many))))
+    return {"w": w_init(rng, (*many, *shape)), "b": jnp.zeros((*many, shape[1]))}
+
+
+def _averages(degrees: Sequence[int]) -> tuple[float, float]:
+    """(Mean degree, mean of log(degree + 1)) of a histogram."""
+    counts = np.asarray(degrees)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.sum() == 0 or counts[1:].sum() == 0:
+        raise bad("PNA", "degrees must count the nodes that receive 0, 1, 2, ... edges, some of them at least 1",
+                  {"degrees": repr(degrees)}, "pass degree_histogram(training_graphs).", ValueError)
+    degree, share = np.arange(len(counts)), counts / counts.sum()
+    return float(degree @ share), float(np.log(degree + 1) @ share)
+
+
+def _check_settings(aggregators: Sequence[str], scalers: Sequence[str], n_out: int, towers: int, pre_layers: int,
+                    post_layers: int) -> None:
+    for argument, values, known in (("aggregators", aggregators, AGGREGATORS), ("scalers", scalers, SCALERS)):
+        if isinstance(values, str) or not values:
+            raise bad("PNA", f"{argument} is a sequence of names", {argument: repr(values)}, f"pass some of {known}.",
+                      ValueError)
+        for value in values:
+            check_choice("PNA", argument, value, known)
+    _divided("output", n_out, towers)
+    if min(pre_layers, post_layers) < 1:
+        raise bad("PNA", "M and U have at least one layer", {"pre_layers": pre_layers, "post_layers": post_layers},
+                  "pass numbers from 1.", ValueError)
+
+
+def _divided(what: str, n: int, towers: int) -> int:
+    if towers < 1 or n % towers:
+        raise bad("PNA", f"the {what} features do not divide among the towers", {what: n, "towers": towers},
+                  "pass a divisor.", ValueError)
+    return n // towers

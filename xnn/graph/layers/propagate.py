@@ -1,0 +1,123 @@
+"""Products with a normalised adjacency, computed at each call: what graph convolutions share.
+
+The normalised matrix is never made. Its product is that of the adjacency between two scalings of the node features, so
+that any adjacency will do: one without values, a traced one, or an object that has nothing but ``@``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import xjax.numpy as jnp
+from xjax import lax
+from xjax.errors import bad
+from xnn.checks import check_float, type_text
+from xnn.graph.layers.normalize import Norm
+from xnn.graph.structure.adjacency import as_adjacency, as_edges, is_array
+from xnn.graph.structure.edges import Edges
+from xnn.graph.structure.graph import Graph
+from xnn.precision import at_least_float32, cast_floats
+from xnn.sparse import CSR, is_scipy_sparse
+
+
+@dataclass(frozen=True, slots=True)
+class Normalized:
+    """The matrix ``after (adj + loops) before`` of an adjacency, with diagonal `after`, `loops` and `before`.
+
+    Attributes:
+      adj: anything with ``adj @ h``.
+      loops: [..., n, 1] weights of self loops, or 1; None without.
+      before, after: [..., n, 1]; None means ones.
+    """
+
+    adj: Any
+    loops: Any = None
+    before: Any = None
+    after: Any = None
+
+    def __matmul__(self, h: Any) -> Any:
+        h = h if self.before is None else self.before * h
+        total = self.adj @ h
+        total = total if self.loops is None else total + self.loops * h
+        return total if self.after is None else self.after * total
+
+    def replace(self, **fields: Any) -> "Normalized":
+        """The same normalisation around another adjacency, or with other weights of self loops."""
+        return replace(self, **fields)
+
+
+def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normalized:
+    """The adjacency normalised by the sums of its rows, with gradients to its values.
+
+    Args:
+      adj: anything with ``@``.
+      h: [..., n, f] with the nodes and the dtype of the features that will be multiplied.
+      norm: "symmetric": ``D^-1/2 (A + I) D^-1/2``; "row": ``D^-1 (A + I)``; None: A as it is. A row whose sum is not
+        positive becomes 0.
+      self_loops: whether to add I, where norm is not None.
+    """
+    if norm is None:
+        return Normalized(adj)
+    degree = degrees(adj, h) + (1 if self_loops else 0)
+    # The inner `where` keeps the gradient finite at a node without edges.
+    safe = jnp.where(degree > 0, degree, 1)
+    scale = jnp.where(degree > 0, 1 / safe if norm == "row" else lax.rsqrt(safe), 0).astype(h.dtype)
+    before, after = (None, scale) if norm == "row" else (scale, scale)
+    return Normalized(adj, 1 if self_loops else None, before, after)
+
+
+def degrees(adj: Any, h: Any) -> Any:
+    """[..., n, 1]: the sums of the rows of an adjacency, for features h: [..., n, f].
+
+    They are float32 for features in half precision, in which a sum of ones ends at 256 (bfloat16).
+    """
+    dtype = h.dtype
+    if isinstance(adj, CSR | Edges) or is_array(adj):
+        dtype = at_least_float32(dtype)
+        adj = cast_floats(adj, dtype)
+    return adj @ jnp.ones((*h.shape[:-1], 1), dtype)
+
+
+def check_norm(caller: str, norm: Any) -> None:
+    """Raises: ValueError unless norm is "symmetric", "row" or None."""
+    if norm not in (None, "symmetric", "row"):
+        raise bad(caller, "unknown norm", {"norm": repr(norm)}, 'norm=None, norm="symmetric" or norm="row".',
+                  ValueError)
+
+
+def check_count(caller: str, n: int, least: int, what: str) -> None:
+    """Raises: ValueError if a number of things is below the least that makes sense."""
+    if n < least:
+        raise bad(caller, f"the number of {what} must be at least {least}", {"given": n}, f"pass {least} or more.",
+                  ValueError)
+
+
+def as_features(x: Any) -> Any:
+    """Node features as a dense array or a `CSR` (from a SciPy matrix)."""
+    if isinstance(x, CSR):
+        return x
+    return CSR.from_scipy(x) if is_scipy_sparse(x) else jnp.asarray(x)
+
+
+def checked_features(caller: str, x: Any) -> Any:
+    """As `as_features`. Raises: TypeError if x is dense and no floats [..., n, f]."""
+    x = as_features(x)
+    return x if isinstance(x, CSR) else check_float(caller, x, 2)
+
+
+def is_narrower(x: Any, n_out: int) -> bool:
+    """Whether x W has fewer features than x, so that it is cheaper to propagate; a sparse x is never propagated."""
+    return isinstance(x, CSR) or n_out < x.shape[-1]
+
+
+def adjacency_of(caller: str, graph: Any, x: Any) -> Any:
+    """The graph as something with ``@``, for features x. Raises: TypeError if it has another number of nodes."""
+    if isinstance(graph, Graph):
+        return as_edges(graph, x, caller)
+    adj = as_adjacency(graph, caller)
+    if not isinstance(adj, CSR | Edges) and not is_array(adj):
+        return adj                          # an EdgeList checks its indices; a foreign object checks its own operand
+    n_nodes = adj.n_nodes if isinstance(adj, Edges) else adj.shape[-1]
+    if n_nodes != x.shape[-2]:
+        raise bad(caller, f"the adjacency has {n_nodes} nodes, the features have {x.shape[-2]}",
+                  {"adj": type_text(adj), "x": type_text(x)}, fix="pass one row of features for each node.")
+    return adj

@@ -1,0 +1,156 @@
+"""`GraphSAGE`: a node's own features and an aggregate of its neighbours', each with a matrix of its own."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import lax, nn, random
+from xjax.errors import TracerArrayConversionError, bad
+from xnn.checks import check_params, check_shape, type_text
+from xnn.graph.layers.params import affine, drawn, plus
+from xnn.graph.layers.propagate import checked_features, is_narrower
+from xnn.graph.structure.adjacency import as_edges
+from xnn.graph.structure.edges import Edges
+from xnn.layer import Layer, arguments
+from xnn.layers.cells import LSTMCell
+from xnn.layers.scan import scan_over_time
+from xnn.sparse import CSR
+
+_AGGREGATORS = ("mean", "sum", "max", "lstm")
+
+
+def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = None, project: bool = False,
+              own: bool = True, normalize: bool = False, bias: bool = True, w_init: Callable | None = None) -> Layer:
+    """``y_i = x_i W_own + aggregate(x_j of the neighbours j) W + b`` (Hamilton et al., 2017).
+
+    Edges count by their ends alone; weights and features of edges do not. A node without edges has an aggregate of 0.
+
+    Shape: [n, n_in] -> [n, n_out].
+    Args:
+      n_out: number of output features.
+      aggregator: "mean", "sum", "max", or "lstm": the last output of an `LSTMCell` with n_in features that reads the
+        neighbours in the order of the edges, which `Graph.from_edges` sorts by sender. (PyTorch Geometric's then reads
+        as many zeros as the largest degree of the batch is larger.)
+      max_degree: for "lstm", the largest number of edges that a node receives. A graph with more is refused if it is
+        known; under `jit`, with a traced graph, a node with more gets NaN.
+      project: whether neighbours are ``relu(x W_project + b_project)``, n_in features; with "max" it is the paper's
+        pooling aggregator.
+      own: False leaves x_i W_own out.
+      normalize: whether to scale each y_i to length 1, as in the paper; PyTorch Geometric's default is False.
+      bias: whether to add b.
+      w_init: initializer of matrices; glorot uniform if None.
+    Inputs: graph: as of `as_edges`. x may be a dense array, a `CSR` or a SciPy sparse matrix; a sparse one is mapped
+      before its rows are aggregated, so that "max" and "lstm" take one with `project` only.
+    Params: ``{"w", "w_own": [n_in, n_out], "b": [n_out]}``; with `project` also "w_project" and "b_project"; with the
+      LSTM also "lstm", the params of the cell.
+    Raises: ValueError for an unknown aggregator, or "lstm" without max_degree; apply raises ValueError for a larger
+      degree, TypeError for sparse features that would have to be aggregated.
+    """
+    settings = arguments(GraphSAGE, n_out=n_out, aggregator=aggregator, max_degree=max_degree, project=project, own=own,
+                         normalize=normalize, bias=bias, w_init=w_init)
+    _check_aggregator(aggregator, max_degree)
+
+    def shapes(n_in):
+        w = (n_in, n_out)
+        return {"w": w, "w_own": w if own else None, "b": (n_out,) if bias else None,
+                **({"w_project": (n_in, n_in), "b_project": (n_in,)} if project else {})}
+
+    def init(rng, in_shape):
+        *lead, n_in = check_shape("GraphSAGE", in_shape, min_rank=2)
+        rng, lstm_rng = random.split(rng)
+        params = drawn(rng, shapes(n_in), w_init)
+        if aggregator == "lstm":
+            params["lstm"] = LSTMCell(n_in).init(lstm_rng, (-1, n_in))[1]
+        return (*lead, n_out), params
+
+    def apply(params, x, graph, *, rng=None, train=False):
+        x = checked_features("GraphSAGE", x)
+        check_params("GraphSAGE", _without_lstm(params), x, **shapes(x.shape[-1]))
+        edges = as_edges(graph, x, "GraphSAGE")
+        h = nn.relu(affine(params, x, "project")) if project else x
+        if aggregator in ("mean", "sum") and is_narrower(h, n_out):       # linear: map first, to move fewer features
+            h = _aggregate(edges, h @ params["w"], aggregator)
+        elif isinstance(h, CSR):
+            raise _sparse_rows(aggregator, h)
+        elif aggregator == "lstm":
+            h = _read(params.get("lstm"), edges, h, max_degree) @ params["w"]
+        else:
+            h = _aggregate(edges, h, aggregator) @ params["w"]
+        y = plus(h + x @ params["w_own"] if own else h, params)
+        return _of_length_one(y) if normalize else y
+
+    return Layer(init, apply, "GraphSAGE", settings=settings)
+
+
+def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:
+    if aggregator == "max":
+        return edges.neighbour_max(h)
+    return edges.neighbour_mean(h) if aggregator == "mean" else edges.neighbour_sum(h)
+
+
+def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:
+    """[n, f]: what an LSTM keeps of the neighbours of each node, read in the order of the edges."""
+    _check_degrees(edges, max_degree)
+    messages, counts, degree = _sequences(edges, edges.at_senders(h), max_degree)
+    scan = scan_over_time(LSTMCell(h.shape[-1]), return_carry=True)
+    _, (last, _) = scan.apply(params, messages, mask=counts)
+    return jnp.where((degree > max_degree)[:, None], jnp.nan, last)
+
+
+def _sequences(edges: Edges, messages: Any, length: int) -> tuple[Any, Any, Any]:
+    """The first messages that each node receives, in the order of the edges.
+
+    Returns: (messages [n, length, f], bool[n, length] which of them exist, int32[n] number of edges).
+    """
+    degree = edges.degree().astype(np.int32)
+    receivers, mask = jnp.asarray(edges.receivers), edges.mask
+    if not edges.is_sorted:
+        order = jnp.argsort(receivers, stable=True)
+        receivers, messages, mask = receivers[order], messages[order], None if mask is None else mask[order]
+    counted = jnp.ones(len(edges), np.int32) if mask is None else jnp.asarray(mask).astype(np.int32)
+    place = jnp.cumsum(counted) - counted - (jnp.cumsum(degree) - degree)[receivers]
+    place = jnp.where((counted > 0) & (place < length), place, length)                # such are left out
+    empty = jnp.zeros((edges.n_nodes, length, *messages.shape[1:]), messages.dtype)
+    exists = jnp.arange(length, dtype=np.int32)[None] < degree[:, None]
+    return empty.at[receivers, place].add(messages, mode="drop"), exists, degree
+
+
+def _of_length_one(y: Any) -> Any:
+    """Rows divided by their Euclidean length; a row of zeros stays. As PyTorch's, with a bound of 1e-12 below."""
+    return y * lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(y), -1, keepdims=True), 1e-24))
+
+
+def _without_lstm(params: Any) -> Any:
+    """The parameters that the layer itself checks; the cell checks its own."""
+    return {name: w for name, w in params.items() if name != "lstm"} if isinstance(params, Mapping) else params
+
+
+def _check_aggregator(aggregator: str, max_degree: int | None) -> None:
+    if aggregator not in _AGGREGATORS:
+        raise bad("GraphSAGE", "unknown aggregator", {"aggregator": repr(aggregator)},
+                  f"one of {', '.join(map(repr, _AGGREGATORS))}.", ValueError)
+    if (aggregator == "lstm") != (max_degree is not None) or (max_degree is not None and max_degree < 1):
+        raise bad("GraphSAGE", "the LSTM, and only that, needs a bound of the number of edges of a node, at least 1",
+                  {"aggregator": repr(aggregator), "max_degree": max_degree},
+                  'pass aggregator="lstm" and max_degree=int(graph.degree().max()), or neither.', ValueError)
+
+
+def _sparse_rows(aggregator: str, x: CSR) -> TypeError:
+    return bad("GraphSAGE", f"the aggregator {aggregator!r} needs rows of dense features", {"x": type_text(x)},
+               "pass project=True, which maps them first, or x.todense().")
+
+
+def _check_degrees(edges: Edges, max_degree: int) -> None:
+    """Raises: ValueError if the graph is known and a node receives more edges than the bound."""
+    try:
+        receivers = np.asarray(edges.receivers)
+        receivers = receivers if edges.mask is None else receivers[np.asarray(edges.mask)]
+    except TracerArrayConversionError:
+        return
+    degrees = np.bincount(receivers, minlength=1)
+    if degrees.max() > max_degree:
+        raise bad("GraphSAGE", "a node receives more edges than max_degree",
+                  {"node": int(degrees.argmax()), "edges": int(degrees.max()), "max_degree": max_degree},
+                  f"make the layer with max_degree={degrees.max()}, or sample fewer neighbours.", ValueError)

@@ -1,0 +1,1 @@
+"""Parts of a large graph for each step: sampled neighbours, subgraphs, partitions, walks."""

@@ -1,0 +1,125 @@
+"""`infer_by_layers`: the outputs of all nodes of a large graph, layer after layer and part after part."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xjax
+from xjax.errors import bad
+from xnn.checks import check_entries, type_text
+from xnn.graph.samplers.blocks import take_rows
+from xnn.graph.samplers.prefetching import prefetch
+from xnn.graph.samplers.sampling import NeighbourSampler
+from xnn.graph.structure.graph import Graph
+from xnn.layer import as_layer
+
+_PROBED = 16                                                  # nodes that are computed with one hop more
+Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
+
+
+def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, x: Any, batch_size: int = 4096, *,
+                    reach: int | Sequence[int] = 1, state: Sequence[Any] | None = None, allocate: Allocate = np.empty,
+                    threads: int = 1) -> np.ndarray:
+    """The output of the layers, one after another, for all nodes: equal to that on the whole graph.
+
+    Each layer runs over all nodes, `batch_size` at a time with all their neighbours, before the next one starts, so no
+    node is computed twice. The device has one part at a time; the host has the input and the output of one layer. A
+    layer is compiled once: all its parts are padded to the size of the largest.
+
+    Args:
+      layers, params: those of a `serial` are ``model.layers`` and its params. A layer that does not take `graph` is
+        applied to rows alone.
+      graph: one `Graph` on the host.
+      x: [n, ...] features, which may lie in a file.
+      reach: number of hops that a layer reads, one for all or one for each layer: 2 where it uses the degree of the
+        senders, such as ``GraphConvolution(norm="symmetric")``, K for a polynomial of the adjacency of degree K. Some
+        nodes are computed with one hop more too, to see whether that changes them. Layers that read all nodes at once
+        (norms over the graph, pooling) cannot be computed by parts.
+      state: of the layers that have one, as from `init_state` of the composite.
+      allocate: ``(shape, dtype) -> array`` for the output of each layer, say a ``np.memmap``.
+      threads: make parts ahead, as of `prefetch`.
+    Returns: [n, ...], made by `allocate`.
+    Raises: ValueError if the numbers of layers, params and rows do not fit, or a layer reads further than `reach`.
+    """
+    caller = "infer_by_layers"
+    layers = [as_layer(layer, caller) for layer in layers]
+    check_entries(caller, "params", params, range(len(layers)))
+    reach = _checked(caller, layers, graph, x, batch_size, reach)
+    n = graph.n_nodes
+    parts = [np.arange(i, min(i + batch_size, n)) for i in range(0, n, batch_size)] or [np.arange(0)]
+    structure, samplers = graph.replace(nodes=None), {}
+    for i, (layer, hops) in enumerate(zip(layers, reach, strict=True)):
+        call = _call(layer, None if state is None else state[i])
+        sampler = None
+        if "graph" in layer.extra_inputs:
+            sampler = samplers[hops] = samplers.get(hops) or _sampler(structure, hops, parts, batch_size)
+            _check_reach(f"{caller}: layer {i} ({layer.name})", call, params[i], structure, hops, _host(x))
+        make = functools.partial(_part, sampler, _host(x), batch_size)
+        out = None
+        for ids, (rows, block) in zip(parts, prefetch(make, parts, threads=threads), strict=True):
+            y = np.asarray(call(params[i], rows, block))
+            out = allocate((n, *y.shape[1:]), y.dtype) if out is None else out
+            out[ids] = y[:len(ids)]
+        x = out
+    return x
+
+
+def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_size: int, reach: Any) -> list[int]:
+    """The hops of each layer."""
+    reach = [reach] * len(layers) if isinstance(reach, int) else list(reach)
+    if batch_size < 1 or len(reach) != len(layers) or min(reach, default=1) < 1:
+        raise bad(caller, "needs a batch size, and a number of hops for each layer",
+                  {"batch_size": batch_size, "reach": reach, "layers": len(layers)}, "batch_size=4096, reach=1.",
+                  ValueError)
+    if not isinstance(graph, Graph):
+        raise bad(caller, "takes one Graph", {"graph": type_text(graph)}, "Graph.from_edges(senders, receivers).")
+    if not hasattr(x, "shape") or x.shape[:1] != (graph.n_nodes,):
+        raise bad(caller, "x needs one row for each node", {"x": type_text(x), "nodes": graph.n_nodes},
+                  "pass [n, ...].", ValueError)
+    return reach
+
+
+def _call(layer: Any, state: Any) -> Callable[..., Any]:
+    """The layer in evaluation, jitted."""
+    more = {} if layer.state is None else {"state": state}
+
+    def call(params, x, graph):
+        return layer.apply(params, x, **({} if graph is None else {"graph": graph}), **more)
+
+    return xjax.jit(call)
+
+
+def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: int) -> NeighbourSampler:
+    """All neighbours up to so many hops, padded to the largest part."""
+    sampler = NeighbourSampler(graph, (None,) * hops, batch_size=batch_size)
+    sizes = [sampler.size_of(ids) for ids in parts]
+    return NeighbourSampler(graph, (None,) * hops, batch_size=batch_size,
+                            sizes=[tuple(max(counts) for counts in zip(*sizes, strict=True))])
+
+
+def _check_reach(where: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
+    """Raises: ValueError if a few nodes, spread over the graph, get other outputs with one hop more."""
+    ids = np.unique(np.linspace(0, graph.n_nodes - 1, _PROBED).astype(np.int64)) if graph.n_nodes else np.arange(0)
+    near, far = (np.asarray(call(params, *_part(_sampler(graph, h, [ids], len(ids)), x, len(ids), ids)),
+                            np.float64)[:len(ids)] for h in (hops, hops + 1))
+    size = np.max(np.abs(far), initial=0, where=np.isfinite(far))
+    if not np.allclose(near, far, rtol=1e-2, atol=1e-2 * size, equal_nan=True):
+        raise bad(where, f"it reads further than {hops} hop{'s' * (hops > 1)}",
+                  {"largest difference with one more": f"{np.nanmax(np.abs(near - far)):.3g}"},
+                  f"pass reach={hops + 1} or more; a layer that reads all nodes cannot be computed by parts.",
+                  ValueError)
+
+
+def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Rows of x and the block; the nodes `ids` come first. Without a sampler these rows alone."""
+    if sampler is None:
+        return take_rows(x, ids, batch_size), None
+    block = sampler.sample(ids)
+    rows = take_rows(x, block.ids[:int(block.graph.n_node[0])], len(block.ids))
+    return rows, block.graph.replace(nodes=rows)
+
+
+def _host(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, xjax.Array) else x

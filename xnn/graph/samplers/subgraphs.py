@@ -1,0 +1,227 @@
+"""Training on induced subgraphs: clusters (Cluster-GCN) and random walks (GraphSAINT).
+
+Both give `Block`s that hold all edges between their nodes. All nodes are real outputs: which of them count in the loss,
+say those of the training set, is the caller's mask ``is_train[block.ids] & block.seed_mask``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from xjax.errors import bad
+from xnn.checks import counted, type_text
+from xnn.graph.samplers.blocks import (
+    Block,
+    Numbering,
+    Sizes,
+    Whole,
+    assemble,
+    checked_ids,
+    counts_text,
+    fitting,
+    padded_ids,
+    random_of,
+    whole,
+)
+from xnn.graph.samplers.prefetching import prefetch
+from xnn.graph.structure.graph import Graph
+
+_OF_CLUSTERS, _OF_WALKS = 4, 5
+
+
+def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes | None = None) -> Block:
+    """The nodes `ids` and all edges between them.
+
+    Args: features, sizes: as of `NeighbourSampler`; without sizes there is one node of padding and no edge.
+    Raises: ValueError for an id that is no node.
+
+    >>> ring = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
+    >>> block = induced_block(ring, [3, 2, 0])
+    >>> block.graph.senders, block.graph.receivers
+    (array([1, 0], dtype=int32), array([0, 2], dtype=int32))
+    """
+    of = whole("induced_block", graph, features)
+    return _induced("subgraph", of, checked_ids("induced_block", "ids", ids, of.n_nodes), sizes)
+
+
+class ClusterBatches:
+    """Unions of clusters with the edges between them (Cluster-GCN, Chiang et al., 2019).
+
+    Args:
+      graph, features, sizes, seed: as of `NeighbourSampler`; sizes None: one upper bound, from the largest clusters.
+      part: int[n], the cluster of each node, as of `partition`.
+      clusters: number of clusters of a batch, drawn again for each epoch.
+      threads, ahead: as of `prefetch`.
+    Raises: ValueError if `part` does not fit the graph.
+
+    >>> ClusterBatches(Graph.from_edges([0, 1, 2], [1, 2, 3]), [0, 0, 1, 1])
+    <ClusterBatches of 4 nodes, 3 edges; 2 clusters, 1 a batch, 2 batches an epoch>
+    """
+
+    def __init__(self, graph: Graph, part: Any, *, clusters: int = 1, features: Any = None, sizes: Sizes | None = None,
+                 seed: int = 0, threads: int = 1, ahead: int = 2):
+        self._whole, part = whole("ClusterBatches", graph, features), np.asarray(part)
+        fits = part.shape == (self._whole.n_nodes,) and part.dtype.kind in "iu" and part.min(initial=0) >= 0
+        if not fits or clusters < 1:
+            raise bad("ClusterBatches", "needs a cluster for each node, and clusters for a batch",
+                      {"part": type_text(part), "nodes": self._whole.n_nodes, "clusters": clusters},
+                      "part=partition(graph, 50), clusters=2.", ValueError)
+        self._nodes = np.argsort(part, kind="stable")             # cluster after cluster
+        self._ends = np.cumsum(np.bincount(part))
+        self._clusters, self._seed, self._how = clusters, seed, {"threads": threads, "ahead": ahead}
+        self._sizes = sizes or [self._bound(part)]
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch."""
+        return -(-len(self._ends) // self._clusters)
+
+    def __repr__(self) -> str:
+        clusters = f"{counted(len(self._ends), 'cluster')}, {self._clusters} a batch"
+        batches = counted(len(self), "batch", "batches")
+        return f"<ClusterBatches of {counts_text(self._whole)}; {clusters}, {batches} an epoch>"
+
+    def at(self, epoch: int, index: int) -> Block:
+        """Batch `index` of an epoch: a function of (seed, epoch, index)."""
+        return self._block(self._order(epoch), index)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Block]:
+        """The batches of an epoch, from number `start` on, made ahead."""
+        order = self._order(epoch)
+        return prefetch(lambda index: self._block(order, index), range(start, len(self)), **self._how)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        return random_of(self._seed, epoch, of=_OF_CLUSTERS).permutation(len(self._ends))
+
+    def _block(self, order: np.ndarray, index: int) -> Block:
+        chosen = order[index * self._clusters:(index + 1) * self._clusters]
+        parts = [self._nodes[self._ends[i - 1] if i else 0:self._ends[i]] for i in chosen]
+        return _induced("ClusterBatches", self._whole, np.concatenate(parts), self._sizes)
+
+    def _bound(self, part: np.ndarray) -> tuple[int, int]:
+        """The nodes of the largest clusters, and the edges that the clusters with most edges receive."""
+        nodes = np.bincount(part)
+        edges = np.bincount(part, np.diff(self._whole.first), len(nodes)).astype(np.int64)
+        return tuple(int(np.sort(counts)[-self._clusters:].sum()) + more for counts, more in ((nodes, 1), (edges, 0)))
+
+
+class RandomWalkSampler:
+    """Subgraphs of random walks, with the weights that undo their bias (GraphSAINT-RW, Zeng et al., 2020).
+
+    Walks reach some nodes more often than others. C subgraphs are drawn once; C_v of them have node v, C_uv the edge
+    from u to v. The weight of an edge is multiplied by ``C_v / C_uv``, so that a sum over the edges that v receives
+    estimates the sum in the whole graph, and `Block.loss_weight` is ``C / (n C_v)``, so that
+    ``sum(loss_weight * loss)`` estimates the mean loss over all nodes. Nodes and edges that are in none of the C
+    subgraphs count as in one.
+
+    Args:
+      graph, features, sizes, seed: as of `NeighbourSampler`. A step of a walk goes from a node to one that it
+        receives from; where it receives from none, the walk stays.
+      roots: number of walks of a subgraph, each from a node drawn among all.
+      length: number of steps of a walk.
+      coverage: the estimates use as many subgraphs as have, in all, `coverage` times the nodes of the graph. 0: no
+        weights.
+      batches: number of subgraphs of an epoch; n / roots if None.
+
+    >>> RandomWalkSampler(Graph.from_edges([0, 1, 2], [1, 2, 0]), roots=2, length=1)
+    <RandomWalkSampler of 3 nodes, 3 edges; 2 walks of 1 step a batch, 2 batches an epoch>
+    """
+
+    def __init__(self, graph: Graph, roots: int, length: int, *, coverage: float = 50.0, batches: int | None = None,
+                 features: Any = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2):
+        if roots < 1 or length < 0 or coverage < 0:
+            raise bad("RandomWalkSampler", "needs a number of walks and of their steps",
+                      {"roots": roots, "length": length, "coverage": coverage}, "roots=2000, length=2.", ValueError)
+        self._whole = whole("RandomWalkSampler", graph, features)
+        if not self._whole.n_nodes:
+            raise bad("RandomWalkSampler", "there is no node to start from", {"graph": repr(graph)}, "a larger graph.",
+                      ValueError)
+        self._roots, self._length, self._seed = roots, length, seed
+        self._batches = batches if batches is not None else -(-self._whole.n_nodes // roots)
+        self._how = {"threads": threads, "ahead": ahead}
+        self._sizes = sizes or [self._bound()]
+        self._edge_weight, self._loss_weight = self._estimated(coverage)
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch."""
+        return self._batches
+
+    def __repr__(self) -> str:
+        return (f"<RandomWalkSampler of {counts_text(self._whole)}; {counted(self._roots, 'walk')} of "
+                f"{counted(self._length, 'step')} a batch, {counted(len(self), 'batch', 'batches')} an epoch>")
+
+    def at(self, epoch: int, index: int) -> Block:
+        """Subgraph `index` of an epoch: a function of (seed, epoch, index)."""
+        return _induced("RandomWalkSampler", self._whole, self._walked(epoch, index), self._sizes, self._edge_weight,
+                        self._loss_weight)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Block]:
+        """The subgraphs of an epoch, from number `start` on, made ahead."""
+        return prefetch(lambda index: self.at(epoch, index), range(start, len(self)), **self._how)
+
+    def _walked(self, epoch: int, index: int) -> np.ndarray:
+        """The nodes of the walks, each once, ascending."""
+        rng = random_of(self._seed, epoch, index, of=_OF_WALKS)
+        at = rng.integers(self._whole.n_nodes, size=self._roots)
+        seen = [at]
+        for _ in range(self._length):
+            degree = self._whole.degree(at)
+            step = self._whole.first.take(at) + (rng.random(self._roots) * degree).astype(np.int64)
+            moves, at = np.flatnonzero(degree), at.copy()
+            at[moves] = self._whole.senders[step[moves]]
+            seen.append(at)
+        return np.unique(np.concatenate(seen))
+
+    def _bound(self) -> tuple[int, int]:
+        n = min(self._roots * (self._length + 1), self._whole.n_nodes)
+        return n + 1, int(np.sort(np.diff(self._whole.first))[-n:].sum())
+
+    def _estimated(self, coverage: float) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """float32: weights of all edges, by place, and of all nodes."""
+        of = self._whole
+        if not coverage:
+            return None, None
+        nodes, edges, count, numbers = np.zeros(of.n_nodes), np.zeros(of.n_edges), 0, Numbering(of.n_nodes)
+        while nodes.sum() < coverage * of.n_nodes:
+            ids = self._walked(2 ** 31, count)
+            nodes[ids] += 1
+            edges[_edges_within(of, ids, numbers)[3]] += 1
+            numbers.clear()
+            count += 1
+        nodes, edges = np.maximum(nodes, 1), np.maximum(edges, 1)
+        return ((np.repeat(nodes, np.diff(of.first)) / edges).astype(np.float32),
+                (count / (of.n_nodes * nodes)).astype(np.float32))
+
+
+def _edges_within(of: Whole, ids: np.ndarray, numbers: Numbering) -> tuple[np.ndarray, ...]:
+    """(ids, each once, senders, receivers, places) of the edges between the nodes, which are added to `numbers`."""
+    ids = numbers.add(ids)
+    places, counts = of.edges_of(ids)
+    senders = numbers.rows(of.senders.take(places))
+    inside = np.flatnonzero(senders >= 0)
+    return ids, senders[inside], np.repeat(np.arange(len(ids), dtype=np.int32), counts)[inside], places[inside]
+
+
+def _induced(caller: str, of: Whole, ids: np.ndarray, sizes: Sizes | None, edge_weight: np.ndarray | None = None,
+             loss_weight: np.ndarray | None = None) -> Block:
+    ids, senders, receivers, places = _edges_within(of, ids, Numbering(of.n_nodes))
+    size = fitting(caller, sizes or [(len(ids) + 1, len(places))], len(ids), len(places))
+    graph = assemble(of, ids, senders, receivers, places, size)
+    mask = np.arange(size[0]) < len(ids)
+    weight = None
+    if edge_weight is not None:
+        more = np.zeros(size[1], np.float32)
+        more[:len(places)] = edge_weight[places]
+        graph = graph.replace(edges=_weighted(graph, more))
+    if loss_weight is not None:
+        weight = np.where(mask, loss_weight[padded_ids(ids, size[0])], np.float32(0))
+    return Block(graph, padded_ids(ids, size[0]), padded_ids(np.arange(len(ids)), size[0]), mask, weight)
+
+
+def _weighted(graph: Graph, factor: np.ndarray) -> Any:
+    """The edges with their weights times `factor`."""
+    weight, features = graph.weight, graph.edge_features
+    weight = factor if weight is None else (weight * factor).astype(weight.dtype)
+    if isinstance(graph.edges, Mapping):
+        return {**graph.edges, "weight": weight}
+    return weight if features is None else {"weight": weight, "features": features}

@@ -1,0 +1,113 @@
+"""`Groups`: the nodes of a batch by graph, for layers that compute something of whole graphs.
+
+What `Edges` is for messages, this is for pools and norms::
+
+    groups = as_groups(graph, x, "MyLayer")
+    mean = groups.mean(x)                               # [g, f]
+    return x - groups.at_nodes(mean)                    # [n, f]
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import tree_util
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.graph.structure.adjacency import as_edges
+from xnn.graph.structure.graph import Graph
+from xnn.precision import at_least_float32
+from xnn.sparse import segment
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The graph of each node.
+
+    Attributes:
+      ids: int32[n], ascending.
+      mask: bool[n], False for nodes of padding; None without padding.
+      n: number of graphs, padding included.
+    """
+
+    ids: Any
+    mask: Any
+    n: int
+
+    def sum(self, x: Any) -> Any:
+        """[n, ...] -> [g, ...]: sum over the nodes of each graph; 0 for one without nodes, as in all reductions."""
+        return self._wide(segment.segment_sum, x)
+
+    def mean(self, x: Any) -> Any:
+        """[n, ...] -> [g, ...]: mean over the nodes of each graph."""
+        return self._wide(segment.segment_mean, x)
+
+    def max(self, x: Any) -> Any:
+        """[n, ...] -> [g, ...]: largest value of each feature over the nodes of each graph."""
+        return segment.segment_max(x, self.ids, self.n, **self._how)
+
+    def min(self, x: Any) -> Any:
+        """[n, ...] -> [g, ...]: smallest value of each feature over the nodes of each graph."""
+        return segment.segment_min(x, self.ids, self.n, **self._how)
+
+    def std(self, x: Any) -> Any:
+        """[n, ...] -> [g, ...]: standard deviation over the nodes of each graph, as `segment_std`."""
+        return self._wide(segment.segment_std, x)
+
+    def softmax(self, scores: Any) -> Any:
+        """[n, ...] -> [n, ...]: softmax over the nodes of each graph; 0 for nodes of padding."""
+        return self._wide(segment.segment_softmax, scores)
+
+    def rank(self, scores: Any) -> Any:
+        """int32[n]: how many nodes of the same graph have larger scores [n]; of equal ones the first is the larger."""
+        ids = jnp.asarray(self.ids) if self.mask is None else jnp.where(self.mask, self.ids, self.n)
+        order = jnp.lexsort((-scores, ids))
+        counts = segment.segment_count(ids, self.n + 1)
+        places = jnp.arange(ids.shape[0], dtype=np.int32) - (jnp.cumsum(counts) - counts)[ids[order]]
+        return jnp.zeros(ids.shape[0], np.int32).at[order].set(places.astype(np.int32), unique_indices=True)
+
+    def count(self, dtype: Any = np.int32) -> Any:
+        """[g]: number of nodes of each graph."""
+        return segment.segment_count(self.ids, self.n, **self._how).astype(dtype)
+
+    def at_nodes(self, per_graph: Any) -> Any:
+        """[g, ...] -> [n, ...]: for each node what its graph has."""
+        return jnp.asarray(per_graph).at[self.ids].get(mode="promise_in_bounds", indices_are_sorted=True)
+
+    def _wide(self, reduce: Callable, x: Any) -> Any:
+        """The reduction in float32 at least: sums of bfloat16 stop growing after some 256 terms of one size."""
+        return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._how).astype(x.dtype)
+
+    @property
+    def _how(self) -> dict:
+        return {"mask": self.mask, "is_sorted": True}
+
+
+def as_groups(graph: Any, x: Any, where: str) -> Groups:
+    """The nodes of a graph, or of a batch, by graph.
+
+    Args:
+      graph: a `Graph`; any other form that `as_edges` takes is one graph.
+      x: [n, ...] node features, of which only the number of rows matters.
+      where: the layer, for messages.
+    Raises: ValueError if the graph has another number of nodes than x; TypeError for something that is no graph.
+    """
+    n_nodes = x.shape[0]
+    if not isinstance(graph, Graph):
+        as_edges(graph, x, where)                          # it checks the form and the number of nodes
+        return Groups(np.zeros(n_nodes, np.int32), None, 1)
+    if not tree_util.tree_leaves(graph.nodes):
+        graph = graph.replace(nodes=x)                     # the rows of x say how many nodes a traced graph has
+    ids = graph.node_graph
+    if ids.shape[0] != n_nodes or graph.n_nodes != n_nodes:
+        raise bad(where, f"the graph has {graph.n_nodes} nodes, the features have {n_nodes} rows",
+                  {"graph": repr(graph), "x": type_text(x)}, "pass one row of features for each node.", ValueError)
+    return Groups(ids, graph.node_mask, graph.n_graphs)
+
+
+def graphs_shape(in_shape: tuple[int, ...], *features: int) -> tuple[int, ...]:
+    """Shape of a row for each graph, as `init` knows it: the number of rows of x takes the place of that of graphs."""
+    return (in_shape[0], *features)

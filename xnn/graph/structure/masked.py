@@ -1,0 +1,161 @@
+"""Graphs of which some nodes or edges do not count, in the same arrays: what pooling and dropping of edges return.
+
+A program is compiled for sizes, so it cannot remove the nodes that it chooses itself. `mask_graph` leaves them where
+they are, and the layers treat them as padding: no message passes along an edge that is left out, and pools and norms
+do not count a node that is.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+import xjax.numpy as jnp
+from xjax import tree_util
+from xjax.errors import bad
+from xnn.checks import type_text
+from xnn.combinators import only
+from xnn.composites import combine
+from xnn.graph.structure.graph import Graph, host
+from xnn.inputs import Input, joined
+from xnn.layer import Layer, as_layer
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class MaskedGraph(Graph):
+    """A `Graph` with nodes and edges that do not count; `n_node` and `n_edge` still include them.
+
+    `batch`, `unbatch` and `pad` do not know of them: call `kept_part` first.
+
+    Attributes:
+      keep_nodes, keep_edges: bool[n] and bool[e], False for those that do not count; None if all do. An edge that
+        counts has two ends that do.
+    """
+
+    keep_nodes: Any = None
+    keep_edges: Any = None
+
+    @property
+    def node_mask(self) -> Any:
+        """bool[n]: False for nodes that do not count, or are padding; None if there are none."""
+        return _both(Graph.node_mask.fget(self), self.keep_nodes)
+
+    @property
+    def edge_mask(self) -> Any:
+        """bool[e]: False for edges that do not count, or are padding; None if there are none."""
+        return _both(Graph.edge_mask.fget(self), self.keep_edges)
+
+
+_FIELDS = tuple(field.name for field in fields(MaskedGraph))
+
+tree_util.register_pytree_with_keys(
+    MaskedGraph,
+    lambda graph: ([(tree_util.GetAttrKey(name), getattr(graph, name)) for name in _FIELDS], None),
+    lambda _, children: MaskedGraph(*children),
+)
+
+
+def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedGraph:
+    """The graph without some nodes, the edges at them, and some other edges; what it left out before stays out.
+
+    Args: nodes, edges: bool[n] and bool[e], False for those that do not count; None: all do. They may be traced.
+    Raises: TypeError for another shape or dtype, and for something that is no `Graph`.
+
+    >>> graph = mask_graph(Graph.from_edges([0, 1], [1, 2]), nodes=np.array([False, True, True]))
+    >>> graph.edge_mask
+    Array([False,  True], dtype=bool)
+    """
+    if not isinstance(graph, Graph):
+        raise bad("mask_graph", "this is no Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")
+    if nodes is not None:
+        nodes = _mask("nodes", nodes, nodes.shape if graph.nodes is None else (graph.n_nodes,))
+    if edges is not None:
+        edges = _mask("edges", edges, (graph.n_edges,))
+    if nodes is not None:
+        edges = _both(edges, nodes[graph.senders] & nodes[graph.receivers])
+    same = {name: getattr(graph, name) for name in Graph.__dataclass_fields__}
+    return MaskedGraph(**same, keep_nodes=_both(getattr(graph, "keep_nodes", None), nodes),
+                       keep_edges=_both(getattr(graph, "keep_edges", None), edges))
+
+
+def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}, **named: Any) -> Any:
+    """``call(key, x, **named)`` of a composite, of rows of which some do not count.
+
+    A child with the input `row_mask`, such as `BatchNorm`, gets this one, unless the composite was called with another.
+
+    Args:
+      call: as in `xnn.composites.combine`.
+      mask: bool of the rows of x, such as `Graph.node_mask`; None: all count.
+      values: the further inputs of the composite by name.
+    """
+    if mask is None or values.get("row_mask") is not None or "row_mask" not in call.children[key].extra_inputs:
+        return call(key, x, **named)
+    return call(key, x, row_mask=mask, **named)
+
+
+def node_mask(graph: Any, x: Any) -> Any:
+    """`Graph.node_mask` of a graph in any form with node features x; None for forms that know no padding."""
+    if not isinstance(graph, Graph) or tree_util.tree_leaves(graph.nodes):
+        return graph.node_mask if isinstance(graph, Graph) else None
+    return graph.replace(nodes=x).node_mask                # the rows of x say how many nodes a traced graph has
+
+
+def with_node_mask(layer: Layer) -> Layer:
+    """A layer with the input `row_mask`, such as `BatchNorm`, which gets it from the graph: padding is left out.
+
+    The layers and stacks of this package pass it themselves; this is for chains of one's own:
+    ``serial(GraphConvolution(64), with_node_mask(BatchNorm()), Relu, GraphConvolution(7))``.
+
+    Shape, params, state: those of the layer, for x [n, ...] of the nodes.
+    Inputs: graph: a `Graph`, or another form, whose nodes all count; then those of the layer but `row_mask`.
+    Raises: TypeError for a layer without the input `row_mask`.
+
+    >>> from xnn import BatchNorm
+    >>> with_node_mask(BatchNorm())
+    with_node_mask of (x, graph)
+      BatchNorm of (x, row_mask)
+    """
+    child = as_layer(layer, "with_node_mask")
+    if "row_mask" not in child.extra_inputs:
+        raise bad("with_node_mask", f"{child.name} has no input `row_mask`",
+                  {"inputs": ", ".join(child.extra_inputs) or "none"}, fix="wrap BatchNorm, or leave the wrapper out.")
+
+    def forward(call, x, values):
+        return call(None, x, row_mask=node_mask(values["graph"], x))
+
+    inputs = joined("with_node_mask", [[Input("graph")], [one for one in child.inputs if one.name != "row_mask"]])
+    return combine("with_node_mask", {None: child}, lambda visit, in_shape, shapes: visit(None, in_shape), forward,
+                   only, inputs=inputs, rebuild=lambda some: with_node_mask(some[None]))
+
+
+def kept_part(graph: Graph) -> Graph:
+    """A `Graph` of the nodes and edges that count, made on the host; graphs of padding stay, without nodes.
+
+    Raises: TypeError if the graph is traced.
+    """
+    graph = host("graph.kept_part", graph)
+    nodes = np.ones(graph.n_nodes, bool) if graph.node_mask is None else np.asarray(graph.node_mask)
+    edges = np.ones(graph.n_edges, bool) if graph.edge_mask is None else np.asarray(graph.edge_mask)
+    place = (np.cumsum(nodes) - 1).astype(np.int32)
+    senders, receivers = place[graph.senders[edges]], place[graph.receivers[edges]]
+    counts = [np.bincount(owner[kept], minlength=graph.n_graphs).astype(np.int32)
+              for owner, kept in ((graph.node_graph, nodes), (graph.edge_graph, edges))]
+    order = None if graph.by_sender is None else np.argsort(senders, kind="stable").astype(np.int32)
+    of_nodes, of_edges = (tree_util.tree_map(lambda x, kept=kept: x[kept], tree)
+                          for tree, kept in ((graph.nodes, nodes), (graph.edges, edges)))
+    return Graph(of_nodes, of_edges, senders, receivers, graph.globals, *counts, graph.mask, order)
+
+
+def _both(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _mask(name: str, mask: Any, shape: tuple[int, ...]) -> Any:
+    mask = jnp.asarray(mask)
+    if mask.dtype != np.bool_ or mask.shape != shape:
+        raise bad("mask_graph", f"`{name}` says for each of them whether it counts", {name: type_text(mask)},
+                  fix=f"pass bool[{shape[0]}].")
+    return mask
