@@ -39,7 +39,8 @@ def install() -> None:
     _compiles_quickly = FLAGS in os.environ["XLA_FLAGS"]
     if not _compiles_quickly:
         return
-    from xjax.runtime import compile_cache, xla  # here: XLA_FLAGS is set before
+    from xjax.runtime import xla  # here: XLA_FLAGS is set before
+    from xjax.runtime.programs import compile_cache
 
     xla.compile = _chosen(xla.compile)
     compile_cache.compile_cached = _chosen(compile_cache.compile_cached)        # for its key

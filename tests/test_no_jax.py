@@ -45,7 +45,7 @@ def test_import_is_light():
         assert xnn.Dense
         for heavy in ("scipy", "opt_einsum", "matplotlib", "optax", "networkx"):
             assert heavy not in sys.modules, f"{heavy} was imported"
-        from xjax.runtime import backend
+        from xjax.runtime.devices import backend
         assert not backend._state.clients, "a backend was started"
         """)
 

@@ -47,8 +47,6 @@ from xjax.core.config import (
 from xjax.core.dtypes import float0
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
-from xjax.runtime import memory as _memory  # noqa: F401  tunes the allocator
-from xjax.runtime import transfer_guard as _guard  # noqa: F401  acts when its options are set
 from xjax.runtime.api import (
     block_until_ready,
     clear_caches,
@@ -58,8 +56,11 @@ from xjax.runtime.api import (
     named_call,
     named_scope,
 )
-from xjax.runtime.array import Shard
-from xjax.runtime.backend import (
+from xjax.runtime.arrays import transfer_guard as _guard  # noqa: F401  acts when its options are set
+from xjax.runtime.arrays.array import Shard
+from xjax.runtime.arrays.memory_use import live_arrays, memory_report
+from xjax.runtime.device_put import device_put
+from xjax.runtime.devices.backend import (
     default_backend,
     device_count,
     devices,
@@ -72,13 +73,12 @@ from xjax.runtime.backend import (
     process_index,
     process_indices,
 )
-from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
-from xjax.runtime.device_put import device_put
 from xjax.runtime.jit import Inline, jit
-from xjax.runtime.memory_use import live_arrays, memory_report
-from xjax.runtime.mesh import make_mesh
-from xjax.runtime.sharding import NamedSharding
-from xjax.runtime.sharding import PartitionSpec as P
+from xjax.runtime.placement.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from xjax.runtime.placement.mesh import make_mesh
+from xjax.runtime.placement.sharding import NamedSharding
+from xjax.runtime.placement.sharding import PartitionSpec as P
+from xjax.runtime.process import memory as _memory  # noqa: F401  tunes the allocator
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
 from xjax.runtime.xla import Device
 from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp
@@ -99,7 +99,7 @@ _LAZY = {
     "custom_gradient": ("xjax.transforms.custom_gradient", "custom_gradient"),
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
-    "effects_barrier": ("xjax.runtime.in_flight", "effects_barrier"),
+    "effects_barrier": ("xjax.runtime.devices.in_flight", "effects_barrier"),
     "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),
@@ -107,7 +107,7 @@ _LAZY = {
     "pure_callback": ("xjax.lax.callbacks", "pure_callback"),
     "reshard": ("xjax.runtime.sharding_constraint", "reshard"),
     "shard_map": ("xjax.runtime.shard_map", "shard_map"),
-    **{name: ("xjax.runtime.global_arrays", name) for name in (
+    **{name: ("xjax.runtime.arrays.global_arrays", name) for name in (
         "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays")},
 }
 

@@ -5,7 +5,7 @@ from xjax.lax.breakpoint import breakpoint
 from xjax.lax.debug_callbacks import debug_callback as callback
 from xjax.lax.debug_callbacks import debug_log as log
 from xjax.lax.debug_callbacks import debug_print as print
-from xjax.runtime.visualize import visualize_array_sharding, visualize_sharding
+from xjax.runtime.arrays.visualize import visualize_array_sharding, visualize_sharding
 
 __all__ = ["breakpoint", "callback", "log", "print", "visualize_array_sharding", "visualize_sharding"]
 

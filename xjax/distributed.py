@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.runtime import backend, clusters, local_gpus, processes, rendezvous, xla
+from xjax.runtime import xla
+from xjax.runtime.devices import backend, processes, rendezvous
+from xjax.runtime.process import clusters, local_gpus
 
 __all__ = ["detect", "initialize", "is_initialized", "publish", "published", "shutdown", "visible_gpus"]
 

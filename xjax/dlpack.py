@@ -8,7 +8,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.public import attributes_of
-from xjax.runtime.dlpack import from_dlpack as _from_dlpack
+from xjax.runtime.arrays.dlpack import from_dlpack as _from_dlpack
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 

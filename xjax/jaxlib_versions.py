@@ -7,7 +7,7 @@ import warnings
 
 from xjax.core.errors import bad
 from xjax.core.versions import version_numbers
-from xjax.runtime import cuda_wheels
+from xjax.runtime.process import cuda_wheels
 
 try:
     from jaxlib.version import __version__ as installed

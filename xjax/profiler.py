@@ -13,8 +13,9 @@ from typing import Any
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.runtime import backend, xla
-from xjax.runtime.backend import client as _client
+from xjax.runtime import xla
+from xjax.runtime.devices import backend
+from xjax.runtime.devices.backend import client as _client
 
 __all__ = ["ProfileData", "ProfileEvent", "ProfileLine", "ProfileOptions", "ProfilePlane", "ProfileSession",
            "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "device_memory_profile",

@@ -1,11 +1,11 @@
 """Meshes of devices, and how an array is cut over them."""
 
 from xjax.core.public import attributes_of
-from xjax.runtime.abstract_mesh import AbstractDevice, AbstractMesh
-from xjax.runtime.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
-from xjax.runtime.mesh import AxisType, Mesh
-from xjax.runtime.partition_spec import PartitionSpec, UnreducedKind
-from xjax.runtime.sharding import (
+from xjax.runtime.placement.abstract_mesh import AbstractDevice, AbstractMesh
+from xjax.runtime.placement.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from xjax.runtime.placement.mesh import AxisType, Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec, UnreducedKind
+from xjax.runtime.placement.sharding import (
     GSPMDSharding,
     NamedSharding,
     Sharding,

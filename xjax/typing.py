@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xjax.core.public import attributes_of
-from xjax.runtime.array_type import Array
+from xjax.runtime.arrays.array_type import Array
 
 # What functions of `xjax.numpy` take as an array.
 ArrayLike: TypeAlias = Array | np.ndarray | np.generic | bool | int | float | complex

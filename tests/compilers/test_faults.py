@@ -12,7 +12,8 @@ import xjax
 import xjax.numpy as jnp
 from tests.isolated import done_together
 from xjax import lax
-from xjax.runtime import compile_cache, xla
+from xjax.runtime import xla
+from xjax.runtime.programs import compile_cache
 from xjax.runtime.xla import compiler_faults
 from xjax.runtime.xla.compiler_faults import FAULTS, Fault, Option, as_markdown, with_workarounds
 from xjax.sharding import NamedSharding, PartitionSpec

@@ -16,7 +16,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.refusals import assert_refused
 from xjax.core.config import OPTIONS, Override, config
-from xjax.runtime import compile_cache
+from xjax.runtime.programs import compile_cache
 
 
 def log_of(x):
@@ -318,7 +318,7 @@ def test_traceback_filtering(monkeypatch):
     assert not inner_frames()
     with Override("traceback_filtering", "off"):
         assert len(inner_frames()) >= 5
-    monkeypatch.setattr("xjax.runtime.executable.lower_program", [].pop)
+    monkeypatch.setattr("xjax.runtime.programs.executable.lower_program", [].pop)
     with pytest.raises(TypeError) as caught:            # not an error that we explain: its place is shown
         xjax.jit(lambda x: x)(1.0)
     files = frames_of(caught.value)

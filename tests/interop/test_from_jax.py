@@ -9,7 +9,7 @@ import xjax
 from tests.compare import assert_close, assert_same
 from tests.sampling import one_in
 from xjax import interop
-from xjax.runtime.executable import Executable
+from xjax.runtime.programs.executable import Executable
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

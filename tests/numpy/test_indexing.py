@@ -12,8 +12,8 @@ import xjax.numpy as jnp
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax.errors import NonConcreteBooleanIndexError
-from xjax.runtime import executable
 from xjax.runtime.dispatch import EvalTrace
+from xjax.runtime.programs import executable
 
 X = np.random.default_rng(0).normal(size=(4, 5, 6)).astype(np.float32)
 K = np.array([0, -1, 2], np.int32)

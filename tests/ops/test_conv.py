@@ -18,9 +18,9 @@ from tests.refusals import assert_refused
 from xjax import lax
 from xjax.core.types import typeof
 from xjax.ops.window import Window
-from xjax.runtime.executable import compile_sharded, load
-from xjax.runtime.lowering import ModuleText, lower_primitive
-from xjax.runtime.placement import on
+from xjax.runtime.placement.places import on
+from xjax.runtime.programs.executable import compile_sharded, load
+from xjax.runtime.programs.lowering import ModuleText, lower_primitive
 
 jax = real_jax()
 from tests.core.test_printing_as_jax import Rebuild  # noqa: E402  (needs jax)

@@ -12,9 +12,9 @@ import pytest
 
 import xjax
 from tests.oracle import real_jax
-from xjax.runtime import in_flight
-from xjax.runtime.executable import listeners_of
-from xjax.runtime.lowering import ModuleText
+from xjax.runtime.devices import in_flight
+from xjax.runtime.programs.executable import listeners_of
+from xjax.runtime.programs.lowering import ModuleText
 
 jax = real_jax()
 X = np.arange(32, dtype=np.float32).reshape(4, 8)

@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from tests.refusals import assert_refused
 from xjax import lax
 from xjax.dlpack import from_dlpack
-from xjax.runtime import dlpack
+from xjax.runtime.arrays import dlpack
 
 
 class OfNumba:

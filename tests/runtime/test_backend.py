@@ -7,7 +7,9 @@ import sys
 import pytest
 
 from xjax.core.config import Override
-from xjax.runtime import backend, cpu_threads, cuda_wheels, xla
+from xjax.runtime import xla
+from xjax.runtime.devices import backend
+from xjax.runtime.process import cpu_threads, cuda_wheels
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -18,7 +20,7 @@ def python(code, **env):
     clean = {k: v for k, v in clean.items() if not k.startswith(("XJAX_", "JAX_"))}
     done = subprocess.run(
         [sys.executable, "-c", "from xjax.core.config import config\n"
-         "from xjax.runtime import backend\n" + code],
+         "from xjax.runtime.devices import backend\n" + code],
         capture_output=True, text=True, cwd=ROOT, env={**clean, "PYTHONPATH": ROOT, **env},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ from xjax import lax
 from xjax.core import jaxpr as programs
 from xjax.errors import JaxRuntimeError
 from xjax.experimental import io_callback
-from xjax.runtime import in_flight
+from xjax.runtime.devices import in_flight
 from xjax.sharding import Mesh, NamedSharding, PartitionSpec
 
 ROOT = Path(__file__).resolve().parents[2]

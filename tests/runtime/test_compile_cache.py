@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from xjax.core.config import Override, config
-from xjax.runtime import compile_cache, memory, xla
-from xjax.runtime.compile_cache import CompileCache, compile_cached, program_key
+from xjax.runtime import xla
+from xjax.runtime.process import memory
+from xjax.runtime.programs import compile_cache
+from xjax.runtime.programs.compile_cache import CompileCache, compile_cached, program_key
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -213,7 +215,8 @@ def test_where_the_folder_is(monkeypatch):
 OTHER_PROCESS = """
 import sys
 from tests.runtime import test_compile_cache as t
-from xjax.runtime import compile_cache, xla
+from xjax.runtime import xla
+from xjax.runtime.programs import compile_cache
 device = xla.make_cpu_client(4).devices()[0]
 for level in range(4):
     assert t.load(device, optimization_level=level) == t.DOUBLED
@@ -262,7 +265,7 @@ def test_threads_share_a_heap_on_few_processors_only(monkeypatch, processors, sh
 FAULTS = """
 import ctypes, os, resource, threading
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
-from xjax.runtime import memory
+from xjax.runtime.process import memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 

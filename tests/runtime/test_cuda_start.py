@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from xjax.runtime import cuda_wheels, xla
+from xjax.runtime import xla
+from xjax.runtime.process import cuda_wheels
 from xjax.runtime.xla import clients
 
 

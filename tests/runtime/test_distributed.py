@@ -11,10 +11,10 @@ import pytest
 
 import xjax
 from tests.jobs import HEADER, assert_all_ended_well, clean_environment, run_job
-from xjax.runtime import clusters
+from xjax.runtime.process import clusters
 
 PROGRAM = """
-from xjax.runtime import processes
+from xjax.runtime.devices import processes
 from xjax.sharding import NamedSharding, PartitionSpec as P
 assert xjax.distributed.is_initialized()
 assert (xjax.device_count(), xjax.local_device_count(), xjax.process_count(), xjax.process_index()) == (4, 2, 2, rank)
@@ -239,7 +239,7 @@ for env, found in ENVIRONMENTS:
             os.environ.update(env)
             address = kind.get_coordinator_address(60, None)
             assert address == found[0].replace("[", "").replace("]", ""), (address, found)
-from xjax.runtime import clusters
+from xjax.runtime.process import clusters
 for kind, count, local in ((SlurmCluster, "SLURM_NTASKS", "SLURM_LOCALID"),
                            (OmpiCluster, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")):
     os.environ[local] = "3"

@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
 from xjax import random
-from xjax.runtime import array
+from xjax.runtime.arrays import array
 from xjax.sharding import GSPMDSharding, Mesh, NamedSharding, SingleDeviceSharding
 from xjax.sharding import PartitionSpec as P
 

@@ -12,7 +12,7 @@ from tests.isolated import run
 from xjax import lax
 from xjax.errors import JaxRuntimeError
 from xjax.experimental import io_callback
-from xjax.runtime import host_errors
+from xjax.runtime.devices import host_errors
 
 X = np.arange(4, dtype=np.float32)
 SCALAR = xjax.ShapeDtypeStruct((), np.float32)

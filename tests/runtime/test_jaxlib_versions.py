@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xjax.jaxlib_versions import REQUIREMENT, is_taken, is_tested
-from xjax.runtime import cuda_wheels
+from xjax.runtime.process import cuda_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 # A jaxlib of the future whose extension module has nothing of what the adapter asks for.
@@ -85,5 +85,5 @@ def test_no_jaxlib():
 
 
 def test_a_fault_of_ours_is_not_laid_on_jaxlib():
-    done = imported("import sys\nsys.modules['xjax.runtime.compile_error'] = None")
+    done = imported("import sys\nsys.modules['xjax.runtime.xla.compile_error'] = None")
     assert "ModuleNotFoundError" in done.stderr and "pip install" not in done.stderr

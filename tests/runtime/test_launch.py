@@ -10,11 +10,12 @@ import xjax
 import xjax.numpy as jnp
 from tests.compare import assert_same
 from xjax.core.trace import Tag
-from xjax.runtime import array, host_values, xla
-from xjax.runtime.array import Array
+from xjax.runtime import xla
+from xjax.runtime.arrays import array, host_values
+from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import EvalTrace, eval_trace
 from xjax.runtime.jit import Jitted
-from xjax.runtime.launch import Executable, Launcher
+from xjax.runtime.programs.launch import Executable, Launcher
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -95,7 +96,7 @@ def test_operations_are_watched_only_where_the_option_is_on():
 def test_no_hook_is_set_before_its_option_is_used():
     code = ("import xjax, xjax.numpy as jnp\n"
             "from xjax.core.trace import Tag\n"
-            "from xjax.runtime import array, dispatch\n"
+            "from xjax.runtime import dispatch; from xjax.runtime.arrays import array\n"
             "xjax.grad(lambda x: x * x)(2.0), xjax.jit(jnp.sin)(jnp.ones(3))\n"
             "print(array._guard, Tag.on_close, dispatch.eval_trace._watch, len(dispatch.eval_trace.ready) > 0)")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.refusals import assert_refused
-from xjax.runtime import clusters, local_gpus
+from xjax.runtime.process import clusters, local_gpus
 
 SLURM = dict(SLURM_NTASKS="4", SLURM_PROCID="2", SLURM_LOCALID="2")
 OPEN_MPI = dict(OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_RANK="3", OMPI_COMM_WORLD_LOCAL_RANK="1")

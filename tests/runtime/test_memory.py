@@ -13,7 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import cache
-from xjax.runtime.launch import Executable
+from xjax.runtime.programs.launch import Executable
 
 MB = 1 << 20
 

@@ -7,7 +7,7 @@ import xjax
 from tests.refusals import assert_refused
 from xjax import numpy as jnp
 from xjax.errors import JaxRuntimeError
-from xjax.runtime.memory_use import size_text
+from xjax.runtime.arrays.memory_use import size_text
 
 HUGE = 1 << 44                          # elements: no machine has 64 TiB
 CALLS = {

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import xjax
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
-from xjax.runtime import in_flight, xla
-from xjax.runtime.current_mesh import current_mesh
-from xjax.runtime.sharding import (
+from xjax.runtime import xla
+from xjax.runtime.devices import in_flight
+from xjax.runtime.placement.current_mesh import current_mesh
+from xjax.runtime.placement.sharding import (
     AxisType,
     GSPMDSharding,
     Mesh,

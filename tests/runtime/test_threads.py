@@ -134,7 +134,8 @@ def test_first_calls_in_eight_threads_in_150_processes(code, tenth):
 def test_programs_with_callbacks_are_compiled_by_many_threads():
     """XLA's compiler loads dialects into the MLIR context of a module; one context for all crashed here."""
     run(START + """
-from xjax.runtime import backend, xla
+from xjax.runtime import xla
+from xjax.runtime.devices import backend
 sys.setswitchinterval(1e-5)
 def text(i):
     f = xjax.jit(lambda x: xjax.pure_callback(lambda v: v, x, x) + i)

@@ -15,7 +15,8 @@ import pytest
 
 from tests.oracle import real_jax
 from tests.refusals import assert_refused
-from xjax.runtime import cuda_wheels, jax_blocker, xla
+from xjax.runtime import xla
+from xjax.runtime.process import cuda_wheels, jax_blocker
 from xjax.runtime.xla import names
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

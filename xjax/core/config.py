@@ -45,8 +45,8 @@ class Config(threading.local):
 
     # The trace key of a thread that overrides an option of it: (number of updates seen, key).
     _own_key: tuple[int, TraceKey | None] = (-1, None)
-    # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.current_mesh`. They are no
-    # options, but parts of the trace key too: a PartitionSpec in a function means a place on them.
+    # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.placement.current_mesh`.
+    # They are not options, but part of the trace key too: a PartitionSpec in a function names axes of these meshes.
     mesh: Any = None
     context_mesh: Any = None
 

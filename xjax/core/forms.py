@@ -120,7 +120,7 @@ FORMS: dict[str, Form] = {
     "eager operations": Form(
         "the `level` of XLA's optimizations for one operation", {"level": 1}, {"level": 1},
         "CPU: one takes 6 to 40 ms to compile; level 1 saves a third and costs nothing at this size. GPU: not measured",
-        "runtime/executable.py"),
+        "runtime/programs/executable.py"),
     "log1p of doubles": Form(
         "the logarithm of 1 + x, with what this sum has lost", _ALWAYS, None,
         "XLA's is up to 121 ulp off near -0.4 on CPUs, and takes 1.6 times as long", "ops/transcendental.py"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
-from xjax.runtime import backend
+from xjax.runtime.devices import backend
 
 __all__ = ["create_device_mesh"]
 

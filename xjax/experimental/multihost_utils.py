@@ -14,15 +14,15 @@ from xjax.core.public import attributes_of
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_leaves, tree_map, tree_unflatten
 from xjax.core.types import typeof
-from xjax.runtime import processes
-from xjax.runtime.array import Array, put, to_array
-from xjax.runtime.backend import devices, process_count, process_index
-from xjax.runtime.global_arrays import make_array_from_process_local_data
+from xjax.runtime.arrays.array import Array, put, to_array
+from xjax.runtime.arrays.global_arrays import make_array_from_process_local_data
+from xjax.runtime.devices import processes
+from xjax.runtime.devices.backend import devices, process_count, process_index
 from xjax.runtime.jit import jit
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.sharding import NamedSharding
 from xjax.runtime.reshard import from_local, to_local
-from xjax.runtime.sharding import NamedSharding
 
 __all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
            "host_local_array_to_global_array", "process_allgather", "sync_global_devices"]

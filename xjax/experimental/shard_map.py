@@ -7,7 +7,7 @@ from typing import Any
 
 from xjax.core.public import attributes_of
 from xjax.runtime import shard_map as current
-from xjax.runtime.mesh import Mesh
+from xjax.runtime.placement.mesh import Mesh
 
 __all__ = ["shard_map"]
 

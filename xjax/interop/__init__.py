@@ -6,6 +6,6 @@ The real JAX is imported only when one of these is called with something of JAX.
 from xjax.interop.arrays import from_jax_array, to_jax_array
 from xjax.interop.bridge import JaxFunction, from_jax
 from xjax.interop.real_jax import import_library
-from xjax.runtime.dlpack import from_dlpack
+from xjax.runtime.arrays.dlpack import from_dlpack
 
 __all__ = ["JaxFunction", "from_dlpack", "from_jax", "from_jax_array", "import_library", "to_jax_array"]

@@ -1,4 +1,4 @@
-"""Arrays of real JAX as ours, and ours as those of JAX; `runtime.dlpack` has those of other libraries."""
+"""Arrays of real JAX as ours, and ours as those of JAX; `runtime.arrays.dlpack` has those of other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xjax.core.key_types import is_key
 from xjax.core.trace import Tracer, abstract_value_error
 from xjax.interop.real_jax import real_jax
 from xjax.interop.reference import host_value
-from xjax.runtime.array import Array, from_numpy, to_array
+from xjax.runtime.arrays.array import Array, from_numpy, to_array
 
 
 def from_jax_array(x: Any) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, registry
 from xjax.core.tree_nodes import register_pytree_node
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
 
 _LEAVES = (Array, Tracer, bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype)
 

@@ -17,9 +17,9 @@ from xjax.ops.checks import canonical_axis
 from xjax.ops.keys import filled_keys
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
+from xjax.runtime.arrays.fill import placement_like
 from xjax.runtime.device_put import put_one
-from xjax.runtime.fill import placement_like
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.placement.sharding import Sharding
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

@@ -24,7 +24,8 @@ from xjax.core.types import LinearInput, ShapedArray, Zero, typeof
 from xjax.nn.attention_by_xla import attend
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
-from xjax.runtime import backend, xla
+from xjax.runtime import xla
+from xjax.runtime.devices import backend
 from xjax.transforms.autodiff import jvp, vjp
 from xjax.transforms.batching import place_axis
 

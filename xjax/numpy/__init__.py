@@ -332,8 +332,8 @@ from xjax.numpy.ufuncs import (
 )
 from xjax.numpy.vectorize import apply_along_axis, apply_over_axes, vectorize
 from xjax.numpy.windows import bartlett, blackman, hamming, hanning, i0, kaiser
-from xjax.runtime.array_type import Array as ndarray
-from xjax.runtime.dlpack import from_dlpack
+from xjax.runtime.arrays.array_type import Array as ndarray
+from xjax.runtime.arrays.dlpack import from_dlpack
 
 bool = _dtypes_api.bool_
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.runtime import backend
+from xjax.runtime.devices import backend
 
 __array_api_version__ = "2025.12"
 _VERSIONS = ("2024.12", __array_api_version__)

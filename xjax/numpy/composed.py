@@ -48,7 +48,7 @@ from xjax.ops.piecewise import rem
 from xjax.ops.piecewise import sign as lax_sign
 from xjax.ops.transcendental import atan2, exp, log, log1p, rsqrt, sin, sqrt
 from xjax.ops.transcendental import pow as lax_pow
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 

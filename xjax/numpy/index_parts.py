@@ -23,7 +23,7 @@ from xjax.core.types import number_of, typeof
 from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
 
 
 class Fixed(NamedTuple):

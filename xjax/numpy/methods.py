@@ -31,7 +31,7 @@ from xjax.numpy.operators import operators
 from xjax.numpy.take import choose, take
 from xjax.numpy.view import byteswap, view
 from xjax.ops.shape import transpose as lax_transpose
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
 from xjax.runtime.device_put import device_put
 
 

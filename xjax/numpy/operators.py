@@ -19,7 +19,7 @@ from xjax.core.errors import bad
 from xjax.core.trace import Tracer
 from xjax.core.types import how_to_convert, typeof
 from xjax.numpy import composed, contract, creation, rounding, ufuncs
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)

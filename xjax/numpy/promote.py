@@ -20,8 +20,8 @@ from xjax.core.types import ShapedArray, converted, how_to_convert, type_name, t
 from xjax.ops.checks import is_single, static_int
 from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
-from xjax.runtime.array import from_numpy
-from xjax.runtime.dlpack import from_dlpack, is_on_gpu
+from xjax.runtime.arrays.array import from_numpy
+from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)

@@ -26,9 +26,9 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.piecewise import min as lax_min
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import index_in_dim
-from xjax.runtime.array import from_numpy
+from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.one_launch import one_launch
-from xjax.runtime.placement import place_with
+from xjax.runtime.placement.places import place_with
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
 from xjax.core.trace import Trace, Tracer, abstract_value_error
 from xjax.core.tree import tree_leaves, tree_map
-from xjax.runtime import array, memory
-from xjax.runtime.array import Array
+from xjax.runtime.arrays import array
+from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import eval_trace
+from xjax.runtime.process import memory
 from xjax.transforms import trace_cache
 
 

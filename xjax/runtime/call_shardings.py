@@ -11,11 +11,11 @@ from xjax.core.calls import leaf_of_arguments
 from xjax.core.errors import bad
 from xjax.core.tree import flatten_axes, tree_unflatten
 from xjax.core.types import typeof
-from xjax.runtime.array import Array, put
-from xjax.runtime.current_mesh import current_mesh, devices_for
-from xjax.runtime.partition_spec import UNCONSTRAINED
-from xjax.runtime.placement import Place, check_same_layout
-from xjax.runtime.sharding import NamedSharding, Sharding
+from xjax.runtime.arrays.array import Array, put
+from xjax.runtime.placement.current_mesh import current_mesh, devices_for
+from xjax.runtime.placement.partition_spec import UNCONSTRAINED
+from xjax.runtime.placement.places import Place, check_same_layout
+from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
 
 

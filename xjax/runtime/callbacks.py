@@ -22,12 +22,12 @@ from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
-from xjax.runtime import backend, host_errors
-from xjax.runtime.array import Array, from_numpy, put, to_array
-from xjax.runtime.current_mesh import without_mesh
+from xjax.runtime.arrays.array import Array, from_numpy, put, to_array
+from xjax.runtime.devices import backend, host_errors
+from xjax.runtime.devices.host_errors import SharedCalls, shared_calls
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.host_errors import SharedCalls, shared_calls
-from xjax.runtime.placement import on, place_with
+from xjax.runtime.placement.current_mesh import without_mesh
+from xjax.runtime.placement.places import on, place_with
 from xjax.runtime.xla import XlaRuntimeError
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays

@@ -13,14 +13,14 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.tree import broadcast_prefix, flatten, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime import array
-from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.array import Array, as_sharding, put, to_array
-from xjax.runtime.current_mesh import current_devices
-from xjax.runtime.dlpack import from_dlpack, is_on_gpu
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xjax.runtime.arrays import array
+from xjax.runtime.arrays.array import Array, as_sharding, put, to_array
+from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
+from xjax.runtime.placement.abstract_mesh import AbstractMesh
+from xjax.runtime.placement.current_mesh import current_devices
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
 
 

@@ -21,12 +21,12 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.array import NUMBERS, Array, number_operand, to_array
-from xjax.runtime.current_mesh import placing_mesh
-from xjax.runtime.executable import load, program_executable
-from xjax.runtime.launch import Executable, LaunchErrors, launch_error, types_and_places
-from xjax.runtime.lowering import lower_primitive, lower_program
-from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.arrays.array import NUMBERS, Array, number_operand, to_array
+from xjax.runtime.placement.current_mesh import placing_mesh
+from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.programs.executable import load, program_executable
+from xjax.runtime.programs.launch import Executable, LaunchErrors, launch_error, types_and_places
+from xjax.runtime.programs.lowering import lower_primitive, lower_program
 
 
 class EvalTrace(Trace):

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from xjax.core.config import config
 from xjax.core.options import OPTIONS
-from xjax.runtime import backend, cuda_wheels
-from xjax.runtime.cpu_threads import cgroup_quota, num_threads, schedulable
+from xjax.runtime.devices import backend
+from xjax.runtime.process import cuda_wheels
+from xjax.runtime.process.cpu_threads import cgroup_quota, num_threads, schedulable
 from xjax.version import __version__
 
 # jax is not imported by xjax, but a program may use both.

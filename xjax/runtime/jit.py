@@ -24,19 +24,19 @@ from xjax.core.errors import bad
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
-from xjax.runtime import donation
-from xjax.runtime.array import NUMBERS, Array, put, to_array
-from xjax.runtime.backend import devices
+from xjax.runtime.arrays import donation
+from xjax.runtime.arrays.array import NUMBERS, Array, put, to_array
+from xjax.runtime.arrays.host_values import OPERANDS, add_operands
 from xjax.runtime.call_shardings import CallShardings
-from xjax.runtime.compile_log import explain_miss, log_step, warn_of_large
-from xjax.runtime.current_mesh import placing_mesh
 from xjax.runtime.device_put import put_one
-from xjax.runtime.executable import Options, as_options, program_executable
-from xjax.runtime.host_values import OPERANDS, add_operands
+from xjax.runtime.devices.backend import devices
 from xjax.runtime.jit_primitive import jit_p
-from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
-from xjax.runtime.placement import on
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.placement.current_mesh import placing_mesh
+from xjax.runtime.placement.places import on
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.programs.compile_log import explain_miss, log_step, warn_of_large
+from xjax.runtime.programs.executable import Options, as_options, program_executable
+from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
 from xjax.runtime.static_args import Plan, StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call

@@ -18,11 +18,11 @@ from xjax.core.context import at_root, context
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
-from xjax.runtime.array import Array, from_scalar, number_operand, to_array
-from xjax.runtime.executable import load
-from xjax.runtime.launch import Launcher, LaunchErrors, launch_error
-from xjax.runtime.lowering import lower_program
-from xjax.runtime.placement import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.arrays.array import Array, from_scalar, number_operand, to_array
+from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
+from xjax.runtime.programs.executable import load
+from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
+from xjax.runtime.programs.lowering import lower_program
 from xjax.runtime.watch import is_watching
 
 _PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time

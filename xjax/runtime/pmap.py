@@ -25,17 +25,18 @@ from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
-from xjax.runtime import backend as backends
-from xjax.runtime import donation, xla
-from xjax.runtime.array import Array, from_numpy, on_device_type, put, to_array
-from xjax.runtime.current_mesh import manual_around
-from xjax.runtime.launch import Executable, Launcher
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.placement import check_same_layout
+from xjax.runtime import xla
+from xjax.runtime.arrays import donation
+from xjax.runtime.arrays.array import Array, from_numpy, on_device_type, put, to_array
+from xjax.runtime.devices import backend as backends
+from xjax.runtime.placement.current_mesh import manual_around
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.places import check_same_layout
+from xjax.runtime.placement.sharding import NamedSharding
+from xjax.runtime.programs.launch import Executable, Launcher
 from xjax.runtime.reshard import local_mesh, local_shape
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, program_of
-from xjax.runtime.sharding import NamedSharding
 from xjax.runtime.stages import Argument, Lowered, Program, abstract
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices

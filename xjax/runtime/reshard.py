@@ -16,13 +16,14 @@ from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray
-from xjax.runtime import backend, processes, xla
-from xjax.runtime.array import Array, BetweenProcesses, move_between_processes_with, on_device_type, put
-from xjax.runtime.executable import compile_sharded
-from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.sharding import NamedSharding, Sharding, finest_mesh, named_on
+from xjax.runtime import xla
+from xjax.runtime.arrays.array import Array, BetweenProcesses, move_between_processes_with, on_device_type, put
+from xjax.runtime.devices import backend, processes
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.sharding import NamedSharding, Sharding, finest_mesh, named_on
+from xjax.runtime.programs.executable import compile_sharded
+from xjax.runtime.programs.launch import Executable
 
 _executables: Cache[Executable] = Cache()
 backend.on_clear(_executables.clear)

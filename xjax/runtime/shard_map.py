@@ -27,15 +27,15 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
-from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.array import Array, put, to_array
-from xjax.runtime.current_mesh import devices_for, manual_around, mesh_to_map_over
-from xjax.runtime.executable import compile_sharded, program_executable
-from xjax.runtime.launch import Executable
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.placement import check_same_devices
-from xjax.runtime.sharding import NamedSharding
+from xjax.runtime.arrays.array import Array, put, to_array
+from xjax.runtime.placement.abstract_mesh import AbstractMesh
+from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.places import check_same_devices
+from xjax.runtime.placement.sharding import NamedSharding
+from xjax.runtime.programs.executable import compile_sharded, program_executable
+from xjax.runtime.programs.launch import Executable
 from xjax.runtime.sharding_constraint import refuse_mesh_axes
 from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules

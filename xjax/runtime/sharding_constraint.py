@@ -11,12 +11,12 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.collectives import MeshAxes
-from xjax.runtime.array import put, to_array
-from xjax.runtime.current_mesh import current_mesh, devices_for, manual_axes_of
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import UNCONSTRAINED, PartitionSpec
-from xjax.runtime.placement import check_same_devices, on
-from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xjax.runtime.arrays.array import put, to_array
+from xjax.runtime.placement.current_mesh import current_mesh, devices_for, manual_axes_of
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import UNCONSTRAINED, PartitionSpec
+from xjax.runtime.placement.places import check_same_devices, on
+from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 _WHERE = "lax.with_sharding_constraint"
 

@@ -16,17 +16,19 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
-from xjax.runtime import backend, donation, xla
-from xjax.runtime.array import Array, to_array
+from xjax.runtime import xla
+from xjax.runtime.arrays import donation
+from xjax.runtime.arrays.array import Array, to_array
 from xjax.runtime.call_shardings import on_devices
-from xjax.runtime.current_mesh import current_mesh
-from xjax.runtime.executable import Options, as_options, program_executable, program_module, shardings_over
-from xjax.runtime.launch import Launcher
-from xjax.runtime.lowering import ModuleText
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.placement import Place, default_place, home_of, inputs_read, sharding_of
-from xjax.runtime.sharding import NamedSharding, Sharding
+from xjax.runtime.devices import backend
+from xjax.runtime.placement.current_mesh import current_mesh
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.places import Place, default_place, home_of, inputs_read, sharding_of
+from xjax.runtime.placement.sharding import NamedSharding, Sharding
+from xjax.runtime.programs.executable import Options, as_options, program_executable, program_module, shardings_over
+from xjax.runtime.programs.launch import Launcher
+from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
 

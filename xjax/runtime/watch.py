@@ -20,9 +20,9 @@ from xjax.core.jaxpr import ClosedJaxpr, Literal
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.array import Array, to_array
+from xjax.runtime.arrays.array import Array, to_array
 from xjax.runtime.dispatch import eval_trace
-from xjax.runtime.launch import Watch
+from xjax.runtime.programs.launch import Watch
 
 # Operations that compute what the one program among their parameters computes.
 

@@ -13,8 +13,8 @@ from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
 from xjax.core.interrupts import note_interrupt
-from xjax.runtime import fork
-from xjax.runtime.jax_blocker import without_jax
+from xjax.runtime.process import fork
+from xjax.runtime.process.jax_blocker import without_jax
 from xjax.runtime.xla.names import ArrayCopySemantics, Buffer, Client, Device, DeviceList
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device, shard_indices
 

@@ -15,7 +15,7 @@ from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
 from xjax.core.once import once
-from xjax.runtime import cuda_wheels, fork
+from xjax.runtime.process import cuda_wheels, fork
 from xjax.runtime.xla.names import Client, XlaRuntimeError, jaxlib_version
 
 

@@ -9,7 +9,7 @@ from jaxlib import version as _version
 from jaxlib import xla_client as xc
 
 from xjax.core.errors import bad
-from xjax.runtime import compile_error
+from xjax.runtime.xla import compile_error
 
 
 def _set_log_level(name: str = "XJAX_LOG_LEVEL") -> None:

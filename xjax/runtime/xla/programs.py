@@ -14,7 +14,8 @@ from jaxlib import xla_client as xc
 
 from xjax.core.interrupts import deferred, shielded
 from xjax.core.once import once
-from xjax.runtime import compile_error, cuda_wheels, fork
+from xjax.runtime.process import cuda_wheels, fork
+from xjax.runtime.xla import compile_error
 from xjax.runtime.xla.compiler_faults import with_workarounds
 from xjax.runtime.xla.names import Client, CompileOptions, Device, DeviceList, Executable, HloSharding
 

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
-from xjax.runtime.array import NUMBERS, Array, number_operand
-from xjax.runtime.placement import default_place_of
+from xjax.runtime.arrays.array import NUMBERS, Array, number_operand
+from xjax.runtime.placement.places import default_place_of
 from xjax.runtime.xla import Buffer
 
 # What a launch takes for a value: a buffer, or a value of the host that nobody writes to. A function of the value and

@@ -14,8 +14,8 @@ import selectors
 import socket
 import time
 
-from xjax.runtime.clusters import split_address
-from xjax.runtime.processes import describe
+from xjax.runtime.devices.processes import describe
+from xjax.runtime.process.clusters import split_address
 
 _RETRY = 0.1                            # seconds between two attempts to reach process 0
 _LONGEST = 4096                         # bytes of an announcement

@@ -13,7 +13,8 @@ from collections import deque
 from typing import Protocol
 
 from xjax.core.once import once
-from xjax.runtime import backend, host_errors, xla
+from xjax.runtime import xla
+from xjax.runtime.devices import backend, host_errors
 from xjax.runtime.xla import Client, XlaRuntimeError
 
 

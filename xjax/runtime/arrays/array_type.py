@@ -6,7 +6,7 @@ from typing import Any
 
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
-from xjax.runtime import array
+from xjax.runtime.arrays import array
 
 
 class _AnyArray(type):

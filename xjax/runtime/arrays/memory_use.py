@@ -10,8 +10,8 @@ from typing import NamedTuple
 from xjax.core import cache
 from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.runtime import backend, host_errors
-from xjax.runtime.array import Array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.devices import backend, host_errors
 from xjax.runtime.xla import XlaRuntimeError
 
 

@@ -13,7 +13,8 @@ from xjax.core.aliases import alias
 from xjax.core.config import config, cpu_device_count
 from xjax.core.errors import bad, did_you_mean, user_frame, warn
 from xjax.core.once import once
-from xjax.runtime import cpu_threads, cuda_wheels, local_gpus, xla
+from xjax.runtime import xla
+from xjax.runtime.process import cpu_threads, cuda_wheels, local_gpus
 from xjax.runtime.xla import Client, Device
 
 _ALIASES = {"cuda": "gpu"}

@@ -13,9 +13,10 @@ from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray
 from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import copy_p
-from xjax.runtime import backend, xla
-from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, put
-from xjax.runtime.placement import on
+from xjax.runtime import xla
+from xjax.runtime.arrays.array import TO_DEVICE, Array, check_move, from_numpy, put
+from xjax.runtime.devices import backend
+from xjax.runtime.placement.places import on
 from xjax.runtime.xla import XlaRuntimeError
 
 _HOST, _CUDA = 1, 2     # DLPack's names of CPU memory and of the memory of an NVIDIA GPU

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core.errors import bad
-from xjax.runtime.array import Array
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.placement.sharding import Sharding
 
 
 def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: bool = True, scale: float = 1.0,

@@ -21,12 +21,12 @@ from xjax.core.config import TraceKey
 from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, dce
-from xjax.runtime import backend
-from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.current_mesh import devices_for, placing_mesh
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
+from xjax.runtime.devices import backend
+from xjax.runtime.placement.abstract_mesh import AbstractMesh
+from xjax.runtime.placement.current_mesh import devices_for, placing_mesh
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
 
 
 class Uncommitted:

@@ -21,9 +21,9 @@ import numpy as np
 from xjax.core.errors import bad
 from xjax.core.memory_kinds import default_kind, other_memory
 from xjax.runtime import xla
-from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.mesh import AxisType, Mesh, make_mesh
-from xjax.runtime.partition_spec import UNCONSTRAINED, P, PartitionSpec
+from xjax.runtime.placement.abstract_mesh import AbstractMesh
+from xjax.runtime.placement.mesh import AxisType, Mesh, make_mesh
+from xjax.runtime.placement.partition_spec import UNCONSTRAINED, P, PartitionSpec
 from xjax.runtime.xla import Buffer, Device, HloSharding
 
 __all__ = [

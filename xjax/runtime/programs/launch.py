@@ -17,10 +17,13 @@ from typing import Any
 from xjax.core.interrupts import note_interrupt
 from xjax.core.tree import registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
-from xjax.runtime import donation, fork, host_errors, in_flight, memory_use, xla
-from xjax.runtime.array import Array, deleted, on_device_type, put
-from xjax.runtime.placement import Place, sharding_of
-from xjax.runtime.sharding import Sharding, same_placement
+from xjax.runtime import xla
+from xjax.runtime.arrays import donation, memory_use
+from xjax.runtime.arrays.array import Array, deleted, on_device_type, put
+from xjax.runtime.devices import host_errors, in_flight
+from xjax.runtime.placement.places import Place, sharding_of
+from xjax.runtime.placement.sharding import Sharding, same_placement
+from xjax.runtime.process import fork
 
 # Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
 Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], list[Array]]

@@ -14,16 +14,18 @@ from xjax.core.interrupts import note_interrupt
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.key_types import physical
 from xjax.core.types import ShapedArray
-from xjax.runtime import backend, compile_cache, in_flight, xla
-from xjax.runtime.abstract_mesh import AbstractMesh
-from xjax.runtime.compile_log import dump_program, log_step
-from xjax.runtime.host_errors import shared_calls
-from xjax.runtime.launch import Executable
-from xjax.runtime.lowering import ModuleText, Shardings, lower_program
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.partition_spec import PartitionSpec
-from xjax.runtime.placement import Place, home_of, sharding_of
-from xjax.runtime.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo, named_on
+from xjax.runtime import xla
+from xjax.runtime.devices import backend, in_flight
+from xjax.runtime.devices.host_errors import shared_calls
+from xjax.runtime.placement.abstract_mesh import AbstractMesh
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.partition_spec import PartitionSpec
+from xjax.runtime.placement.places import Place, home_of, sharding_of
+from xjax.runtime.placement.sharding import GSPMDSharding, NamedSharding, Sharding, named_from_hlo, named_on
+from xjax.runtime.programs import compile_cache
+from xjax.runtime.programs.compile_log import dump_program, log_step
+from xjax.runtime.programs.launch import Executable
+from xjax.runtime.programs.lowering import ModuleText, Shardings, lower_program
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]

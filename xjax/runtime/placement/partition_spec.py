@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from xjax.core.errors import bad
-from xjax.runtime.mesh_axes import AxisName
+from xjax.runtime.placement.mesh_axes import AxisName
 
 Axis = AxisName
 

@@ -18,8 +18,9 @@ import numpy as np
 from xjax.core.config import config
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime import array, host_values, xla
-from xjax.runtime.array import BETWEEN, TO_DEVICE, TO_HOST
+from xjax.runtime import xla
+from xjax.runtime.arrays import array, host_values
+from xjax.runtime.arrays.array import BETWEEN, TO_DEVICE, TO_HOST
 
 _logger = logging.getLogger("xjax")
 _FIXES = {

@@ -19,7 +19,8 @@ from typing import Any
 from xjax.core.config import config
 from xjax.core.errors import warn
 from xjax.core.once import once
-from xjax.runtime import cpu_threads, xla
+from xjax.runtime import xla
+from xjax.runtime.process import cpu_threads
 from xjax.runtime.xla import Client, Device, Executable
 
 _MAGIC = b"xjax-executable-1\n"

@@ -12,10 +12,10 @@ from xjax.core.errors import bad
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.array import TO_DEVICE, Array, check_move, from_numpy, on_device_type, put
-from xjax.runtime.backend import process_count
-from xjax.runtime.placement import device_names, on
-from xjax.runtime.sharding import Sharding, SingleDeviceSharding
+from xjax.runtime.arrays.array import TO_DEVICE, Array, check_move, from_numpy, on_device_type, put
+from xjax.runtime.devices.backend import process_count
+from xjax.runtime.placement.places import device_names, on
+from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
 
 
 def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any],

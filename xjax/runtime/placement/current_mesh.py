@@ -15,9 +15,9 @@ import numpy as np
 from xjax.core.config import config
 from xjax.core.context import Axis, at_root, context
 from xjax.core.errors import bad
-from xjax.runtime.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractMesh
-from xjax.runtime.mesh import Mesh
-from xjax.runtime.mesh_axes import AxisType, NamedAxes
+from xjax.runtime.placement.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractMesh
+from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.mesh_axes import AxisType, NamedAxes
 
 EMPTY_MESH = Mesh(np.empty((), dtype=object), ())
 

@@ -20,9 +20,11 @@ from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.trace import Tracer, escaped, refuse_real_jax
 from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
-from xjax.runtime import donation, host_errors, processes, xla
-from xjax.runtime.placement import Place, Uncommitted, default_place, on, sharding_of
-from xjax.runtime.sharding import (
+from xjax.runtime import xla
+from xjax.runtime.arrays import donation
+from xjax.runtime.devices import host_errors, processes
+from xjax.runtime.placement.places import Place, Uncommitted, default_place, on, sharding_of
+from xjax.runtime.placement.sharding import (
     NamedSharding,
     PartitionSpec,
     Sharding,

@@ -12,10 +12,10 @@ import numpy as np
 
 from xjax.core.config import config
 from xjax.core.errors import bad
-from xjax.runtime import backend
-from xjax.runtime.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractDevice, AbstractMesh
-from xjax.runtime.mesh_axes import AxisName as Axis
-from xjax.runtime.mesh_axes import AxisType, NamedAxes, checked_names, checked_types
+from xjax.runtime.devices import backend
+from xjax.runtime.placement.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractDevice, AbstractMesh
+from xjax.runtime.placement.mesh_axes import AxisName as Axis
+from xjax.runtime.placement.mesh_axes import AxisType, NamedAxes, checked_names, checked_types
 from xjax.runtime.xla import Device
 
 

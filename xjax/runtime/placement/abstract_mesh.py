@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from xjax.core.errors import bad
-from xjax.runtime.mesh_axes import AxisName, AxisType, NamedAxes, checked_names, checked_types
+from xjax.runtime.placement.mesh_axes import AxisName, AxisType, NamedAxes, checked_names, checked_types
 
 
 class AbstractDevice:

@@ -16,7 +16,7 @@ import ctypes
 import os
 import sys
 
-from xjax.runtime.cpu_threads import schedulable
+from xjax.runtime.process.cpu_threads import schedulable
 
 _MB = 1 << 20
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8     # from malloc.h

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from xjax.core.errors import bad
-from xjax.runtime import clusters, cuda_wheels
+from xjax.runtime.process import clusters, cuda_wheels
 
 VISIBLE, LOCAL_IDS = "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS"
 

@@ -11,8 +11,8 @@ from xjax.core.context import at_root
 from xjax.core.types import ShapedArray
 from xjax.ops.shape import broadcast_in_dim
 from xjax.runtime import xla
-from xjax.runtime.array import TO_DEVICE, Array, as_sharding, check_move, on_device_type, to_array
-from xjax.runtime.sharding import Sharding
+from xjax.runtime.arrays.array import TO_DEVICE, Array, as_sharding, check_move, on_device_type, to_array
+from xjax.runtime.placement.sharding import Sharding
 
 
 def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | None:
