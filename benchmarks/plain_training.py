@@ -86,11 +86,11 @@ def with_recipes(case: Case) -> float:
 
 def timed_loop(name: str, overrides: list[str], steps: int = STEPS) -> tuple[float, Any, Any]:
     """(Seconds of the steps after the first report, the loop of recipes, its state before the first step)."""
-    from recipes.config_file import load_config
-    from recipes.interrupts import Interrupts
-    from recipes.loop import Loop, begin
-    from recipes.run import prepare
-    from recipes.step import init_state
+    from recipes.process.interrupts import Interrupts
+    from recipes.settings.config_file import load_config
+    from recipes.training.loop import Loop, begin
+    from recipes.training.run import prepare
+    from recipes.training.step import init_state
 
     config = load_config(name, [*overrides, f"steps={steps}", "devices=1", "eval_every=100000",
                                 f"log_every={LOG_EVERY}", "checkpoint_every=100000"])

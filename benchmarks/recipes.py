@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from plain_training import LOG_EVERY, STEPS, timed_loop, write_table
 
 import xjax
-from recipes.step import TrainStep
+from recipes.training.step import TrainStep
 
 
 def cases(folder: Path) -> dict[str, list[str]]:

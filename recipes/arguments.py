@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recipes.config import RunConfig
-from recipes.config_file import load_config
 from recipes.errors import ConfigError
-from recipes.folder import find_run, saved_config
+from recipes.results.folder import find_run, saved_config
+from recipes.settings.config_file import load_config
 
 DEFAULT = "gcn.yaml"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from recipes.config import RunConfig
 from recipes.errors import RecipeError
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 
 class Batches(Protocol):

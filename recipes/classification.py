@@ -8,8 +8,8 @@ import numpy as np
 
 from recipes.config import TaskConfig
 from recipes.lazy import jnp, xnn
-from recipes.parallel import weighted
-from recipes.plots import confusion_figure
+from recipes.process.parallel import weighted
+from recipes.results.plots import confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]

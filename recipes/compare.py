@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.errors import exit_code_of
-from recipes.folder import find_run, read_json, saved_config, shown
-from recipes.hooks import read_metrics
-from recipes.plots import comparison_figure
-from recipes.run import in_words
+from recipes.results.folder import find_run, read_json, saved_config, shown
+from recipes.results.plots import comparison_figure
+from recipes.training.hooks import read_metrics
+from recipes.training.run import in_words
 
 
 class Compared(NamedTuple):

@@ -1,6 +1,6 @@
-"""The config of a run: frozen, typed models. Every default stands here, in `recipes.optim` or in the file of a task.
+"""The config of a run: frozen, typed models. Every default stands here, in `recipes.settings.optim` or in the file of a task.
 
-`recipes.config_file` makes one from a YAML file and overrides. Nothing here loads jaxlib: a mistake costs no time.
+`recipes.settings.config_file` makes one from a YAML file and overrides. Nothing here loads jaxlib: a mistake costs no time.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ Optimizer = TypeVar("Optimizer")
 
 
 class RunConfig(Frozen, Generic[Task, Optimizer]):
-    """One run; ``Task`` is the `Config` of its task, ``Optimizer`` one of `recipes.optim`."""
+    """One run; ``Task`` is the `Config` of its task, ``Optimizer`` one of `recipes.settings.optim`."""
 
     task: Task
     optim: Optimizer

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.errors import exit_code_of
-from recipes.folder import shown
-from recipes.run import in_words
+from recipes.results.folder import shown
 from recipes.trained import Trained, open_run
+from recipes.training.run import in_words
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recipes.errors import RecipeError, exit_code_of
-from recipes.exported import ARRAYS, write_arrays
-from recipes.folder import write_config
+from recipes.results.exported import ARRAYS, write_arrays
+from recipes.results.folder import write_config
 from recipes.task import Task
 from recipes.trained import open_run
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from recipes import STARTED
 from recipes.arguments import add_run_arguments, chosen_run, parsed
 from recipes.errors import ConfigError, Interrupted, exit_code_of
-from recipes.interrupts import Interrupts
 from recipes.lazy import xjax
-from recipes.memory import DEFAULT_FRACTION, FRACTIONS, PREALLOCATE
-from recipes.progress import VARIABLE, Phase, report_progress, tick
-from recipes.ranks import Ranks, SharedInterrupts
-from recipes.run import run
-from recipes.watch import Job, resume_command
+from recipes.process.interrupts import Interrupts
+from recipes.process.memory import DEFAULT_FRACTION, FRACTIONS, PREALLOCATE
+from recipes.process.progress import VARIABLE, Phase, report_progress, tick
+from recipes.process.watch import Job, resume_command
+from recipes.training.ranks import Ranks, SharedInterrupts
+from recipes.training.run import run
 
 PARENT = "RECIPES_LAUNCHER"                                   # the variable with the process id of the launcher
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from recipes.errors import RecipeError, exit_code_of
-from recipes.folder import read_json
-from recipes.hooks import read_metrics
-from recipes.memory import Peak, peaks_in_words
-from recipes.plots import curve_figure
-from recipes.run import in_words
+from recipes.process.memory import Peak, peaks_in_words
+from recipes.results.folder import read_json
+from recipes.results.plots import curve_figure
 from recipes.trained import Trained, open_run
+from recipes.training.hooks import read_metrics
+from recipes.training.run import in_words
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }

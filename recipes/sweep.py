@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.config import RunConfig
-from recipes.config_file import load_config
 from recipes.errors import ConfigError
-from recipes.folder import read_json, saved_config
-from recipes.interrupts import Interrupts
-from recipes.run import Result, in_words, run
+from recipes.process.interrupts import Interrupts
+from recipes.results.folder import read_json, saved_config
+from recipes.settings.config_file import load_config
+from recipes.training.run import Result, in_words, run
 
 Choice = tuple[str, ...]                                      # "optim.lr=1e-3", "seed=0"
 

@@ -17,7 +17,7 @@ import numpy as np
 from recipes.batches import Batches, RowBatches
 from recipes.errors import DataError
 from recipes.lazy import xjax, xnn
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from recipes import STARTED
 from recipes.arguments import DEFAULT, add_run_arguments, chosen_run, parsed
-from recipes.dry_run import dry_run
 from recipes.errors import exit_code_of
-from recipes.folder import shown
-from recipes.interrupts import Interrupts
-from recipes.listing import list_tasks
-from recipes.run import run
+from recipes.process.interrupts import Interrupts
+from recipes.results.folder import shown
+from recipes.settings.listing import list_tasks
 from recipes.sweep import sweep
+from recipes.training.dry_run import dry_run
+from recipes.training.run import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from recipes.batches import Batches
-from recipes.checkpoint import Checkpoints
 from recipes.config import RunConfig
-from recipes.config_file import load_config, task_module
 from recipes.errors import DataError, RecipeError
-from recipes.exported import ARRAYS, read_arrays
-from recipes.folder import find_run, saved_config
 from recipes.lazy import tree_util, xjax
-from recipes.loop import begin
-from recipes.parallel import Placer, choose_devices
-from recipes.run import check_artifacts, make_task
-from recipes.step import init_state, make_eval_step, totals_over
+from recipes.process.parallel import Placer, choose_devices
+from recipes.results.checkpoint import Checkpoints
+from recipes.results.exported import ARRAYS, read_arrays
+from recipes.results.folder import find_run, saved_config
+from recipes.settings.config_file import load_config, task_module
 from recipes.task import Bound, Inputs, Task
+from recipes.training.loop import begin
+from recipes.training.run import check_artifacts, make_task
+from recipes.training.step import init_state, make_eval_step, totals_over
 
 
 class Trained:

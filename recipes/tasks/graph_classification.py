@@ -15,12 +15,12 @@ from pydantic import model_validator
 
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
 from recipes.errors import DataError
-from recipes.graph_batches import Graphs, PaddedGraphs
-from recipes.graph_models import GIN, Pooled, check_network, make_network, takes_edge_features
 from recipes.lazy import nn, xnn
-from recipes.parallel import Placer, my_rows
+from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
+from recipes.process.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
 
 MOLECULES = ("apart", "together")                             # where oxygen and nitrogen are, by class

@@ -13,9 +13,9 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import Count, Index, fault
 from recipes.data.images import Digits, ImageSet, load_images, moments, read_files
 from recipes.errors import DataError
-from recipes.image_models import Network, check_network, make_network
-from recipes.image_plots import image_grid
 from recipes.lazy import jnp, lax, nn, random, xjax, xnn
+from recipes.models.images import Network, check_network, make_network
+from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
 
 AUGMENTATION = 0x617567                                       # a stream of the key that no layer draws from

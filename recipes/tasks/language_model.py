@@ -13,8 +13,7 @@ from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_mo
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
-from recipes.task import Bound, Data, Sums, Task
-from recipes.text_models import (
+from recipes.models.text import (
     BPE,
     LanguageModelSection,
     check_model,
@@ -24,6 +23,7 @@ from recipes.text_models import (
     model_config,
     pretrained_config,
 )
+from recipes.task import Bound, Data, Sums, Task
 
 KINDS = ("gpt2", "llama")
 PROMPTS, PROMPT = 3, 160                                  # how many samples a report shows; characters of their prompts

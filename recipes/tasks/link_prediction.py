@@ -17,14 +17,14 @@ from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fault
 from recipes.data.linked_graph import LinkedGraph, read_linked
+from recipes.data.pair_batches import PairBatches
 from recipes.data.pairs import Links, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.errors import DataError
-from recipes.graph_models import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, lax, nn, xnn
-from recipes.pair_batches import PairBatches
-from recipes.parallel import AXIS, Placer, my_rows, weighted
-from recipes.plots import scores_figure
+from recipes.models.graphs import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
+from recipes.process.parallel import AXIS, Placer, my_rows, weighted
+from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
 

@@ -24,9 +24,9 @@ from recipes.data.own_graph import adjacency_of, class_names, labelled, read_gra
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
 from recipes.errors import DataError
-from recipes.graph_models import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.lazy import jnp, sp, xnn
-from recipes.parallel import Placer
+from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
+from recipes.process.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
 
 

@@ -22,8 +22,8 @@ from recipes.data.tables import (
 )
 from recipes.errors import DataError
 from recipes.lazy import jnp, nn, xnn
-from recipes.parallel import weighted
-from recipes.plots import residual_figure
+from recipes.process.parallel import weighted
+from recipes.results.plots import residual_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 

@@ -14,8 +14,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, fault
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.lazy import jnp, nn, xnn
-from recipes.task import Bound, Data, Inputs, Sums
-from recipes.text_models import (
+from recipes.models.text import (
     BERT,
     BPE,
     check_model,
@@ -25,6 +24,7 @@ from recipes.text_models import (
     model_config,
     pretrained_config,
 )
+from recipes.task import Bound, Data, Inputs, Sums
 
 KINDS = ("bert",)
 

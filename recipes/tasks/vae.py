@@ -10,9 +10,9 @@ import numpy as np
 from recipes.batches import Rows
 from recipes.config import Count, NotNegative, TaskConfig
 from recipes.data.images import Digits, ImageSet, load_images, read_files
-from recipes.image_plots import image_grid
 from recipes.lazy import jnp, nn, random, xnn
-from recipes.parallel import weighted
+from recipes.process.parallel import weighted
+from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 NOISE = 0x766165                                              # seed of the codes that evaluations draw

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recipes.loop import Loop
-from recipes.parallel import Placer, choose_devices
-from recipes.run import prepare
+from recipes.process.parallel import Placer, choose_devices
 from recipes.task import Bound
+from recipes.training.loop import Loop
+from recipes.training.run import prepare
 from xjax import tree_util
 
 

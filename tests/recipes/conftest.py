@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from recipes.interrupts import Interrupts
-from recipes.loop import Loop, begin
-from recipes.run import prepare, results
-from recipes.step import init_state
+from recipes.process.interrupts import Interrupts
+from recipes.training.loop import Loop, begin
+from recipes.training.run import prepare, results
+from recipes.training.step import init_state
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +87,7 @@ def train(config):
 @pytest.fixture
 def no_curve(monkeypatch):
     """Runs draw no learning curve, which takes longer than a short training."""
-    monkeypatch.setattr("recipes.run.learning_curve", lambda *_: None)
+    monkeypatch.setattr("recipes.training.run.learning_curve", lambda *_: None)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from recipes import compare, evaluate, export, predict, report
-from recipes.config_file import load_config
 from recipes.errors import CheckpointError, DataError, RecipeError
-from recipes.run import run
+from recipes.settings.config_file import load_config
 from recipes.trained import open_run
+from recipes.training.run import run
 from tests.refusals import assert_refused
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from recipes.checkpoint import Checkpoints, Saver
 from recipes.errors import CheckpointError, DivergedError
-from recipes.parallel import Placer, choose_devices
+from recipes.process.parallel import Placer, choose_devices
+from recipes.results.checkpoint import Checkpoints, Saver
 
 
 class Moments(NamedTuple):

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from recipes.config import RunConfig
-from recipes.config_file import find_config, load_config, task_names
 from recipes.errors import ConfigError
-from recipes.listing import sections
-from recipes.optim import SGD, Adam, Cosine
+from recipes.settings.config_file import find_config, load_config, task_names
+from recipes.settings.listing import sections
+from recipes.settings.optim import SGD, Adam, Cosine
 from recipes.tasks import node_classification, table
 from recipes.train import main
 from tests.refusals import assert_refused
@@ -225,7 +225,7 @@ def test_table_models_know_no_graph_keys():
 
 
 def test_every_task_is_a_file_that_needs_no_jaxlib(command):
-    script = ("import sys; from recipes.config_file import task_module, task_names\n"
+    script = ("import sys; from recipes.settings.config_file import task_module, task_names\n"
               "for name in task_names(): assert task_module(name).Config.model_fields\n"
               "print(sorted({'jaxlib', 'xjax', 'datasets', 'orbax', 'matplotlib', 'scipy'} & set(sys.modules)))")
     assert command(module=("-c", script))[:2] == (0, "[]\n")

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from recipes.config_file import find_config, load_config
+from recipes.settings.config_file import find_config, load_config
 from tests.recipes.conftest import train
 
 pytestmark = pytest.mark.slow

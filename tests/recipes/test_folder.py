@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
-from recipes.folder import environment, find_run, new_folder, note_environment, saved_config
-from recipes.lock import locked
+from recipes.process.lock import locked
+from recipes.results.folder import environment, find_run, new_folder, note_environment, saved_config
+from recipes.settings.config_file import load_config
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ def test_the_second_process_is_told_who_holds_the_folder(tmp_path):
 
 
 def test_a_lock_ends_with_its_process(tmp_path):
-    script = ("import os, pathlib; from recipes.lock import locked; "
+    script = ("import os, pathlib; from recipes.process.lock import locked; "
               f"locked(pathlib.Path({str(tmp_path)!r})).__enter__(); ")
     done = subprocess.run([sys.executable, "-c", script + "print('held', flush=True); os._exit(0)"], text=True,
                           stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})

@@ -7,13 +7,13 @@ import pytest
 
 import xnn
 from recipes import export, new_edges
-from recipes.config_file import load_config
+from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.errors import ConfigError, DataError, RecipeError
-from recipes.folder import PRODUCTS, saved_config
-from recipes.graph_batches import Graphs, PaddedGraphs
-from recipes.parallel import Placer, choose_devices
-from recipes.run import prepare, run
+from recipes.process.parallel import Placer, choose_devices
+from recipes.results.folder import PRODUCTS, saved_config
+from recipes.settings.config_file import load_config
 from recipes.trained import open_run
+from recipes.training.run import prepare, run
 from tests.recipes.conftest import train
 from tests.sampling import one_in
 

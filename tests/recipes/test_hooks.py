@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from recipes.checkpoint import Checkpoints, Saver
 from recipes.errors import DivergedError, RecipeError
-from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
-from recipes.loop import Record, Report
-from recipes.plots import learning_curve
+from recipes.results.checkpoint import Checkpoints, Saver
+from recipes.results.plots import learning_curve
+from recipes.training.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
+from recipes.training.loop import Record, Report
 from tests.sampling import each_once
 
 

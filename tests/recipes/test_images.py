@@ -7,9 +7,9 @@ from PIL import Image
 
 import xjax
 import xnn
-from recipes.config_file import load_config
 from recipes.data.images import load_images, pixels_of, read_files, split_apart
 from recipes.errors import ConfigError, DataError
+from recipes.settings.config_file import load_config
 from recipes.tasks.images import augmented, load, make
 from tests.recipes.after import after
 from tests.recipes.conftest import train

@@ -9,13 +9,13 @@ import pytest
 
 import xnn
 from recipes import export
-from recipes.config_file import load_config
 from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import ConfigError, DataError
-from recipes.parallel import Placer, choose_devices
-from recipes.run import run
-from recipes.step import make_eval_step, totals_over
+from recipes.process.parallel import Placer, choose_devices
+from recipes.settings.config_file import load_config
 from recipes.tasks.language_model import load, make
+from recipes.training.run import run
+from recipes.training.step import make_eval_step, totals_over
 from tests.recipes.conftest import train
 from tests.refusals import assert_refused
 from tests.sampling import one_in

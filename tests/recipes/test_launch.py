@@ -11,14 +11,14 @@ import pytest
 
 import xjax
 from recipes import launch
-from recipes.checkpoint import Checkpoints
-from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
 from recipes.launch import gpus_of_processes, main
-from recipes.loop import begin
-from recipes.parallel import choose_devices
-from recipes.run import prepare, run
-from recipes.step import init_state
+from recipes.process.parallel import choose_devices
+from recipes.results.checkpoint import Checkpoints
+from recipes.settings.config_file import load_config
+from recipes.training.loop import begin
+from recipes.training.run import prepare, run
+from recipes.training.step import init_state
 from tests.compare import assert_same
 from tests.jobs import clean_environment, free_address
 from tests.quick_compiling import flags
@@ -34,7 +34,7 @@ LONG = ("--config", "gcn.yaml", "devices=2", "steps=100000", "eval_every=100000"
 FAULT = """
 import os, signal, sys
 if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PROGRESS" in os.environ:
-    import recipes.progress as progress
+    import recipes.process.progress as progress
     real = progress.tick
     def fail(how):
         if how == "raise":

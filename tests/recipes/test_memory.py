@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from recipes.hooks import MetricsLog
-from recipes.memory import Peak, peaks, peaks_in_words, preallocation
-from recipes.ranks import Ranks
+from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
 from recipes.report import _timing
+from recipes.training.hooks import MetricsLog
+from recipes.training.ranks import Ranks
 from tests.recipes.test_hooks import report
 
 GIB = 2**30

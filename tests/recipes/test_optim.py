@@ -5,11 +5,22 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from recipes.config_file import load_config
 from recipes.errors import ConfigError
-from recipes.optim import SGD, Adam, AdamW, Constant, Cosine, Lamb, Linear, Lion, WarmupStableDecay, update_factors
-from recipes.optim import learning_rate as rate_of
-from recipes.optim import make_optimizer as make
+from recipes.settings.config_file import load_config
+from recipes.settings.optim import (
+    SGD,
+    Adam,
+    AdamW,
+    Constant,
+    Cosine,
+    Lamb,
+    Linear,
+    Lion,
+    WarmupStableDecay,
+    update_factors,
+)
+from recipes.settings.optim import learning_rate as rate_of
+from recipes.settings.optim import make_optimizer as make
 from xjax import random, tree_util
 from xnn import GCN, Dense, Dropout, Relu, optim, serial
 

@@ -9,15 +9,15 @@ import pytest
 
 import xjax
 from recipes import train as command_line
-from recipes.best import judged, no_best, stagnant
-from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
-from recipes.folder import saved_config
-from recipes.hooks import read_metrics
-from recipes.parallel import Placer
-from recipes.run import prepare, run
+from recipes.process.parallel import Placer
+from recipes.results.folder import saved_config
+from recipes.settings.config_file import load_config
 from recipes.sweep import values_of
 from recipes.trained import open_run
+from recipes.training.best import judged, no_best, stagnant
+from recipes.training.hooks import read_metrics
+from recipes.training.run import prepare, run
 from tests.compare import assert_close
 from tests.recipes.conftest import train
 from xjax import tree_util

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from recipes.config_file import load_config
 from recipes.data.own_graph import read_graph
 from recipes.errors import ConfigError, DataError
-from recipes.run import run
+from recipes.settings.config_file import load_config
 from recipes.trained import open_run
+from recipes.training.run import run
 from tests.recipes.conftest import train
 
 

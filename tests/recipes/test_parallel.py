@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 import xjax
 import xnn
-from recipes import parallel
 from recipes.errors import RecipeError
-from recipes.parallel import Placer, choose_devices, my_rows
+from recipes.process import parallel
+from recipes.process.parallel import Placer, choose_devices, my_rows
 from tests.jobs import assert_all_ended_well, run_job
 
 COUNTS = (1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow))
@@ -117,7 +117,7 @@ def test_my_rows_are_global_ids(placer):
 @pytest.mark.slow
 def test_a_process_reads_its_own_rows(tmp_path):
     job = run_job("""
-from recipes.parallel import AXIS, Placer, choose_devices
+from recipes.process.parallel import AXIS, Placer, choose_devices
 placer = Placer(choose_devices(4, 2))
 mine = placer.own(np.arange(10), 10)
 assert mine.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9]][rank]

@@ -7,11 +7,11 @@ import xjax
 import xjax.numpy as jnp
 from recipes.batches import Rows
 from recipes.config import Privacy
-from recipes.config_file import load_config
 from recipes.errors import ConfigError, RecipeError
-from recipes.parallel import Placer, choose_devices
-from recipes.privacy import PoissonBatches, clipped_sum, epsilon, noisy_mean
-from recipes.run import prepare, run
+from recipes.process.parallel import Placer, choose_devices
+from recipes.settings.config_file import load_config
+from recipes.training.privacy import PoissonBatches, clipped_sum, epsilon, noisy_mean
+from recipes.training.run import prepare, run
 from tests.recipes.conftest import train
 
 ROWS = {"x": np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [30.0, 40.0]], np.float32),

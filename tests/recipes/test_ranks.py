@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from recipes import ranks as module
-from recipes.progress import Phase, ProgressFile, read_progress
-from recipes.ranks import Ranks, SharedInterrupts
+from recipes.process.progress import Phase, ProgressFile, read_progress
+from recipes.training import ranks as module
+from recipes.training.ranks import Ranks, SharedInterrupts
 
 
 class Store:

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from recipes import train
-from recipes.config_file import load_config
 from recipes.errors import ConfigError
-from recipes.run import run
+from recipes.settings.config_file import load_config
+from recipes.training.run import run
 
 SMALL = ("--config", "gcn.yaml", "devices=1", "task.dropout=0.5", "checkpoint_every=50", "log_every=10")
 
@@ -74,7 +74,7 @@ def test_ctrl_c_while_modules_are_imported_has_no_traceback(command, tmp_path, d
 
 
 def test_a_second_ctrl_c_leaves_at_once(command):
-    script = ("import time; from recipes.interrupts import Interrupts\n"
+    script = ("import time; from recipes.process.interrupts import Interrupts\n"
               "with Interrupts():\n"
               "    print('ready', flush=True)\n"
               "    while True: time.sleep(60)")                # a program that never looks

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from recipes.batches import RowBatches, Rows
-from recipes.config_file import load_config
 from recipes.data import tables
 from recipes.errors import DataError
-from recipes.parallel import Placer, choose_devices
+from recipes.process.parallel import Placer, choose_devices
+from recipes.settings.config_file import load_config
 from recipes.tasks.table import load, split_rows
 from tests.recipes.conftest import train as train_config
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import xnn
-from recipes.config_file import load_config
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import ConfigError, DataError
 from recipes.lazy import tokenizers
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
+from recipes.settings.config_file import load_config
 from recipes.task import Bound
 from recipes.tasks.text_classification import encoded, load, make
 from tests.recipes.conftest import train

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from recipes.config_file import load_config
-from recipes.run import run
+from recipes.settings.config_file import load_config
 from recipes.train import main
+from recipes.training.run import run
 
 
 def test_main_job_prints_its_accuracy(command, tmp_path):

@@ -7,16 +7,16 @@ import signal
 import numpy as np
 import pytest
 
-from recipes import loop as loop_module
-from recipes.config_file import load_config
 from recipes.errors import CheckpointError, DivergedError, Interrupted
-from recipes.folder import saved_config
-from recipes.hooks import read_metrics
-from recipes.interrupts import Interrupts
-from recipes.loop import Loop
-from recipes.parallel import Placer
-from recipes.run import prepare, run
-from recipes.step import TrainStep, init_state
+from recipes.process.interrupts import Interrupts
+from recipes.process.parallel import Placer
+from recipes.results.folder import saved_config
+from recipes.settings.config_file import load_config
+from recipes.training import loop as loop_module
+from recipes.training.hooks import read_metrics
+from recipes.training.loop import Loop
+from recipes.training.run import prepare, run
+from recipes.training.step import TrainStep, init_state
 from tests.recipes.conftest import train as train_config
 from tests.sampling import one_in
 from xjax import tree_util

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recipes.config_file import load_config
 from recipes.errors import ConfigError
-from recipes.loop import Loop
-from recipes.run import prepare
-from recipes.step import init_state
+from recipes.settings.config_file import load_config
 from recipes.tasks.vae import load
+from recipes.training.loop import Loop
+from recipes.training.run import prepare
+from recipes.training.step import init_state
 from tests.recipes.after import after
 from tests.recipes.conftest import train
 from tests.refusals import assert_refused

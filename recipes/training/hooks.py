@@ -15,10 +15,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from recipes.checkpoint import Saver, diverged, first_not_finite
 from recipes.errors import RecipeError
-from recipes.loop import Record, Report
-from recipes.memory import Peak
+from recipes.process.memory import Peak
+from recipes.results.checkpoint import Saver, diverged, first_not_finite
+from recipes.training.loop import Record, Report
 
 
 class MetricsLog:

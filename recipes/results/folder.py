@@ -3,7 +3,7 @@
     config.yaml         the resolved config; as --config it gives the same run
     environment.json    devices, threads, jaxlib, CPU, code, form of sparse products: what the last bits depend on
     metrics.jsonl       one line per step; timing.jsonl: speed and memory, one line per report
-    checkpoints/        see `recipes.checkpoint`
+    checkpoints/        see `recipes.results.checkpoint`
     result.json         test metrics of the last and of the best parameters
     learning_curve.png
 """
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from recipes.config import RunConfig
-from recipes.config_file import load_config, task_module
 from recipes.errors import ConfigError, RecipeError
+from recipes.settings.config_file import load_config, task_module
 
 # What may change when a run goes on: none of it touches a number.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from recipes.checkpoint import Checkpoints, Saver
-from recipes.interrupts import Interrupts, Signal
 from recipes.lazy import xjax
+from recipes.process.interrupts import Interrupts, Signal
+from recipes.results.checkpoint import Checkpoints, Saver
 
 _LOOK = 0.1                                                   # seconds between two looks at the store
 

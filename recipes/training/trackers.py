@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recipes.config import RunConfig
 from recipes.errors import ConfigError
-from recipes.loop import Report
+from recipes.training.loop import Report
 
 Log = Callable[[int, dict[str, float]], None]                 # (step, metrics)
 

@@ -15,9 +15,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from recipes.config import RunConfig, TaskConfig
-from recipes.config_faults import Fault, Path_, close_to, explained, table_of
 from recipes.errors import ConfigError
-from recipes.optim import Optimizer
+from recipes.settings.config_faults import Fault, Path_, close_to, explained, table_of
+from recipes.settings.optim import Optimizer
 
 Sources = dict[Path_, str]                                    # key path -> "line 7" or "override"
 

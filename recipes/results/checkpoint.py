@@ -24,7 +24,7 @@ import numpy as np
 
 from recipes.errors import CheckpointError, DivergedError, RecipeError
 from recipes.lazy import ocp, tree_util
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 FORMAT = 2
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from recipes.config import fault, section_of
 from recipes.lazy import xnn
-from recipes.parallel import AXIS
+from recipes.process.parallel import AXIS
 from xnn.models.configs import ConvNeXtConfig, LeNetConfig, MLPConfig, ResNetConfig, ViTConfig
 
 MLP = section_of("mlp", MLPConfig, without=("features",))

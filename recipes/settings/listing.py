@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.config import RunConfig, sections_in
-from recipes.config_file import all_sections
-from recipes.optim import Optimizer
+from recipes.settings.config_file import all_sections
+from recipes.settings.optim import Optimizer
 
 
 def list_tasks() -> None:

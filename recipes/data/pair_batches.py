@@ -9,7 +9,7 @@ import numpy as np
 
 from recipes.data.pairs import Links
 from recipes.lazy import xnn
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 
 class PairBatches:

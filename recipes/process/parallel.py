@@ -175,5 +175,5 @@ def my_rows(block: int) -> Any:
 
 
 def weighted(values: Any, weight: Any) -> tuple[Any, Any]:
-    """A metric as (sum, weight) over this device's rows; `recipes.step` adds the devices up."""
+    """A metric as (sum, weight) over this device's rows; `recipes.training.step` adds the devices up."""
     return jnp.sum(values * weight), jnp.sum(weight)

@@ -18,7 +18,7 @@ from recipes.batches import RowBatches, Rows
 from recipes.config import Privacy, RunConfig
 from recipes.errors import ConfigError
 from recipes.lazy import jnp, random, tree_util, xjax
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 
 def check_privacy(config: RunConfig, task: Any) -> None:

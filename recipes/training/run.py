@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from recipes.batches import Batches, check_batch
-from recipes.checkpoint import Checkpoints, Saver
 from recipes.config import RunConfig
-from recipes.config_file import task_module
 from recipes.errors import CheckpointError, Interrupted
-from recipes.folder import (
+from recipes.lazy import xjax, xnn
+from recipes.process.interrupts import Interrupts
+from recipes.process.lock import locked
+from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
+from recipes.process.parallel import Placer, choose_devices
+from recipes.process.progress import note_folder
+from recipes.results.checkpoint import Checkpoints, Saver
+from recipes.results.folder import (
     PRODUCTS,
     environment,
     new_folder,
@@ -24,21 +29,16 @@ from recipes.folder import (
     shown,
     write_config,
 )
-from recipes.hooks import MetricsLog, ProgressBar, StopOnNaN
-from recipes.interrupts import Interrupts
-from recipes.lazy import xjax, xnn
-from recipes.lock import locked
-from recipes.loop import Loop, Progress, begin
-from recipes.memory import Peak, peaks, peaks_in_words, preallocation
-from recipes.optim import update_factors
-from recipes.parallel import Placer, choose_devices
-from recipes.plots import learning_curve
-from recipes.privacy import PoissonBatches, check_privacy, epsilon
-from recipes.progress import note_folder
-from recipes.ranks import ALONE, NoSaver, Ranks
-from recipes.step import init_state
+from recipes.results.plots import learning_curve
+from recipes.settings.config_file import task_module
+from recipes.settings.optim import update_factors
 from recipes.task import Data, Task
-from recipes.trackers import check_trackers, make_trackers
+from recipes.training.hooks import MetricsLog, ProgressBar, StopOnNaN
+from recipes.training.loop import Loop, Progress, begin
+from recipes.training.privacy import PoissonBatches, check_privacy, epsilon
+from recipes.training.ranks import ALONE, NoSaver, Ranks
+from recipes.training.step import init_state
+from recipes.training.trackers import check_trackers, make_trackers
 
 Result = dict[str, Any]                         # {"last": {"step", "test", "val"}, "best": ...}
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recipes.errors import RecipeError
-from recipes.interrupts import SIGNALS, Interrupts
-from recipes.progress import VARIABLE, Phase, Progress, read_folder, read_progress
+from recipes.process.interrupts import SIGNALS, Interrupts
+from recipes.process.progress import VARIABLE, Phase, Progress, read_folder, read_progress
 
 _LOOK = 0.05                                                  # seconds between two looks at the processes
 _FIRST = 600.0                                                # seconds that the first steps may take: they compile

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from recipes.batches import Batches
-from recipes.best import Best, judged, no_best, stagnant
-from recipes.checkpoint import Saver
 from recipes.config import RunConfig
 from recipes.errors import Interrupted
-from recipes.interrupts import Interrupts
-from recipes.parallel import Placer
-from recipes.progress import Phase, tick
-from recipes.step import TrainState, TrainStep, make_eval_step, totals_over
+from recipes.process.interrupts import Interrupts
+from recipes.process.parallel import Placer
+from recipes.process.progress import Phase, tick
+from recipes.results.checkpoint import Saver
 from recipes.task import Task
+from recipes.training.best import Best, judged, no_best, stagnant
+from recipes.training.step import TrainState, TrainStep, make_eval_step, totals_over
 
 PATIENCE = 0.1                                                # seconds that a signal may wait for a launch
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from recipes.config import fault, section_of
-from recipes.image_models import ACTIVATIONS, numbers_in
 from recipes.lazy import xnn
+from recipes.models.images import ACTIVATIONS, numbers_in
 from xnn.models.graph_configs import (
     APPNPConfig,
     GATConfig,

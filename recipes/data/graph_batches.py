@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recipes.lazy import tree_util, xnn
-from recipes.parallel import Placer
+from recipes.process.parallel import Placer
 
 _EPOCHS = 4                                                   # whose parts the static sizes are chosen for
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from recipes.config import RunConfig
 from recipes.lazy import chex, jnp, lax, optim, random, tree_util, xjax, xnn
-from recipes.optim import learning_rate, make_optimizer, update_factors
-from recipes.parallel import AXIS, Placer, my_rows
-from recipes.privacy import clipped_sum, noisy_mean
-from recipes.progress import tick
+from recipes.process.parallel import AXIS, Placer, my_rows
+from recipes.process.progress import tick
+from recipes.settings.optim import learning_rate, make_optimizer, update_factors
 from recipes.task import Bound, Sums, Task
+from recipes.training.privacy import clipped_sum, noisy_mean
 
 
 class TrainState(NamedTuple):

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from recipes.config import RunConfig
 from recipes.lazy import tree_util, xjax, xnn
-from recipes.run import prepare
-from recipes.step import TrainStep, init_state
+from recipes.training.run import prepare
+from recipes.training.step import TrainStep, init_state
 
 
 def dry_run(config: RunConfig) -> None:

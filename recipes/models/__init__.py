@@ -1,0 +1,1 @@
+"""Networks as sections of a config."""

@@ -1,0 +1,1 @@
+"""One run: its loop, its step, and what happens beside them."""
