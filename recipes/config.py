@@ -1,6 +1,7 @@
-"""The config of a run: frozen, typed models. Every default stands here, in `recipes.settings.optim` or in the file of a task.
+"""The config of a run: frozen, typed models. Defaults are here, in `recipes.settings.optim` and in the tasks' files.
 
-`recipes.settings.config_file` makes one from a YAML file and overrides. Nothing here loads jaxlib: a mistake costs no time.
+`recipes.settings.config_file` makes a config from a YAML file and overrides. Nothing here loads jaxlib: a mistake is
+reported at once.
 """
 
 from __future__ import annotations

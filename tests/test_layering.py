@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import rooms
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # A package may import those at its left, and itself; in one group, only as `SIDEWAYS` says.
@@ -150,6 +152,36 @@ def test_models_and_recipes_use_public_modules(package):
                 if package == "xnn" and reached.split(".")[0] == "recipes":
                     faults.append(f"{name_of(path)}:{line} imports {reached}")
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("package", rooms.ORDER)
+def test_rooms_import_those_below(package):
+    assert not rooms.upward(package)
+
+
+def test_no_folder_is_crowded():
+    assert not rooms.crowded()
+
+
+def test_pictures_of_the_rooms():
+    assert rooms.with_pictures(page := rooms.PAGE.read_text()) == page, "python -m tests.rooms draws them"
+    assert all(f"<!-- tests/rooms.py draws {package} -->\n```mermaid\nflowchart" in page for package in rooms.ORDER)
+
+
+def test_the_checks_of_rooms_see_faults(tmp_path, monkeypatch):
+    """A room that imports a higher one, a folder with a file too many, and a picture of another day."""
+    monkeypatch.setattr(rooms, "ROOT", tmp_path)
+    structure = tmp_path / "xnn" / "graph" / "structure"
+    structure.mkdir(parents=True)
+    (structure / "edges.py").write_text("from xnn.graph.layers import gcn\n")
+    assert rooms.upward("xnn.graph") == ["xnn/graph/structure/edges.py:1 imports xnn.graph.layers.gcn"]
+    assert rooms.picture("xnn.graph") != rooms.picture("recipes") and not rooms.crowded()
+    for i in range(rooms.LIMIT):
+        (structure / f"{i}.py").write_text("")
+    assert rooms.crowded() == [f"xnn/graph/structure: {rooms.LIMIT + 1} files"]
+    page = "<!-- tests/rooms.py draws xnn.graph -->\n```mermaid\nflowchart LR\n```\nMore.\n"
+    drawn = rooms.with_pictures(page)
+    assert "    structure --> layers\n```\nMore.\n" in drawn and rooms.with_pictures(drawn) == drawn
 
 
 def test_no_private_name_crosses_a_package():

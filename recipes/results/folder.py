@@ -165,6 +165,7 @@ def environment(config: RunConfig, devices: int, device_kind: str, processes: in
     """
     task_file = Path(str(task_module(config.task.name).__file__))
     package = Path(str(resources.files("recipes")))
+    loop = sorted(file for file in package.rglob("*.py") if file.parent.name != "tasks")
     return {
         "devices": devices,
         **({"processes": processes} if processes > 1 else {}),
@@ -175,7 +176,7 @@ def environment(config: RunConfig, devices: int, device_kind: str, processes: in
         "jaxlib": metadata.version("jaxlib"),
         "python": platform.python_version(),
         f"code of the task, {task_file.name}": _digest([task_file]),
-        "code of the loop, recipes": _digest(sorted(package.glob("*.py"))),
+        "code of the loop, recipes": _digest(loop),
         "code of the models, xnn": _digest(sorted((package.parent / "xnn").rglob("*.py"))),
     }
 

@@ -6,8 +6,18 @@ Its files are loaded when a name is first used: most programs of xnn need few of
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from xnn.moved_modules import accept_old_names
+
 if TYPE_CHECKING:
     from xnn.graph.api import *
+
+accept_old_names("xnn.graph", {
+    "structure": "graph hetero masked edges adjacency row_block groups batching bucketing convert names files arrays",
+    "layers": "gcn sage gin attention attention_layer chebyshev composed dropping edge_conv edge_inputs egnn gated "
+              "heads jumping mpnn network norm normalize params pna pooling propagate relational spectral",
+    "samplers": "blocks sampling subgraphs typed_sampling prefetching inference partitioning node2vec",
+    "host": "transforms splits encodings points generators",
+})
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,94 @@
+"""The rooms of the code: which may import which, how many files a folder may hold, and a picture of them.
+
+``python -m tests.rooms`` draws the pictures in docs/architecture.md again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+
+# The modules of a package that are in none of its rooms.
+TOP = "top"
+# Of each package its rooms, from the lowest to the highest: a room may import those before it.
+ORDER = {
+    "xjax": ("version", "core", "ops", "transforms", "runtime", "lax", "numpy", "random", "nn", "image", "scipy", TOP),
+    "xjax.runtime": ("process", "xla", "devices", "placement", "arrays", "programs", TOP),
+    "xnn.graph": ("structure", "layers", "samplers", "host", TOP),
+    "recipes": ("process", "settings", "data", "results", "models", "training", "tasks", TOP),
+}
+# Modules that stay at the top of a package, where users import them, but belong to a room.
+AT_TOP = {
+    "recipes": {"errors": "process", "lazy": "process", "config": "settings", "batches": "data", "task": "training",
+                "classification": "training", "trained": "training"},
+}
+# So many files a folder may hold, and those that hold more: not one more than today.
+LIMIT = 25
+CROWDED = {"xjax/core": 34, "xjax/numpy": 45, "xjax/ops": 50, "xjax/scipy/stats": 30, "xnn/layers": 26}
+
+
+def room_of(package: str, module: str) -> str:
+    """The room of a module, given by its full name."""
+    first = module.removeprefix(package).removeprefix(".").partition(".")[0]
+    return first if first in ORDER[package] else AT_TOP.get(package, {}).get(first, TOP)
+
+
+def arrows(package: str) -> Iterator[tuple[str, str, str]]:
+    """For each import between two rooms: the importing room, the imported one, and where."""
+    for path in sorted(ROOT.joinpath(*package.split(".")).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        room = room_of(package, module)
+        for name, line in imported_by(path):
+            if f"{name}.".startswith(f"{package}.") and (other := room_of(package, name)) != room:
+                yield room, other, f"{path.relative_to(ROOT)}:{line} imports {name}"
+
+
+def imported_by(path: Path) -> Iterator[tuple[str, int]]:
+    """What a file imports, with the line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+
+
+def upward(package: str) -> list[str]:
+    """The imports of a higher room."""
+    rank = ORDER[package].index
+    return [where for room, other, where in arrows(package) if rank(room) < rank(other)]
+
+
+def crowded() -> list[str]:
+    """The folders that hold more files than they may."""
+    held = Counter(path.parent.relative_to(ROOT).as_posix() for package in ("xjax", "xnn", "recipes")
+                   for path in (ROOT / package).rglob("*.py"))
+    return [f"{folder}: {count} files" for folder, count in held.items() if count > CROWDED.get(folder, LIMIT)]
+
+
+def picture(package: str) -> str:
+    """A Mermaid chart: an arrow from each room to those it imports, without arrows that others imply."""
+    *rooms, _ = ORDER[package]                              # what is at the top may import all of them
+    below = {room: {other for importing, other, _ in arrows(package) if importing == room} for room in rooms}
+    reached: dict[str, set[str]] = {}
+    lines = []
+    for room in rooms:
+        implied = set().union(*(reached.get(other, set()) for other in below[room]))
+        lines += [f"    {room} --> {other}" for other in rooms if other in below[room] - implied]
+        reached[room] = below[room] | implied
+    return "\n".join(["```mermaid", "flowchart TD", *reversed(lines), "```"])
+
+
+def with_pictures(page: str) -> str:
+    """The page with its pictures as they are now; each follows the comment that names its package."""
+    return re.sub(r"(<!-- tests/rooms.py draws (\S+) -->\n).*?\n```\n",
+                  lambda found: f"{found[1]}{picture(found[2])}\n", page, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_pictures(PAGE.read_text()))

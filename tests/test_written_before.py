@@ -1,0 +1,73 @@
+"""Pickles and a run folder that commit c8961d4 wrote, before modules moved: they open, with the values of then."""
+
+import importlib
+import json
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xjax
+import xnn
+from recipes.trained import open_run
+from tests.compare import assert_same
+from xjax import numpy as jnp
+
+WRITTEN = Path(__file__).with_name("written_at_c8961d4")
+FEATURES = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+GRAPH = xnn.graph.Graph.from_edges([0, 1, 2], [1, 2, 0], FEATURES, {"weight": np.float32([1, 2, 3])})
+WANTED = {
+    "arrays": {"float32": jnp.arange(6.0).reshape(2, 3), "bfloat16": jnp.ones(3, "bfloat16") / 3, "int32": jnp.int32(7),
+               "bool": jnp.array([True, False]), "complex64": jnp.array([1 + 2j]), "key": xjax.random.key(3),
+               "empty": jnp.zeros((0, 2))},
+    "csr": xnn.sparse.CSR.from_dense(np.float32([[0, 1, 0], [2, 0, 3]])),
+    "graph": GRAPH,
+    "batch": xnn.graph.batch([GRAPH, GRAPH]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:xnn.graph.graph is")
+@pytest.mark.parametrize("name", WANTED)
+def test_pickles(name):
+    found = pickle.loads((WRITTEN / f"{name}.pickle").read_bytes())
+    assert type(found) is type(WANTED[name])
+    assert_same(_without_keys(found), _without_keys(WANTED[name]))
+
+
+def _without_keys(tree):
+    def words(x):
+        return xjax.random.key_data(x) if jnp.issubdtype(x.dtype, xjax.dtypes.prng_key) else x
+    return xjax.tree.map(words, tree)
+
+
+def test_parameters():
+    shape, params = pickle.loads((WRITTEN / "params.pickle").read_bytes())
+    layer = xnn.graph.GCN(5, 2)
+    assert shape == (-1, 2)
+    assert xjax.tree.structure(params) == xjax.tree.structure(layer.init(xjax.random.key(0), (-1, 4))[1])
+    assert layer.apply(params, FEATURES, GRAPH).shape == (3, 2)
+
+
+def test_a_run_folder(tmp_path):
+    folder = shutil.copytree(WRITTEN / "run", tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())["last"]
+    trained = open_run(folder, True)
+    assert trained.step == result["step"] and trained.metrics("test") == pytest.approx(result["test"], rel=1e-6)
+
+
+@pytest.mark.parametrize("old,new", [("xnn.graph.sampling", "xnn.graph.samplers.sampling"),
+                                     ("recipes.text_models", "recipes.models.text")])
+def test_old_names_of_modules(old, new):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
+        found = importlib.import_module(old)
+    assert found is sys.modules[new]
+    assert found.__name__ == found.__spec__.name == new
+
+
+def test_modules_that_never_were():
+    with pytest.raises(ModuleNotFoundError, match="xnn.graph.unknown"):
+        importlib.import_module("xnn.graph.unknown")

@@ -1,0 +1,48 @@
+"""Modules that have moved to another package: their old names still import.
+
+Pickles hold the names of modules, and so do programs of users.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Mapping
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def accept_old_names(package: str, rooms: Mapping[str, str]) -> None:
+    """Importing a module by its old name gives the module, with a DeprecationWarning.
+
+    Args:
+      package: that holds the modules, such as "xnn.graph".
+      rooms: name of a subpackage -> old names of the modules in it, separated by spaces. A module that was also renamed
+        is written "old=new".
+    """
+    moved = {}
+    for room, names in rooms.items():
+        for name in names.split():
+            old, _, new = name.partition("=")
+            moved[f"{package}.{old}"] = f"{package}.{room}.{new or old}"
+    sys.meta_path.append(_OldNames(moved))      # behind the others: asked only if there is no such module
+
+
+class _OldNames(MetaPathFinder, Loader):
+    def __init__(self, moved: Mapping[str, str]) -> None:
+        self._moved = moved
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in self._moved else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new = self._moved[spec.name]
+        warnings.warn(f"{spec.name} is {new} now", DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(new)
+        spec.loader_state = module.__spec__                 # the import system puts `spec` in its place
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
