@@ -175,7 +175,7 @@ class InputOfUnknownShape:
 
 def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: Any,
                  shapes: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """(Shapes of each child's inputs, output shape); a size is open if it changes with the open sizes of the input."""
+    """(Shapes of each child's inputs, output shape); a size is unknown (-1) if it depends on an unknown input size."""
 
     def probe(size: int) -> tuple[dict[str, Any], Any]:
         def closed(shape):

@@ -122,7 +122,7 @@ def _advance(call: _Call, params: Params, state: Any, rng: Any, stops: Any, prog
 def _follow(call: _Call, steps: int, params: Params, state: Any, rng: Any, stops: Any, first: _Progress) -> Any:
     """Tokens [batch, steps]."""
 
-    def go_on(carry):
+    def cond(carry):
         _, progress = carry
         return (progress.step < steps) & ~jnp.all(progress.ended)
 
@@ -133,7 +133,7 @@ def _follow(call: _Call, steps: int, params: Params, state: Any, rng: Any, stops
         return jnp.where(later, following.token[:, None], tokens), following        # to the end: rows may have ended
 
     tokens = jnp.broadcast_to(first.token[:, None], (first.token.shape[0], steps))
-    return lax.while_loop(go_on, body, (tokens, first))[0]
+    return lax.while_loop(cond, body, (tokens, first))[0]
 
 
 _step = xjax.jit(_advance, static_argnums=0, donate_argnums=5)

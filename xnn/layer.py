@@ -74,8 +74,8 @@ class Layer:
         follow, by position or name; they are needed where parameters depend on them. rng is a key; only a layer without
         random parameters takes None.
       apply: ``(params, x, *extra, rng=None, train=False) -> y``. `train` is static: under `jit` name it in
-        `static_argnames`. rng is a key, an `xnn.RowKey`, or None. None for a layer with state: then it is made of
-        `state`, evaluates, and takes the state by name.
+        `static_argnames`. rng is a key, an `xnn.RowKey`, or None. None for a stateful layer: `apply` is then
+        derived from `state`, evaluates, and takes the state as ``state=``.
       name: how messages and `xnn.describe` call it.
       inputs: the inputs after x, names or `xnn.inputs.Input`s; None takes them from the signature of `apply`. A
         combinator takes each name once and passes its value to every child that declares it.
@@ -348,7 +348,7 @@ def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]
 
     def traced_init(rng):
         shape, params = layer.init(rng, in_shape, **shapes)
-        outcome.append(shape)  # a shape is static: it leaves the trace by the side door
+        outcome.append(shape)  # static, so it is returned through the closure
         return params
 
     params = xjax.eval_shape(traced_init, random.PRNGKey(0))

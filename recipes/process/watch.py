@@ -1,4 +1,4 @@
-"""The launcher's eyes: processes that train together are watched from outside, and one that fails ends all.
+"""Process supervision for `recipes.launch`: when one of the processes fails, all are ended.
 
 XLA notices that a process is gone, not that it hangs; and when the coordinator is gone it ends the other processes
 from C++, so that only the launcher can say which rank failed, after which step, and how to go on.

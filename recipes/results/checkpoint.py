@@ -165,7 +165,7 @@ def diverged(what: str, checkpoints: Checkpoints, given: Mapping[str, object] | 
     """The error of a run whose numbers are no longer finite."""
     sound = checkpoints.steps()
     last = checkpoints.folder / str(sound[-1]) if sound else "none was saved"
-    return DivergedError("training", what, {**(given or {}), "sound checkpoint": last},
+    return DivergedError("training", what, {**(given or {}), "last valid checkpoint": last},
                          fix="a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
 
 

@@ -24,7 +24,7 @@ from recipes.config import RunConfig
 from recipes.errors import ConfigError, RecipeError
 from recipes.settings.config_file import load_config, task_module
 
-# What may change when a run goes on: none of it touches a number.
+# Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
 PRODUCTS = "products with the adjacency"                  # key of environment.json: a resumed run keeps their form
 
@@ -108,7 +108,7 @@ def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None
     file = folder / "config.yaml"
     changed = [text for text in overrides if text.partition("=")[0] not in FREE]
     if changed:
-        raise ConfigError("run", "these keys cannot change when a run goes on: its numbers would.",
+        raise ConfigError("run", "these keys cannot be overridden on resume: they would change the results.",
                           {"run": folder, "given": " ".join(changed), "free": ", ".join(FREE)},
                           fix="--extend N for more steps, or a new run with this config and the overrides.")
     config = load_config(str(file), overrides)

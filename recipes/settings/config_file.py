@@ -103,14 +103,14 @@ class _Loader(yaml.SafeLoader):
 
 
 def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -> None:
-    """Notes the line of every key; a key that stands twice is a fault (YAML keeps the last)."""
+    """Notes the line of every key; a duplicate key is a fault (YAML keeps the last)."""
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
         here = (*path, str(key.value))
         line = f"line {key.start_mark.line + 1}"
         if here in sources:
-            faults.append((line, ".".join(here), f"stands twice; first in {sources[here]}"))
+            faults.append((line, ".".join(here), f"duplicate key; first defined in {sources[here]}"))
             for below in [path for path in sources if path[:len(here)] == here]:
                 del sources[below]                 # one fault for the section, none for what stands in it
         sources[here] = line

@@ -129,7 +129,8 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         write_config(config, folder)
         now = environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
         for change in note_environment(folder, now):
-            console.print(f"[yellow]not bit for bit the unbroken run:[/] {change}", highlight=False)
+            console.print("[yellow]results may differ in the last bits from an uninterrupted run:[/] " + change,
+                          highlight=False)
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
 
     def fresh() -> Progress:

@@ -189,7 +189,7 @@ def test_a_diverged_state_is_not_saved(checkpoints, bad):
     with pytest.raises(DivergedError) as caught:
         saver.wait()
     assert str(caught.value).startswith("training: params['w'] is not finite after step 2.\n"
-                                        f"  sound checkpoint  {checkpoints.folder / '1'}\n")
+                                        f"  last valid checkpoint  {checkpoints.folder / '1'}\n")
     assert checkpoints.steps() == [1]
     saver.check()                                             # told once
 

@@ -34,7 +34,7 @@ optim: {lr: fast, name: adma}
 
 ALL_FAULTS_TOLD = """\
 config: 11 faults in faults.yaml.
-  line 11   optim            stands twice; first in line 10; there is no optim 'adma'; did you mean 'adam'?
+  line 11   optim            duplicate key; first defined in line 10; there is no optim 'adma'; did you mean 'adam'?
   override  foo              an override is key.path=value
   override  seed.x=1         seed is a value (3), not a section
   line 8    task.dataset     must be 'karate', 'cora', 'citeseer', 'pubmed' or 'folder', got 'corra'; did you mean CORA?
@@ -132,7 +132,7 @@ def test_one_wrong_override(override, told):
         ("task: {name: table}", "task.target  a value is needed here"),
         (
             "task: {name: table}\nsteps: 3\nsteps: 4\n",
-            "line 3  steps        stands twice; first in line 2",
+            "line 3  steps        duplicate key; first defined in line 2",
         ),
         ("1: 2\n", "1"),
     ],

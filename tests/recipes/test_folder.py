@@ -76,7 +76,7 @@ def test_only_what_touches_no_number_may_change():
     with pytest.raises(ConfigError) as caught:
         saved_config(folder, ("optim.lr=0.5", "steps=300", "devices=2", "eval_every=3"))
     assert str(caught.value) == (
-        "run: these keys cannot change when a run goes on: its numbers would.\n"
+        "run: these keys cannot be overridden on resume: they would change the results.\n"
         f"  run    {folder}\n"
         "  given  optim.lr=0.5 steps=300 eval_every=3\n"
         "  free   devices, log_every, checkpoint_every, keep_checkpoints, trackers\n"

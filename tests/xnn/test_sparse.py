@@ -251,7 +251,7 @@ WRONG = {
     "indptr": (
         lambda: CSR.from_arrays([1.0], [0], [0, 2], shape=(1, 1)),
         ValueError,
-        ["CSR.from_arrays: indptr does not cut", "ascending"],
+        ["CSR.from_arrays: indptr is not a valid row pointer array", "ascending"],
     ),
     "not scipy": (
         lambda: CSR.from_scipy(np.ones((2, 2))),

@@ -22,14 +22,14 @@ from xjax.core.config import config
 from xjax.core.errors import bad, warn
 
 Value = TypeVar("Value")
-_FORGOTTEN_KEYS = 10_000                                    # a cache knows at most so many keys that it forgot
+_FORGOTTEN_KEYS = 10_000                                    # maximum number of evicted keys remembered per cache
 
 
 class Cache(Generic[Value]):
     """Key -> value.
 
-    A value may say what it weighs, in bytes, by an attribute `weight`; others weigh nothing. Who makes something that
-    weighs calls `count_compiled`, whichever caches it enters.
+    A value may have the attribute `weight`, its size in bytes; other values count as 0. The creator of such a value
+    calls `count_compiled`, whichever caches it enters.
     """
 
     __slots__ = ("what", "young", "_old", "_last", "_forgotten", "__weakref__")

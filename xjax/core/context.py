@@ -33,7 +33,7 @@ class Context(threading.local):
     trace: Trace = None      # type: ignore[assignment]
     source: tuple | None = None         # while a program is evaluated: where its current equation was written
     axes: tuple[Axis, ...] = ()
-    trace_key: TraceKey | None = None   # see `core.config`, which sets it; None: this thread overrides an option of it
+    trace_key: TraceKey | None = None   # set by `core.config`; None while this thread overrides a traced option
 
 
 context = Context()

@@ -1,4 +1,4 @@
-"""Programs within programs, hundreds of levels deep: room on Python's stack for those who walk down.
+"""Raises Python's recursion limit for functions that recurse into nested programs.
 
 A jitted function that calls a jitted function takes a dozen frames of Python to trace, and as many to transform or to
 write; Python allows 1,000 in all.

@@ -306,9 +306,9 @@ class Builder:
         head = f"^bb0({head}):\n" if args else ""
         return f"{{ {head}" + "\n".join([*inner.lines, return_text(terminator, results)]) + " }"
 
-    def while_loop(self, start: Sequence[Value], go_on: Callable[..., Sequence[Value]],
-                   turn: Callable[..., Sequence[Value]]) -> list[Value]:
-        """``while go_on(b, *values): values = turn(b, *values)``, each with a builder `b` of its region."""
+    def while_loop(self, start: Sequence[Value], cond: Callable[..., Sequence[Value]],
+                   body: Callable[..., Sequence[Value]]) -> list[Value]:
+        """``while cond(b, *values): values = body(b, *values)``, each with a builder `b` of its region."""
         carried = [*start] if self.token is None else [*start, self.token]
 
         def threaded(f: Callable[..., Sequence[Value]], returns: bool) -> Callable[..., Sequence[Value]]:
@@ -319,7 +319,7 @@ class Builder:
             return f if self.token is None else body
 
         avals = [v.aval for v in carried]
-        regions = [self.region(avals, threaded(go_on, False)), self.region(avals, threaded(turn, True))]
+        regions = [self.region(avals, threaded(cond, False)), self.region(avals, threaded(body, True))]
         return self._take_token(self.generic("stablehlo.while", carried, avals, regions=regions))
 
     def case(self, index: Value, branches: Sequence[Callable[[Builder], Sequence[Value]]],

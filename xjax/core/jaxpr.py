@@ -103,7 +103,7 @@ class Jaxpr:
 
     @property
     def consts(self) -> list[Any]:
-        """None: its constants are not known."""
+        """Always empty: an open jaxpr carries no constants."""
         return []
 
     literals = consts
@@ -211,7 +211,7 @@ _serial = itertools.count()
 
 
 def newest(programs: Iterable[ClosedJaxpr]) -> ClosedJaxpr:
-    """The program made last. What is remembered of several together hangs on it, for most likely it dies first."""
+    """The newest program. Caches keyed on several programs live on the newest, which is usually freed first."""
     return max(programs, key=lambda closed: closed.serial)
 
 

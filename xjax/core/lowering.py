@@ -36,7 +36,7 @@ def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list
 def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequence[Value] = ()) -> list[Value]:
     """Write the equations of a program; returns its results."""
     if any(isinstance(eqn.primitive.lower, Missing) for eqn in jaxpr.eqns):
-        jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # it may be that nobody reads what cannot be computed
+        jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # what cannot be lowered matters only if it is used
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     # A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
@@ -91,7 +91,7 @@ def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:
 def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -> Value:
     """Write ``body(builder, *args)`` as a function of its own, which XLA does not fuse with what uses its result.
 
-    XLA computes cheap operations again for everyone who reads them; a long sum of cheap ones it should not.
+    XLA recomputes cheap producers in each consumer; a long sum of them must be computed once.
     """
     return _call_apart(b, lambda inner, *params: [body(inner, *params)], args)[0]
 

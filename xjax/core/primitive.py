@@ -36,8 +36,8 @@ from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
 from xjax.core.varying import infer_types, vary_together
 
-# What an operation does besides computing its results. "debug": it tells somebody, and may do so again when a value is
-# computed again; "io": it acts, exactly as often as the program says; "ordered": after all ordered ones before it.
+# What an operation does besides computing its results. "debug": may run again on recomputation;
+# "io": runs exactly once for each execution; "ordered": keeps program order among ordered operations.
 Effects = frozenset[str]
 NO_EFFECTS: Effects = frozenset()
 
@@ -65,7 +65,7 @@ class ByProgram:
 
 
 class Calls(NamedTuple):
-    """That an operation computes what a program computes of its operands, in other words that it is a call."""
+    """Marks a call primitive: its results are those of the program in `param`."""
 
     param: str              # the parameter that holds the program, or a function that does the same
     plain: bool = False     # nothing else is known of the call: its equations may be written in its place

@@ -150,7 +150,7 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     if not closed.consts:
         return closed, []
     found = closed.memo.get("hoisted")
-    if found is None:                       # remembered: what is derived from or compiled for it hangs on its identity
+    if found is None:                       # cached: other caches are keyed on its identity
         j = closed.jaxpr
         found = closed.memo["hoisted"] = ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars))
         found.memo["constants"] = len(j.constvars)

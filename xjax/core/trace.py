@@ -151,9 +151,9 @@ class Tracer:
         return self._known("tobytes() of", errors.ConcretizationTypeError).tobytes(order)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what there is not, most often by code that asks whether there is: no search for likely names."""
+        """Called for a missing attribute, usually by hasattr; so it does not search for similar names."""
         if name in _OF_A_PLACE:
-            raise errors.bad("traced value", f"it has no `{name}`: the compiler decides where it will lie",
+            raise errors.bad("traced value", f"it has no `{name}`: its placement is decided at compile time",
                              given={"value": f"{self.aval.str_short()} {self.origin()}".rstrip()},
                              fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
                              exc=_UnknownPlace)
@@ -161,7 +161,7 @@ class Tracer:
         raise errors.no_attribute(what, self, name, attribute_elsewhere(name))
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        # Even where the value is known: NumPy would silently cut the derivative.
+        # Even where the value is known: NumPy would silently drop the derivative.
         raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
 
     @property
@@ -172,7 +172,7 @@ class Tracer:
 
 
 def known_value(x: Any) -> Any:
-    """`x` if it is not traced; of a traced value what lies underneath, None if that is not known yet."""
+    """`x`, or the concrete value behind a tracer; None if there is none."""
     return x.concrete() if isinstance(x, Tracer) else x
 
 

@@ -155,7 +155,7 @@ def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> 
 def refuse_io(where: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) -> None:
     """Raise if one of the programs acts on the world, which must happen exactly as often as the program says."""
     if any("io" in closed.jaxpr.effects for closed in programs):
-        raise bad(where, f"io_callback in {what}, where it would be called for what is not chosen, or again", fix=fix,
+        raise bad(where, f"io_callback in {what}, where it could run for an untaken branch, or more than once", fix=fix,
                   exc=NotImplementedError)
 
 

@@ -101,10 +101,10 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
     start = [b.constant(0, _INDEX), *consts, *xs, *state]
     n, m = 1 + len(consts), 1 + len(consts) + len(xs)
 
-    def go_on(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+    def cond(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         return [inner.compare("LT", i, inner.constant(end, _INDEX))]
 
-    def turn(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+    def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         values = [i, *rest]
         state = values[m:]
         for k in range(unroll):
@@ -112,7 +112,7 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
             state = step(inner, at, values[1:n], values[n:m], state)
         return [inner.add(i, unroll), *values[1:m], *state]
 
-    return b.while_loop(start, go_on, turn)[m:]
+    return b.while_loop(start, cond, body)[m:]
 
 
 def _static_row(b: Builder, x: Value, i: int) -> Value:

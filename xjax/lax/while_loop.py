@@ -173,10 +173,10 @@ def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_n
     def test(inner: Builder, values: Sequence[Value]) -> Value:
         return lower_closed(inner, cond_jaxpr, [*values[:cond_nconsts], *values[n:]])[0]
 
-    def go_on(inner: Builder, *values: Value) -> list[Value]:
+    def cond(inner: Builder, *values: Value) -> list[Value]:
         return [_any(inner, test(inner, values))]
 
-    def turn(inner: Builder, *values: Value) -> list[Value]:
+    def body(inner: Builder, *values: Value) -> list[Value]:
         after = lower_closed(inner, body_jaxpr, values[cond_nconsts:])
         if cond_jaxpr.out_avals[0].shape:
             goes_on = test(inner, values)
@@ -184,7 +184,7 @@ def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_n
                      for new, old in zip(after, values[n:], strict=True)]
         return [*values[:n], *after]
 
-    return b.while_loop(args, go_on, turn)[n:]
+    return b.while_loop(args, cond, body)[n:]
 
 
 def _any(b: Builder, flags: Value) -> Value:

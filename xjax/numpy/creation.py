@@ -59,7 +59,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     Args:
       dtype: of the result; by default that in which all values meet. Python numbers alone are weakly typed.
       copy: whether an array is copied (arrays never change, so this matters only for donation and aliasing).
-      ndmin: axes of size 1 are put in front until there are so many.
+      ndmin: minimum number of dimensions; axes of size 1 are prepended.
       device: a device or sharding; default: where the argument is, or the default device.
     Raises: TypeError for lists of unequal shapes and for values that are no numbers; OverflowError for an integer
       that does not fit the dtype.

@@ -118,8 +118,8 @@ def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Ca
     return _described(transform, name, f"""{doc}
 
     Args: a: number[..., n, ...]; n: elements to cut or pad to (default: all); axis: the axis to transform;
-      norm: where the factor 1/n stands: "backward" (the default: in the inverse), "forward", or "ortho" (its root in
-      both).
+      norm: which direction is scaled by 1/n: "backward" (the default: the inverse), "forward", or "ortho" (both, by its
+      root).
     """)
 
 

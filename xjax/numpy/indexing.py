@@ -176,7 +176,7 @@ def _finish_slices(x: Any, parts: Sequence[Part]) -> Any:
 
 
 def _new_axes(parts: Sequence[Part]) -> list[int]:
-    """Where the new axes stand in the result, if single positions vanish."""
+    """Positions of the new axes in the result, after integer-indexed axes are dropped."""
     kept = [p for p in parts if type(p) in (New, Span)]
     return [k for k, p in enumerate(kept) if type(p) is New]
 

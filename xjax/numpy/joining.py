@@ -172,7 +172,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 # -- taking apart -------------------------------------------------------------------------------------------------
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Parts of `ary` along an axis: so many equal ones, or cut before the given positions.
+    """Parts of `ary` along an axis: n equal parts, or split before the given indices.
 
     Raises: ValueError if equal parts are not possible.
     """

@@ -111,7 +111,7 @@ def alone(groups: Sequence[Sequence[int]]) -> bool:
 
 
 def _among(b: Builder, groups: Sequence[Sequence[int]]) -> str:
-    """The attributes of a collective that say who takes part."""
+    """The replica-group attributes of a collective."""
     return f"replica_groups = {i64_matrix(groups)}, {channel(b)}, use_global_device_ids"
 
 

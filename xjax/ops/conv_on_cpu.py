@@ -279,7 +279,7 @@ def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequ
     operands = [b.constant(0, _I32), *starts, *given]
     avals = [v.aval for v in operands]
 
-    def go_on(inner: Builder, i: Value, *rest: Value) -> list[Value]:
+    def cond(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         return [inner.compare("LT", i, inner.constant(count, _I32))]
 
     def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
@@ -287,5 +287,5 @@ def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequ
         after = inner.add(i, 1)
         return [after, *turn(inner, i, sums, *others), *others]
 
-    return b.generic("stablehlo.while", operands, avals, regions=[b.region(avals, go_on), b.region(avals, body)])[
+    return b.generic("stablehlo.while", operands, avals, regions=[b.region(avals, cond), b.region(avals, body)])[
         1:1 + len(starts)]

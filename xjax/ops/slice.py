@@ -113,7 +113,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 
 def modulo(positions: Any, size: int) -> Any:
-    """Positions along an axis of `size`, counted round and round as Python's % does."""
+    """Positions modulo `size`, with the sign rule of Python's %."""
     dtype = positions.aval.dtype
     remainder = rem(positions, number_of(dtype, max(size, 1)))
     return select_n(lt(remainder, number_of(dtype, 0)), remainder, add(remainder, number_of(dtype, size)))

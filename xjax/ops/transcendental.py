@@ -74,8 +74,8 @@ def _exp2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 
 
 def _exp2_of_parts(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """``exp(x log 2)`` for the part of x beside a whole number, which goes to the exponent: for itself, x log 2 is
-    rounded, which costs 60 units of the last place at x = 100. In two steps, since results may be denormal."""
+    """``exp(f log 2)``, f the fractional part of x; the whole part is added to the exponent. Computed directly,
+    rounding x log 2 costs 60 ulp at x = 100. In two steps, since results may be denormal."""
     digits, bias, ints = (52, 1023, np.int64) if out.dtype == np.float64 else (23, 127, np.int32)
     aval = out.strong()
     whole_aval = ShapedArray(out.shape, np.dtype(ints))

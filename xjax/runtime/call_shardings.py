@@ -20,7 +20,7 @@ from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_t
 
 
 class CallShardings:
-    """What a `jit` was told of shardings; None means that nothing was said, and the compiler chooses.
+    """The `in_shardings` and `out_shardings` of a `jit`; None leaves the choice to XLA.
 
     Both are trees that are prefixes, of the positional arguments and of the result.
     """

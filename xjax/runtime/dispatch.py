@@ -182,11 +182,11 @@ config.on_first_use("default_device", eval_trace.choose_by_context)
 config.on_first_use("context_mesh", eval_trace.choose_by_context)
 
 
-def launched(p: Primitive, otherwise: Callable) -> Callable:
+def launched(p: Primitive, fallback: Callable) -> Callable:
     """A function of one array: the launch of `p` at once, where it has been launched for this type before.
 
-    Else it is `otherwise(x)`, which must come to `p` with arrays of such types. It spares three calls of Python, a
-    fourth of the time of a small operation.
+    Else it is `fallback(x)`, which must bind `p`. This saves three Python calls, a quarter of the time of a small
+    operation.
     """
     def launch(x: Any, /) -> Any:
         if type(x) is Array and at_root():
@@ -197,6 +197,6 @@ def launched(p: Primitive, otherwise: Callable) -> Callable:
                 except LaunchErrors as error:
                     raise launch_error(error, (x,)) from None
                 return Array(buf, executable.aval, executable.place)
-        return otherwise(x)
+        return fallback(x)
 
     return launch

@@ -121,7 +121,7 @@ class Jitted:
         return self._call(args, kwargs, functools.partial(self._remember, key, values, plan))
 
     def _call_with_others(self, args: Sequence[Any], kwargs: dict, key: list[Any]) -> Any:
-        """A call with containers, with values of the host beside static ones, or with what is no argument at all.
+        """A call with pytrees, with host values next to static arguments, or with invalid arguments.
 
         Args:
           key: what `__call__` has collected before it met such a value.
@@ -374,10 +374,10 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
       keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
       device, backend: where to run, a device or the name of a platform; arguments elsewhere are copied. JAX would
         rather have arguments choose: put them there with `device_put`.
-      in_shardings, out_shardings: how arguments and results are cut over devices: a `NamedSharding`, or a
+      in_shardings, out_shardings: how arguments and results are sharded: a `NamedSharding`, or a
         `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
-        without the static ones (of the result). None: as the arguments are; as the compiler likes. Arguments that
-        nobody put in place are moved.
+        without the static ones (of the result). None: taken from the arguments; chosen by XLA. Uncommitted
+        arguments are moved.
       compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
 
     Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if

@@ -345,7 +345,7 @@ def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma, newly_manual_a
 # -- derivatives and batching -------------------------------------------------------------------------------------
 
 class _ShardMapRules(CallRules):
-    """A residual that differs between devices leaves the body with a new leading axis, which is cut over them."""
+    """A device-varying residual leaves the body with a new leading axis, sharded over the manual axes."""
 
     def scope(self, params):
         return Region.of(params).scope()

@@ -1,7 +1,7 @@
 """What the options debug_nans, debug_infs, no_execution and no_tracing do: look at every result, refuse to run.
 
 Operations are watched from the first use of one of these options on (`config.on_first_use`), compiled functions by the
-kind of launch that `jit` makes, since the options are part of its key. So nobody else pays for them.
+kind of launch that `jit` makes, since the options are part of its key. No cost while these options are off.
 """
 
 from __future__ import annotations

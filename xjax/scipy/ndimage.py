@@ -63,7 +63,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     Args:
       input: number[n0, n1, ...]. coordinates: for each of its axes real[...]; they broadcast together.
       order: 0: the nearest element; 1: linear interpolation along each axis.
-      mode: what stands outside the array: "constant": `cval`, next to which it is interpolated too (SciPy's
+      mode: how values outside the array are defined: "constant": `cval`, next to which it is interpolated too (SciPy's
         "grid-constant"); "nearest": the element at the edge; "mirror": it is reflected at the middle of that element,
         "reflect": at its outer edge; "wrap": it repeats (SciPy's "grid-wrap").
     Returns: of input's dtype; integers are rounded.

@@ -1,4 +1,4 @@
-"""The public derivative functions: grad, value_and_grad, vjp, jvp, linearize. Jacobians stand in `jacobians`."""
+"""The public derivative functions: grad, value_and_grad, vjp, jvp, linearize. Jacobians are in `jacobians`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
 
 
 def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    """Cotangents of all inputs from cotangents of the outputs, zeros made real."""
+    """Cotangents of all inputs from cotangents of the outputs, symbolic zeros instantiated."""
     cts = [ct for ct, flag in zip(cts, lin.nonzero, strict=True) if flag]
     j = lin.program.jaxpr
     found = iter(backward(j, residuals, [LinearInput(v.aval) for v in j.invars], cts))
@@ -134,7 +134,7 @@ def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
 
 
 def argument_paths(args: Sequence[Any], nums: Sequence[int]) -> list[str]:
-    """Where each differentiated leaf stands: `argument 0['w']`."""
+    """Path of each differentiated leaf, such as `argument 0['w']`."""
     return [path for n in nums for path in leaf_paths(f"argument {n}", tree_structure(args[n]))]
 
 

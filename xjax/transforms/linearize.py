@@ -126,8 +126,8 @@ def only_live(lin: Linearized) -> Linearized:
 class LinearizedProgram(NamedTuple):
     """A program split into its value and its derivative.
 
-    `forward`: inputs -> outputs and residuals; `tangent`: residuals and input tangents -> output tangents. `forwarded`
-    says for each residual which input it is (None: computed by `forward`, and only those are among its outputs).
+    `forward`: inputs -> outputs and residuals; `tangent`: residuals and input tangents -> output tangents.
+    `forwarded[i]`: index of the input equal to residual i, or None if `forward` computes it, as one of its outputs.
     """
 
     forward: ClosedJaxpr
@@ -189,7 +189,7 @@ def _instantiate(found: Linearized, instantiated: Sequence[bool]) -> Linearized:
 
 @program_cache
 def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[bool, ...]]:
-    """Cut a program into (what does not depend on the flagged inputs, what does, which outputs do).
+    """Partition a program into (what does not depend on the flagged inputs, what does, which outputs do).
 
     First: other inputs -> outputs that do not depend, residuals. Second: residuals, flagged inputs -> the rest.
     """

@@ -100,7 +100,7 @@ class CSR:
         if not ends_ok or np.any(counts < 0):
             raise bad(
                 where,
-                "indptr does not cut the values into rows",
+                "indptr is not a valid row pointer array",
                 {"indptr": type_text(indptr), "indices": type_text(indices), "shape": repr(shape)},
                 fix="pass n_rows + 1 ascending numbers, from 0 to the number of values.",
                 exc=ValueError,

@@ -37,7 +37,7 @@ _WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
 
 class Array:
-    """An immutable n-dimensional array on one device, or cut over several.
+    """An immutable n-dimensional array on one device, or sharded over several.
 
     Made by `xjax.numpy.array`, `device_put` and by every operation; reads like a NumPy array:
 
@@ -284,7 +284,7 @@ class Array:
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put where it is on purpose, or computed from such arrays; others move as needed."""
+        """Whether the array is committed: placed explicitly, or computed from committed arrays."""
         return type(self._place) is not Uncommitted
 
     @property
@@ -390,7 +390,7 @@ class Guard(Protocol):
     def check(self, direction: str, x: Any) -> None: ...
 
     def explicitly(self, move: Callable, *args: Any) -> Any:
-        """`move(*args)`, whose moves the user wrote down."""
+        """`move(*args)`, an explicitly requested transfer."""
 
 
 _guard: Guard | None = None
@@ -497,7 +497,7 @@ NUMBERS = frozenset((float, int, bool, complex))
 
 
 def number_operand(x: bool | int | float | complex, place: Place) -> Array | ShapedArray:
-    """`from_scalar` of a number that was met lately; else the number's type, and it is an operand as it is.
+    """The cached array of a recently seen number; else the number's aval, and the number is passed as is.
 
     Such a launch takes half as long as to make an array first, which pays where the number comes again.
     """

@@ -1,4 +1,4 @@
-"""Values of the host that a launch takes along: numbers, NumPy scalars, and small NumPy arrays.
+"""Host values passed directly to an executable: numbers, NumPy scalars, and small NumPy arrays.
 
 They are not made arrays for one launch: jaxlib puts them on the device within the call, in a third of the time. A
 number that comes again is made an array once. `OPERANDS` says how each type is taken; values of other types, and those
@@ -57,7 +57,7 @@ def _of_number(x: bool | int | float | complex, key: list[Any]) -> Any:
 
 
 def _narrowed(x: Any) -> Any:
-    """A NumPy value of 64-bit numbers as those of 32 bits that it becomes; None if it loses something by that."""
+    """A 64-bit NumPy value narrowed to 32 bits; None if the value would change."""
     dtype = _NARROWER.get(x.dtype)
     if dtype is None or config.enable_x64:
         return None

@@ -61,7 +61,7 @@ class InFlight:
 
 
 def _wait(launch: Waitable) -> XlaRuntimeError | None:
-    # An error is told to the one who reads the results; this caller has launched something else.
+    # The error is raised where the results are read; this caller has launched another program.
     try:
         xla.wait_for(launch)
     except XlaRuntimeError as error:

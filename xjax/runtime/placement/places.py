@@ -127,8 +127,8 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
     """Where a program runs: a mesh, or the place of its arguments and results on one device.
 
     Its committed arguments decide, and the meshes that it names inside; if there are none, the mesh of `set_mesh`, or
-    the default device. An argument that it does not read has no say, nor have captured arrays, unless nobody else has
-    one and they are on several devices, since such an array may fit on no single one. An abstract mesh inside means
+    the default device. Unused arguments and captured arrays are ignored, except that captured arrays on several
+    devices decide if nothing else does, since such an array may not fit on one device. An abstract mesh inside means
     the devices of the others, or of the current mesh.
 
     Args:

@@ -84,7 +84,7 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
 
 def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
           collectives: bool = False) -> list[Callable[[Any], None]]:
-    """Who takes the token of each launch of a program: the bounds on what is in flight, and on effects.
+    """Callbacks given each launch's completion token: the bounds on programs in flight, and on effects.
 
     A CPU waits for a program that calls functions on the host: with many programs in flight a function that launches
     one itself would never get its turn. The bound on programs with collectives is for CPUs too; see `in_flight`.

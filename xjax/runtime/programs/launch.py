@@ -91,7 +91,7 @@ class Executable:
                                            for x, p in zip(args, self.in_places[first:], strict=True)])
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> list[Array]:
-        """Launch on buffers that lie where the program wants them; `args` are the arrays they come from, for errors."""
+        """Launch on buffers already at the executable's input placements; `args` are their arrays, for errors."""
         if self.shared_calls is not None:
             return self.shared_calls.launch(lambda: self._launch_with_token(bufs, args))
         if not self.listeners:
@@ -193,7 +193,7 @@ class Launcher:
         self.execute = self.host_call = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
-        """The result; arguments that lie elsewhere than the program wants them are moved."""
+        """The result; arguments on other devices are first moved to the executable's input shardings."""
         out = self._arrays(args) if self._watch is None else self._watch(self._arrays, args)
         return out[0] if self.unflatten is None else self.unflatten(out)
 

@@ -1,4 +1,4 @@
-"""GMRES: the x with the smallest residual in the space of A's powers, which a step spans anew from where it stands.
+"""GMRES: the x with the smallest residual in the Krylov space of A, restarted at each step.
 
 The basis V of the space is a matrix with a vector in each row, and A (behind the preconditioner M) is there a small
 matrix H: ``M A V[k] = H[0, k] V[0] + ... + H[k + 1, k] V[k + 1]`` (Saad and Schultz, 1986).

@@ -78,7 +78,7 @@ def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None
 
     Args:
       points: [n, d].
-      max_neighbors: of more edges to a point only so many are kept, from the nearest; the graph may then be directed.
+      max_neighbors: keep at most so many nearest neighbours of a point; the graph may become directed.
       nodes, self_loops: as in `knn_graph`.
     """
     points = _points("radius_graph", points)

@@ -1,9 +1,9 @@
 """Attention over the neighbours of a node: `GAT`, `GATv2` and `GraphTransformer`.
 
 Edges count by their ends alone, unless the layer is made with `edge_features`: the number of features of an edge, which
-then take part in the scores. A layer with one more than the edges have takes their weights as the last feature. Scores
-and means are those of each node's incoming edges; a node without edges has a mean of 0. All three return an
-`AttentionLayer`, whose `attention_weights` shows the weights of the means.
+then take part in the scores. If `edge_features` exceeds the graph's by one, the edge weights are appended as the last
+feature. Scores and means are those of each node's incoming edges; a node without edges has a mean of 0. All three
+return an `AttentionLayer`, whose `attention_weights` shows the weights of the means.
 
 Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 """

@@ -159,7 +159,7 @@ class Edges:
         return product(weight, flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
     def _sides(self, n_senders: int) -> tuple[Side, Side]:
-        """The edges as places of a matrix. Of where rows start only the number is read."""
+        """The edges as places of a matrix. Of `indptr` only the length is used."""
         by_sender = jnp.asarray(self.by_sender)
         senders, receivers = (jnp.asarray(ends) for ends in (self.senders, self.receivers))
         near = Side(receivers, senders, jnp.zeros(self.n_nodes + 1, np.int32), jnp.argsort(by_sender), self.received)

@@ -41,7 +41,7 @@ class Graph(Conversions):
       n_node, n_edge: int32[g], number of nodes and edges of each graph.
       mask: bool[g], False for graphs of padding; None without padding.
       by_sender: int32[e]: the edges in ascending order of senders. Where it is given, `receivers` ascends, and sums
-        over edges are faster in both directions. None: nothing is promised.
+        over edges are faster in both directions. None: the edges may be unsorted.
       rows: what `tune` made: `xnn.sparse.rows.Rows` of the edges by receivers and by senders. None without.
     """
 
