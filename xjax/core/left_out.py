@@ -217,8 +217,8 @@ def reason(module: str, name: str) -> str | None:
 def as_markdown() -> str:
     """The tables for docs/left_out.md."""
     lines = ["# Names that are left out", "",
-             "Every public name of JAX 0.12, and of JAX 0.10.2, is there, but for these. After a name that only one of "
-             "them has stands which: \"0.12\" came with it, \"before 0.12\" went with it.", "",
+             'Every public name of JAX 0.12 and of JAX 0.10.2 exists here, except these. "(0.12)" marks names that are '
+             'new in JAX 0.12, "(before 0.12)" those that 0.12 no longer has.', "",
              *_table(("module", "names", "reason"), _rows()), "",
              "## Whole modules", "", *_table(("module", "reason"), _module_rows()), "",
              "## Names that JAX has given up", "",
