@@ -96,9 +96,9 @@ def test_operations_are_watched_only_where_the_option_is_on():
 def test_no_hook_is_set_before_its_option_is_used():
     code = ("import xjax, xjax.numpy as jnp\n"
             "from xjax.core.trace import Tag\n"
-            "from xjax.runtime import dispatch; from xjax.runtime.arrays import array\n"
+            "from xjax.runtime import dispatch; from xjax.runtime.arrays import hooks\n"
             "xjax.grad(lambda x: x * x)(2.0), xjax.jit(jnp.sin)(jnp.ones(3))\n"
-            "print(array._guard, Tag.on_close, dispatch.eval_trace._watch, len(dispatch.eval_trace.ready) > 0)")
+            "print(hooks.guard, Tag.on_close, dispatch.eval_trace._watch, len(dispatch.eval_trace.ready) > 0)")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == ["None", "None", "None", "True"]
 

@@ -14,8 +14,9 @@ from xjax.core.public import attributes_of
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_leaves, tree_map, tree_unflatten
 from xjax.core.types import typeof
-from xjax.runtime.arrays.array import Array, put, to_array
+from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.global_arrays import make_array_from_process_local_data
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.devices import processes
 from xjax.runtime.devices.backend import devices, process_count, process_index
 from xjax.runtime.jit import jit

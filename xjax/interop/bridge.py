@@ -29,7 +29,8 @@ from xjax.interop.real_jax import inside_jax, is_jax_array, is_jax_tracer, real_
 from xjax.interop.reference import spec_of
 from xjax.interop.translate import translate
 from xjax.interop.trees import flatten_any
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit_primitive import jit_p
 
 # Modules that are imported for the rules they add to the translation.

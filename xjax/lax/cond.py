@@ -46,7 +46,7 @@ from xjax.ops.identity import stop_gradient
 from xjax.ops.pvary import cast_inputs, cast_outputs, vary_to
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate, zeros_of
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.call_rules import CallRules, Split
 from xjax.transforms.jvp import jvp_program

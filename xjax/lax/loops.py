@@ -23,7 +23,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
 from xjax.ops.shape import reshape
 from xjax.ops.slice import slice_in_dim
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.trace_cache import wrapped
 from xjax.transforms.vmap import vmap
 

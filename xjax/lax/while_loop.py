@@ -46,7 +46,7 @@ from xjax.lax.control import (
 )
 from xjax.lax.in_place import updating_in_place
 from xjax.ops.pvary import cast_outputs
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function

@@ -24,7 +24,7 @@ from xjax.ops.scatter_product import scatter_mul
 from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
 
 

@@ -40,8 +40,9 @@ from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from xjax.ops.transcendental import exp, log
 from xjax.ops.transcendental import pow as lax_pow
-from xjax.runtime.arrays.array import as_sharding, from_numpy, stacked_on_host, to_array
+from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.arrays.fill import filled_at, placement_like
+from xjax.runtime.arrays.moves import as_sharding, stacked_on_host, to_array
 from xjax.runtime.device_put import put_one
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import new_place

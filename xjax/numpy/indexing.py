@@ -41,7 +41,8 @@ from xjax.ops.index_numbers import GatherDimensionNumbers, GatherScatterMode, Sc
 from xjax.ops.shape import broadcast_in_dim, expand_dims, squeeze
 from xjax.ops.slice import dynamic_slice, dynamic_slice_p, slice_p
 from xjax.ops.zeros import zeros_of
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import ON_ONE_DEVICE
 

@@ -21,7 +21,7 @@ from xjax.ops.scatter_product import scatter_mul
 from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.zeros import full_of
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 
 
 def _lowest(dtype: np.dtype) -> Any:

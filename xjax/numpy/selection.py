@@ -16,7 +16,7 @@ from xjax.ops.compare import eq, ne, select_n
 from xjax.ops.complex_numbers import complex as complex_
 from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type_p
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
 
 _NUMBERS = (bool, int, float, complex)

@@ -16,7 +16,8 @@ from xjax.numpy.promote import array_like, aval_of, expand_to, promote, promote_
 from xjax.ops import bitwise as bits
 from xjax.ops import compare, elementwise, piecewise, transcendental
 from xjax.ops.complex_numbers import imag_p, real_p
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import launched
 
 # ml_dtypes' narrow types are taken on the general path; what is here needs no promotion.

@@ -22,7 +22,8 @@ from xjax.lax.shapes import broadcast_shapes
 from xjax.numpy.promote import library_rules
 from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
-from xjax.runtime.arrays.array import Array, retyped, to_array, words_of
+from xjax.runtime.arrays.array import Array, retyped, words_of
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit import Inline, Jitted, library_jit
 from xjax.runtime.placement.places import ON_ONE_DEVICE
 

@@ -21,7 +21,8 @@ from xjax.core.types import converted, type_of_numbers, typeof
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_key, compiled, default_kind, operation, unwrap_keys, wrap_words
 from xjax.random.generators import fold_in_key, seed_words, split_key
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.places import new_place
 
 _MASK = 0xFFFFFFFF

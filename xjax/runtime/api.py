@@ -13,7 +13,7 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive, clear_type_caches
 from xjax.core.trace import Trace, Tracer, abstract_value_error
 from xjax.core.tree import tree_leaves, tree_map
-from xjax.runtime.arrays import array
+from xjax.runtime.arrays import moves
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.process import memory
@@ -34,12 +34,12 @@ def device_get(x: Any) -> Any:
 def _get(x: Any) -> Any:
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
-    return array.device_get(x) if type(x) is Array and not is_key(x.aval) else x
+    return moves.device_get(x) if type(x) is Array and not is_key(x.aval) else x
 
 
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of the tree `x` is computed; returns `x`. Raises the error of a failed computation."""
-    array.block_until_ready(tree_leaves(x))
+    moves.block_until_ready(tree_leaves(x))
     return x
 
 

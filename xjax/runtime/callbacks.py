@@ -22,7 +22,8 @@ from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.core.types import ShapedArray, is_array_like, typeof
 from xjax.ops.keys import random_unwrap, random_wrap
-from xjax.runtime.arrays.array import Array, from_numpy, put, to_array
+from xjax.runtime.arrays.array import Array, from_numpy, put
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.devices import backend, host_errors
 from xjax.runtime.devices.host_errors import SharedCalls, shared_calls
 from xjax.runtime.dispatch import eval_trace

@@ -13,9 +13,10 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.trace import Tracer
 from xjax.core.tree import broadcast_prefix, flatten, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
-from xjax.runtime.arrays import array
-from xjax.runtime.arrays.array import Array, as_sharding, put, to_array
+from xjax.runtime.arrays import moves
+from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
+from xjax.runtime.arrays.moves import as_sharding, to_array
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.current_mesh import current_devices
 from xjax.runtime.placement.mesh import Mesh
@@ -83,7 +84,7 @@ def put_one(x: Any, device: Any) -> Any:
     if not isinstance(x, Tracer):
         if type(x) not in _OF_ONE_MEMORY and is_on_gpu(x):
             x = from_dlpack(x)
-        return array.device_put(x, _sharding_of(x, device) if type(device) is Space else device)
+        return moves.device_put(x, _sharding_of(x, device) if type(device) is Space else device)
     if device is None:
         return x
     value = x.concrete()

@@ -21,7 +21,9 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
-from xjax.runtime.arrays.array import NUMBERS, Array, number_operand, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
+from xjax.runtime.arrays.number_cache import NUMBERS, number_operand
 from xjax.runtime.placement.current_mesh import placing_mesh
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.programs.executable import load, program_executable

@@ -25,8 +25,10 @@ from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.arrays import donation
-from xjax.runtime.arrays.array import NUMBERS, Array, put, to_array
+from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.host_values import OPERANDS, add_operands
+from xjax.runtime.arrays.moves import to_array
+from xjax.runtime.arrays.number_cache import NUMBERS
 from xjax.runtime.call_shardings import CallShardings
 from xjax.runtime.device_put import put_one
 from xjax.runtime.devices.backend import devices

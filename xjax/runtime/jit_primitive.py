@@ -13,7 +13,7 @@ from xjax.core.lowering import lower_call
 from xjax.core.primitive import Calls, Primitive
 from xjax.core.pruning import prune_call
 from xjax.core.staging import hoist_consts
-from xjax.runtime.arrays.array import to_array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.programs.executable import program_executable
 from xjax.transforms.call_rules import CallRules
 

@@ -18,7 +18,9 @@ from xjax.core.context import at_root, context
 from xjax.core.errors import JAXIndexError, JAXTypeError
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
-from xjax.runtime.arrays.array import Array, from_scalar, number_operand, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
+from xjax.runtime.arrays.number_cache import from_scalar, number_operand
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error

@@ -27,7 +27,8 @@ from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
 from xjax.runtime import xla
 from xjax.runtime.arrays import donation
-from xjax.runtime.arrays.array import Array, from_numpy, on_device_type, put, to_array
+from xjax.runtime.arrays.array import Array, from_numpy, on_device_type, put
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.devices import backend as backends
 from xjax.runtime.placement.current_mesh import manual_around
 from xjax.runtime.placement.mesh import Mesh

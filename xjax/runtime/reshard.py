@@ -17,7 +17,8 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from xjax.core.key_types import is_key
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.arrays.array import Array, BetweenProcesses, move_between_processes_with, on_device_type, put
+from xjax.runtime.arrays.array import Array, on_device_type, put
+from xjax.runtime.arrays.hooks import BetweenProcesses, move_between_processes_with
 from xjax.runtime.devices import backend, processes
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec

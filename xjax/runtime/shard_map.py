@@ -27,7 +27,8 @@ from xjax.ops.collectives import MeshAxes, psum_p
 from xjax.ops.elementwise import div
 from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import reshape
-from xjax.runtime.arrays.array import Array, put, to_array
+from xjax.runtime.arrays.array import Array, put
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over
 from xjax.runtime.placement.mesh import Mesh

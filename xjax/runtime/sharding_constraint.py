@@ -11,7 +11,8 @@ from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.tree import flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.collectives import MeshAxes
-from xjax.runtime.arrays.array import put, to_array
+from xjax.runtime.arrays.array import put
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.current_mesh import current_mesh, devices_for, manual_axes_of
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import UNCONSTRAINED, PartitionSpec

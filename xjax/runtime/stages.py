@@ -18,7 +18,8 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
 from xjax.runtime import xla
 from xjax.runtime.arrays import donation
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.current_mesh import current_mesh

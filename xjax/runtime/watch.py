@@ -20,7 +20,8 @@ from xjax.core.jaxpr import ClosedJaxpr, Literal
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.arrays.array import Array, to_array
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.programs.launch import Watch
 

@@ -7,23 +7,20 @@ are attached by `xjax.numpy.methods`. The raw buffer never leaves the runtime.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.config import config
-from xjax.core.context import at_root
 from xjax.core.errors import DeletedArrayError, bad, no_attribute
 from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
-from xjax.core.trace import Tracer, escaped, refuse_real_jax
-from xjax.core.types import ShapedArray, not_an_array, python_scalar_aval, typeof
+from xjax.core.trace import refuse_real_jax
+from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.arrays import donation
-from xjax.runtime.devices import host_errors, processes
-from xjax.runtime.placement.places import Place, Uncommitted, default_place, on, sharding_of
+from xjax.runtime.arrays import donation, hooks
+from xjax.runtime.devices import host_errors
+from xjax.runtime.placement.places import Place, Uncommitted, default_place, sharding_of
 from xjax.runtime.placement.sharding import (
     NamedSharding,
     PartitionSpec,
@@ -33,7 +30,7 @@ from xjax.runtime.placement.sharding import (
     same_placement,
 )
 
-_WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
+WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
 
 class Array:
@@ -64,8 +61,8 @@ class Array:
 
     def numpy(self) -> np.ndarray:
         """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""
-        if _guard is not None:
-            _guard.check(TO_HOST, self)
+        if hooks.guard is not None:
+            hooks.guard.check(hooks.TO_HOST, self)
         return self._read()
 
     def _read(self) -> np.ndarray:
@@ -98,7 +95,7 @@ class Array:
         if is_key(self.aval):
             raise bad("memoryview()", "random keys are no numbers", {"keys": self.aval.str_short()},
                       "take their bits with random.key_data(keys).")
-        if self.aval.dtype not in _WITH_BUFFERS:
+        if self.aval.dtype not in WITH_BUFFERS:
             raise BufferError(f"the buffer protocol has no format for {self.aval.str_short()}")
         if self.is_deleted():
             raise BufferError(str(deleted(self)))
@@ -379,72 +376,18 @@ def deleted(x: Array) -> Exception:
                    "pass a copy.", exc=DeletedArrayError)
 
 
-# -- guards -------------------------------------------------------------------------------------------------------
-
-TO_DEVICE, TO_HOST, BETWEEN = "host-to-device", "device-to-host", "device-to-device"
-
-
-class Guard(Protocol):
-    """Looks at each value before it moves between Python and devices; may raise."""
-
-    def check(self, direction: str, x: Any) -> None: ...
-
-    def explicitly(self, move: Callable, *args: Any) -> Any:
-        """`move(*args)`, an explicitly requested transfer."""
-
-
-_guard: Guard | None = None
-
-
-def guard_with(guard: Guard) -> None:
-    """From now on `guard` sees every move."""
-    global _guard
-    _guard = guard
-
-
-def check_move(direction: str, x: Any) -> None:
-    """To be called before a move that is made elsewhere."""
-    if _guard is not None:
-        _guard.check(direction, x)
-
-
-# -- several processes --------------------------------------------------------------------------------------------
-
-class BetweenProcesses(NamedTuple):
-    """What acts on values that span processes; see `xjax.runtime.reshard`.
-
-    Attributes:
-      reshard: (array, sharding) -> the same array with that sharding.
-      check: (value, sharding): raises if `device_put` cannot put it there, or processes pass different values.
-    """
-
-    reshard: Callable[[Array, Sharding], Array]
-    check: Callable[[Any, Sharding], None]
-
-
-_between_processes: Any = None
-
-
-def move_between_processes_with(functions: BetweenProcesses) -> None:
-    """From now on these functions move what spans processes: they launch programs, which this module cannot."""
-    global _between_processes
-    _between_processes = functions
-
-
-# -- from the host ------------------------------------------------------------------------------------------------
-
 def from_numpy(value: np.ndarray, place: Place | None = None, weak_type: bool = False, *,
                keep_dtype: bool = False) -> Array:
     """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled, or their dtype is to be kept.
 
     Raises: OverflowError if an integer does not fit.
     """
-    if _guard is not None:
-        _guard.check(TO_DEVICE, value)
-    return _upload(value, place, weak_type, keep_dtype)
+    if hooks.guard is not None:
+        hooks.guard.check(hooks.TO_DEVICE, value)
+    return upload(value, place, weak_type, keep_dtype)
 
 
-def _upload(value: np.ndarray, place: Place | None, weak_type: bool = False, keep_dtype: bool = False) -> Array:
+def upload(value: np.ndarray, place: Place | None, weak_type: bool = False, keep_dtype: bool = False) -> Array:
     dtype = value.dtype if keep_dtype else dtypes.canonicalize_dtype(value.dtype)
     if dtype != value.dtype:
         if dtypes.is_int(dtype):
@@ -471,114 +414,14 @@ def on_device_type(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
-_scalars: dict[tuple, Array] = {}
-_CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
-
-
-def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> Array:
-    """Array of a Python number, weakly typed; recent numbers are remembered.
-
-    A remembered number is guarded too: which ones are remembered is chance.
-    """
-    if _guard is not None:
-        _guard.check(TO_DEVICE, x)
-    place = default_place() if place is None else place
-    key = (type(x), x if x else str(x), config.enable_x64, place)       # 0.0 == -0.0
-    found = _scalars.get(key)
-    if found is None or found._buf.is_deleted():
-        aval = python_scalar_aval(x)
-        if len(_scalars) > 10_000:
-            _scalars.clear()
-        found = _scalars[key] = _upload(np.asarray(x, aval.dtype), place, aval.weak_type)
-    return found
-
-
-NUMBERS = frozenset((float, int, bool, complex))
-
-
-def number_operand(x: bool | int | float | complex, place: Place) -> Array | ShapedArray:
-    """The cached array of a recently seen number; else the number's aval, and the number is passed as is.
-
-    Such a launch takes half as long as to make an array first, which pays where the number comes again.
-    """
-    kind, x64 = type(x), config.enable_x64
-    key = (kind, x if x else str(x), x64, place)                         # 0.0 == -0.0
-    found = _scalars.get(key)
-    if found is not None and _guard is None and not found._buf.is_deleted():
-        return found
-    code = hash(key)
-    if code in _seen or x64 or _guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
-        return from_scalar(x, place)
-    if len(_seen) > 500:
-        _seen.clear()
-    _seen.add(code)
-    return _TYPES[kind]
-
-
-_seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy
-# Without x64.
-_TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
-    (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
-
-
-def _remembered_scalar(x: np.generic, place: Place | None) -> Array:
-    """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
-    if _guard is not None:
-        _guard.check(TO_DEVICE, x)
-    place = default_place() if place is None else place
-    aval = typeof(x)
-    key = (x.dtype, x.tobytes(), aval, id(place))
-    found = _scalars.get(key)
-    if found is None or found._buf.is_deleted():
-        if len(_scalars) > 10_000:
-            _scalars.clear()
-        found = _scalars[key] = _upload(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
-    return found
-
-
-def to_array(x: Any, place: Place | None = None) -> Array:
-    """Any array-like value that is not a tracer as an `Array` (itself, if it is one).
-
-    Raises: TypeError for what is no array; the escaped-tracer error for a tracer.
-    """
-    kind = type(x)
-    if kind is Array:
-        return x
-    if kind in NUMBERS:
-        return from_scalar(x, place)
-    if isinstance(x, Tracer):
-        raise escaped(x)
-    if isinstance(x, np.generic) and x.dtype in _CACHED_SCALARS:
-        return _remembered_scalar(x, place)
-    if isinstance(x, (np.ndarray, np.generic)):
-        if not dtypes.is_supported(x.dtype):
-            raise not_an_array(x)
-        aval = typeof(x)
-        return from_numpy(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
-    if isinstance(x, (bool, int, float, complex)):
-        aval = typeof(x)
-        return from_numpy(np.asarray(x, aval.dtype), place, aval.weak_type)
-    return _from_foreign(x, place)
-
-
-def _from_foreign(x: Any, place: Place | None) -> Array:
-    """Arrays of other libraries, through the NumPy protocol."""
-    if isinstance(x, (str, bytes, list, tuple, dict, set, type(None))) or not hasattr(x, "__array__"):
-        raise not_an_array(x)
-    value = np.asarray(x)
-    if not dtypes.is_supported(value.dtype):
-        raise not_an_array(x)
-    return from_numpy(value, place)
-
-
 def put(x: Array, place: Place) -> Array:
     """The same value in another place: the array itself if it is there, its memory if the place is equivalent."""
     if x._place is place or x._place == place:
         return x
     if same_placement(x.sharding, sharding_of(place), x.ndim):
         return Array(x._buf, x.aval, place)
-    if _guard is not None:
-        _guard.check(BETWEEN, x)
+    if hooks.guard is not None:
+        hooks.guard.check(hooks.BETWEEN, x)
     return _move(x, place)
 
 
@@ -595,63 +438,5 @@ def _move(x: Array, place: Place) -> Array:
     if is_key(x.aval):
         return retyped(_move(words_of(x), place), x.aval)
     if not (old.is_fully_addressable or old.is_fully_replicated):
-        return _between_processes.reshard(x, new)
-    return _upload(x._read(), place, x.aval.weak_type, keep_dtype=True)
-
-
-def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
-    """Many small arrays of one type in the memory of this host as one with a new leading axis, by NumPy.
-
-    None where a program does that better: if there are few, or large ones, if a value is not computed yet or lies on
-    another device, or if a transformation traces. A program of hundreds of arguments takes 1 us for each of them.
-    """
-    if len(arrays) < 8 or not at_root() or {*map(type, arrays)} != {Array}:
-        return None
-    aval, place = arrays[0].aval, arrays[0]._place
-    home = sharding_of(place)
-    if (type(home) is not SingleDeviceSharding or home.device.platform != "cpu" or aval.dtype not in _WITH_BUFFERS
-            or aval.size > 4096 or any([x.aval is not aval or x._place is not place for x in arrays])
-            or not all([x.is_ready() for x in arrays])):
-        return None
-    return _upload(np.array([xla.to_numpy(x._buf) for x in arrays]), place, keep_dtype=True)
-
-
-def device_put(x: Any, device: Any = None) -> Any:
-    """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
-    return _device_put(x, device) if _guard is None else _guard.explicitly(_device_put, x, device)
-
-
-def _device_put(x: Any, device: Any) -> Any:
-    if device is None:
-        return to_array(x)
-    sharding = as_sharding("device_put", device)
-    if len(sharding.devices) > 1:
-        aval = typeof(x)
-        sharding.check_even(physical(aval).shape, "device_put", aval.str_short())
-    if processes.connection is not None:
-        _between_processes.check(x, sharding)
-    if type(x) is Array:
-        x._live_buffer()
-        return put(x, sharding)
-    return to_array(x, sharding)
-
-
-def as_sharding(where: str, device: Any) -> Sharding:
-    """What a user calls a device: a device, or a sharding.  Raises: TypeError for anything else."""
-    if not isinstance(device, (Sharding, xla.Device)):
-        raise bad(where, f"needs a device or a sharding, not a {type(device).__name__}",
-                  {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
-    return device if isinstance(device, Sharding) else on(device)
-
-
-def device_get(x: Array) -> np.ndarray:
-    """The value of one array, asked for by name; see `xjax.device_get` for trees."""
-    return x.numpy() if _guard is None else _guard.explicitly(x.numpy)
-
-
-def block_until_ready(leaves: Sequence[Any]) -> None:
-    """Wait for every array among `leaves`."""
-    try:
-        xla.block_until_ready([x._live_buffer() for x in leaves if type(x) is Array])
-    except xla.XlaRuntimeError as error:                # of a program on a GPU, which runs after its launch
-        host_errors.raise_original(error)
+        return hooks.between_processes.reshard(x, new)
+    return upload(x._read(), place, x.aval.weak_type, keep_dtype=True)

@@ -14,7 +14,8 @@ from xjax.core.types import ShapedArray
 from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import copy_p
 from xjax.runtime import xla
-from xjax.runtime.arrays.array import TO_DEVICE, Array, check_move, from_numpy, put
+from xjax.runtime.arrays.array import Array, from_numpy, put
+from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.places import on
 from xjax.runtime.xla import XlaRuntimeError

@@ -11,7 +11,9 @@ from xjax.core.context import at_root
 from xjax.core.types import ShapedArray
 from xjax.ops.shape import broadcast_in_dim
 from xjax.runtime import xla
-from xjax.runtime.arrays.array import TO_DEVICE, Array, as_sharding, check_move, on_device_type, to_array
+from xjax.runtime.arrays.array import Array, on_device_type
+from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
+from xjax.runtime.arrays.moves import as_sharding, to_array
 from xjax.runtime.placement.sharding import Sharding
 
 

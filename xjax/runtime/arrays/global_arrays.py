@@ -12,7 +12,8 @@ from xjax.core.errors import bad
 from xjax.core.tree import tree_map
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
-from xjax.runtime.arrays.array import TO_DEVICE, Array, check_move, from_numpy, on_device_type, put
+from xjax.runtime.arrays.array import Array, from_numpy, on_device_type, put
+from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices.backend import process_count
 from xjax.runtime.placement.places import device_names, on
 from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding

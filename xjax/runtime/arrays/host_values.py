@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
-from xjax.runtime.arrays.array import NUMBERS, Array, number_operand
+from xjax.runtime.arrays.array import Array
+from xjax.runtime.arrays.number_cache import NUMBERS, number_operand
 from xjax.runtime.placement.places import default_place_of
 from xjax.runtime.xla import Buffer
 

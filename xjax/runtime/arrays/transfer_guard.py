@@ -19,8 +19,8 @@ from xjax.core.config import config
 from xjax.core.errors import bad, location_text, user_location
 from xjax.core.types import ShapedArray, typeof
 from xjax.runtime import xla
-from xjax.runtime.arrays import array, host_values
-from xjax.runtime.arrays.array import BETWEEN, TO_DEVICE, TO_HOST
+from xjax.runtime.arrays import hooks, host_values
+from xjax.runtime.arrays.hooks import BETWEEN, TO_DEVICE, TO_HOST
 
 _logger = logging.getLogger("xjax")
 _FIXES = {
@@ -68,7 +68,7 @@ _the_guard = TransferGuard()
 
 
 def _install() -> None:
-    array.guard_with(_the_guard)
+    hooks.guard_with(_the_guard)
     host_values.take_none()
 
 

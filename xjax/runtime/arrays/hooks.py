@@ -1,0 +1,58 @@
+"""What other modules attach to the moves of values: a guard of transfers, and moves between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from xjax.runtime.placement.sharding import Sharding
+
+if TYPE_CHECKING:
+    from xjax.runtime.arrays.array import Array
+
+TO_DEVICE, TO_HOST, BETWEEN = "host-to-device", "device-to-host", "device-to-device"
+
+
+class Guard(Protocol):
+    """Looks at each value before it moves between Python and devices; may raise."""
+
+    def check(self, direction: str, x: Any) -> None: ...
+
+    def explicitly(self, move: Callable, *args: Any) -> Any:
+        """`move(*args)`, an explicitly requested transfer."""
+
+
+guard: Guard | None = None
+
+
+def guard_with(watcher: Guard) -> None:
+    """From now on `watcher` sees every move."""
+    global guard
+    guard = watcher
+
+
+def check_move(direction: str, x: Any) -> None:
+    """To be called before a move that is made elsewhere."""
+    if guard is not None:
+        guard.check(direction, x)
+
+
+class BetweenProcesses(NamedTuple):
+    """What acts on values that span processes; see `xjax.runtime.reshard`.
+
+    Attributes:
+      reshard: (array, sharding) -> the same array with that sharding.
+      check: (value, sharding): raises if `device_put` cannot put it there, or processes pass different values.
+    """
+
+    reshard: Callable[[Array, Sharding], Array]
+    check: Callable[[Any, Sharding], None]
+
+
+between_processes: Any = None
+
+
+def move_between_processes_with(functions: BetweenProcesses) -> None:
+    """From now on these functions move what spans processes: they launch programs, which this module cannot."""
+    global between_processes
+    between_processes = functions

@@ -1,0 +1,75 @@
+"""Arrays of numbers: recent ones are cached, since programs use the same few again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xjax.core.config import config
+from xjax.core.types import ShapedArray, python_scalar_aval, typeof
+from xjax.runtime.arrays import hooks
+from xjax.runtime.arrays.array import Array, upload
+from xjax.runtime.placement.places import Place, default_place
+
+_scalars: dict[tuple, Array] = {}
+CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", "float64")))
+
+
+def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> Array:
+    """Array of a Python number, weakly typed; recent numbers are remembered.
+
+    A remembered number is guarded too: which ones are remembered is chance.
+    """
+    if hooks.guard is not None:
+        hooks.guard.check(hooks.TO_DEVICE, x)
+    place = default_place() if place is None else place
+    key = (type(x), x if x else str(x), config.enable_x64, place)       # 0.0 == -0.0
+    found = _scalars.get(key)
+    if found is None or found._buf.is_deleted():
+        aval = python_scalar_aval(x)
+        if len(_scalars) > 10_000:
+            _scalars.clear()
+        found = _scalars[key] = upload(np.asarray(x, aval.dtype), place, aval.weak_type)
+    return found
+
+
+NUMBERS = frozenset((float, int, bool, complex))
+
+
+def number_operand(x: bool | int | float | complex, place: Place) -> Array | ShapedArray:
+    """The cached array of a recently seen number; else the number's aval, and the number is passed as is.
+
+    Such a launch takes half as long as to make an array first, which pays where the number comes again.
+    """
+    kind, x64 = type(x), config.enable_x64
+    key = (kind, x if x else str(x), x64, place)                         # 0.0 == -0.0
+    found = _scalars.get(key)
+    if found is not None and hooks.guard is None and not found._buf.is_deleted():
+        return found
+    code = hash(key)
+    if code in _seen or x64 or hooks.guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
+        return from_scalar(x, place)
+    if len(_seen) > 500:
+        _seen.clear()
+    _seen.add(code)
+    return _TYPES[kind]
+
+
+_seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy
+# Without x64.
+_TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
+    (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
+
+
+def from_numpy_scalar(x: np.generic, place: Place | None) -> Array:
+    """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
+    if hooks.guard is not None:
+        hooks.guard.check(hooks.TO_DEVICE, x)
+    place = default_place() if place is None else place
+    aval = typeof(x)
+    key = (x.dtype, x.tobytes(), aval, id(place))
+    found = _scalars.get(key)
+    if found is None or found._buf.is_deleted():
+        if len(_scalars) > 10_000:
+            _scalars.clear()
+        found = _scalars[key] = upload(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
+    return found
