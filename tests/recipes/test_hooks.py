@@ -29,7 +29,7 @@ def test_nan_stops_with_the_first_bad_step_metric_and_parameter(tmp_path, bad):
         stop(report(1.0, bad, 2.0, bad, params={"w": np.zeros(2), "b": np.array([1, bad])}))
     assert str(caught.value) == (
         f"training: train/loss is {bad} at step 2.\n"
-        "  bad parameter     params['b']\n"
+        "  bad parameter          params['b']\n"
         "  last valid checkpoint  none was saved\n"
         "  fix: a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
     stop(report(1.0, 2.0))

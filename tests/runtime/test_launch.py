@@ -11,7 +11,7 @@ import xjax.numpy as jnp
 from tests.compare import assert_same
 from xjax.core.trace import Tag
 from xjax.runtime import xla
-from xjax.runtime.arrays import array, host_values
+from xjax.runtime.arrays import array, hooks, host_values, moves, number_cache
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import EvalTrace, eval_trace
 from xjax.runtime.jit import Jitted
@@ -72,8 +72,8 @@ def test_debugging_options_replace_no_method():
     """After each option was used, and left, the methods and functions that they look at are those of before."""
     places = [(EvalTrace, "process"), (EvalTrace, "_run"), (Tag, "close"), (Jitted, "__call__"), (Array, "numpy"),
               (Launcher, "__call__"), (Launcher, "launch"), (Executable, "__call__"), (Executable, "launch"),
-              (xla, "device_put"), (xla, "to_numpy"), (array, "device_put"), (array, "device_get"), (array, "put"),
-              (array, "from_scalar"), (array, "from_numpy"), (array, "to_array"), (array, "_move")]
+              (xla, "device_put"), (xla, "to_numpy"), (moves, "device_put"), (moves, "device_get"), (array, "put"),
+              (number_cache, "from_scalar"), (array, "from_numpy"), (moves, "to_array"), (array, "_move")]
     before = [getattr(owner, name) for owner, name in places]
     for block in (xjax.debug_nans(True), xjax.debug_infs(True), xjax.checking_leaks(), xjax.no_execution(),
                   xjax.transfer_guard("disallow")):
@@ -144,7 +144,7 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
                                    {"a": np.ones(3, np.uint64)[::2], "b": [1.5, np.complex128(1j)]}], ids=repr)
 def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     f = xjax.jit(lambda x: xjax.tree_util.tree_map(lambda y: y * 2, x))
-    monkeypatch.setattr(array, "_guard", None)  # of another test; a guard looks at each value by itself
+    monkeypatch.setattr(hooks, "guard", None)  # of another test; a guard looks at each value by itself
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     want = f(value)
@@ -157,7 +157,7 @@ def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
     """It is put on the device alone: jaxlib's own call would look at each array."""
     f = xjax.jit(lambda tree, x: ([y + 1 for y in tree["many"]], x * 2), donate_argnums=0)
     many = [jnp.full(3, float(i)) for i in range(20)]
-    monkeypatch.setattr(array, "_guard", None)
+    monkeypatch.setattr(hooks, "guard", None)
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     _, want = f({"many": many}, value)
