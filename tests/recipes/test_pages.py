@@ -25,7 +25,7 @@ def blocks(page):
 
 
 def without_numbers(text):
-    return re.sub(r"\d[\d.]*", "#", " ".join(text.split()))
+    return re.sub(r"\d[\d.]*( [KMG]iB)?", "#", " ".join(text.split()))
 
 
 def run(argv, folder, given=""):

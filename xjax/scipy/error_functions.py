@@ -192,7 +192,11 @@ def scaled_erfc(x: Any, n: int) -> Any:
     growth = 1 + 2 * x
     for _ in range(n):
         growth = growth * (1 + x)
-    return horner(u, _decay_terms(n, typeof(x).dtype)) / growth
+    terms = _decay_terms(n, typeof(x).dtype)
+    if n == 0:                                              # at 0, where u is -1, it is exactly 1
+        terms, _ = np.polynomial.polynomial.polydiv([terms[0] - 1, *terms[1:]], [1, 1])
+        return (1 + (1 + u) * horner(u, terms.tolist())) / growth
+    return horner(u, terms) / growth
 
 
 @scaled_erfc.defjvp
