@@ -1,7 +1,8 @@
 """Raises Python's recursion limit for functions that recurse into nested programs.
 
 A jitted function that calls a jitted function takes a dozen frames of Python to trace, and as many to transform or to
-write; Python allows 1,000 in all.
+write; Python allows 1,000 in all. Python 3.12 also limits calls that pass through C, and nothing raises that limit:
+some 200 levels of jit are possible there.
 """
 
 from __future__ import annotations
