@@ -133,7 +133,7 @@ OPEN = {
     "boxcox1p": within("as boxcox; the slope has the rounded power - 1 as well",
                        value=15, slope_0=23, slope_1=16, second_0_0=15, second_0_1=16, second_1_1=20),
     "ndtri": within("x times the square of the slope", second_0_0_float64=6),
-    "erfcinv": within("z times the square of the slope", second_0_0_float64=6),
+    "erfcinv": within("z times the square of the slope", second_0_0_float32=4.2, second_0_0_float64=6),
     "log_ndtr": within("the quotient of two derivatives of erfcx", second_0_0=5),
     "dawsn": within("the terms of the second derivative cancel in part between 1 and 2", second_0_0=11),
     "owens_t": within(ROUNDED_SQUARE, slope_1=11, second_0_0=24),

@@ -144,8 +144,10 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 def _share(x: Any, y: Any) -> Any:
-    """``x / y``; 0 where x is 0, whatever the number y: code may divide by 0 where y is below the normal numbers."""
-    return jnp.where((x == 0) & (y == y), 0, jnp.divide(x, y))
+    """``x / y``; 0 where x is 0 or both are below the normal numbers: XLA on CPUs divides 0 by 0 there."""
+    smallest = float(dtypes.finfo(typeof(x).dtype).smallest_normal)
+    vanishes = (x == 0) & (y == y) | (jnp.abs(x) < smallest) & (jnp.abs(y) < smallest)
+    return jnp.where(vanishes, 0, jnp.divide(x, y))
 
 
 @custom_jvp
