@@ -1,7 +1,7 @@
 """Kinds of memory that a device can address: its own ("device"), and the host's ("pinned_host", "unpinned_host").
 
 A sharding names one for its arrays, the devices' default without. An array stays in the memory it was put in; programs
-compute in the default one, so that arguments elsewhere are copied there for each launch, and results lie there unless
+compute in the default one, so that arguments elsewhere are copied there for each launch, and results are there unless
 `out_shardings` name another kind. Inside of a program for GPUs, `in_memory` moves a value; on CPUs all kinds are one.
 """
 

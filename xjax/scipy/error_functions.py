@@ -178,10 +178,16 @@ def _decay_series(n: int) -> np.ndarray:
 
 @functools.cache
 def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
-    """The coefficients of the powers of u; those that do not count in this type are left out."""
+    """The coefficients of the powers of u; those that do not count in this type are left out.
+
+    Of n = 0, where the polynomial is 1 at u = -1, they are those of its difference from 1 over ``1 + u``.
+    """
     series = _decay_series(n)
     count = np.flatnonzero(np.abs(series) > float(dtypes.finfo(dtype).eps) / 8)[-1] + 1
-    return np.polynomial.chebyshev.cheb2poly(series[:count]).tolist()
+    terms = np.polynomial.chebyshev.cheb2poly(series[:count])
+    if n == 0:
+        terms, _ = np.polynomial.polynomial.polydiv([terms[0] - 1, *terms[1:]], [1, 1])
+    return terms.tolist()
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -192,11 +198,8 @@ def scaled_erfc(x: Any, n: int) -> Any:
     growth = 1 + 2 * x
     for _ in range(n):
         growth = growth * (1 + x)
-    terms = _decay_terms(n, typeof(x).dtype)
-    if n == 0:                                              # at 0, where u is -1, it is exactly 1
-        terms, _ = np.polynomial.polynomial.polydiv([terms[0] - 1, *terms[1:]], [1, 1])
-        return (1 + (1 + u) * horner(u, terms.tolist())) / growth
-    return horner(u, terms) / growth
+    polynomial = horner(u, _decay_terms(n, typeof(x).dtype))
+    return (polynomial if n else 1 + (1 + u) * polynomial) / growth        # exactly 1 where n and x are 0
 
 
 @scaled_erfc.defjvp

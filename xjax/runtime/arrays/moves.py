@@ -19,10 +19,7 @@ from xjax.runtime.arrays.array import WITH_BUFFERS, Array, from_numpy, put, uplo
 from xjax.runtime.arrays.number_cache import CACHED_SCALARS, NUMBERS, from_numpy_scalar, from_scalar
 from xjax.runtime.devices import host_errors, processes
 from xjax.runtime.placement.places import Place, on, sharding_of
-from xjax.runtime.placement.sharding import (
-    Sharding,
-    SingleDeviceSharding,
-)
+from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
 
 
 def to_array(x: Any, place: Place | None = None) -> Array:
@@ -63,8 +60,8 @@ def _from_foreign(x: Any, place: Place | None) -> Array:
 def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
     """Many small arrays of one type in the memory of this host as one with a new leading axis, by NumPy.
 
-    None where a program does that better: if there are few, or large ones, if a value is not computed yet or lies on
-    another device, or if a transformation traces. A program of hundreds of arguments takes 1 us for each of them.
+    None where a program is faster: for few or large arrays, if a value is not computed yet or is on another device, or
+    if a transformation traces. A program of hundreds of arguments takes 1 us for each of them.
     """
     if len(arrays) < 8 or not at_root() or {*map(type, arrays)} != {Array}:
         return None
