@@ -5,9 +5,9 @@ on, and `ruled`, `ruled_vjp` are functions with rules of their own.
 """
 
 from tests.everyday.wide_functions import EAGER, LAX
-from tests.everyday.wide_transforms import RULES, TRANSFORMS
+from tests.everyday.wide_transforms import RULES, SOLVES, TRANSFORMS
 
-WIDE = [*EAGER, *LAX, *TRANSFORMS, *RULES]
+WIDE = [*EAGER, *LAX, *TRANSFORMS, *RULES, *SOLVES]
 
 # JAX's result has 32 bits where its own constants have them; ours has the 64 bits of the argument.
 WIDER = r"""
@@ -51,6 +51,7 @@ jax.grad(ruled_vjp)(s)
 jax.jit(jax.grad(ruled_vjp))(s)
 jax.vmap(jax.grad(ruled_vjp))(x)
 jax.vjp(ruled_vjp,x)[1](jnp.ones(3))
+jax.grad(lambda b: lax.custom_linear_solve(lambda v: v*2,b,lambda mv,b: b/2,symmetric=True).sum())(x)
 jax.grad(lambda v: inside(ruled_vjp,v))(s)
 """.strip().split("\n")
 

@@ -47,3 +47,21 @@ def test_extremes_of_complex_numbers(name, dtype):
 def test_powers_of_a_complex_base():
     np.testing.assert_allclose(jnp.logspace(0, 1, 3, base=2j), np.logspace(0, 1, 3, base=2j), rtol=1e-6, atol=1e-6)
     assert jnp.logspace(0, 1, 3, base=2).dtype == np.float32
+
+
+def test_parts_of_64_bit_floats():
+    """In a block of 64 bits and outside of it, where JAX cannot split them."""
+    x = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 5e-324, 1e-310, -2.3e-308, 1.7976931348623157e308])
+    with xjax.enable_x64(True):
+        wide, inside = jnp.array(x), jnp.frexp(x)
+    for mantissa, exponent in (inside, jnp.frexp(wide), xjax.jit(jnp.frexp)(wide), xjax.vmap(jnp.frexp)(wide)):
+        want, power = np.frexp(x)
+        assert mantissa.dtype == np.float64 and exponent.dtype == np.int32
+        np.testing.assert_array_equal(mantissa, want)
+        np.testing.assert_array_equal(np.signbit(mantissa), np.signbit(want))
+        np.testing.assert_array_equal(exponent, np.where(np.isfinite(x), power, 0))
+    np.testing.assert_array_equal(jnp.ldexp(*jnp.frexp(wide))[:7], x[:7])
+    np.testing.assert_array_equal(jnp.spacing(wide[2:4]), np.spacing(x[2:4]))
+    slopes = xjax.grad(lambda v: jnp.frexp(v)[0].sum())(wide[2:4])
+    assert slopes.dtype == np.float64
+    np.testing.assert_array_equal(slopes, [0.5, 0.5])

@@ -5,21 +5,25 @@
 The four programs are maps of vectors (trees of arrays): `matvec` is A, `solve` its inverse, `vecmat` and
 `transpose_solve` the same for the transpose of A. The solvers are never differentiated, so they may loop as they like:
 ``dx = A^-1 (db - dA x)``, and the transpose of the operation is the operation with the programs of the transpose.
+
+What they return may be wider or narrower than b. x is then as `solve` returns it; the results of the others are cast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Primitive
-from xjax.core.staging import hoist_consts
+from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten, treedef_children
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.lax.control import Flags, check_callable, fixpoint, flat_arrays, front, same_type
+from xjax.ops.checks import kind_of
+from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import neg
 from xjax.ops.makers import accumulate
 from xjax.ops.zeros import instantiate
@@ -44,8 +48,8 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
       symmetric: `matvec` is its own transpose, so `solve` serves for both.
       has_aux: the solvers return (x, anything); what is beside x has no derivative.
 
-    Returns: x, or (x, aux).
-    Raises: TypeError if `matvec` or a solver returns another structure or other types than those of `b`.
+    Returns: x, with the dtypes that `solve` gives it, or (x, aux).
+    Raises: TypeError if `matvec` or a solver returns another structure, other shapes or kinds of numbers than `b` has.
 
     >>> a = xjax.numpy.array([2.0, 4.0])
     >>> diagonal_solve = lambda matvec, b: b / matvec(xjax.numpy.ones(2))
@@ -60,9 +64,10 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
     leaves, tree, avals = flat_arrays(_WHERE, "b", b)
 
     def inverse(name: str, solver: Callable, of: Callable) -> TracedFunction:
-        return trace_map(_WHERE, name, lambda x: solver(of, x), tree, avals, has_aux)
+        return trace_map(_WHERE, name, lambda x: solver(of, x), tree, avals, has_aux, agree=_same_kind)
 
-    forward = trace_map(_WHERE, "matvec", matvec, tree, avals)
+    forward = trace_map(_WHERE, "matvec", matvec, tree, avals, agree=_same_kind)
+    forward = forward._replace(program=_with_results(forward.program, avals))
     forward_inverse = inverse("solve", solve, matvec)
     backward = backward_inverse = TracedFunction(None, [], None)
     if transpose_solve is not None:
@@ -89,8 +94,11 @@ LinearSolveTuple.__name__ = "_LinearSolveTuple"     # as programs print it in JA
 
 
 def trace_map(where: str, name: str, f: Callable, tree: Any, avals: Sequence[ShapedArray], has_aux: bool = False,
-              arguments: int = 1) -> TracedFunction:
-    """`f` as a program from trees of one type to a tree of the same type, with `has_aux` beside something else."""
+              arguments: int = 1, agree: Callable[[ShapedArray, ShapedArray], bool] = same_type) -> TracedFunction:
+    """`f` as a program from trees of one type to a tree of the same type, with `has_aux` beside something else.
+
+    Args: agree: whether the type of a leaf of the result is taken for that of the argument.
+    """
     in_tree = flatten((tree_unflatten(tree, range(tree.num_leaves)),) * arguments)[1]
     traced = trace_function(f, in_tree, [*avals] * arguments, f"{where} `{name}`")
     out_tree = traced.out_tree
@@ -107,11 +115,29 @@ def trace_map(where: str, name: str, f: Callable, tree: Any, avals: Sequence[Sha
     outs = traced.program.out_avals[:len(avals)]
     wrong = {path: f"{out.str_short()}, expected {aval.str_short()}"
              for path, aval, out in zip(leaf_paths("result", tree), avals, outs, strict=True)
-             if not same_type(aval, out)}
+             if not agree(aval, out)}
     if wrong:
         raise bad(where, f"`{name}` returns other types than those of its argument", given=wrong,
                   fix="return arrays of the same shape and dtype; start from floats if the function computes floats.")
     return traced
+
+
+def _same_kind(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether two types differ at most in their width."""
+    return a.shape == b.shape and kind_of(a.dtype) == kind_of(b.dtype)
+
+
+def _cast(values: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
+    """The values in these dtypes."""
+    return [x if typeof(x).dtype == aval.dtype else convert_element_type(x, aval.dtype)
+            for x, aval in zip(values, avals, strict=True)]
+
+
+def _with_results(program: ClosedJaxpr, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    """The program with results of these dtypes."""
+    if all(out.dtype == aval.dtype for out, aval in zip(program.out_avals, avals, strict=True)):
+        return program
+    return trace_to_jaxpr(lambda *xs: _cast(program(*xs), avals), program.in_avals, _WHERE)
 
 
 def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Callable]:
@@ -130,7 +156,7 @@ def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Cal
         if given != tree:
             raise bad(_WHERE, "`vecmat` is called with another structure than that of `b`",
                       given=tree_mismatch("x", tree, given), fix="pass a tree like `b`.")
-        return tree_unflatten(tree, program(*consts, *leaves))
+        return tree_unflatten(tree, program(*consts, *_cast(leaves, program.in_avals[len(consts):])))
 
     return TracedFunction(program, consts, tree), vecmat
 
@@ -170,7 +196,7 @@ def _jvp(primals, tangents, *, const_lengths, jaxprs):
     d_consts, rhs = _split(tangents, const_lengths)
     x, aux = outs[:len(b)], outs[len(b):]
     fixed = [Zero(typeof(v).tangent()) for v in x]
-    _, moved = jvp_flat(jaxprs.matvec, [*consts.matvec, *x], [*d_consts.matvec, *fixed])
+    _, moved = jvp_flat(jaxprs.matvec, [*consts.matvec, *_cast(x, map(typeof, b))], [*d_consts.matvec, *fixed])
     rhs = [db if type(m) is Zero else accumulate(db, neg(m)) for db, m in zip(rhs, moved, strict=True)]
     no_aux = [Zero(typeof(v).tangent()) for v in aux]
     if all(type(d) is Zero for d in rhs):
@@ -186,9 +212,10 @@ def _transpose(cts, *args, const_lengths, jaxprs):
     if jaxprs.transpose_solve is None:
         raise bad(_WHERE, "reverse-mode differentiation needs a solver for the transposed system",
                   fix="pass transpose_solve=..., or symmetric=True if the matrix is symmetric.")
-    found = _bind(jaxprs.transposed(), consts.transposed(), [instantiate(ct) for ct in cts[:len(b)]])
+    avals = [x.aval if is_linear(x) else typeof(x) for x in b]
+    found = _bind(jaxprs.transposed(), consts.transposed(), _cast(map(instantiate, cts[:len(b)]), avals))
     return [None] * sum(const_lengths) + [ct if is_linear(x) else None
-                                          for ct, x in zip(found, b, strict=False)]
+                                          for ct, x in zip(_cast(found[:len(b)], avals), b, strict=True)]
 
 
 def _batch(axis, args, bdims, *, const_lengths, jaxprs):

@@ -165,7 +165,7 @@ class _Format:
         self.exponent_mask = number_of(self.uint, (1 << info.bits - info.nmant - 1) - 1)
         self.fraction_mask = number_of(self.uint, (1 << info.nmant) - 1)
         self.sign_mask = number_of(self.uint, 1 << info.bits - 1)
-        self.magnitude_mask = ~self.sign_mask
+        self.magnitude_mask = number_of(self.uint, (1 << info.bits - 1) - 1)
         self.bias = int(self.exponent_mask) // 2
 
     def number(self, value: int) -> np.generic:

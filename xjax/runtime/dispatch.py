@@ -21,6 +21,7 @@ from xjax.core.key_types import is_key
 from xjax.core.primitive import Primitive
 from xjax.core.trace import Tag, Trace
 from xjax.core.types import ShapedArray
+from xjax.ops.identity import stage_p
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.arrays.number_cache import NUMBERS, number_operand
@@ -182,6 +183,8 @@ eval_trace = EvalTrace()
 set_root_trace(eval_trace)
 config.on_first_use("default_device", eval_trace.choose_by_context)
 config.on_first_use("context_mesh", eval_trace.choose_by_context)
+# An array is its own value, so nothing is launched; the rule is given here, since operations do not know arrays.
+stage_p.evaluate = to_array
 
 
 def launched(p: Primitive, fallback: Callable) -> Callable:

@@ -26,8 +26,8 @@ from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, t
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
+from xjax.ops.identity import stage_p
 from xjax.ops.pvary import vary_to
-from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat, only_live
@@ -89,7 +89,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         flat = flatten_function(lambda *xs: fun(*merge_args(xs, rest, nums, len(args)), **kwargs), treedef,
                                 has_aux=has_aux, where=name)
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
-        lin = linearize_flat(flat, leaves, active, name)
+        lin = linearize_flat(flat, _as_arrays(leaves, active), active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
         one = vary_to(scalar_of(typeof(value), 1), typeof(value).vma)
         g = _gradients(lin, lin.program.consts, [one], [typeof(x) for x in leaves])
@@ -112,18 +112,25 @@ def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], av
 
 def _as_result(ct: Any) -> Any:
     """A tangent or cotangent as the user gets it: no symbolic zero, and no host value where values are computed."""
-    if type(ct) is Zero:
-        return instantiate(ct)
-    if hasattr(ct, "aval"):
-        return ct
+    return instantiate(ct) if type(ct) is Zero else _as_array(ct)
+
+
+def _as_array(x: Any) -> Any:
+    """A host value as an array, whose type stays when options change; in a program that is traced, a literal."""
+    if hasattr(x, "aval"):
+        return x
     trace = context.trace
     while trace.parent is not None and not isinstance(trace, StagingTrace):
         trace = trace.parent
-    if isinstance(trace, StagingTrace):     # a literal of its program
-        return ct
-    aval = typeof(ct)
+    if isinstance(trace, StagingTrace):
+        return x
     with current_trace(trace):
-        return broadcast_in_dim(ct, aval.shape, range(aval.ndim))
+        return stage_p.bind(x)
+
+
+def _as_arrays(leaves: Sequence[Any], active: Sequence[bool]) -> list[Any]:
+    """The leaves, with those that are differentiated as arrays."""
+    return [_as_array(x) if flag else x for x, flag in zip(leaves, active, strict=True)]
 
 
 def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
@@ -203,7 +210,9 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     argument_types(where, fun, leaves, tree_structure((primals, {})))
     saveable = flags_of(where, "saveable_args", saveable_args, treedef)
     flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    lin = only_live(linearize_flat(flat, leaves, _active(where, leaves, in_nzs, treedef), where))
+    active = _active(where, leaves, in_nzs, treedef)
+    leaves = _as_arrays(leaves, active)
+    lin = only_live(linearize_flat(flat, leaves, active, where))
     value = tree_unflatten(flat.out_tree, lin.outs)
     back = VJP.of(_VjpFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts, leaves, saveable)
     return (value, back, flat.aux) if has_aux else (value, back)
@@ -321,7 +330,8 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any =
     where = f"linearize of `{function_name(fun)}`"
     leaves, treedef = flatten(primals)
     flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    lin = only_live(linearize_flat(flat, leaves, _active(where, leaves, in_nzs, treedef), where))
+    active = _active(where, leaves, in_nzs, treedef)
+    lin = only_live(linearize_flat(flat, _as_arrays(leaves, active), active, where))
     value = tree_unflatten(flat.out_tree, lin.outs)
     f_lin = Partial(_LinearFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts)
     f_lin.out_nzs = tree_unflatten(flat.out_tree, lin.nonzero)
