@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 
 import numpy as np
 import pytest
@@ -107,3 +108,34 @@ def test_attributes_are_those_of_jax(kind):
     ours, theirs = MAKE[kind](xjax), MAKE[kind](jax)
     missing = {n for n in dir(theirs) if not n.startswith("_")} - {n for n in dir(ours) if not n.startswith("_")}
     assert missing == LEFT_OUT.get(kind, set())
+
+
+def pickles(f):
+    try:
+        return pickle.loads(pickle.dumps(f)) is f
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+
+
+@pytest.mark.parametrize("module", [
+    "", "numpy", "numpy.linalg", "numpy.fft", "lax", "nn", "nn.initializers", "random", "tree_util", "image", "ops",
+    "scipy.special", "scipy.linalg", "scipy.signal", "scipy.optimize", "scipy.sparse.linalg", "scipy.stats.norm"])
+def test_public_functions_pickle_by_name_where_those_of_jax_do(module):
+    ours, theirs = (importlib.import_module(f"{lib.__name__}.{module}".rstrip(".")) for lib in (xjax, jax))
+    names = [n for n in dir(theirs) if not n.startswith("_") and hasattr(ours, n) and callable(getattr(theirs, n))]
+    assert names
+    assert not [n for n in names if pickles(getattr(theirs, n)) and not pickles(getattr(ours, n))]
+
+
+@xjax.jit
+def jitted_here(x):
+    return x * 2
+
+
+@xjax.custom_jvp
+def ruled_here(x):
+    return x * 2
+
+
+def test_decorated_functions_pickle_by_name():
+    assert pickles(jitted_here) and pickles(ruled_here)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,11 +33,27 @@ def check_callable(where: str, fun: Any) -> None:
                   fix=f"pass the function itself: {where}(f)(x), not {where}(f(x)).")
 
 
-def name_function(f: Any, name: str) -> None:
-    """Give a name to a function that was made by another, under its decorators too: Python's own errors show it."""
+def name_function(f: Any, name: str, module: str = "") -> None:
+    """Give a name to a function that was made by another, under its decorators too: Python's own errors show it.
+
+    Args: module: the one that has it under this name, if that is not the one of the code: pickles say it.
+    """
     while f is not None:
         f.__name__ = f.__qualname__ = name
+        f.__module__ = module or f.__module__
         f = getattr(f, "__wrapped__", None)
+
+
+class PickledByName:
+    """A wrapper of a function that pickles as functions do, by its name, if that is what its module has there."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        name, found = getattr(self, "__qualname__", ""), sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else super().__reduce_ex__(protocol)
 
 
 def leaf_of_arguments(tree: Any, i: int) -> str:

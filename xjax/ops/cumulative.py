@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.calls import name_function
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
@@ -35,7 +36,7 @@ def _function(p: Primitive, doc: str) -> Callable:
         axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
         return p.bind(operand, axis=axis, reverse=bool(reverse))
 
-    apply.__name__ = apply.__qualname__ = p.name
+    name_function(apply, p.name, "xjax.lax")
     apply.__doc__ = doc + """
 
     Args: operand: [..., n, ...]; axis: the axis to run along; reverse: run from its end.

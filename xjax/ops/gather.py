@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import Jaxpr
@@ -253,7 +254,7 @@ def scatter_function(p: Primitive, operation: Callable | None, doc: str) -> Call
             indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
             mode=GatherScatterMode.from_any(mode))
 
-    apply.__name__ = apply.__qualname__ = p.name.replace("-", "_")
+    name_function(apply, p.name.replace("-", "_"), "xjax.lax")
     apply.__doc__ = doc + """
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO, Primitive
@@ -274,7 +275,7 @@ def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 
 
 def _named(f: Callable, name: str, doc: str) -> Callable:
-    f.__name__ = f.__qualname__ = name
+    name_function(f, name, "xjax.lax")
     f.__code__ = f.__code__.replace(co_name=name, co_qualname=name)         # what tracebacks show
     f.__doc__ = doc
     return f

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
@@ -39,7 +40,7 @@ def reduction(p: Primitive, doc: str) -> Callable:
         axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")
         return p.bind(operand, axes=axes) if axes or not hasattr(operand, "aval") else operand
 
-    apply.__name__ = apply.__qualname__ = p.name
+    name_function(apply, p.name, "xjax.lax")
     apply.__doc__ = doc + " over `axes`, which disappear; the dtype is kept."
     return apply
 

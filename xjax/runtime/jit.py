@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 
 from xjax.core.cache import Cache
-from xjax.core.calls import argument_error, argument_types, check_callable, flatten_function, function_name, leaf_names
+from xjax.core.calls import (
+    PickledByName,
+    argument_error,
+    argument_types,
+    check_callable,
+    flatten_function,
+    function_name,
+    leaf_names,
+)
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
@@ -49,7 +57,7 @@ _buffer = operator.attrgetter("_buf")
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
 
 
-class Jitted:
+class Jitted(PickledByName):
     """A compiled function, made by `jit`; called like the function it wraps."""
 
     def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None,

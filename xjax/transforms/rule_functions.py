@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.calls import Flat, canonical_argnums, function_name
+from xjax.core.calls import Flat, PickledByName, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
 from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
@@ -23,7 +23,7 @@ from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_a
 from xjax.transforms.jvp import DualTracer
 
 
-class FunctionWithRule:
+class FunctionWithRule(PickledByName):
     """Base of custom_jvp and custom_vjp: the function, and which of its arguments are static.
 
     Args:
