@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import pickle
 import weakref
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import xjax
 from tests.compare import Outcome, assert_close, assert_same, assert_same_outcome, assert_same_types, outcome
 from tests.everyday.arrays import ARRAYS
+from tests.everyday.contexts import CONTEXTS, HELPERS
 from tests.everyday.functions import FUNCTIONS
 from tests.everyday.numbers import NUMBERS, NUMBERS_X64
 from tests.everyday.objects import OBJECTS
@@ -55,7 +57,7 @@ str(jnp.float32)
 jnp.float32
 """.strip().split("\n")
 
-WRITTEN = [*ARRAYS, *FUNCTIONS, *NUMBERS, *OBJECTS, *RELATIVES, *TRANSFORMS]
+WRITTEN = [*ARRAYS, *CONTEXTS, *FUNCTIONS, *NUMBERS, *OBJECTS, *RELATIVES, *TRANSFORMS]
 
 # Where xjax does otherwise: reason -> expressions.
 OTHERWISE = {
@@ -81,6 +83,8 @@ OTHERWISE = {
         "jax.linearize(lambda x: jax.lax.stop_gradient(x)*2+x,3.)[1](1.)"],
     "as in NumPy": ["'a' in jnp.arange(3)", "jnp.trapezoid(jnp.array([1.,jnp.inf]))", "float(jnp.ones(1))",
                     "jnp.fix(-1.5)", "jnp.einsum('ii->i',jnp.ones((1,3)))"],
+    "refused: gradients of complex functions are conjugated, and JAX's BFGS goes uphill":
+        ["jax.scipy.optimize.minimize(lambda z: jnp.sum(jnp.abs(z)**2),jnp.full(2,1j),method='BFGS').success"],
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
     "ppermute works under vmap too, with zeros for those who get nothing":
         ["jax.vmap(lambda x: jax.lax.ppermute(x,'i',[(0,1)]),axis_name='i')(jnp.arange(2))"],
@@ -122,7 +126,8 @@ def closed_over(lib, y):
 def evaluate(lib, expression):
     return eval(expression, {"jax": lib, "jnp": lib.numpy, "np": np, "Wrapped": Wrapped, "mapped": mapped,
                              "closed_over": closed_over, "collections": collections, "copy": copy,
-                             "dataclasses": dataclasses, "inspect": inspect, "weakref": weakref})
+                             "dataclasses": dataclasses, "inspect": inspect, "pickle": pickle, "weakref": weakref,
+                             **HELPERS})
 
 
 def compare(expression):

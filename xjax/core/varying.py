@@ -49,6 +49,11 @@ def vary_each(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Sequen
     return vmas, vmas
 
 
+def vary_apart(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
+    """The rule of operations without results: each operand stays as it is."""
+    return vmas, INVARIANT
+
+
 def infer_types(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> Any:
     """Result types of an operation on operands of which some vary, or which communicates along axes.
 

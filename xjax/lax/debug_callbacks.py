@@ -24,6 +24,7 @@ from xjax.core.errors import bad, user_frame
 from xjax.core.primitive import Effects, Primitive
 from xjax.core.tree import tree_unflatten
 from xjax.core.types import is_array_like
+from xjax.core.varying import vary_apart
 from xjax.lax.callbacks import one_by_one
 from xjax.ops.slice import index_in_dim
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
@@ -244,7 +245,7 @@ def _debug_primitive(name: str, where: str, effects: Callable[..., Effects],
         evaluate=lambda *args, **params: call_now(where, host(**params), args, ()),
         jvp=lambda primals, tangents, **params: (p.bind(*primals, **params), []),
         transpose=lambda cts, *args, **params: [None] * len(args),      # what is told of tangents is told forwards
-        effects=effects, multiple_results=True, cacheable=False)
+        effects=effects, multiple_results=True, vary=vary_apart, cacheable=False)
     return p
 
 

@@ -40,6 +40,9 @@ class Precision(enum.Enum):
     def __repr__(self) -> str:
         return f"Precision.{self.name}"
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class DotAlgorithm(NamedTuple):
     """The steps of a product: element types of the factors and of the sum, and in how many parts a factor is cut."""
@@ -92,6 +95,9 @@ class DotAlgorithmPreset(enum.Enum):
 
     def __repr__(self) -> str:
         return f"DotAlgorithmPreset.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 _ON_CPU = ("DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32",

@@ -62,10 +62,11 @@ class _FoldingTrace(Trace):
             return trace.process(p, args, params)
 
 
-class ensure_compile_time_eval:
+@contextlib.contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
     """`with ensure_compile_time_eval():` operations on known values compute at once, inside traced functions too.
 
-    Operations on traced values are traced as usual.
+    Operations on traced values are traced as usual. It decorates functions too.
 
     >>> @xjax.jit
     ... def f(x):
@@ -75,16 +76,8 @@ class ensure_compile_time_eval:
     >>> f(2.0)
     Array(3., dtype=float32, weak_type=True)
     """
-
-    __slots__ = ("_saved",)
-
-    def __enter__(self) -> None:
-        self._saved = context.trace
-        if not at_root():
-            context.trace = _FoldingTrace(self._saved, self._saved.tag)
-
-    def __exit__(self, *exc: Any) -> None:
-        context.trace = self._saved
+    with contextlib.nullcontext() if at_root() else current_trace(_FoldingTrace(context.trace, context.trace.tag)):
+        yield
 
 
 def clear_caches() -> None:
