@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
+from tests.oracle import holds
 from tests.values.row import rows
 
 ONE = ("f4[4]", "i4[3]", "c8[3]", "f8[1]", "bf[3]")
@@ -24,7 +27,11 @@ def _ordered(x):
 
 ROWS = [
     *rows("numpy", "polyval", "f4[4] f4[3]:small", "i4[3] i4[2]", "c8[3] f4[]", "f8[0] f8[2]", "bf[2] bf[3]",
-          "u1[2] f4[2,2]", "f8[3]:edges f8[]:edges", grad=("f8[4] f8[3]", "f8[2] f8[]")),
+          "u1[2] f4[2,2]", grad=("f8[4] f8[3]", "f8[2] f8[]")),
+    # NumPy starts with 0 x, which is nan at infinity.
+    *rows("numpy", "polyval", "f8[3]:edges f8[]:edges", id="edges",
+          oracle=lambda p, x: functools.reduce(lambda y, c: y * x + c, p),
+          differs="" if holds(since="0.12") else "JAX starts with 0 x before 0.12"),
     *rows("numpy", "polyval", "f4[3,2] f4[2]", "f4[2,1,3] f4[2,3]", id="of several polynomials"),
     *rows("numpy", "polyadd polysub", *TWO, "b1[2] u1[3]", grad=("f8[3] f8[2]",)),
     # NumPy's leaves out leading zeros
