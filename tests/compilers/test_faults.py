@@ -59,6 +59,17 @@ def test_the_fault_is_there_without_the_option(name):
     assert done.returncode != 0
 
 
+@pytest.mark.slow
+def test_barriers_of_barriers_are_wrong_if_they_are_written_as_they_stand():
+    fault = FAULTS["barriers of barriers"]
+    if not fault.is_in(xla.jaxlib_version):
+        pytest.skip(f"jaxlib {xla.jaxlib_version} does not have it")
+    as_they_stand = ("from xjax.core import hlo, lowering\n"
+                     "lowering.Held = lambda name, before, together: hlo.Value(name, before.aval)\n")
+    done = run(as_they_stand + fault.program)
+    assert done.returncode != 0 and "AssertionError" in done.stderr
+
+
 @pytest.mark.parametrize("versions, version, there", [
     ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False),
     ([("0.11.2", "")], "0.12.0.1", True), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False),

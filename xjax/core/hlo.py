@@ -150,6 +150,16 @@ class Recipe(NamedTuple):
     params: Mapping[str, Any]
 
 
+class Held(Value):
+    """A result of a barrier: the value before it, and all values that the barrier waits for."""
+
+    __slots__ = ("before", "together")
+
+    def __init__(self, name: str, before: Value, together: Sequence[Value]):
+        super().__init__(name, before.aval)
+        self.before, self.together = before, together
+
+
 class Known(Value):
     """An integer that is known when the module is written: a conditional on it is written as its one branch."""
 

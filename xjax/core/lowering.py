@@ -14,7 +14,7 @@ import numpy as np
 
 from xjax.core.depth import deep
 from xjax.core.forms import limits
-from xjax.core.hlo import Builder, Recipe, Stored, Value, return_text, tensor_type
+from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
@@ -125,8 +125,15 @@ def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:
     """`args` again: a call that XLA does not inline, so nothing is fused, shared or moved across it.
 
     That is a barrier on CPU, where XLA removes its own before it looks for what to fuse. No copy is made.
+
+    The result of a barrier is taken from before it, with all that this one waits for: jaxlib 0.12 loses the layout of
+    what goes from one such call to the next (`xla/compiler_faults.py`: "barriers of barriers").
     """
-    return _call_apart(b, lambda inner, *params: params, args)
+    before = [x.before if type(x) is Held else x for x in args]
+    waited_for = {y.name: y for x in args for y in (x.together if type(x) is Held else (x,))}
+    together = list(waited_for.values())
+    held = dict(zip(waited_for, _call_apart(b, lambda inner, *params: params, together), strict=True))
+    return [Held(held[x.name].name, x, together) for x in before]
 
 
 def _call_apart(b: Builder, body: Callable[..., Sequence[Value]], args: Sequence[Value]) -> list[Value]:

@@ -184,6 +184,18 @@ FAULTS: dict[str, Fault] = {
         what="`optimization_barrier` is removed before operations are fused.",
         versions=_ALL,
         form="core/lowering.py: lower_barrier is a call that is not inlined"),
+    "barriers of barriers": Fault(
+        what="A function that is not inlined and returns its argument, called with the result of another such call, "
+             "may read it in the wrong order: the call has the layout of the windows that a gather makes nearby, which "
+             "its argument has not.",
+        versions=(("0.12", ""),),
+        program="x = np.arange(20, dtype=np.float32).reshape(4, 5)\n"
+                "d = np.arange(8, dtype=np.float32).reshape(4, 2)\n"
+                "hold = jax.lax.optimization_barrier\n"
+                "windows = lambda x, i: x.at[:, i].get(mode='fill', fill_value=0)\n"
+                "f = lambda x, d, i: (jnp.exp(hold(d) - hold(windows(x, i))), hold(hold(d)))\n"
+                "assert np.array_equal(jax.jit(f)(x, d, np.array([1, 3]))[1], d)\n",
+        form="core/lowering.py: a barrier takes what was before the barriers that made its operands"),
     "inverse pairs": Fault(
         what="Under jit log(exp(x)) is x and sqrt(x * x) is |x|, also where exp(x) or x * x overflows; called op by op "
              "they give inf.",
