@@ -46,8 +46,10 @@ ACTIVATIONS = [
               sparse_sigmoid=lambda x: np.clip((x + 1) / 2, 0, 1),
               sparse_plus=lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4))),
     # At the edges: what becomes of the infinities and NaN is JAX's choice.
-    *rows("nn", "silu mish hard_sigmoid hard_silu soft_sign selu elu celu gelu sparse_sigmoid sparse_plus squareplus "
-          "log1mexp", "f4[3]:edges", "f8[3]:wide", oracle=None, id="edges"),
+    *rows("nn", "silu mish hard_sigmoid hard_silu soft_sign selu elu celu gelu sparse_sigmoid sparse_plus log1mexp",
+          "f4[3]:edges", "f8[3]:wide", oracle=None, id="edges"),
+    *rows("nn", "squareplus", "f4[3]:edges", id="edges", differs="JAX has nan at -inf; here its limit, 0",
+          oracle=lambda x: np.where(np.isneginf(x), 0, (x + np.sqrt(x * x + 4)) / 2)),
     *nn("leaky_relu", lambda f, x: (f(x), f(x, 0.5)), *FLOATS, "i4[3]", grad=D,
         oracle=lambda x, slope=0.01: np.where(x >= 0, x, slope * x)),
     *nn("elu", lambda f, x: (f(x), f(x, 0.5)), *FINITE, grad=D, oracle=_elu),
@@ -110,7 +112,10 @@ NORMALIZED = [
         oracle=lambda x, axis=(0, 1, 2), keepdims=False: np.log(np.exp(x).mean(axis, keepdims=keepdims))),
     *nn("logmeanexp", lambda f, x: f(x, 1, where=x < 4), *ROWS_OF_X, grad=D3, id="where"),
     *nn("standardize", lambda f, x: (f(x), f(x, axis=(0, 1), epsilon=0.5), f(x, mean=x[:1], variance=x * x)),
-        *ROWS_OF_X, grad=D3, oracle=_standardize),
+        *ROWS_OF_X[:2], grad=D3, oracle=_standardize),
+    # In half precision JAX takes the difference of two rounded squares, and is off by 4 % in some draws.
+    *nn("standardize", lambda f, x: (f(x), f(x, axis=(0, 1), epsilon=0.5)), *ROWS_OF_X[2:], oracle=_standardize,
+        id="half", differs="JAX rounds squares before they are subtracted"),
     *nn("standardize", lambda f, x: (f(x, where=x < 4), f(x, algorithm="stable")), *ROWS_OF_X[:2], grad=D3,
         id="options"),
     *nn("one_hot", lambda f, x: (f(x, 4), f(x, 4, dtype=np.int8, axis=0), f(x, 0)), "i4[2,3]", "u1[]", "i8[0]",
