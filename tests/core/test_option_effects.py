@@ -122,7 +122,7 @@ def test_disable_most_optimizations_compiles_another_program():
     usual = f(x)
     with Override("disable_most_optimizations", True):
         plain = f(x)
-        assert len(f._launchers.values()) == 2                # compiled for itself
+        assert len(f._by_types.values()) == 2                # compiled for itself
     np.testing.assert_allclose(plain, usual, rtol=1e-6)
 
 

@@ -148,7 +148,7 @@ def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     want = f(value)
-    monkeypatch.setattr(Jitted, "_call", None)
+    monkeypatch.setattr(Jitted, "_launcher", None)
     assert_equal_results(f(value), want)
 
 
@@ -161,7 +161,7 @@ def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     _, want = f({"many": many}, value)
-    monkeypatch.setattr(Jitted, "_call", None)
+    monkeypatch.setattr(Jitted, "_launcher", None)
     monkeypatch.setattr(Executable, "launch_with_host_values", None)
     for _ in range(2):
         many = [jnp.full(3, float(i)) for i in range(20)]

@@ -234,7 +234,7 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
         how = "register the class with tree_util.register_dataclass or register_pytree_node_class"
         return f"{how}, or mark `{name}` as static {static}." if takes_static else f"{how}."
     is_ours = (getattr(fun, "__module__", "") or "").startswith("xjax.")
-    if is_ours or not _is_hashable(x) or is_of_other_library(x) or isinstance(x, Iterator):
+    if is_ours or not is_hashable(x) or is_of_other_library(x) or isinstance(x, Iterator):
         return how_to_convert(x, name)
     if not takes_static:
         return f"pass arrays and numbers, and fix `{name}` before, with lambda or functools.partial."
@@ -243,7 +243,7 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
     return f"mark it as static {static}."
 
 
-def _is_hashable(x: Any) -> bool:
+def is_hashable(x: Any) -> bool:
     try:
         hash(x)
     except TypeError:

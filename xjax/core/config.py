@@ -31,10 +31,11 @@ _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in s
 class TraceKey:
     """The values of the options that change what tracing makes; equal ones are one object, so hashing is free."""
 
-    __slots__ = ("values",)
+    __slots__ = ("values", "disable_jit")
 
     def __init__(self, values: tuple) -> None:
         self.values = values
+        self.disable_jit = values[TRACED.index("disable_jit")]      # the option, for hot paths
 
     def __repr__(self) -> str:
         return f"TraceKey{self.values}"

@@ -24,7 +24,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.identity import stage_p
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
-from xjax.runtime.arrays.number_cache import NUMBERS, number_operand
+from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.current_mesh import placing_mesh
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.programs.executable import load, program_executable
@@ -58,21 +58,15 @@ class EvalTrace(Trace):
             self.ready = _ReadyHere(self._executables)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
-        key, bufs, numbers = [p], [], False
+        key, bufs, has_numbers = [p], [], False
         for x in args:
-            if type(x) is not Array:
-                if type(x) not in NUMBERS or not p.cacheable:
-                    return self._run_or_watch(p, args, params)
-                home = _home(args)
-                found = number_operand(x, home)
-                if type(found) is not Array:
-                    key += found, home
-                    bufs.append(x)
-                    numbers = True
-                    continue
-                x = found
-            key += x.aval, x._place
-            bufs.append(x._buf)
+            if type(x) is Array:
+                key += x.aval, x._place
+                bufs.append(x._buf)
+            elif type(x) in NUMBERS and p.cacheable:
+                has_numbers = add_number(x, _home(args), key, bufs) or has_numbers
+            else:
+                return self._run_or_watch(p, args, params)
         if params:
             key.extend(params.items())
         if not args:
@@ -80,7 +74,7 @@ class EvalTrace(Trace):
         executable = self.ready.get(tuple(key)) if p.cacheable else None
         if executable is None:
             return self._run_or_watch(p, args, params)
-        if numbers:
+        if has_numbers:
             bufs = executable.launch_with_host_values(bufs, args)
         else:
             try:

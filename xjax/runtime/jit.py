@@ -1,14 +1,15 @@
 """`jit`: trace a function once for each type of its arguments, compile it with XLA, run the compiled program.
 
-A call flattens its arguments and looks up (tree, argument types, static values) in a dictionary. At the root it finds
-an executable and launches it; inside another transform it finds a program, which becomes one operation (`jit_p`).
+`Jitted.__call__` reads arguments that are written as plain arrays and numbers, and launches what it finds for their
+types. `Jitted._call` is the call in general: it takes static arguments out, flattens the others and looks up their
+types. At the root it finds a `Launcher`, or compiles one; inside another transform it finds a program, which becomes
+one operation (`jit_p`).
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-import operator
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
 from xjax.core.errors import bad
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, registry, tree_map, tree_unflatten
+from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray
 from xjax.runtime.arrays import donation
 from xjax.runtime.arrays.array import Array, put
@@ -46,14 +47,12 @@ from xjax.runtime.placement.places import on
 from xjax.runtime.placement.sharding import Sharding
 from xjax.runtime.programs.compile_log import explain_miss, log_step, warn_of_large
 from xjax.runtime.programs.executable import Options, as_options, program_executable
-from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
+from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, place_of
-from xjax.runtime.static_args import Plan, StaticArguments
+from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
-from xjax.runtime.xla import Buffer, Device
+from xjax.runtime.xla import Device
 
-_type_and_place = operator.attrgetter("aval", "_place")
-_buffer = operator.attrgetter("_buf")
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
 
 
@@ -67,14 +66,16 @@ class Jitted(PickledByName):
         self._has_static = static.given
         if static.signature is not None:
             self.__signature__ = static.signature
-        self.of_arrays = False              # set by `library_jit`
+        self.numbers_as_arrays = False      # with `disable_jit` too; set by `library_jit`
         self._device = device               # where to run; None: where the arguments lie
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
-        self._launchers: Cache[Launcher] = Cache(f"jit `{self._name}`")
-        self._launches: Cache[Launcher] = Cache()   # of calls that need nothing but a launch
-        self._ready = self._launches.young
-        self._traces: Cache[Program] = _traces_of(fun) if shardings is None else Cache()
+        # By tree, types and static values: the programs, and with the places of the arguments what launches them.
+        self._programs: Cache[Program] = _programs_of(fun) if shardings is None else Cache()
+        self._by_types: Cache[Launcher] = Cache(f"jit `{self._name}`")
+        # By what `__call__` and `add_operands` read: launchers of calls that need nothing but a launch.
+        self._fast: Cache[Launcher] = Cache()
+        self._hot = self._fast.young
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -84,10 +85,8 @@ class Jitted(PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not at_root():
-            return self._call(args, kwargs)
-        key, bufs, of_host = [context.trace_key or config.trace_key()], [], False
-        if kwargs:
-            key += kwargs
+            return self._call_traced(args, kwargs)
+        key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
         for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is Array:
                 key += x.aval, x._place
@@ -95,22 +94,21 @@ class Jitted(PickledByName):
             elif self._has_static and type(x) not in _NEVER_STATIC:
                 key += type(x), x
             else:
-                take = None if kwargs or self._has_static else OPERANDS.get(type(x))
-                operand = None if take is None else take(x, key)
-                if operand is None:
-                    return self._call_with_others(args, kwargs, key)
-                bufs.append(operand)
-                of_host = of_host or type(operand) is not Buffer
+                take = None if kwargs else OPERANDS.get(type(x))
+                on_host = None if take is None else take(x, key, bufs)
+                if on_host is None:
+                    return self._call(args, kwargs)
+                has_host_values = has_host_values or on_host
         try:
-            launcher = self._ready.get(tuple(key))
+            launcher = self._hot.get(tuple(key))
         except TypeError:                   # a value that is not hashable
-            return self._call_with_others(args, kwargs, key)
+            return self._call(args, kwargs)
         if launcher is None:
-            return self._first_call(args, kwargs, key)
-        if of_host and launcher.host_call is None:
+            return self._call(args, kwargs, key)
+        if has_host_values and launcher.host_call is None:
             return launcher.launch_with_host_values(bufs, args)
         try:                                # the shortest way, for arguments where the program wants them
-            if of_host:
+            if has_host_values:
                 bufs = launcher.host_call(*bufs)
             else:
                 bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
@@ -120,100 +118,71 @@ class Jitted(PickledByName):
             return Array(bufs[0], launcher.aval, launcher.place)
         return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
-    def _first_call(self, args: Sequence[Any], kwargs: dict, key: list[Any]) -> Any:
-        """A call whose key `__call__` does not know."""
-        values, plan = args, None
-        if kwargs or self._has_static:
-            values, more = self._static.split(args, kwargs)
-            if more is None or not all([type(x) is Array for x in values]):
-                return self._call_with_others(args, kwargs, key)
-            plan = more[0]
-        return self._call(args, kwargs, functools.partial(self._remember, key, values, plan))
-
-    def _call_with_others(self, args: Sequence[Any], kwargs: dict, key: list[Any]) -> Any:
-        """A call with pytrees, with host values next to static arguments, or with invalid arguments.
+    def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> Any:
+        """The call at the root, in general.
 
         Args:
-          key: what `__call__` has collected before it met such a value.
+          written: the key of all its arguments by which `__call__` is to find the launcher of the next such call.
         """
-        values, start, operands, of_host = args, key[:1], [], None
-        if kwargs or self._has_static:
-            values, more = self._static.split(args, kwargs)
-            if more is None:
-                return self._call(args, kwargs)
-            start += more
-            key = [*start]
-            of_host = add_operands(values, key, operands)
-        if of_host is None:
-            try:
-                values, tree = registry.flatten(values)
-            except Exception:               # which `_call` raises again, with the path of the argument
-                return self._call(args, kwargs)
-            key, operands = [*start, tree], []
-            of_host = add_operands(values, key, operands)
-            if of_host is None:
-                return self._call(args, kwargs)
-        launcher = self._launches.of_parts(key)
-        if launcher is None:
-            return self._call(args, kwargs, functools.partial(self._remember, key, values, None))
-        return launcher.launch_with_host_values(operands, values) if of_host else launcher.launch(operands, values)
-
-    def _remember(self, key: Sequence[Any], values: Sequence[Any], plan: Plan | None, leaves: Sequence[Any],
-                  launcher: Launcher) -> None:
-        """Remember the launcher of a call as ready, if the leaves of its arguments are these values.
-
-        Args:
-          plan: the calls that will find it have their values as they were written; None: in the order of the leaves.
-        """
-        if leaves and len(leaves) == len(values) and all(map(operator.is_, leaves, values)):
-            as_written = plan is None or plan.order == sorted(plan.order)
-            self._launches[tuple(key)] = launcher if as_written else launcher.taking(plan.order)
-
-    def _call(self, args: Sequence[Any], kwargs: dict,
-              remember: Callable[[Sequence[Any], Launcher], None] | None = None) -> Any:
-        """The call, in general.
-
-        Args:
-          remember: gets the leaves of the arguments and their launcher, if a launch is all that such a call needs.
-        """
-        if config.disable_jit:
-            if self.of_arrays:
-                args = [x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)]
-                kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
-            return self._fun(*args, **kwargs)
+        trace_key = context.trace_key or config.trace_key()
+        if trace_key.disable_jit:
+            return self._call_python(args, kwargs)
         static = None
         if self._has_static:
             args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        if not at_root():
-            return self._call_traced(leaves, tree, static)
         if self._device is not None:
-            if placing_mesh() is not None:
-                raise bad(f"jit `{self._name}`", "has a device of its own, and set_mesh says to run on a mesh",
-                          {"device": repr(self._device), "mesh": repr(placing_mesh())},
-                          "leave device= and backend= out, or call it outside of `with xjax.set_mesh(mesh):`.",
-                          exc=ValueError)
-            with default_device(self._device):
-                leaves = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
-                out = self._launcher(leaves, tree, static)(leaves)
-                return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
-        arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
-        if self._shardings is not None:
-            arrays = self._shardings.put_arguments(arrays, tree, leaves)
-        launcher = self._launcher(arrays, tree, static)
-        if launcher.execute is None or self._shardings is not None:
-            return launcher(arrays)
-        if remember is not None:
-            remember(leaves, launcher)
-        return launcher.launch(list(map(_buffer, arrays)), arrays)
+            return self._call_on_device(leaves, tree, static)
+        key, operands = [trace_key, static, tree], []
+        has_host_values = None if self._shardings is not None else add_operands(leaves, key, operands)
+        launcher = None if has_host_values is None else self._fast.of_parts(key)
+        if launcher is None:
+            arrays = [x if type(x) is Array else self._argument(x, leaves, tree) for x in leaves]
+            if self._shardings is not None:
+                arrays = self._shardings.put_arguments(arrays, tree, leaves)
+            launcher = self._launcher(arrays, tree, static)
+            if launcher.execute is None or self._shardings is not None:
+                return launcher(arrays)
+            if leaves and has_host_values is not None:
+                self._fast[tuple(key)] = launcher
+                if written is not None:
+                    self._remember_as_written(written, launcher, args, kwargs)
+            operands, has_host_values = [x._buf for x in arrays], False
+        launch = launcher.launch_with_host_values if has_host_values else launcher.launch
+        return launch(operands, leaves)
 
-    def _launcher(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
-        key = (tree, static, config.trace_key(), *map(_type_and_place, leaves)) if leaves else (
-            tree, static, config.trace_key(), config.default_device)
-        found = self._launchers.get(key)
-        if found is None:
-            found = self._launchers[key] = self._compile(leaves, tree, static)
-        return found
+    def _remember_as_written(self, key: Sequence[Any], launcher: Launcher, args: tuple, kwargs: dict) -> None:
+        """Have `__call__` find the launcher, unless it took one of these dynamic arguments for a static one."""
+        if self._has_static and not all([type(x) in (Array, np.ndarray) for x in (*args, *kwargs.values())]):
+            return
+        names = [*kwargs]                   # in the order of the call; leaves are in that of the sorted names
+        order = [*range(len(args)), *[len(args) + names.index(name) for name in sorted(names)]]
+        self._fast[tuple(key)] = launcher.reordered(order)
+
+    def _call_python(self, args: tuple, kwargs: dict) -> Any:
+        """The call under `disable_jit`."""
+        if self.numbers_as_arrays:
+            args = tuple([x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)])
+            kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
+        return self._fun(*args, **kwargs)
+
+    def _call_on_device(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+        if placing_mesh() is not None:
+            raise bad(f"jit `{self._name}`", "has a device of its own, and set_mesh says to run on a mesh",
+                      {"device": repr(self._device), "mesh": repr(placing_mesh())},
+                      "leave device= and backend= out, or call it outside of `with xjax.set_mesh(mesh):`.",
+                      exc=ValueError)
+        with default_device(self._device):
+            arrays = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
+            out = self._launcher(arrays, tree, static)(arrays)
+            return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
+
+    def _launcher(self, arrays: Sequence[Array], tree: Any, static: Any) -> Launcher:
+        key = (tree, static, config.trace_key(), *(types_and_places(arrays) if arrays else [config.default_device]))
+        launcher = self._by_types.get(key)
+        if launcher is None:
+            launcher = self._by_types[key] = self._compile(arrays, tree, static)
+        return launcher
 
     def _argument(self, x: Any, leaves: Sequence[Any], tree: Any) -> Array:
         try:
@@ -245,7 +214,12 @@ class Jitted(PickledByName):
         args, kwargs = tree_unflatten(tree, leaves)
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
-    def _call_traced(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+    def _call_traced(self, args: tuple, kwargs: dict) -> Any:
+        """The call inside a transform: an operation, or the operations of the program."""
+        if config.disable_jit:
+            return self._call_python(args, kwargs)
+        args, kwargs, static = self._static.take_out(args, kwargs)
+        leaves, tree = flatten((args, kwargs))
         if self._options:
             raise bad(f"jit `{self._name}`", "compiler_options are of a whole program, and this is a part of one",
                       given={"compiler_options": dict(self._options)},
@@ -265,12 +239,12 @@ class Jitted(PickledByName):
 
     def _trace(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
-        found = self._traces.get(key)
-        if found is None:
-            found = self._trace_now(avals, tree, static, key)
-            if found.cacheable:
-                self._traces[key] = found
-        return found
+        program = self._programs.get(key)
+        if program is None:
+            program = self._trace_now(avals, tree, static, key)
+            if program.cacheable:
+                self._programs[key] = program
+        return program
 
     def _trace_now(self, avals: Sequence[ShapedArray], tree: Any, static: Any, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
@@ -281,7 +255,7 @@ class Jitted(PickledByName):
         args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
         names = _describe_arguments(self._fun, args, kwargs, self._static)
         if config.explain_cache_misses:
-            explain_miss(self._name, self._fun, key, list(self._traces), names)
+            explain_miss(self._name, self._fun, key, list(self._programs), names)
         start = time.perf_counter()
         flat = flatten_function(fun, tree, keywords=True, where=where)
         closed = trace_to_jaxpr(flat, avals, where, names)
@@ -312,28 +286,25 @@ class Jitted(PickledByName):
         traced, *_ = self._trace_for(args, kwargs)
         return traced.out_info()
 
-    def _trace_for(self, args: Sequence[Any], kwargs: dict) -> tuple[Program, Any, list[ShapedArray], list[Any]]:
-        static = None
-        if self._has_static:
-            args, kwargs, static = self._static.take_out(args, kwargs)
+    def _trace_for(self, args: tuple, kwargs: dict) -> tuple[Program, Any, list[ShapedArray], list[Any]]:
+        args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums, abstract)
         return self._trace(avals, tree, static), tree, avals, leaves
 
     def clear_cache(self) -> None:
         """Forget programs and executables of this function."""
-        self._launches.clear()
-        self._launchers.clear()
-        self._traces.clear()
+        for cache in (self._fast, self._by_types, self._programs):
+            cache.clear()
 
 
-_all_traces: weakref.WeakKeyDictionary[Callable, Cache[Program]] = weakref.WeakKeyDictionary()
+_programs_by_function: weakref.WeakKeyDictionary[Callable, Cache[Program]] = weakref.WeakKeyDictionary()
 
 
-def _traces_of(fun: Callable) -> Cache[Program]:
-    """Traces are shared by all `jit`s of one function, and die with it."""
+def _programs_of(fun: Callable) -> Cache[Program]:
+    """Programs are shared by all `jit`s of one function, and die with it."""
     try:
-        return _all_traces.get(fun) or _all_traces.setdefault(fun, Cache())
+        return _programs_by_function.get(fun) or _programs_by_function.setdefault(fun, Cache())
     except TypeError:                       # not hashable, or takes no weak references
         return Cache()
 
@@ -433,5 +404,5 @@ def library_jit(fun: Callable | None = None, **options: Any) -> Any:
     if fun is None:
         return functools.partial(library_jit, **options)
     jitted = jit(fun, **options)
-    jitted.of_arrays = True
+    jitted.numbers_as_arrays = True
     return jitted

@@ -20,7 +20,7 @@ from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.tree import flatten
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
-from xjax.runtime.arrays.number_cache import from_scalar, number_operand
+from xjax.runtime.arrays.number_cache import NUMBERS, add_number, from_scalar
 from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, default_place, sharding_of
 from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
@@ -39,8 +39,8 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     """
     if fun is None:
         return functools.partial(one_launch, arrays=arrays)
-    operand_names = frozenset(fun.__code__.co_varnames[:arrays])
-    launches: Cache[Any] = Cache("eager functions")
+    operands = frozenset((*range(arrays), *fun.__code__.co_varnames[:arrays]))
+    launchers: Cache[Any] = Cache("eager functions")
 
     @functools.wraps(fun)
     def launch(*args: Any, **kwargs: Any) -> Any:
@@ -48,74 +48,44 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
             return fun(*args, **kwargs)
         if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
             x, = args
-            found = launches.young.get((context.trace_key, x.aval, x._place))
-            if found is not None and found is not _PLAIN:
-                return found.launch([x._buf], args)
-        key, bufs, numbers = [config.trace_key()], [], False
-        for x in args[:arrays]:
-            if type(x) is not Array:
-                if x is None:
-                    key.append(None)
-                    continue
-                home = _home_of_number(x, args)
-                if home is None:
-                    return fun(*args, **kwargs)
-                found = number_operand(x, home)
-                if type(found) is not Array:
-                    key += found, home
-                    bufs.append(x)
-                    numbers = True
-                    continue
-                x = found
-            key += x.aval, x._place
-            bufs.append(x._buf)
-        for x in args[arrays:]:
+            launcher = launchers.young.get((context.trace_key, x.aval, x._place))
+            if launcher is not None and launcher is not _PLAIN:
+                return launcher.launch([x._buf], args)
+        key, bufs, has_numbers = [config.trace_key(), *kwargs], [], False
+        for name, x in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
             if type(x) is Array:
                 key += x.aval, x._place
                 bufs.append(x._buf)
+            elif x is not None and name in operands:
+                place = _place_of_number(x, args)
+                if place is None:
+                    return fun(*args, **kwargs)
+                has_numbers = add_number(x, place, key, bufs) or has_numbers
             else:
                 key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
-        for name, x in kwargs.items():
-            if name in operand_names and x is not None:
-                x = _operand(x, args)
-                if x is None:
-                    return fun(*args, **kwargs)
-            if type(x) is Array:
-                key += name, x.aval, x._place
-                bufs.append(x._buf)
-            else:
-                key += name, type(x), repr(x) if type(x) is float else x
         key = tuple(key)
         try:
-            found = launches.get(key)
+            launcher = launchers.get(key)
         except TypeError:                   # an unhashable static value
             return fun(*args, **kwargs)
-        if found is None:
-            found = launches[key] = _compile(fun, launch.__name__, arrays, operand_names, args, kwargs)
-        if found is _PLAIN:
+        if launcher is None:
+            launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
+        if launcher is _PLAIN:
             return fun(*args, **kwargs)
-        if numbers:
-            return found.launch_with_host_values(bufs, (*args, *kwargs.values()))
+        if has_numbers:
+            return launcher.launch_with_host_values(bufs, (*args, *kwargs.values()))
         try:
-            bufs = found.execute(bufs).consume_with_handlers(found.handlers)
+            bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
         except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
-        if found.unflatten is None:
-            return Array(bufs[0], found.aval, found.place)
-        return found.unflatten([*map(Array, bufs, found.out_avals, found.out_places)])
+        if launcher.unflatten is None:
+            return Array(bufs[0], launcher.aval, launcher.place)
+        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
     return launch
 
 
-def _operand(x: Any, args: Sequence[Any]) -> Array | None:
-    """An operand as an array; None if it becomes none."""
-    if type(x) is Array:
-        return x
-    home = _home_of_number(x, args)
-    return None if home is None else from_scalar(x, home)
-
-
-def _home_of_number(x: Any, args: Sequence[Any]) -> Place | None:
+def _place_of_number(x: Any, args: Sequence[Any]) -> Place | None:
     """Where a number goes: to where the first argument is, if that is an array on one device.
 
     None if it is no number, or may lose its value: a larger integer may not fit the dtype that it meets.
@@ -127,27 +97,26 @@ def _home_of_number(x: Any, args: Sequence[Any]) -> Place | None:
     return None
 
 
-def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str], args: Sequence[Any],
-             kwargs: dict) -> Any:
+def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Sequence[Any], kwargs: dict) -> Any:
     """The launcher of the call, or _PLAIN."""
-    kwargs = {k: _operand(x, args) if k in operand_names and x is not None else x for k, x in kwargs.items()}
-    args = [x if x is None else _operand(x, args) for x in args[:count]] + list(args[count:])
-    operands = [x for x in (*args, *kwargs.values()) if type(x) is Array]
-    place = common_place([x._place for x in operands])
+    values = [from_scalar(x, _place_of_number(x, args)) if name in operands and type(x) in NUMBERS else x
+              for name, x in (*enumerate(args), *kwargs.items())]
+    arrays = [x for x in values if type(x) is Array]
+    place = common_place([x._place for x in arrays])
     if place is None or config.disable_jit or is_watching() or kwargs.get("device") is not None:
         return _PLAIN
     tree = None
 
-    def of_operands(*values: Any) -> Sequence[Any]:
+    def of_arrays(*traced: Any) -> Sequence[Any]:
         nonlocal tree
-        given = iter(values)
-        new_args = [next(given) if type(x) is Array else x for x in args]
-        new_kwargs = {k: next(given) if type(x) is Array else x for k, x in kwargs.items()}
-        leaves, tree = flatten(fun(*new_args, **new_kwargs))
+        rest = iter(traced)
+        all_args = [next(rest) if type(x) is Array else x for x in values]
+        by_name = dict(zip(kwargs, all_args[len(args):], strict=True))
+        leaves, tree = flatten(fun(*all_args[:len(args)], **by_name))
         return leaves
 
     try:
-        closed = trace_to_jaxpr(of_operands, [x.aval for x in operands], name)
+        closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
     except (JAXTypeError, JAXIndexError):               # it asks for values
         return _PLAIN
     program, consts = hoist_consts(closed)
@@ -158,4 +127,4 @@ def _compile(fun: Callable, name: str, count: int, operand_names: frozenset[str]
     if module.callbacks:                                # a launch of these is more than `execute`
         return _PLAIN
     executable = load(module, place, program.in_avals, program.out_avals, is_eager=True, name=name)
-    return Launcher(executable, [to_array(c, place) for c in consts], tree, like=operands)
+    return Launcher(executable, [to_array(c, place) for c in consts], tree, like=arrays)

@@ -47,7 +47,7 @@ from xjax.transforms.vmap import mapped_size
 class _Traced:
     """A mapped body for one type of arguments."""
 
-    __slots__ = ("program", "consts", "mesh", "in_specs", "out_specs", "out_tree", "_executable")
+    __slots__ = ("program", "consts", "mesh", "in_specs", "out_specs", "out_tree")
 
     def __init__(self, program: ClosedJaxpr, consts: list[Any], mesh: Mesh, in_specs: tuple, out_specs: tuple,
                  out_tree: Any):
@@ -55,11 +55,11 @@ class _Traced:
         self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
 
     def executable(self, name: str, donated: tuple[bool, ...]) -> Executable:
-        found = executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
-                              check=check_same_layout)
+        executable = executable_of(self.program, self.mesh, self.in_specs, self.out_specs, name, donated,
+                                   check=check_same_layout)
         if not self.mesh.is_multi_process:
-            return found
-        return _of_this_process(found, self.mesh, self.in_specs, self.out_specs)
+            return executable
+        return _of_this_process(executable, self.mesh, self.in_specs, self.out_specs)
 
 
 class Pmapped:
@@ -71,8 +71,9 @@ class Pmapped:
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
         self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
         self._where = f"pmap of `{function_name(fun)}`"
-        self._traces: Cache[_Traced] = Cache()
-        self._launchers: Cache[Launcher] = Cache(self._where)
+        # By tree, types and static values: mapped bodies, and what launches them.
+        self._programs: Cache[_Traced] = Cache()
+        self._by_types: Cache[Launcher] = Cache(self._where)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -81,9 +82,7 @@ class Pmapped:
         return f"<pmap of {self._fun!r}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        static = None
-        if self._static.given:
-            args, kwargs, static = self._static.take_out(args, kwargs)
+        args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         plain = {*map(type, leaves)} == {Array}             # as in a training loop, where a microsecond counts
         avals = tuple([x.aval for x in leaves] if plain else argument_types(self._where, self._fun, leaves, tree))
@@ -98,7 +97,7 @@ class Pmapped:
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
                                   traced.in_specs, traced.out_specs)
             return tree_unflatten(traced.out_tree, outs)
-        launcher = self._launchers.get(key)
+        launcher = self._by_types.get(key)
         if launcher is None:
             traced = self._trace(key, args, kwargs, leaves)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
@@ -107,7 +106,7 @@ class Pmapped:
                                          lambda: donation.names_by_position(tree))
             executable = traced.executable(self._where, donated)
             consts = [_place(c, s) for c, s in zip(traced.consts, executable.in_shardings, strict=False)]
-            launcher = self._launchers[key] = Launcher(executable, consts, traced.out_tree,
+            launcher = self._by_types[key] = Launcher(executable, consts, traced.out_tree,
                                                        watch=watch_devices(self._where) if is_watching() else None)
         if not plain:
             leaves = [x if type(x) is Array else _place(x, s)
@@ -116,9 +115,7 @@ class Pmapped:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program as StableHLO for arguments of these types (arrays or `ShapeDtypeStruct`s), before compilation."""
-        static = None
-        if self._static.given:
-            args, kwargs, static = self._static.take_out(args, kwargs)
+        args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         avals = tuple(argument_types(self._where, self._fun, leaves, tree, type_of=abstract))
         key = (tree, avals, static, config.trace_key(), context.axes)
@@ -131,10 +128,10 @@ class Pmapped:
                        function_name(self._fun))
 
     def _trace(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
-        found = self._traces.get(key)
-        if found is None:
-            found = self._traces[key] = self._trace_now(key, args, kwargs, leaves)
-        return found
+        traced = self._programs.get(key)
+        if traced is None:
+            traced = self._programs[key] = self._trace_now(key, args, kwargs, leaves)
+        return traced
 
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
@@ -236,16 +233,16 @@ class Pmapped:
         return Mesh(np.array(devices[:size], dtype=object), (self._name,))
 
 
-def _of_this_process(found: Executable, mesh: Mesh, in_specs: tuple, out_specs: tuple) -> Executable:
+def _of_this_process(whole: Executable, mesh: Mesh, in_specs: tuple, out_specs: tuple) -> Executable:
     """A program over several processes as this one calls it: on arrays over its own part of the mesh."""
     local = local_mesh("pmap", mesh)
     out_avals = [a.update(shape=local_shape(a.shape, s, mesh, local))
-                 for a, s in zip(found.out_avals, out_specs, strict=True)]
+                 for a, s in zip(whole.out_avals, out_specs, strict=True)]
     ins, outs = ([NamedSharding(local, s) for s in specs] for specs in (in_specs, out_specs))
-    own = Executable(found.loaded, out_avals, ins, outs, found.weight, found.listeners, found.donated,
-                     found.shared_calls)
+    own = Executable(whole.loaded, out_avals, ins, outs, whole.weight, whole.listeners, whole.donated,
+                     whole.shared_calls)
     if local.size == 1:                 # XLA does not copy a buffer that it counts among those of several devices
-        own.handlers = [_only_part(a, s) for a, s in zip(found.out_avals, found.out_shardings, strict=True)]
+        own.handlers = [_only_part(a, s) for a, s in zip(whole.out_avals, whole.out_shardings, strict=True)]
     return own
 
 

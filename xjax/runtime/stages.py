@@ -361,12 +361,10 @@ class Compiled(_Stage):
         return tree_unflatten(self.out_tree, self._executable.out_shardings)
 
 
-def _trace(fun: Callable, static_argnums: Any, args: Sequence[Any], kwargs: dict,
+def _trace(fun: Callable, static_argnums: Any, args: tuple, kwargs: dict,
            where: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
     static = StaticArguments(fun, static_argnums, None, transform=where)
-    key = None
-    if static.given:
-        args, kwargs, key = static.take_out(args, kwargs)
+    args, kwargs, key = static.take_out(args, kwargs)
     leaves, tree = flatten((args, kwargs))
     flat = flatten_function(static.put_back(fun, key), tree, keywords=True, where=f"{where} of `{function_name(fun)}`")
     avals = argument_types(flat.where, fun, leaves, tree, static.nums, abstract)

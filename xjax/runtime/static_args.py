@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from xjax.core.calls import as_argnums, function_name
+from xjax.core.calls import as_argnums, function_name, is_hashable
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
 
@@ -26,20 +26,24 @@ def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
     return found
 
 
-class Plan:
-    """Takes the dynamic and the static ones out of the values of a call, positional ones first; one object for each
-    form of call.
+class _Form:
+    """How the calls of one form, by their number of positional arguments and the names of the others, are taken apart.
 
     Attributes:
-      dynamic, static: tuple of values -> tuple of these; dynamic ones by name are in the order of their names.
-      order: for each dynamic value, its place among the dynamic ones as they were written.
+      args, static: tuple of the values of a call -> tuple of its dynamic positional ones, of its static ones.
+      names: of its dynamic arguments by keyword.
+      which: of each static argument the position, or the name.
     """
 
-    __slots__ = ("dynamic", "static", "order")
+    __slots__ = ("args", "names", "static", "which")
 
-    def __init__(self, dynamic: list[int], static: list[int]):
-        self.dynamic, self.static = _selector(dynamic), _selector(static)
-        self.order = [sorted(dynamic).index(i) for i in dynamic]
+    def __init__(self, count: int, names: Sequence[str], static_nums: Sequence[int], static_names: Sequence[str]):
+        nums = [i for i in static_nums if i < count]
+        by_name = sorted(name for name in names if name in static_names)
+        self.which = (*nums, *by_name)
+        self.static = _selector([*nums, *[count + names.index(name) for name in by_name]])
+        self.args = _selector([i for i in range(count) if i not in nums])
+        self.names = [name for name in names if name not in static_names]
 
 
 def _selector(places: list[int]) -> Callable[[tuple], tuple]:
@@ -53,7 +57,7 @@ def _selector(places: list[int]) -> Callable[[tuple], tuple]:
 class StaticArguments:
     """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where", "_plans")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where", "_forms")
 
     def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
                  transform: str = "jit"):
@@ -68,7 +72,7 @@ class StaticArguments:
                       fix="donate arrays only.", exc=ValueError)
         self.given = bool(self.nums or self.names)
         self.key = (self.nums, self.names)
-        self._plans: dict[tuple, Plan] = {}
+        self._forms: dict[tuple, _Form] = {}
 
     def _complete(self, nums, names, parameters, what):
         """Positions and names imply each other, through the function's signature."""
@@ -88,55 +92,41 @@ class StaticArguments:
         from_nums = {parameters[n] for n in positive if n < count}
         return tuple(sorted({*positive, *from_names})), tuple(sorted({*names, *from_nums}))
 
-    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, list[Any] | None]:
-        """(values of the dynamic arguments, those by name in the order of their names; what of the others selects a
-        program, a `Plan` first; None if one is not hashable)."""
-        form = (len(args), *kwargs)
-        plan = self._plans.get(form)
-        if plan is None:
-            plan = self._plans[form] = self._plan(len(args), list(kwargs))
-        values = (*args, *kwargs.values()) if kwargs else args
-        static = plan.static(values)
+    def take_out(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, tuple | None]:
+        """(dynamic args, dynamic kwargs in the order of the call, static key; None if nothing is static).
+
+        Raises: ValueError if a static value is not hashable.
+        """
+        if not self.given:
+            return args, kwargs, None
+        form = self._forms.get((len(args), *kwargs))
+        if form is None:
+            form = self._forms[len(args), *kwargs] = _Form(len(args), [*kwargs], self.nums, self.names)
+        call = (*args, *kwargs.values()) if kwargs else args
+        values = form.static(call)
         try:
-            hash(static)
+            hash(values)
         except TypeError:
-            return plan.dynamic(values), None
-        return plan.dynamic(values), [plan, *static, *map(type, static)]
-
-    def _plan(self, count: int, names: list[str]) -> Plan:
-        by_name = {name: count + i for i, name in enumerate(names)}
-        static = [i for i in self.nums if i < count] + [by_name[name] for name in sorted(names) if name in self.names]
-        values = [*range(count), *[by_name[name] for name in sorted(names)]]
-        return Plan([i for i in values if i not in static], static)
-
-    def take_out(self, args: Sequence[Any], kwargs: dict) -> tuple[tuple, dict, tuple]:
-        """(dynamic args, dynamic kwargs, static key). Raises TypeError if a static value is not hashable."""
-        static_args = tuple((n, args[n]) for n in self.nums if n < len(args))
-        static_kwargs = tuple((k, kwargs[k]) for k in sorted(kwargs) if k in self.names)
-        for which, value in (*static_args, *static_kwargs):
-            try:
-                hash(value)
-            except TypeError:
-                raise bad(self._where, f"static argument {which!r} is not hashable",
-                          given={"value": f"{type(value).__name__} {value!r:.60}"},
-                          fix="pass a hashable value (a tuple instead of a list), or drop it from "
-                              "static_argnums.", exc=ValueError) from None
-        dynamic = tuple(x for i, x in enumerate(args) if i not in self.nums)
-        # The type belongs to the key: 1, 1.0 and True are equal and hash alike.
-        key = (len(args), static_args, static_kwargs, tuple(type(v) for _, v in (*static_args, *static_kwargs)))
-        return dynamic, {k: v for k, v in kwargs.items() if k not in self.names}, key
+            which, value = next(x for x in zip(form.which, values, strict=True) if not is_hashable(x[1]))
+            raise bad(self._where, f"static argument {which!r} is not hashable",
+                      given={"value": f"{type(value).__name__} {value!r:.60}"},
+                      fix="pass a hashable value (a tuple instead of a list), or drop it from static_argnums.",
+                      exc=ValueError) from None
+        # The types belong to the key: 1, 1.0 and True are equal and hash alike.
+        key = len(args), form.which, values, (*map(type, values),)
+        return form.args(call), {name: kwargs[name] for name in form.names} if form.names else {}, key
 
     def put_back(self, fun: Callable, key: tuple | None) -> Callable:
         """`fun` as a function of the dynamic arguments alone."""
         if key is None:
             return fun
-        count, static_args, static_kwargs, _ = key
-        fixed = dict(static_args)
+        count, which, values, _ = key
+        fixed = dict(zip(which, values, strict=True))
+        by_name = {name: value for name, value in fixed.items() if isinstance(name, str)}
 
         def with_static(*args: Any, **kwargs: Any) -> Any:
-            given = iter(args)
-            return fun(*[fixed[i] if i in fixed else next(given) for i in range(count)], **kwargs,
-                       **dict(static_kwargs))
+            dynamic = iter(args)
+            return fun(*[fixed[i] if i in fixed else next(dynamic) for i in range(count)], **kwargs, **by_name)
 
         return with_static
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from xjax.core.config import config
 from xjax.runtime.arrays.array import Array
-from xjax.runtime.arrays.number_cache import NUMBERS, number_operand
+from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.places import default_place_of
-from xjax.runtime.xla import Buffer
 
-# What a launch takes for a value: a buffer, or a value of the host that nobody writes to. A function of the value and
-# of a key that begins with the trace key, which says where such values go; the key gets what selects a program.
-Operand = Callable[[Any, list[Any]], Any]
+# Reads a value for a launch: (value, key, operands) -> whether it stays a value of the host. It adds to `operands` what
+# the launch takes, a buffer or a value that nobody writes to, and to `key`, which begins with the trace key, since that
+# says where host values go, what selects a program. None: the value must become an array first, and both are of no use.
+Reader = Callable[[Any, list[Any], list[Any]], bool | None]
 
 # jaxlib changes no value of these dtypes, whatever JAX has set.
 _TAKEN = frozenset(map(np.dtype, (
@@ -33,28 +33,24 @@ _NARROWER = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
 _MOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
 
 
-def _of_array(x: np.ndarray, key: list[Any]) -> Any:
+def _add_array(x: np.ndarray, key: list[Any], operands: list[Any]) -> bool | None:
     """A copy, since the launch may read the memory as long as the program runs."""
     dtype = x.dtype
     if x.nbytes > _MOST_BYTES:
         return None
     key += dtype, x.shape
-    return x.copy() if dtype in _TAKEN else _narrowed(x)
+    operands.append(x.copy() if dtype in _TAKEN else _narrowed(x))
+    return None if operands[-1] is None else True
 
 
-def _of_scalar(x: np.generic, key: list[Any]) -> Any:
+def _add_scalar(x: np.generic, key: list[Any], operands: list[Any]) -> bool | None:
     key += x.dtype, ()
-    return x if x.dtype in _TAKEN else _narrowed(x)
+    operands.append(x if x.dtype in _TAKEN else _narrowed(x))
+    return None if operands[-1] is None else True
 
 
-def _of_number(x: bool | int | float | complex, key: list[Any]) -> Any:
-    home = default_place_of(key[0])
-    found = number_operand(x, home)
-    if type(found) is Array:
-        key += found.aval, home
-        return found._buf
-    key += found, home
-    return x
+def _add_number(x: bool | int | float | complex, key: list[Any], operands: list[Any]) -> bool:
+    return add_number(x, default_place_of(key[0]), key, operands)
 
 
 def _narrowed(x: Any) -> Any:
@@ -62,14 +58,14 @@ def _narrowed(x: Any) -> Any:
     dtype = _NARROWER.get(x.dtype)
     if dtype is None or config.enable_x64:
         return None
-    found = x.astype(dtype)
-    return found if dtype.kind in "fc" or found.astype(x.dtype).tobytes() == x.tobytes() else None
+    narrow = x.astype(dtype)
+    return narrow if dtype.kind in "fc" or narrow.astype(x.dtype).tobytes() == x.tobytes() else None
 
 
-def operands() -> dict[type, Operand]:
+def operands() -> dict[type, Reader]:
     """How each type is taken, as long as no guard looks at moves."""
-    return {np.ndarray: _of_array, **dict.fromkeys(NUMBERS, _of_number),
-            **dict.fromkeys([dtype.type for dtype in (*_TAKEN, *_NARROWER)], _of_scalar)}
+    return {np.ndarray: _add_array, **dict.fromkeys(NUMBERS, _add_number),
+            **dict.fromkeys([dtype.type for dtype in (*_TAKEN, *_NARROWER)], _add_scalar)}
 
 
 OPERANDS = operands()
@@ -95,19 +91,18 @@ def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> 
             return False
         except AttributeError:
             del key[before:]
-    of_host = False
+    has_host_values = False
     for x in values:
         if type(x) is Array:
             key += x.aval, x._place
             operands.append(x._buf)
         else:
             take = OPERANDS.get(type(x))
-            operand = None if take is None else take(x, key)
-            if operand is None:
+            on_host = None if take is None else take(x, key, operands)
+            if on_host is None:
                 return None
-            operands.append(operand)
-            of_host = of_host or type(operand) is not Buffer
-    return of_host
+            has_host_values = has_host_values or on_host
+    return has_host_values
 
 
 _MANY = 8

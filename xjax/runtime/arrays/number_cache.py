@@ -35,23 +35,28 @@ def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> 
 NUMBERS = frozenset((float, int, bool, complex))
 
 
-def number_operand(x: bool | int | float | complex, place: Place) -> Array | ShapedArray:
-    """The cached array of a recently seen number; else the number's aval, and the number is passed as is.
+def add_number(x: bool | int | float | complex, place: Place, key: list, operands: list) -> bool:
+    """Add a number's type and place to a key, and to `operands` what a launch takes; whether that is on the host.
 
-    Such a launch takes half as long as to make an array first, which pays where the number comes again.
+    It is the cached array of a recently seen number, else the number: such a launch takes half as long as to make an
+    array first, which pays where the number comes again.
     """
     kind, x64 = type(x), config.enable_x64
-    key = (kind, x if x else str(x), x64, place)                         # 0.0 == -0.0
-    found = _scalars.get(key)
-    if found is not None and hooks.guard is None and not found._buf.is_deleted():
-        return found
-    code = hash(key)
-    if code in _seen or x64 or hooks.guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31):
-        return from_scalar(x, place)
-    if len(_seen) > 500:
-        _seen.clear()
-    _seen.add(code)
-    return _TYPES[kind]
+    known = (kind, x if x else str(x), x64, place)                       # 0.0 == -0.0
+    array = _scalars.get(known)
+    if array is None or hooks.guard is not None or array._buf.is_deleted():
+        code = hash(known)
+        if not (code in _seen or x64 or hooks.guard is not None or (kind is int and not -1 << 31 <= x < 1 << 31)):
+            if len(_seen) > 500:
+                _seen.clear()
+            _seen.add(code)
+            key += _TYPES[kind], place
+            operands.append(x)
+            return True
+        array = from_scalar(x, place)
+    key += array.aval, place
+    operands.append(array._buf)
+    return False
 
 
 _seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy

@@ -134,5 +134,5 @@ def _fix(pairs: Any) -> str:
 
 
 def _static(key: Any) -> str:
-    values = [f"{which}={value!r}"[:60] for which, value in (*key[1], *key[2])] if key else []
+    values = [f"{which}={value!r}"[:60] for which, value in zip(key[1], key[2], strict=True)] if key else []
     return ", ".join(values) or "none"

@@ -213,11 +213,11 @@ class Launcher:
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> Any:
         """`launch` on what `host_values` made of the values `args`, on one device."""
         if len(operands) > _FEW:
-            of_host = [i for i, x in enumerate(operands) if type(x) is not xla.Buffer]
-            if _FEW * len(of_host) < len(operands):
+            on_host = [i for i, x in enumerate(operands) if type(x) is not xla.Buffer]
+            if _FEW * len(on_host) < len(operands):
                 device = sharding_of(self.executable.in_places[0]).devices[0]
                 bufs = [*operands]
-                for i in of_host:
+                for i in on_host:
                     bufs[i] = xla.put_host_value(bufs[i], device)
                 return self.launch(bufs, args)
         if self.host_call is None:
@@ -234,12 +234,14 @@ class Launcher:
             return Array(bufs[0], self.aval, self.place)
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
-    def taking(self, order: Sequence[int]) -> Launcher:
+    def reordered(self, order: Sequence[int]) -> Launcher:
         """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
-        execute, found = self.execute, copy.copy(self)
-        found.execute = lambda bufs: execute([bufs[i] for i in order])
-        fork.track(found)
-        return found
+        if [*order] == sorted(order):
+            return self
+        execute, launcher = self.execute, copy.copy(self)
+        launcher.execute = lambda bufs: execute([bufs[i] for i in order])
+        fork.track(launcher)
+        return launcher
 
     def argument_places(self) -> tuple[Place, ...]:
         """Where the program wants its arguments."""
