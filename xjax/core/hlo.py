@@ -306,15 +306,14 @@ class Builder:
         """A builder for a region inside this code."""
         return Builder(self.module, self.axes, self.level + 1)
 
-    def region(self, arg_avals: Sequence[ShapedArray], body: Callable[..., Sequence[Value]],
-               terminator: str = "stablehlo.return") -> str:
+    def region(self, arg_avals: Sequence[ShapedArray], body: Callable[..., Sequence[Value]]) -> str:
         """`{ ^bb0(%1: tensor<f32>, ...): body; stablehlo.return ... }` with `body(builder, *arguments) -> results`."""
         inner = self.nested()
         args = [Value(f"%{self.module.number()}", aval) for aval in arg_avals]
         results = body(inner, *args)
         head = ", ".join(f"{a.name}: {a.type}" for a in args)
         head = f"^bb0({head}):\n" if args else ""
-        return f"{{ {head}" + "\n".join([*inner.lines, return_text(terminator, results)]) + " }"
+        return f"{{ {head}" + "\n".join([*inner.lines, return_text("stablehlo.return", results)]) + " }"
 
     def while_loop(self, start: Sequence[Value], cond: Callable[..., Sequence[Value]],
                    body: Callable[..., Sequence[Value]]) -> list[Value]:

@@ -44,11 +44,6 @@ def vary_together(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vm
     return [union] * len(vmas), union
 
 
-def vary_each(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Sequence[Vma]]:
-    """The rule of operations with a result for each operand, of its type."""
-    return vmas, vmas
-
-
 def vary_apart(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
     """The rule of operations without results: each operand stays as it is."""
     return vmas, INVARIANT

@@ -62,7 +62,7 @@ class Sharding(ABC):
         """How an array of this rank is cut; positions count along `devices`."""
 
     @abstractmethod
-    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+    def attribute_text(self, ndim: int) -> str:
         """The attribute that a program's argument or result of this rank carries."""
 
     @cached_property
@@ -214,7 +214,7 @@ class SingleDeviceSharding(Sharding):
     def hlo(self, ndim: int) -> HloSharding:
         return xla.hlo_sharding_replicated()
 
-    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+    def attribute_text(self, ndim: int) -> str:
         return 'mhlo.sharding = "{replicated}"'
 
     def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
@@ -343,8 +343,8 @@ class NamedSharding(Sharding):
         """The line that declares the mesh, ``sdy.mesh @mesh = <["x"=2]>``."""
         return self.mesh.sdy_text()
 
-    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
-        return f"sdy.sharding = {self.sdy_text(ndim, mesh_name)}"
+    def attribute_text(self, ndim: int) -> str:
+        return f"sdy.sharding = {self.sdy_text(ndim)}"
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -393,7 +393,7 @@ class GSPMDSharding(Sharding):
     def hlo(self, ndim: int) -> HloSharding:
         return self.hlo_sharding
 
-    def attribute_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+    def attribute_text(self, ndim: int) -> str:
         return f'mhlo.sharding = "{self._text}"'
 
     @property
