@@ -87,7 +87,7 @@ class Jitted(PickledByName):
         if not at_root():
             return self._call_traced(args, kwargs)
         key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
-        for x in (*args, *kwargs.values()) if kwargs else args:
+        for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 per cent
             if type(x) is Array:
                 key += x.aval, x._place
                 bufs.append(x._buf)
@@ -105,13 +105,10 @@ class Jitted(PickledByName):
             return self._call(args, kwargs)
         if launcher is None:
             return self._call(args, kwargs, key)
-        if has_host_values and launcher.host_call is None:
+        if has_host_values:
             return launcher.launch_with_host_values(bufs, args)
-        try:                                # the shortest way, for arguments where the program wants them
-            if has_host_values:
-                bufs = launcher.host_call(*bufs)
-            else:
-                bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+        try:                                # `launcher.launch`, see there
+            bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
         except LaunchErrors as error:
             raise launch_error(error, (*args, *kwargs.values())) from None
         if launcher.unflatten is None:

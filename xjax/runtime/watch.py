@@ -25,7 +25,6 @@ from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.programs.launch import Watch
 
-# Operations that compute what the one program among their parameters computes.
 
 def is_watching() -> bool:
     """Whether results are looked at in this thread."""
