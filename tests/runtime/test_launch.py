@@ -152,6 +152,18 @@ def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     assert_equal_results(f(value), want)
 
 
+@pytest.mark.parametrize("value", [X, jnp.asarray(X), 2.0, {"a": X}, (X, 1)],
+                         ids=["NumPy", "array", "number", "dict", "tuple"])
+def test_calls_with_static_arguments_and_values_of_the_host(value):
+    """However a call is written, it is the same the second time, and other static values are another program."""
+    f = xjax.jit(lambda x, y, n: xjax.tree_util.tree_map(lambda leaf: leaf * n - y, x), static_argnames="n")
+    want = {n: f.__wrapped__(xjax.tree_util.tree_map(jnp.asarray, value), jnp.ones(()), n) for n in (2, 3)}
+    for n in (2, 3, 2, 3):
+        for y in (jnp.ones(()), np.ones((), np.float32)):
+            for found in (f(value, y, n), f(value, y, n=n), f(n=n, y=y, x=value), f(value, n=n, y=y)):
+                assert_same(found, want[n])
+
+
 @pytest.mark.parametrize("value", [0.25, np.int8(3), X[0], X[0].astype(np.float64)[::2]], ids=repr)
 def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
     """It is put on the device alone: jaxlib's own call would look at each array."""
