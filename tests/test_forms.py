@@ -13,11 +13,15 @@ import xjax
 import xjax.numpy as jnp
 from tests.ops.op_table import TABLE
 from xjax import lax
+from xjax.core import primitive
 from xjax.core.forms import FORMS
 from xjax.core.hlo import Builder
+from xjax.core.primitive import ZERO, all_primitives
+from xjax.ops.makers import unary
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(path.name for path in (ROOT / "xjax" / "ops").glob("*_on_cpu.py"))
+FOLDER = ROOT / "xjax" / "ops" / "cpu"
+FILES = sorted(path.name for path in FOLDER.glob("[!_]*.py"))
 
 
 def f(*shape):
@@ -30,14 +34,15 @@ def convolution(lhs, rhs, **options):
 
 # The forms' files -> programs, and arguments that are large enough.
 LARGE = {
-    "argmax_on_cpu.py": (jnp.argmax, f(4096)),
-    "conv_on_cpu.py": (convolution, f(2, 3, 16, 16), f(4, 3, 3, 3)),
-    "cumsum_on_cpu.py": (jnp.cumsum, f(1 << 15)),
-    "dot_on_cpu.py": (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ()))), f(64, 256), f(64, 8)),
-    "extrema_on_cpu.py": (jnp.max, f(8192)),
-    "sort_on_cpu.py": (jnp.sort, f(256)),
-    "sums_on_cpu.py": (lambda x: x.sum(1), f(4096, 4)),
-    "top_k_on_cpu.py": (lambda x: lax.top_k(x, 4), f(1 << 14)),
+    "argmax.py": (jnp.argmax, f(4096)),
+    "conv.py": (convolution, f(2, 3, 16, 16), f(4, 3, 3, 3)),
+    "cumsum.py": (jnp.cumsum, f(1 << 15)),
+    "dot.py": (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ()))), f(64, 256), f(64, 8)),
+    "extrema.py": (jnp.max, f(8192)),
+    "sort.py": (jnp.sort, f(256)),
+    "sums.py": (lambda x: x.sum(1), f(4096, 4)),
+    "top_k.py": (lambda x: lax.top_k(x, 4), f(1 << 14)),
+    "windows.py": (lambda x: lax.reduce_window(x, -np.inf, lax.max, (7, 7), (1, 1), "VALID"), f(16, 16)),
 }
 
 
@@ -46,11 +51,9 @@ def written_by(platform, function, *args):
     found = set()
 
     def look(frame, event, arg):
-        name = Path(frame.f_code.co_filename).name
-        if event == "call" and name in FILES:
-            writes = [x for x in frame.f_locals.values() if isinstance(x, Builder)]
-            if writes and not frame.f_code.co_name.startswith("_has"):
-                found.add(name)
+        file, has_written = Path(frame.f_code.co_filename), event == "return" and arg is not None   # None: it declines
+        if file.parent == FOLDER and has_written and any(isinstance(x, Builder) for x in frame.f_locals.values()):
+            found.add(file.name)
 
     traced = xjax.jit(function).trace(*args)
     sys.setprofile(look)
@@ -93,7 +96,30 @@ def test_each_row_has_limits_a_reason_and_a_file():
 
 
 def test_nothing_else_asks_for_the_platform():
-    """Where a program is written, a form is a row of the table; what is left are features that one platform lacks."""
-    found = {path.relative_to(ROOT / "xjax").as_posix() for folder in ("ops", "transforms", "lax", "numpy", "core")
+    """What an operation is on a platform says a rule in its `lower_on`; what is left chooses no form."""
+    folders = "core", "ops", "transforms", "lax", "numpy", "nn"
+    found = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
              for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
-    assert found == {"core/memory_kinds.py", "ops/dot.py"}
+    assert found == {"core/memory_kinds.py"}
+
+
+def test_rules_of_platforms_are_called_for_these_alone():
+    """The rule of the program's platform is asked first; what it declines the general one writes, as elsewhere."""
+    def rule(name, limit):
+        return lambda b, out, x: b.unary(f"stablehlo.{name}", x) if out.size < limit else None
+
+    p = unary("sine_or_cosine", "f", "stablehlo.sine", ZERO, lower_on={"cpu": rule("cosine", 4), "gpu": rule("tan", 8)})
+    try:
+        text = {(platform, n): xjax.jit(p.bind).trace(f(n)).lower(lowering_platforms=(platform,)).as_text()
+                for platform in ("cpu", "cuda") for n in (2, 6, 9)}
+    finally:
+        del primitive._ALL_PRIMITIVES[p.name]
+    found = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
+             for key, text in text.items()}
+    assert found == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
+                     ("cuda", 6): "tan", ("cuda", 9): "sine"}
+
+
+def test_platforms_of_rules_are_those_that_programs_are_written_for():
+    for p in all_primitives().values():
+        assert {*p.lower_on} <= {"cpu", "gpu"}, p.name

@@ -11,11 +11,11 @@ import xjax.numpy as jnp
 from tests.sampling import each_once
 from xjax import lax
 from xjax.core.types import ShapedArray
-from xjax.ops.argmax_on_cpu import has_pairs
-from xjax.ops.cumsum_on_cpu import has_loop
-from xjax.ops.extrema_on_cpu import drops_nan
-from xjax.ops.sums_on_cpu import has_short_rows
-from xjax.ops.top_k_on_cpu import has_blocks
+from xjax.ops.cpu.argmax import has_pairs
+from xjax.ops.cpu.cumsum import has_loop
+from xjax.ops.cpu.extrema import drops_nan
+from xjax.ops.cpu.sums import has_short_rows
+from xjax.ops.cpu.top_k import has_blocks
 from xjax.sharding import NamedSharding
 from xjax.sharding import PartitionSpec as P
 

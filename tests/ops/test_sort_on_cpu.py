@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.types import ShapedArray
-from xjax.ops.sort_on_cpu import has_words
+from xjax.ops.cpu.sort import has_words
 
 pytestmark = pytest.mark.usefixtures("as_shipped")
 

@@ -1,7 +1,7 @@
-"""Are the texts that XLA gets on CPUs those of another commit?
+"""Are the texts that XLA gets those of another commit?
 
     git worktree add ../base COMMIT
-    python -m tests.programs.texts --base ../base [--diff]
+    python -m tests.programs.texts --base ../base [--platform cuda] [--diff]
 
 The programs are the rows of the operations' tables in each of their dtypes, their gradients, and training steps of
 networks, all as they stand here; each tree lowers them in a process of its own. Exit code 1: some differ.
@@ -28,12 +28,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, default=HERE, help="the root of the tree of the other commit")
     parser.add_argument("--diff", action="store_true", help="also print how the texts differ")
+    parser.add_argument("--platform", default="cpu", help="that the texts are for; no device is needed")
     parser.add_argument("--texts-of", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.texts_of:
-        json.dump(texts_of(args.texts_of.resolve()), sys.stdout)
+        json.dump(texts_of(args.texts_of.resolve(), args.platform), sys.stdout)
         return 0
-    started = [_start(root) for root in (args.base, HERE)]
+    started = [_start(root, args.platform) for root in (args.base, HERE)]
     old, new = (json.loads(process.communicate()[0]) for process in started)
     differ = [name for name in new if old[name] != new[name]]
     print(f"{len(new)} programs, {len(differ)} differ")
@@ -45,12 +46,13 @@ def main() -> int:
     return bool(differ)
 
 
-def _start(root: Path) -> subprocess.Popen:
-    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--texts-of", str(root)]
+def _start(root: Path, platform: str) -> subprocess.Popen:
+    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--texts-of", str(root),
+               "--platform", platform]
     return subprocess.Popen(command, cwd=HERE, env={**os.environ, "JAX_PLATFORMS": "cpu"}, stdout=subprocess.PIPE)
 
 
-def texts_of(root: Path) -> dict[str, str]:
+def texts_of(root: Path, platform: str = "cpu") -> dict[str, str]:
     """Name -> text, or the class of the error, with xjax of another tree and the tables of this one."""
     sys.path.insert(0, str(root))
     xjax = importlib.import_module("xjax")
@@ -61,7 +63,8 @@ def texts_of(root: Path) -> dict[str, str]:
         while name in found:                                  # two rows of one name
             name += "'"
         try:
-            found[name] = xjax.jit(function).lower(*arguments).as_text()
+            traced = xjax.jit(function).trace(*arguments)
+            found[name] = traced.lower(lowering_platforms=(platform,)).as_text()
         except Exception as error:                            # a dtype that a derivative does not take
             found[name] = f"refused: {type(error).__name__}"
     return found

@@ -1,7 +1,8 @@
 """In which form an operation is written for which platform: the one table of the limits that choose, and their reasons.
 
-A form is an alternative to the operation that XLA has for a thing, for the sake of speed or of a right result. Where it
-is written asks `limits` first, with the platform that the program is for.
+A form is an alternative to the operation that XLA has for a thing, for the sake of speed or of a right result. It is
+written by a rule that stands in the `lower_on` of its operation, under the platforms that have the form; the rule asks
+`limits`, and declines beyond them. A rule for all platforms asks with the one that the program is for.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ FORMS: dict[str, Form] = {
     # -- reductions, searches, sorting ------------------------------------------------------------------------------
     "extrema by slices": Form(
         "maxima and minima of arrays of so many `elements` or more", {"elements": 4096}, None,
-        "XLA's library for CPUs, which takes such arrays, drops NaN", "ops/extrema_on_cpu.py"),
+        "XLA's library for CPUs, which takes such arrays, drops NaN", "ops/cpu/extrema.py"),
     "argmax by integers": Form(
         "positions of extrema in a `row` of so many or more", {"row": 1024}, None,
         "CPU, 1e7 float32: 13 times as fast as pairs of element and position; shorter rows gain little",
-        "ops/argmax_on_cpu.py"),
+        "ops/cpu/argmax.py"),
     "sums term by term": Form(
         "sums over a `row` of so many or fewer, of arrays of so many `elements` or more",
         {"row": 16, "elements": 4096}, None,
         "CPU, [30000, n] and [300000, n] float32, of the time of XLA's library: 0.1 to 0.2 for n = 2, 0.4 to 0.8 for "
-        "16, 0.6 to 1.5 for 32", "ops/sums_on_cpu.py"),
+        "16, 0.6 to 1.5 for 32", "ops/cpu/sums.py"),
     "sort by integers": Form(
         "sorts of a `row` of so many or more by unsigned integers", {"row": 64}, None,
-        "CPU: shorter rows are sorted by insertion, where there is little to gain", "ops/sort_on_cpu.py"),
+        "CPU: shorter rows are sorted by insertion, where there is little to gain", "ops/cpu/sort.py"),
     "top_k by blocks": Form(
         "the largest elements of a `row` of so many or more, float32", {"row": 1 << 13}, None,
-        "CPU, 1e6 float32, k = 10: 6 times as fast as XLA's heap; shorter rows gain little", "ops/top_k_on_cpu.py"),
+        "CPU, 1e6 float32, k = 10: 6 times as fast as XLA's heap; shorter rows gain little", "ops/cpu/top_k.py"),
     "cumsum by loops": Form(
         "running sums of arrays of so many `elements` or more", {"elements": 1 << 14}, None,
-        "CPU: a loop costs 10 us before it begins", "ops/cumsum_on_cpu.py"),
+        "CPU: a loop costs 10 us before it begins", "ops/cpu/cumsum.py"),
     "roots of sums of squares": Form(
         "float32 summed in double precision below so many `elements`, or in rows of up to `row`; float64 in three sums "
         "below so many, or in rows of up to `row_of_doubles`; others plainly, with a branch for what is out of range",
@@ -69,25 +70,25 @@ FORMS: dict[str, Form] = {
     "narrow products first": Form(
         "products x.T @ y of so many `rows` or more, one operand at most so `narrow`", {"rows": 32, "narrow": 64}, None,
         "CPU, float32: x [n, 512], y [n, 10] in 0.1 to 0.2 of the time of the other order; of fewer rows the transpose "
-        "takes longer than what the order saves", "ops/dot_on_cpu.py"),
+        "takes longer than what the order saves", "ops/cpu/dot.py"),
     "depthwise convolutions by taps": Form(
         "kernels of so many `taps` or fewer, one slice for each", {"taps": 64}, None,
-        "CPU: XLA's own is a loop over single elements", "ops/conv_on_cpu.py"),
+        "CPU: XLA's own is a loop over single elements", "ops/cpu/conv.py"),
     "convolutions by terms": Form(
         "so few `features` and `terms`, and `products` at a place (`products_last` if features are the last axis)",
         {"features": 4, "terms": 32, "products": 600, "products_last": 900}, None,
-        "CPU: of more, XLA makes a fast matrix product", "ops/conv_on_cpu.py"),
+        "CPU: of more, XLA makes a fast matrix product", "ops/cpu/conv.py"),
     "gradients of kernels by products": Form(
         "so many `multiplications` or more in one matrix product; several, at most `products`, of so many `results` "
         "that sum over so many `positions`",
         {"multiplications": 1 << 17, "results": 1 << 12, "positions": 512, "products": 25}, None,
         "CPU, a step of ResNet-18: products over 16 to 256 positions took 1.4 times the time of XLA's own",
-        "ops/conv_on_cpu.py"),
+        "ops/cpu/conv.py"),
     "convolutions with features last": Form(
         "all others: operands and result are transposed", _ALWAYS, None, "CPU: XLA's library knows this order only",
-        "ops/conv.py"),
+        "ops/cpu/conv.py"),
     "convolutions of integers by floats": Form(
-        "all", None, _ALWAYS, "XLA has none for integers on GPUs", "ops/conv_of_integers.py"),
+        "all", None, _ALWAYS, "XLA has none for integers on GPUs", "ops/gpu/conv.py"),
     # -- windows ----------------------------------------------------------------------------------------------------
     "windows by elements": Form(
         "windows of so many `elements` or fewer, one slice for each; of up to `read_again` fused with every reader",
@@ -95,12 +96,12 @@ FORMS: dict[str, Form] = {
         "CPU: 2 to 8 times as fast as reduce_window, which loses NaN. GPU: not measured, as on CPUs", "ops/window.py"),
     "windows of pairs by reduction": Form(
         "windows of more elements, of value and tangent", _ALWAYS, None,
-        "XLA has no reduction of several arrays on GPUs", "ops/window_select.py"),
+        "XLA has no reduction of several arrays on GPUs", "ops/cpu/windows.py"),
     "windows that keep NaN": Form(
         "windows of more elements, with a second result: is there a NaN?", _ALWAYS, None,
-        "XLA's maxima and minima of windows lose NaN on CPUs", "ops/window_reduce.py"),
+        "XLA's maxima and minima of windows lose NaN on CPUs", "ops/cpu/windows.py"),
     "windows over padded holes": Form(
-        "base dilation", _ALWAYS, None, "XLA loses the holes on CPUs", "ops/window.py"),
+        "base dilation", _ALWAYS, None, "XLA loses the holes on CPUs", "ops/cpu/windows.py"),
     # -- programs ---------------------------------------------------------------------------------------------------
     "barriers as calls": Form(
         "optimization_barrier", _ALWAYS, None, "XLA for CPUs removes barriers before it fuses", "ops/identity.py"),

@@ -6,6 +6,9 @@ Rules (all see arrays by position and static data by keyword):
 
     type_rule(*avals, **params) -> aval                     (a tuple of avals with multiple_results)
     lower(b, out, *operands, **params) -> Value             (b: hlo.Builder, out: result aval; lists if multiple)
+    lower_on={"cpu": rule, "gpu": rule}                     (as `lower`, for programs of these platforms alone; a rule
+                                                             that returns None, and has written nothing, leaves it to
+                                                             `lower`)
     jvp(primals, tangents, **params) -> (out, tangent)      (tangents may be Zero; the result may be Zero)
     transpose(ct, *args, **params) -> [ct or None, ...]     (linear args come as LinearInput; ct never is Zero for
                                                              one result; a list with Zeros with multiple_results)
@@ -28,7 +31,7 @@ purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from xjax.core.context import context
@@ -91,13 +94,14 @@ ZERO, LINEAR = _Zero(), _Linear()
 class Primitive:
     """An operation that transforms know by its rules. See the module's text for their signatures."""
 
-    __slots__ = ("name", "multiple_results", "type_rule", "lower", "jvp", "transpose", "batch", "linearize",
-                 "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary", "cacheable",
-                 "fused_with_caller", "fusible", "_types")
+    __slots__ = ("name", "multiple_results", "type_rule", "lower", "lower_on", "jvp", "transpose", "batch",
+                 "linearize", "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary",
+                 "cacheable", "fused_with_caller", "fusible", "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
                  jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
-                 batch: Callable | Missing, multiple_results: bool = False, linearize: Callable | None = None,
+                 batch: Callable | Missing, lower_on: Mapping[str, Callable] | None = None,
+                 multiple_results: bool = False, linearize: Callable | None = None,
                  evaluate: Callable | None = None, stage: Callable | None = None,
                  split: Callable | None = None, prune: Callable | None = None, save: Callable | None = None,
                  effects: Callable[..., Effects] | None = None,
@@ -123,6 +127,9 @@ class Primitive:
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives
                 setattr(self, rule, Missing(missing.why, missing.fix, f"{name} ({rule})", missing.exc))
+        self.lower_on = dict(lower_on or {})
+        if lower_on:
+            self.lower = _by_platform(self.lower, self.lower_on)
         _ALL_PRIMITIVES[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:
@@ -162,6 +169,16 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _by_platform(general: Callable, own: Mapping[str, Callable]) -> Callable:
+    """The `lower` rule that asks the one of the program's platform first, if there is one."""
+    def lower(b: Any, out: Any, *operands: Any, **params: Any) -> Any:
+        platform = b.module.platform
+        if platform in own and (found := own[platform](b, out, *operands, **params)) is not None:
+            return found
+        return general(b, out, *operands, **params)
+    return lower
 
 
 def all_primitives() -> dict[str, Primitive]:

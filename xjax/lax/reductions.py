@@ -30,6 +30,7 @@ from xjax.ops.arrange import batched_in_front, concatenate
 from xjax.ops.bitwise import bitwise_and, bitwise_or, bitwise_xor
 from xjax.ops.checks import NOT_LINEAR, canonical_axes, kind_of
 from xjax.ops.convert import convert_element_type
+from xjax.ops.cpu.windows import window_on_cpu
 from xjax.ops.elementwise import add, mul
 from xjax.ops.makers import match_scalars
 from xjax.ops.piecewise import max, max_p, min, min_p
@@ -302,19 +303,21 @@ def _window_type(*avals, jaxpr, consts, **params):
     return tuple(ShapedArray(window.out_shape(x.shape), x.dtype) for x in avals[:n])
 
 
-def _window_lower(b: Builder, outs: Sequence[ShapedArray], *args: Value, jaxpr, consts, **params) -> list[Value]:
-    xs, starts = args[:len(outs)], args[len(outs):]
-    program = ClosedJaxpr(jaxpr, consts)
-    extremum = _extremum_of(program)
-    if extremum is not None and dtypes.is_float(outs[0].dtype):
-        return _with_start(b, extremum[2], extremum[1].lower(b, outs[0], xs[0], **params), starts[0])
-    return emit_window(b, outs, xs, starts, Window(**params),
-                       lambda inner, *scalars: lower_closed(inner, program, scalars))
+def _window_lower_by(emit: Callable) -> Callable:
+    def lower(b: Builder, outs: Sequence[ShapedArray], *args: Value, jaxpr, consts, **params) -> list[Value]:
+        xs, starts = args[:len(outs)], args[len(outs):]
+        program = ClosedJaxpr(jaxpr, consts)
+        extremum = _extremum_of(program)
+        if extremum is not None and dtypes.is_float(outs[0].dtype):
+            return _with_start(b, extremum[2], extremum[1].lower(b, outs[0], xs[0], **params), starts[0])
+        return emit(b, outs, xs, starts, Window(**params),
+                    lambda inner, *scalars: lower_closed(inner, program, scalars))
+    return lower
 
 
 reduce_window_p = Primitive(
-    "reduce_window", type_rule=_window_type, lower=_window_lower,
-    jvp=_jvp_rule(lambda: reduce_window_p, _window_by_tree), transpose=NOT_LINEAR, multiple_results=True,
-    cacheable=False,
+    "reduce_window", type_rule=_window_type, lower=_window_lower_by(emit_window),
+    lower_on={"cpu": _window_lower_by(window_on_cpu)}, jvp=_jvp_rule(lambda: reduce_window_p, _window_by_tree),
+    transpose=NOT_LINEAR, multiple_results=True, cacheable=False,
     batch=_batch_rule(lambda: reduce_window_p, _window_by_tree,
                       lambda params: window_of(params).batched(0)._asdict()))

@@ -228,18 +228,32 @@ def _split(x: Any, size: int) -> Any:
 
 # -- the calls -------------------------------------------------------------------------------------------------------
 
-def _lower_by(program: Callable, call: Callable[..., list[Value]]) -> Callable:
-    """By cuDNN on GPUs. Elsewhere by XLA, so that a program for a GPU can run in part on the CPU beside it."""
+def _form_of(params: dict[str, Any]) -> _Form:
+    return _Form(**{name: params[name] for name in _Form._fields})
+
+
+def _lower_by(program: Callable) -> Callable:
+    """By XLA: where cuDNN's calls would not be cut, and where a program for a GPU runs in part on the CPU beside it."""
     def lower(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> list[Value]:
-        form = _Form(**{name: params[name] for name in _Form._fields})
-        if b.module.platform != "cpu" and not b.is_cut:
-            _check_sizes(form, args, is_training=params.get("is_training", True))
-            return call(b, outs, form, *args)
-        if b.module.platform == "cpu" and backend.default_backend() == "cpu":
+        return lower_function(b, lambda *xs: program(_form_of(params), *xs), args)[:len(outs)]
+    return lower
+
+
+def _lower_on(call: Callable[..., list[Value]]) -> dict[str, Callable]:
+    """On GPUs by a call of cuDNN; refused where there is none."""
+    def on_gpu(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> list[Value] | None:
+        if b.is_cut:
+            return None
+        form = _form_of(params)
+        _check_sizes(form, args, is_training=params.get("is_training", True))
+        return call(b, outs, form, *args)
+
+    def on_cpu(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> None:
+        if backend.default_backend() == "cpu":
             raise bad(_WHERE, "implementation='cudnn' needs an NVIDIA GPU", {"platform": "cpu"},
                       "leave `implementation` out, or pass 'xla'.", exc=NotImplementedError)
-        return lower_function(b, lambda *xs: program(form, *xs), args)[:len(outs)]
-    return lower
+
+    return {"cpu": on_cpu, "gpu": on_gpu}
 
 
 def _check_sizes(form: _Form, args: Sequence[Value], is_training: bool) -> None:
@@ -351,7 +365,7 @@ _NOT_LINEAR = Missing("attention is not linear")
 
 forward_p = Primitive(
     "dot_product_attention_fwd", multiple_results=True, type_rule=_forward_type, jvp=_forward_jvp,
-    lower=_lower_by(_forward, _call_forward), transpose=_NOT_LINEAR,
+    lower=_lower_by(_forward), lower_on=_lower_on(_call_forward), transpose=_NOT_LINEAR,
     batch=_batch_by(lambda *xs, **params: forward_p.bind(*xs, **params), lambda form: [3] * form.has_bias, None,
                     shares_bias=True))
 
@@ -364,8 +378,9 @@ tangent_p = Primitive(
                     shares_bias=False))
 
 backward_p = Primitive(
-    "dot_product_attention_bwd", multiple_results=True, lower=_lower_by(_backward, _call_backward),
-    type_rule=lambda *avals, **form: tuple(x.strong() for x in avals[:3 + form["has_dbias"]]), transpose=_NOT_LINEAR,
+    "dot_product_attention_bwd", multiple_results=True, lower=_lower_by(_backward),
+    lower_on=_lower_on(_call_backward), transpose=_NOT_LINEAR,
+    type_rule=lambda *avals, **form: tuple(x.strong() for x in avals[:3 + form["has_dbias"]]),
     jvp=_jvp_by(_backward, lambda *xs, **form: backward_p.bind(*xs, **form)),
     batch=_batch_by(lambda *xs, **form: backward_p.bind(*xs, **form), lambda form: [3] * form.has_bias, 3,
                     shares_bias=False))

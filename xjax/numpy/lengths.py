@@ -29,13 +29,13 @@ from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.compare import eq, ge, gt, le, lt, select
 from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type, convert_element_type_p
+from xjax.ops.cpu.sums import has_short_rows
 from xjax.ops.elementwise import add, div, mul, square
 from xjax.ops.identity import computed_again, computed_once
 from xjax.ops.piecewise import abs
 from xjax.ops.reduce import reduce_and
 from xjax.ops.shape import after_batch, broadcast_in_dim, reduce_sum, squeeze
 from xjax.ops.slice import slice
-from xjax.ops.sums_on_cpu import has_short_rows
 from xjax.ops.transcendental import sqrt
 from xjax.ops.zeros import full_of, zeros_of
 from xjax.transforms.batching import place_axis
@@ -165,11 +165,9 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     return cond(all_ordinary(total, count), as_it_is, again, total, parts, divisor)
 
 
-def _form(platform: str, x: ShapedArray, setting: _Setting) -> Callable:
+def _form_on_cpu(x: ShapedArray, setting: _Setting) -> Callable:
     """The fastest form that is right: by the table of `core.forms`."""
-    if setting.in_range:
-        return _plain
-    limit = limits("roots of sums of squares", platform)
+    limit = limits("roots of sums of squares", "cpu")
     if limit is None:
         return _by_three
     few, length = x.size < limit["elements"], setting.length(x)
@@ -221,10 +219,13 @@ def _root_type(x: ShapedArray, *others: ShapedArray, axes: tuple[int, ...], **_:
     return ShapedArray(tuple(n for d, n in enumerate(x.shape) if d not in axes), x.dtype)
 
 
-def _root_lower(b: Builder, out: ShapedArray, *operands: Value, **params: Any) -> Value:
-    setting = _Setting(**params)
-    form = _form(b.module.platform, operands[0].aval, setting)
-    return lower_function(b, lambda *xs: [form(setting, xs[:setting.parts], xs[setting.parts:])], operands)[0]
+def _lower_by(form_of: Callable[[ShapedArray, _Setting], Callable]) -> Callable:
+    """The lowering to a form that depends on the type of the numbers, unless their squares are all in range."""
+    def lower(b: Builder, out: ShapedArray, *operands: Value, **params: Any) -> Value:
+        setting = _Setting(**params)
+        form = _plain if setting.in_range else form_of(operands[0].aval, setting)
+        return lower_function(b, lambda *xs: [form(setting, xs[:setting.parts], xs[setting.parts:])], operands)[0]
+    return lower
 
 
 def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
@@ -253,8 +254,9 @@ def _root_batch(axis: Any, args: Sequence[Any], bdims: Sequence[int | None], *, 
     return root_of_squares_p.bind(*args, axes=inner, **params), bdim - sum(a < bdim for a in inner)
 
 
-root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_root_lower, jvp=_root_jvp,
-                              transpose=NOT_LINEAR, batch=_root_batch)
+root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_lower_by(lambda x, setting: _by_three),
+                              lower_on={"cpu": _lower_by(_form_on_cpu)}, jvp=_root_jvp, transpose=NOT_LINEAR,
+                              batch=_root_batch)
 
 
 # -- choices for all results ----------------------------------------------------------------------------------------

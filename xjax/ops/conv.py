@@ -8,8 +8,6 @@ that split a group, or the batch axis, from one axis and merge it into another.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +15,8 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.forms import limits
-from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, is_linear, typeof
-from xjax.ops import conv_of_integers
 from xjax.ops.arrange import rev
 from xjax.ops.checks import ANY, check_kinds, check_same_dtype, static_int
 from xjax.ops.conv_numbers import (
@@ -39,12 +34,13 @@ from xjax.ops.conv_numbers import (
     placed,
     take,
 )
-from xjax.ops.conv_on_cpu import Convolution, emit_on_cpu
+from xjax.ops.conv_text import convolution_text, lower_by
 from xjax.ops.convert import convert_element_type
-from xjax.ops.dot import PrecisionLike, canonical_precision, operand_types
+from xjax.ops.cpu.conv import convolution_on_cpu
+from xjax.ops.dot import PrecisionLike, canonical_precision
+from xjax.ops.gpu.conv import convolution_on_gpu
 from xjax.ops.makers import bilinear_jvp
 from xjax.ops.shape import move_axis, reshape
-from xjax.ops.text import transpose_text
 from xjax.ops.zeros import zeros_of
 
 
@@ -108,85 +104,6 @@ def _type(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dime
     shape = conv_shape_tuple(lhs_shape, rhs_shape, window_strides, padding, batch_group_count)
     return ShapedArray(placed(shape, dimension_numbers.out_spec), preferred_element_type or lhs.dtype,
                        lhs.weak_type and rhs.weak_type)
-
-
-# -- lowering -----------------------------------------------------------------------------------------------------
-
-def _lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) -> Value:
-    if not (out.size and lhs.aval.size and rhs.aval.size):
-        return b.constant(0, out.strong())
-    lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
-    result = ShapedArray(out.shape, dtype)
-    if dtypes.is_int(dtype) and limits("convolutions of integers by floats", b.module.platform) is not None:
-        taps = math.prod(rhs.aval.shape) // rhs.aval.shape[params["dimension_numbers"].rhs_spec[0]]
-        convolve = functools.partial(_convolution, b, **params)
-        return b.convert(conv_of_integers.emit(b, result, lhs, rhs, taps, convolve), out.dtype)
-    emit = _complex_convolution if dtypes.is_complex(lhs.aval.dtype) else _convolution
-    return b.convert(emit(b, result, lhs, rhs, **params), out.dtype)
-
-
-def _convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, window_strides, padding, lhs_dilation,
-                 rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, precision,
-                 preferred_element_type) -> Value:
-    back = tuple(range(out.ndim))
-    if limits("convolutions with features last", b.module.platform) is not None:
-        found = emit_on_cpu(b, out, lhs, rhs, Convolution(window_strides, padding, lhs_dilation, rhs_dilation,
-                                                          dimension_numbers, feature_group_count, batch_group_count))
-        if found is not None:
-            return found
-        lhs, rhs, out, dimension_numbers, back = _channels_last(b, lhs, rhs, out, dimension_numbers)
-    labels = [_labels(spec, kinds) for spec, kinds in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)]
-    window = ""
-    if window_strides:
-        pads = [list(pair) for pair in padding]
-        window = (f"stride = {list(window_strides)}, pad = {pads}, lhs_dilate = {list(lhs_dilation)}, "
-                  f"rhs_dilate = {list(rhs_dilation)}")
-    exact = ""
-    if isinstance(precision, tuple):        # algorithms are of products of matrices only
-        exact = f", precision_config = [{', '.join(f'#stablehlo<precision {p.name}>' for p in precision)}]"
-    found = b.op(f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {labels[0]}x{labels[1]}->{labels[2]}, "
-                 f"window = {{{window}}} {{batch_group_count = {batch_group_count} : i64, "
-                 f"feature_group_count = {feature_group_count} : i64{exact}}} : ({lhs.type}, {rhs.type}) -> "
-                 f"{tensor_type(out)}", out)
-    return transpose_text(b, found, back)
-
-
-def _channels_last(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: ConvDimensionNumbers) -> tuple:
-    """Operands, result and dimension numbers in the only order of axes for which XLA's CPU backend has fast code, and
-    the transposition of the result. XLA finds it by itself outside of loops and branches alone."""
-    n = out.ndim
-    lhs = transpose_text(b, lhs, (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1]))
-    rhs = transpose_text(b, rhs, (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0]))
-    order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
-    images = (0, n - 1, *range(1, n - 1))
-    last = ConvDimensionNumbers(images, (n - 1, n - 2, *range(n - 2)), images)
-    return lhs, rhs, ShapedArray(take(out.shape, order), out.dtype), last, placed(range(n), order)
-
-
-def _labels(spec: Sequence[int], kinds: str) -> str:
-    """`[b, 0, 1, f]`: what each axis is."""
-    return f"[{', '.join(placed([*kinds, *map(str, range(len(spec) - 2))], spec))}]"
-
-
-def _complex_convolution(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) -> Value:
-    """Three real convolutions (Gauss): XLA runs complex ones as plain loops on CPU and not at all on GPU."""
-    part = np.dtype(np.float32 if lhs.aval.dtype == np.complex64 else np.float64)
-    real_out = ShapedArray(out.shape, part)
-
-    def parts(x: Value) -> list[Value]:
-        aval = ShapedArray(x.aval.shape, part)
-        return [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(aval)}", aval) for name in ("real", "imag")]
-
-    def conv(x: Value, y: Value) -> Value:
-        return _convolution(b, real_out, x, y, **params)
-
-    (x_re, x_im), (y_re, y_im) = parts(lhs), parts(rhs)
-    common = conv(b.add(x_re, x_im), y_re)
-    first = conv(x_re, b.sub(y_im, y_re))
-    second = conv(x_im, b.add(y_re, y_im))
-    re, im = b.sub(common, second), b.add(common, first)
-    wide = ShapedArray(out.shape, np.dtype(np.complex64 if part == np.float32 else np.complex128))
-    return b.op(f"stablehlo.complex {re}, {im} : {tensor_type(wide)}", wide)
 
 
 # -- splitting and merging axes -----------------------------------------------------------------------------------
@@ -308,5 +225,6 @@ def _empty_batch(args, bdims, **params):
 
 
 conv_general_dilated_p = Primitive(
-    "conv_general_dilated", type_rule=_type, lower=_lower, jvp=bilinear_jvp(lambda: conv_general_dilated_p),
-    transpose=_transpose, batch=_batch)
+    "conv_general_dilated", type_rule=_type, lower=lower_by(convolution_text),
+    lower_on={"cpu": lower_by(convolution_on_cpu), "gpu": lower_by(convolution_on_gpu)},
+    jvp=bilinear_jvp(lambda: conv_general_dilated_p), transpose=_transpose, batch=_batch)

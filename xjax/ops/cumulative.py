@@ -12,10 +12,10 @@ from xjax.core.calls import name_function
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
-from xjax.ops import cumsum_on_cpu
 from xjax.ops.arrange import concatenate, rev
 from xjax.ops.checks import FLOAT, NOT_LINEAR, NUMBER, REAL, canonical_axis, check_kinds
 from xjax.ops.compare import eq, ge, select_n
+from xjax.ops.cpu.cumsum import running_sum
 from xjax.ops.elementwise import add, mul, mul_p, sub
 from xjax.ops.makers import accumulate
 from xjax.ops.piecewise import max_p, min_p
@@ -141,16 +141,8 @@ def _cumsum_transpose(ct, x, *, axis, reverse):
     return [cumsum_p.bind(ct, axis=axis, reverse=not reverse)]
 
 
-_sum_by_windows = _window_lower("stablehlo.add", lambda _: 0)
-
-
-def _cumsum_lower(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value:
-    if cumsum_on_cpu.has_loop(out, axis, b.module.platform):
-        return cumsum_on_cpu.running_sum(b, x, axis, reverse)
-    return _sum_by_windows(b, out, x, axis=axis, reverse=reverse)
-
-
-cumsum_p = Primitive("cumsum", type_rule=_type_rule("cumsum", NUMBER), lower=_cumsum_lower, jvp=LINEAR,
+cumsum_p = Primitive("cumsum", type_rule=_type_rule("cumsum", NUMBER),
+                     lower=_window_lower("stablehlo.add", lambda _: 0), lower_on={"cpu": running_sum}, jvp=LINEAR,
                      transpose=_cumsum_transpose, batch=_batch_rule(lambda: cumsum_p))
 cumsum = _function(cumsum_p, "Running sum along an axis: ``y[i] = x[0] + ... + x[i]``.")
 

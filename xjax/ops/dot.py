@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,17 +11,17 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean
-from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, element_type
 from xjax.core.primitive import Primitive
-from xjax.core.promotion import promote_by_default, promote_types
+from xjax.core.promotion import promote_types
 from xjax.core.types import ShapedArray, is_linear, typeof
-from xjax.ops import dot_on_cpu
-from xjax.ops.checks import ANY, canonical_axes, check_kinds, kind_of
+from xjax.ops.checks import ANY, canonical_axes, check_kinds
 from xjax.ops.convert import convert_element_type
+from xjax.ops.cpu.dot import product_of_columns
+from xjax.ops.dot_operands import as_matrices, free_axes
 from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
-from xjax.ops.text import dot_text, reshape_text
+from xjax.ops.text import dot_text
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -149,11 +148,11 @@ def _unknown_precision(p: Any) -> Exception:
                exc=ValueError)
 
 
-def _precision_text(precision: Any, platform: str, operands: Sequence[str]) -> str:
+def _precision_text(precision: Any, operands: Sequence[str]) -> str:
     if precision is None:
         return ""
     if isinstance(precision, DotAlgorithmPreset):
-        _check_preset(precision, platform, operands)
+        _check_preset(precision, operands)
         precision = precision.value
         if precision is None:
             return ""
@@ -162,11 +161,7 @@ def _precision_text(precision: Any, platform: str, operands: Sequence[str]) -> s
     return f", precision = [{', '.join(p.name for p in precision)}]"
 
 
-def _check_preset(preset: DotAlgorithmPreset, platform: str, operands: Sequence[str]) -> None:
-    if platform == "cpu" and preset.name not in _ON_CPU:
-        raise bad("lax.dot_general", f"the algorithm {preset.name} is not available on CPU",
-                  given={"on CPU": ", ".join(_ON_CPU)}, fix="pass one of these, or leave `precision` out.",
-                  exc=ValueError)
+def _check_preset(preset: DotAlgorithmPreset, operands: Sequence[str]) -> None:
     if "ANY_F8" in preset.name and not all(t.startswith("f8") for t in operands[:2]):
         raise bad("lax.dot_general", f"the algorithm {preset.name} is for 8-bit floats",
                   given={"lhs": operands[0], "rhs": operands[1]},
@@ -200,12 +195,6 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: DotDimensionNumbers, prec
                               preferred_element_type=preferred_element_type)
 
 
-def _free(ndim: int, *taken: Axes) -> Axes:
-    """The axes that are in none of the groups."""
-    used = {a for group in taken for a in group}
-    return tuple(a for a in range(ndim) if a not in used)
-
-
 def _dot_type(lhs, rhs, *, dimension_numbers, precision, preferred_element_type):
     check_kinds("dot_general", ANY, lhs, rhs)
     contract, batch = dimension_numbers
@@ -216,8 +205,8 @@ def _dot_type(lhs, rhs, *, dimension_numbers, precision, preferred_element_type)
             raise bad("lax.dot_general", "an axis is both contracted and a batch axis",
                       given={"operand": aval.str_short(), "contracted": str(taken), "batch": str(group)},
                       fix="name each axis once.")
-    shape = (*(lhs.shape[a] for a in batch[0]), *(lhs.shape[a] for a in _free(lhs.ndim, contract[0], batch[0])),
-             *(rhs.shape[a] for a in _free(rhs.ndim, contract[1], batch[1])))
+    shape = (*(lhs.shape[a] for a in batch[0]), *(lhs.shape[a] for a in free_axes(lhs.ndim, contract[0], batch[0])),
+             *(rhs.shape[a] for a in free_axes(rhs.ndim, contract[1], batch[1])))
     dtype = preferred_element_type
     if dtype is None:
         dtype = lhs.dtype if lhs.dtype == rhs.dtype else promote_types(lhs.dtype, rhs.dtype)
@@ -247,74 +236,21 @@ def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], ve
 
 def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                preferred_element_type) -> Value:
-    lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
-    (lhs, (lhs_contract, lhs_batch, lhs_free)), (rhs, (rhs_contract, rhs_batch, rhs_free)) = _as_matrices(
-        b, lhs, rhs, *dimension_numbers)
-    batch, lhs_sizes, rhs_sizes = ([x.aval.shape[a] for a in axes] for x, axes in (
-        (lhs, lhs_batch), (lhs, lhs_free), (rhs, rhs_free)))
-    result = ShapedArray((*batch, *lhs_sizes, *rhs_sizes), dtype)
-    of_columns = (lhs_contract, rhs_contract, lhs_batch) == ((0,), (0,), ()) and not b.is_cut
-    by_name = isinstance(precision, DotAlgorithm | DotAlgorithmPreset)
-    if of_columns and not by_name and limits("narrow products first", b.module.platform) is not None:
-        found = dot_on_cpu.of_columns(b, result, lhs, rhs)
-    else:
-        types = [element_type(t) for t in (lhs.aval.dtype, rhs.aval.dtype, dtype)]
-        how = _precision_text(precision, b.module.platform, types)
-        found = dot_text(b, lhs, rhs, result, (lhs_contract, rhs_contract), (lhs_batch, rhs_batch), how)
-    return b.convert(reshape_text(b, found, out.shape), out.dtype)
+    p = as_matrices(b, out, lhs, rhs, dimension_numbers)
+    how = _precision_text(precision, [element_type(t) for t in (p.lhs.aval.dtype, p.rhs.aval.dtype, p.out.dtype)])
+    return p.result(b, dot_text(b, p.lhs, p.rhs, p.out, p.contract, p.batch, how), out)
 
 
-_KIND_ORDER = "bifc"
-
-
-def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Value, Value, np.dtype]:
-    """Operands of one dtype, and the dtype of the product before it is converted to `out`.
-
-    XLA sums in the type of the result, which may be a wider one of the operands' kind; between kinds we convert.
-    """
-    same = lhs.aval.dtype == rhs.aval.dtype
-    common = lhs.aval.dtype if same else promote_by_default(lhs.aval.dtype, rhs.aval.dtype)
-    dtype = out
-    if kind_of(out) != kind_of(common):
-        if _KIND_ORDER.index(kind_of(out)) > _KIND_ORDER.index(kind_of(common)):
-            common = out
-        dtype = common
-    elif dtypes.itemsize_bits(out) < dtypes.itemsize_bits(common):
-        dtype = common
-    return b.convert(lhs, common), b.convert(rhs, common), dtype
-
-
-# An operand, and its contracted, batch and free axes.
-_Operand = tuple[Value, list[Axes]]
-
-
-def _as_matrices(b: Builder, lhs: Value, rhs: Value, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes]
-                 ) -> list[_Operand]:
-    """The operands with neighbouring contracted axes as one, and neighbouring free axes.
-
-    XLA's CPU products are made for matrices: it copies and transposes others, and what it fuses into those copies is
-    computed element by element (a transformer step takes 1.7 times as long).
-    """
-    pairs = sorted(zip(*contract, strict=True))
-    contract = (tuple(a for a, _ in pairs), tuple(a for _, a in pairs))
-    operands = [(x, [c, s, _free(x.aval.ndim, c, s)]) for x, c, s in zip((lhs, rhs), contract, batch, strict=True)]
-    if all(map(_are_neighbours, contract)):
-        operands = [_joined(b, x, axes, 0) for x, axes in operands]
-    return [_joined(b, x, axes, 2) if _are_neighbours(axes[2]) else (x, axes) for x, axes in operands]
-
-
-def _are_neighbours(axes: Axes) -> bool:
-    return len(axes) > 1 and axes == tuple(range(axes[0], axes[0] + len(axes)))
-
-
-def _joined(b: Builder, x: Value, groups: list[Axes], which: int) -> _Operand:
-    """The operand with the neighbouring axes of one group as a single axis."""
-    first, count, shape = groups[which][0], len(groups[which]), x.aval.shape
-    size = math.prod(shape[first:first + count])
-    flat = reshape_text(b, x, (*shape[:first], size, *shape[first + count:]))
-    moved = [tuple(a if a < first else a - count + 1 for a in axes) for axes in groups]
-    moved[which] = (first,)
-    return flat, moved
+def _dot_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
+                preferred_element_type) -> Value | None:
+    """Products of columns in the order that is fast. A product by an algorithm is XLA's own, which has some of them."""
+    if precision is None or type(precision) is tuple:               # no algorithm
+        return product_of_columns(b, out, lhs, rhs, dimension_numbers)
+    if isinstance(precision, DotAlgorithmPreset) and precision.name not in _ON_CPU:
+        raise bad("lax.dot_general", f"the algorithm {precision.name} is not available on CPU",
+                  given={"on CPU": ", ".join(_ON_CPU)}, fix="pass one of these, or leave `precision` out.",
+                  exc=ValueError)
+    return None
 
 
 def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_type):
@@ -328,8 +264,8 @@ def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_
 def _pull_back(ct: Any, x: ShapedArray, y: Any, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], x_last: bool,
                rest: dict) -> Any:
     """Cotangent of the operand of type `x`, where `y` is the other one; `x_last`: x was the right-hand side."""
-    x_free = _free(x.ndim, contract[0], batch[0])
-    y_free = _free(typeof(y).ndim, contract[1], batch[1])
+    x_free = free_axes(x.ndim, contract[0], batch[0])
+    y_free = free_axes(typeof(y).ndim, contract[1], batch[1])
     n, first, last = len(batch[0]), len(x_free), len(y_free)
     ct_y = range(n, n + last) if x_last else range(n + first, n + first + last)
     found = dot_general_p.bind(ct, y, dimension_numbers=((tuple(ct_y), y_free), (tuple(range(n)), batch[1])), **rest)
@@ -350,10 +286,10 @@ def _dot_batch(axis, args, bdims, *, dimension_numbers, **params):
     if x_bdim is not None and y_bdim is not None:       # one more batch axis, in front
         x_batch, y_batch, position = (x_bdim, *x_batch), (y_bdim, *y_batch), 0
     elif x_bdim is not None:                            # one more free axis of lhs
-        position = len(x_batch) + _free(typeof(x).ndim, x_contract, x_batch).index(x_bdim)
+        position = len(x_batch) + free_axes(typeof(x).ndim, x_contract, x_batch).index(x_bdim)
     else:                                               # one more free axis of rhs
-        position = (len(x_batch) + len(_free(typeof(x).ndim, x_contract, x_batch))
-                    + _free(typeof(y).ndim, y_contract, y_batch).index(y_bdim))
+        position = (len(x_batch) + len(free_axes(typeof(x).ndim, x_contract, x_batch))
+                    + free_axes(typeof(y).ndim, y_contract, y_batch).index(y_bdim))
     numbers = ((x_contract, y_contract), (x_batch, y_batch))
     return dot_general_p.bind(x, y, dimension_numbers=numbers, **params), position
 
@@ -362,7 +298,7 @@ def _after(bdim: int, axes: Axes) -> Axes:
     return tuple(a + (a >= bdim) for a in axes)
 
 
-dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower,
+dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower, lower_on={"cpu": _dot_on_cpu},
                           jvp=bilinear_jvp(lambda: dot_general_p),
                           transpose=_dot_transpose, batch=_dot_batch)
 

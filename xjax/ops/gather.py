@@ -41,7 +41,7 @@ from xjax.ops.index_numbers import (
     wide_indices,
 )
 from xjax.ops.makers import match_scalars
-from xjax.ops.shape import move_axis_to_front
+from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
 from xjax.ops.zeros import instantiate, zeros_of
 
 _NAN = math.nan          # one object: NaN is not equal to itself, so a cache key must find the same one
@@ -82,6 +82,13 @@ def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
     others = tuple(d for d in range(typeof(x).ndim) if d != dimension)
     numbers = GatherDimensionNumbers((), (dimension,), (dimension,), others, others)
     return gather(x, index_vectors, numbers, (1,) * typeof(x).ndim, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+
+
+def take_all_along(arrays: Sequence[Any], index: Any, dimension: int) -> list[Any]:
+    """From each array, the elements at positions int[...] along one axis, in the shape of these."""
+    shape = typeof(index).shape
+    vectors = broadcast_in_dim(index, (*shape, 1), range(len(shape)))
+    return [take_along(x, vectors, dimension) for x in arrays]
 
 
 def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:

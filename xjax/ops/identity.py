@@ -67,9 +67,12 @@ def _barrier_type(*avals):
 
 
 def _barrier_lower(b: Builder, outs: list, *xs: Value) -> list[Value]:
-    if limits("barriers as calls", b.module.platform) is not None and not b.is_cut:
-        return lower_barrier(b, xs)
     return b.ops(f"stablehlo.optimization_barrier {', '.join(x.name for x in xs)} : {types_text(outs)}", outs)
+
+
+def _barrier_on_cpu(b: Builder, outs: list, *xs: Value) -> list[Value] | None:
+    """A call: XLA removes its own barriers before it fuses. Where arrays are cut, it keeps them."""
+    return None if b.is_cut or limits("barriers as calls", "cpu") is None else lower_barrier(b, xs)
 
 
 def _barrier_jvp(primals, tangents):
@@ -90,8 +93,8 @@ def _barrier_batch(axis, args, bdims):
 
 
 optimization_barrier_p = Primitive(
-    "optimization_barrier", multiple_results=True, type_rule=_barrier_type, lower=_barrier_lower, jvp=_barrier_jvp,
-    transpose=_barrier_transpose, batch=_barrier_batch)
+    "optimization_barrier", multiple_results=True, type_rule=_barrier_type, lower=_barrier_lower,
+    lower_on={"cpu": _barrier_on_cpu}, jvp=_barrier_jvp, transpose=_barrier_transpose, batch=_barrier_batch)
 
 
 def computed_once(x: Any) -> Any:

@@ -6,7 +6,7 @@ do not (`mul f32[3] f32[]`): the lowering expands them, so that programs stay sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, number_of, scalar_of, type_of_numbers, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
+
+LowerOn = Mapping[str, Callable] | None
 
 
 def broadcast_shape(where: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,10 +135,11 @@ def fill(tangent: Any, out: ShapedArray) -> Any:
     return broadcast_in_dim(tangent, out.shape, tuple(range(out.ndim)) if aval.shape else ())
 
 
-def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, out_dtype: Callable | None = None,
-          transpose: Any = NOT_LINEAR) -> Primitive:
+def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, lower_on: LowerOn = None,
+          out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
     """An elementwise primitive of one operand.
 
+    `lower_on`: as of `Primitive`.
     `jvp(dx, y, x, **params)` gives the tangent from the operand's tangent, the result and the operand; or ZERO, LINEAR.
     `out_dtype(dtype, **params)` gives the result's dtype; None keeps the operand's.
     """
@@ -154,8 +157,8 @@ def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, out_dtype: C
     def batch(axis, args, bdims, **params):
         return p.bind(*args, **params), bdims[0]
 
-    p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit), jvp=jvp_rule if callable(jvp) else jvp,
-                  transpose=transpose, batch=batch, fusible=True)
+    p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit), lower_on=lower_on,
+                  jvp=jvp_rule if callable(jvp) else jvp, transpose=transpose, batch=batch, fusible=True)
     return p
 
 
@@ -164,10 +167,11 @@ def to_bool(*_: Any, **__: Any) -> np.dtype:
     return np.dtype(np.bool_)
 
 
-def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: Callable | None = None,
-         transpose: Any = NOT_LINEAR) -> Primitive:
+def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, lower_on: LowerOn = None,
+         out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
     """An elementwise primitive of several operands of one dtype, unless a parameter `out_dtype` is given.
 
+    `lower_on`: as of `Primitive`, with rules that are called as `emit` is.
     `jvps`: for each operand `jvp(dx, y, *operands)`, its share of the tangent (None: the share is zero); or ZERO.
     """
     def type_rule(*avals, **params):
@@ -188,6 +192,7 @@ def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, out_dtype: C
         return y, Zero(y.aval.tangent()) if total is None else total
 
     p = Primitive(name, type_rule=type_rule, lower=elementwise_lower(emit),
+                  lower_on=lower_on and {platform: elementwise_lower(rule) for platform, rule in lower_on.items()},
                   jvp=jvps if not isinstance(jvps, Sequence) else jvp_rule,
                   transpose=transpose, batch=elementwise_batch(lambda: p), fusible=True)
     return p

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,10 +18,11 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
-from xjax.ops import argmax_on_cpu, extrema_on_cpu
 from xjax.ops.checks import ANY, BITS, NOT_LINEAR, NUMBER, canonical_axes, canonical_axis, check_kinds
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
+from xjax.ops.cpu.argmax import search_by_pairs
+from xjax.ops.cpu.extrema import extremum_by_slices
 from xjax.ops.elementwise import div, mul
 from xjax.ops.identity import computed_once
 from xjax.ops.makers import accumulate
@@ -90,12 +92,9 @@ def _extremum_lower(operation: str, sign: int) -> Callable:
     """Lowering of a maximum (sign 1) or minimum (sign -1)."""
     def lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
         dtype = x.aval.dtype
-        init = extreme_value(dtype, -sign)
         if dtypes.is_complex(dtype):
             return _complex_extremum(b, out, x, axes, sign)
-        if extrema_on_cpu.drops_nan(x.aval, b.module.platform):
-            return extrema_on_cpu.extremum(b, out, x, operation, init, axes)
-        return reduce_text(b, x, operation, init, axes)
+        return reduce_text(b, x, operation, extreme_value(dtype, -sign), axes)
     return lower
 
 
@@ -139,6 +138,7 @@ def _extremum_jvp(p: Callable[[], Primitive]) -> Callable:
 
 def _extremum(name: str, operation: str, sign: int) -> Primitive:
     p = Primitive(name, type_rule=_type_rule(name, ANY), lower=_extremum_lower(operation, sign),
+                  lower_on={"cpu": extremum_by_slices(operation, lambda dtype: extreme_value(dtype, -sign))},
                   jvp=_extremum_jvp(lambda: p), transpose=NOT_LINEAR, batch=_batch_rule(lambda: p))
     return p
 
@@ -220,12 +220,11 @@ def _arg_type(name: str) -> Callable:
     return rule
 
 
-def _search(b: Builder, x: Value, axis: int, sign: int, index_dtype: np.dtype) -> Value:
+def _search(b: Builder, out: ShapedArray, x: Value, *, sign: int, axes, index_dtype) -> Value:
     """The best element and its index in one reduction, written so that the order of the elements does not matter:
     NaN before everything, then the extremum, then the smaller index."""
-    dtype = x.aval.dtype
+    (axis,), dtype = axes, x.aval.dtype
     ahead = "GT" if sign > 0 else "LT"
-    out = ShapedArray(_reduced(x.aval.shape, [axis]), index_dtype)
     positions = ShapedArray(x.aval.shape, index_dtype)
     index = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(positions)}", positions)
     start = b.constant(extreme_value(dtype, -sign), ShapedArray((), dtype))
@@ -247,17 +246,9 @@ def _search(b: Builder, x: Value, axis: int, sign: int, index_dtype: np.dtype) -
     return found
 
 
-def _arg_lower(sign: int) -> Callable:
-    def lower(b: Builder, out: ShapedArray, x: Value, *, axes, index_dtype) -> Value:
-        (axis,) = axes
-        if argmax_on_cpu.has_pairs(x.aval, axis, out, b.module.platform):
-            return argmax_on_cpu.search_by_pairs(b, out, x, axis, sign > 0)
-        return _search(b, x, axis, sign, index_dtype)
-    return lower
-
-
 def _arg_extremum(name: str, sign: int) -> Primitive:
-    p = Primitive(name, type_rule=_arg_type(name), lower=_arg_lower(sign), jvp=ZERO, transpose=NOT_LINEAR,
+    p = Primitive(name, type_rule=_arg_type(name), lower=functools.partial(_search, sign=sign),
+                  lower_on={"cpu": search_by_pairs(sign > 0)}, jvp=ZERO, transpose=NOT_LINEAR,
                   batch=_batch_rule(lambda: p))
     return p
 

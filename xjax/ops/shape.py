@@ -16,7 +16,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, check_sequence, static_int
-from xjax.ops.sums_on_cpu import has_short_rows, sum_of_short_rows
+from xjax.ops.cpu.sums import sum_of_short_rows
 from xjax.ops.text import reduce_text, reshape_text, transpose_text
 
 
@@ -124,8 +124,6 @@ def _reduce_sum_type(x, *, axes):
 
 
 def _reduce_sum_lower(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value:
-    if not b.is_cut and has_short_rows(x.aval, axes, b.module.platform):
-        return sum_of_short_rows(b, out, x, axes)
     return reduce_text(b, x, "stablehlo.add", 0, axes)
 
 
@@ -141,7 +139,8 @@ def _reduce_sum_batch(axis, args, bdims, *, axes):
 
 
 reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce_sum_lower,
-                         jvp=LINEAR, transpose=_reduce_sum_transpose, batch=_reduce_sum_batch)
+                         lower_on={"cpu": sum_of_short_rows}, jvp=LINEAR, transpose=_reduce_sum_transpose,
+                         batch=_reduce_sum_batch)
 
 
 # -- reshape ------------------------------------------------------------------------------------------------------

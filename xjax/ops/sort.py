@@ -11,14 +11,14 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, tensor_type
-from xjax.core.lowering import lower_function
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, Zero, typeof
-from xjax.ops import sort_on_cpu, top_k_on_cpu
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import ANY, NOT_LINEAR, canonical_axis, check_kinds, static_int
-from xjax.ops.gather import take_along
-from xjax.ops.shape import after_batch, broadcast_in_dim, reshape
+from xjax.ops.cpu.sort import sort_by_words
+from xjax.ops.cpu.top_k import top_k_by_blocks
+from xjax.ops.gather import take_all_along, take_along
+from xjax.ops.shape import after_batch, reshape
 from xjax.ops.text import transpose_text
 
 _BOOL = np.dtype(bool)
@@ -101,12 +101,6 @@ def _equal_keys(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, is_stable, num_keys) -> list[Value]:
-    if sort_on_cpu.has_words(outs, dimension, num_keys, b.module.platform):
-        if len(xs) == 1:
-            return [sort_on_cpu.sort_floats(b, xs[0], dimension)]
-        positions = sort_on_cpu.sorted_positions(b, xs[0], dimension)
-        return lower_function(b, lambda found, *arrays: _taken(arrays, found, dimension), [positions, *xs])
-
     def comparator(inner: Builder, *scalars: Value) -> list[Value]:
         left = [k for x in scalars[:2 * num_keys:2] for k in _ordered(inner, x)]
         right = [k for x in scalars[1:2 * num_keys:2] for k in _ordered(inner, x)]
@@ -115,12 +109,6 @@ def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, 
     scalars = [ShapedArray((), x.aval.dtype) for x in xs for _ in range(2)]
     text = f"dimension = {dimension} : i64, is_stable = {str(is_stable).lower()}"
     return b.generic("stablehlo.sort", xs, outs, text, [b.region(scalars, comparator)])
-
-
-def _taken(arrays: Sequence[Any], positions: Any, dimension: int) -> list[Any]:
-    shape = typeof(positions).shape
-    vectors = broadcast_in_dim(positions, (*shape, 1), range(len(shape)))
-    return [take_along(x, vectors, dimension) for x in arrays]
 
 
 def _sort_jvp(primals, tangents, *, dimension, **params):
@@ -132,7 +120,7 @@ def _sort_jvp(primals, tangents, *, dimension, **params):
     # int32, as XLA's radix sort on GPUs carries it
     positions = broadcasted_iota(np.int32 if shape[dimension] < 2**31 else np.uint32, shape, dimension)
     *outs, order = sort_p.bind(*primals, positions, dimension=dimension, **params)
-    moved = iter(_taken([t for t in tangents if type(t) is not Zero], order, dimension))
+    moved = iter(take_all_along([t for t in tangents if type(t) is not Zero], order, dimension))
     return outs, [Zero(o.aval.tangent()) if type(t) is Zero else next(moved)
                   for t, o in zip(tangents, outs, strict=True)]
 
@@ -145,8 +133,8 @@ def _sort_batch(axis, args, bdims, *, dimension, **params):
     return sort_p.bind(*args, dimension=inner, **params), [bdim] * len(args)
 
 
-sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, multiple_results=True, jvp=_sort_jvp,
-                   transpose=NOT_LINEAR, batch=_sort_batch)
+sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, lower_on={"cpu": sort_by_words},
+                   multiple_results=True, jvp=_sort_jvp, transpose=NOT_LINEAR, batch=_sort_batch)
 
 
 # -- top_k --------------------------------------------------------------------------------------------------------
@@ -174,8 +162,6 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, 
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
     dtype, last = x.aval.dtype, x.aval.ndim - 1
-    if axis == last and top_k_on_cpu.has_blocks(x.aval, k, b.module.platform):
-        return top_k_on_cpu.top_k_by_blocks(b, x, k, top_k)
     if dtypes.is_bool(dtype):
         x = b.convert(x, np.dtype(np.uint8))
     if dtypes.is_float(dtype):
@@ -205,5 +191,5 @@ def _top_k_batch(batch_axis, args, bdims, *, axis, **params):
     return top_k_p.bind(x, axis=inner, **params), [bdim, bdim]
 
 
-top_k_p = Primitive("top_k", type_rule=_top_k_type, lower=_top_k_lower, multiple_results=True, jvp=_top_k_jvp,
-                    transpose=NOT_LINEAR, batch=_top_k_batch)
+top_k_p = Primitive("top_k", type_rule=_top_k_type, lower=_top_k_lower, lower_on={"cpu": top_k_by_blocks(top_k)},
+                    multiple_results=True, jvp=_top_k_jvp, transpose=NOT_LINEAR, batch=_top_k_batch)

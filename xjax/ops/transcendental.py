@@ -121,10 +121,10 @@ expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, 
 expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x.")
 
 
-def _log1p_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """XLA's loses 7 bits of doubles near -0.4 on CPUs: there the logarithm of 1 + x, and what that sum has lost."""
-    if out.dtype != np.float64 or limits("log1p of doubles", b.module.platform) is None:
-        return b.unary("stablehlo.log_plus_one", x)
+def _log1p_on_cpu(b: Builder, out: ShapedArray, x: Value) -> Value | None:
+    """XLA's loses 7 bits of doubles near -0.4: the logarithm of 1 + x, and what that sum has lost."""
+    if out.dtype != np.float64 or limits("log1p of doubles", "cpu") is None:
+        return None
     one = b.constant(1, out.strong())
     # The bound, which is right for all numbers, keeps XLA from replacing total - 1 by x.
     total = b.binary("stablehlo.maximum", b.add(x, one), b.constant(-1, out.strong()))
@@ -135,7 +135,8 @@ def _log1p_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return b.select(b.compare("EQ", total, one), x, y)
 
 
-log1p_p = unary("log1p", INEXACT, _log1p_lower, lambda dx, y, x: div(dx, add(x, _one(x))))
+log1p_p = unary("log1p", INEXACT, "stablehlo.log_plus_one", lambda dx, y, x: div(dx, add(x, _one(x))),
+                lower_on={"cpu": _log1p_on_cpu})
 log1p = unary_function(log1p_p, "``log(1 + x)``, element-wise, exact for small x.")
 
 
@@ -191,17 +192,18 @@ def _cbrt_slope(x, y):
     return select(at_zero, filled_like(x, np.inf), div(mul(y, scalar_like(x, 1 / 3)), nonzero(x)))
 
 
-def _cbrt_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """XLA's is nonsense for numbers below the normal ones, of either sign: those count as zeros on CPUs."""
-    elsewhere = limits("cube roots of normal numbers", b.module.platform) is None
-    if elsewhere or out.dtype == np.float16:                    # halves are computed in single precision: normal there
-        return b.unary("stablehlo.cbrt", x)
+def _cbrt_on_cpu(b: Builder, out: ShapedArray, x: Value) -> Value | None:
+    """XLA's is nonsense for numbers below the normal ones, of either sign: those count as zeros."""
+    # Halves are computed in single precision: normal there.
+    if out.dtype == np.float16 or limits("cube roots of normal numbers", "cpu") is None:
+        return None
     smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
     is_zero = b.compare("LT", b.unary("stablehlo.abs", x), smallest)
     return b.select(is_zero, b.mul(x, 0), b.unary("stablehlo.cbrt", x))
 
 
-cbrt_p = unary("cbrt", FLOAT, _cbrt_lower, lambda dx, y, x: mul(dx, _cbrt_slope(x, y)))
+cbrt_p = unary("cbrt", FLOAT, "stablehlo.cbrt", lambda dx, y, x: mul(dx, _cbrt_slope(x, y)),
+               lower_on={"cpu": _cbrt_on_cpu})
 cbrt = unary_function(cbrt_p, "Real cube root, element-wise.")
 
 
@@ -380,17 +382,19 @@ def _atan2_slope_by_y(x, y):
     return div(neg(x), _radius2(x, y)) if _is_complex(x) else neg(over_radius2(x, y))
 
 
-def _atan2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
-    """On CPUs XLA's of doubles loses the sign of an ordinate below the normal numbers, which counts as zero there."""
-    if out.dtype == np.float64 and limits("atan2 of doubles", b.module.platform) is not None:
-        smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
-        x = b.select(b.compare("LT", b.unary("stablehlo.abs", x), smallest), b.mul(x, 0), x)
+def _atan2_on_cpu(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value | None:
+    """XLA's of doubles loses the sign of an ordinate below the normal numbers, which counts as zero."""
+    if out.dtype != np.float64 or limits("atan2 of doubles", "cpu") is None:
+        return None
+    smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
+    x = b.select(b.compare("LT", b.unary("stablehlo.abs", x), smallest), b.mul(x, 0), x)
     return b.op(f"stablehlo.atan2 {x}, {y} : {tensor_type(out)}", out)
 
 
-atan2_p = nary("atan2", INEXACT, _atan2_lower,
+atan2_p = nary("atan2", INEXACT, "stablehlo.atan2",
                (lambda dx, z, x, y: mul(dx, _atan2_slope(x, y)),
-                lambda dy, z, x, y: mul(dy, _atan2_slope_by_y(x, y))))
+                lambda dy, z, x, y: mul(dy, _atan2_slope_by_y(x, y))),
+               lower_on={"cpu": _atan2_on_cpu})
 atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and abscissa y: ``atan(x / y)`` in its quadrant.")
 
 

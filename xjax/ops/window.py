@@ -11,15 +11,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xjax.core.errors import bad
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array, i64_matrix, tensor_type
-from xjax.core.lowering import lower_barrier
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.arrange import batched_in_front, stack
 from xjax.ops.checks import static_int
+from xjax.ops.compare import ge_p
 from xjax.ops.conv_numbers import dilated_shape, explicit_pads, padtype_to_pads, positions
+from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.text import slice_text
 
@@ -167,14 +170,21 @@ def window_of(params: dict) -> Window:
 def emit_window(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], starts: Sequence[Value], window: Window,
                 combine: Callable[..., Sequence[Value]]) -> list[Value]:
     """XLA's `reduce_window` by `combine(builder, *accumulators, *elements)`."""
-    if limits("windows over padded holes", b.module.platform) is not None and any(d > 1 for d in window.base_dilation):
-        # XLA loses the holes (runtime/xla/compiler_faults.py), so they are made before; the barrier keeps XLA from
-        # making a dilation of them again.
-        none, holes = (0,) * len(window.base_dilation), [d - 1 for d in window.base_dilation]
-        xs = lower_barrier(b, [emit_pad(b, x, start, none, none, holes) for x, start in zip(xs, starts, strict=True)])
-        window = window._replace(base_dilation=(1,) * len(holes))
     region = b.region([v.aval for v in starts] * 2, combine)
     return b.generic("stablehlo.reduce_window", [*xs, *starts], outs, window.text(), [region])
+
+
+def reduced_windows(b: Builder, out: ShapedArray, x: Value, operation: str, start: Value, window: Window,
+                    emit: Callable = emit_window) -> Value:
+    """The reduction of one array by an operation that StableHLO has."""
+    def combine(inner: Builder, total: Value, element: Value) -> list[Value]:
+        return [inner.binary(operation, total, element)]
+    return emit(b, [out], [x], [start], window, combine)[0]
+
+
+def start_of(b: Builder, select_prim: Primitive, dtype: np.dtype) -> Value:
+    """The extremum of nothing, of elements that are chosen by ge_p or le_p."""
+    return b.constant(extreme_value(dtype, -1 if select_prim is ge_p else 1), ShapedArray((), dtype))
 
 
 def emit_pad(b: Builder, x: Value, fill: Value, low: Sequence[int], high: Sequence[int],

@@ -5,14 +5,11 @@ NaN is never lost: a float extremum of a window with a NaN is NaN at every size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
-from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
@@ -20,12 +17,11 @@ from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.ops.checks import BOOL, NOT_LINEAR, NUMBER, REAL, check_kinds
 from xjax.ops.compare import ge_p, le_p
 from xjax.ops.conv_numbers import adjoint_pads
+from xjax.ops.cpu.windows import extrema_on_cpu, sums_on_cpu
 from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad
-from xjax.ops.window import Window, check_window, emit_elements, emit_window, window_batch
+from xjax.ops.window import Window, check_window, emit_elements, reduced_windows, window_batch
 from xjax.ops.window_select import select_and_gather_add_p
-
-_BOOL = np.dtype(bool)
 
 
 def _type_rule(name: str, kinds: str) -> Callable:
@@ -37,7 +33,8 @@ def _type_rule(name: str, kinds: str) -> Callable:
     return rule
 
 
-def _lower_by(operation: str, init: Callable[[np.dtype], Any], keep_nan: bool) -> Callable:
+def _lower_by(operation: str, init: Callable[[np.dtype], Any], of_many: Callable = reduced_windows) -> Callable:
+    """Windows of few elements are written element by element, others by `of_many`."""
     def lower(b: Builder, out: ShapedArray, x: Value, **params: Any) -> Value:
         window, start = Window(**params), b.constant(init(out.dtype), ShapedArray((), out.dtype))
         if not out.size:
@@ -50,23 +47,8 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], keep_nan: bool) -
                 return total
             few = window.has_at_most("read_again", b.module.platform)
             return by_elements(b, x, start) if few else lower_apart(b, by_elements, [x, start])
-        if keep_nan and dtypes.is_float(out.dtype) and limits("windows that keep NaN", b.module.platform) is not None:
-            return _nan_keeping(b, out, x, operation, start, window)
-        return emit_window(b, [out], [x], [start], window,
-                           lambda inner, total, element: [inner.binary(operation, total, element)])[0]
+        return of_many(b, out, x, operation, start, window)
     return lower
-
-
-def _nan_keeping(b: Builder, out: ShapedArray, x: Value, operation: str, start: Value, window: Window) -> Value:
-    """Extremum and "is there a NaN" in one pass, as in `extrema_on_cpu`. GPUs keep NaN, and have no such operation."""
-    false = b.constant(False, ShapedArray((), _BOOL))
-
-    def combine(inner: Builder, best: Value, seen: Value, element: Value, nan: Value) -> list[Value]:
-        return [inner.binary(operation, best, element), inner.binary("stablehlo.or", seen, nan)]
-
-    best, seen = emit_window(b, [out, out.update(dtype=_BOOL)], [x, b.compare("NE", x, x)], [start, false], window,
-                             combine)
-    return b.select(seen, b.constant(math.nan, out.strong()), best)
 
 
 # -- sum ----------------------------------------------------------------------------------------------------------
@@ -84,7 +66,8 @@ def _sum_transpose(ct, x, **params):
 
 reduce_window_sum_p = Primitive(
     "reduce_window_sum", type_rule=_type_rule("reduce_window_sum", NUMBER),
-    lower=_lower_by("stablehlo.add", lambda _: 0, keep_nan=False), jvp=LINEAR, transpose=_sum_transpose,
+    lower=_lower_by("stablehlo.add", lambda _: 0),
+    lower_on={"cpu": _lower_by("stablehlo.add", lambda _: 0, sums_on_cpu)}, jvp=LINEAR, transpose=_sum_transpose,
     batch=window_batch(lambda: reduce_window_sum_p))
 
 
@@ -99,9 +82,12 @@ def _extremum(name: str, operation: str, sign: int, select_prim: Primitive) -> P
             return out, Zero(out.aval.tangent())
         return out, select_and_gather_add_p.bind(dx, x, select_prim=select_prim, **params)
 
-    p = Primitive(name, type_rule=_type_rule(name, BOOL + REAL),
-                  lower=_lower_by(operation, lambda dtype: extreme_value(dtype, -sign), keep_nan=True), jvp=jvp,
-                  transpose=NOT_LINEAR, batch=window_batch(lambda: p))
+    def init(dtype: np.dtype) -> Any:
+        return extreme_value(dtype, -sign)
+
+    p = Primitive(name, type_rule=_type_rule(name, BOOL + REAL), lower=_lower_by(operation, init),
+                  lower_on={"cpu": _lower_by(operation, init, extrema_on_cpu)}, jvp=jvp, transpose=NOT_LINEAR,
+                  batch=window_batch(lambda: p))
     return p
 
 

@@ -10,27 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.checks import FLOAT, check_kinds, check_same_dtype
 from xjax.ops.compare import comes_before, ge_p
+from xjax.ops.cpu.windows import gather_by_reduction
 from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad, slice
 from xjax.ops.text import reshape_text, slice_text
-from xjax.ops.window import Window, check_window, emit_elements, emit_pad, emit_window, window_batch, window_of
-
-_BOOL = np.dtype(bool)
-
+from xjax.ops.window import Window, check_window, emit_elements, emit_pad, start_of, window_batch, window_of
 
 # -- choosing -----------------------------------------------------------------------------------------------------
-
-def _start(b: Builder, select_prim: Primitive, dtype: np.dtype) -> Value:
-    """The extremum of nothing."""
-    return b.constant(extreme_value(dtype, -1 if select_prim is ge_p else 1), ShapedArray((), dtype))
-
 
 def _chosen(b: Builder, select_prim: Primitive, operand: Value, start: Value, window: Window) -> Value:
     """Which element of the window was chosen, at each position: found once, not for each element that asks."""
@@ -63,34 +55,13 @@ def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value,
     window = window_of(params)
     if not out.size:
         return b.constant(0, out.strong())
-    start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
-    by_reduction = limits("windows of pairs by reduction", b.module.platform) is not None
-    if by_reduction and not window.has_at_most("elements", b.module.platform):
-        return _gather_by_reduction(b, out, tangents, operand, start, zero, select_prim, window)
+    start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     best, *elements = emit_elements(b, operand, start, window)
     found, *others = emit_elements(b, tangents, zero, window)
     for element, other in zip(elements, others, strict=True):
         better = comes_before(b, element, best, select_prim is ge_p)
         best, found = b.select(better, element, best), b.select(better, other, found)
     return found
-
-
-def _gather_by_reduction(b: Builder, out: ShapedArray, tangents: Value, operand: Value, start: Value, zero: Value,
-                         select_prim: Primitive, window: Window) -> Value:
-    """One `reduce_window` of (operand, tangent, whether it is an element): padding never wins, nor does the start."""
-    flags = ShapedArray(operand.aval.shape, _BOOL)
-    true, false = b.constant(True, flags), b.constant(False, ShapedArray((), _BOOL))
-
-    def combine(inner: Builder, best: Value, found: Value, real: Value, element: Value, other: Value,
-                is_real: Value) -> list[Value]:
-        first = inner.binary("stablehlo.and", is_real, inner.unary("stablehlo.not", real))
-        better = inner.binary("stablehlo.and", is_real, comes_before(inner, element, best, select_prim is ge_p))
-        better = inner.binary("stablehlo.or", first, better)
-        return [inner.select(better, element, best), inner.select(better, other, found),
-                inner.binary("stablehlo.or", real, is_real)]
-
-    outs = [out.strong(), out.strong(), out.strong().update(dtype=_BOOL)]
-    return emit_window(b, outs, [operand, tangents, true], [start, zero, false], window, combine)[1]
 
 
 def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
@@ -110,7 +81,8 @@ def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, 
 
 
 select_and_gather_add_p = Primitive(
-    "select_and_gather_add", type_rule=_gather_type, lower=_gather_lower, jvp=LINEAR, transpose=_gather_transpose,
+    "select_and_gather_add", type_rule=_gather_type, lower=_gather_lower,
+    lower_on={"cpu": gather_by_reduction}, jvp=LINEAR, transpose=_gather_transpose,
     batch=window_batch(lambda: select_and_gather_add_p))
 
 
@@ -133,7 +105,7 @@ def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, 
     window = window_of(params)
     if not source.aval.size:
         return b.constant(0, out)
-    start, zero = _start(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
+    start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation knows no dilation
     if not window.has_at_most("elements", b.module.platform) and not dilated:
         emit = _scatter_by_windows

@@ -131,13 +131,18 @@ def _type(*avals, jaxpr, **params):
 
 
 def _lower(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
-    if not (differentiated and prevent_cse and args):
-        return lower_closed(b, jaxpr, args)
+    if differentiated and prevent_cse and args:
+        args = optimization_barrier_p.lower(b, [x.aval for x in args], *args)
+    return lower_closed(b, jaxpr, args)
+
+
+def _lower_on_cpu(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
+    branches = limits("recomputation in a branch", "cpu")
     numbers = [x for x in args if is_float(x.aval.dtype) and x.aval.size]
-    branches = limits("recomputation in a branch", b.module.platform)
-    if branches is not None and numbers and not jaxpr.effects and b.level < branches["levels"]:
-        return _as_branch(b, outs, args, jaxpr, (numbers[0], numbers[-1]))
-    return lower_closed(b, jaxpr, optimization_barrier_p.lower(b, [x.aval for x in args], *args))
+    if (branches is None or not (differentiated and prevent_cse and numbers) or jaxpr.effects
+            or b.level >= branches["levels"]):
+        return None
+    return _as_branch(b, outs, args, jaxpr, (numbers[0], numbers[-1]))
 
 
 def _as_branch(b: Builder, outs: Sequence[ShapedArray], args: Sequence[Value], jaxpr: ClosedJaxpr,
@@ -293,5 +298,5 @@ class _RematRules(CallRules):
         return self.bind(program, args, {**params, "differentiated": True})
 
 
-remat_p = Primitive("remat2", type_rule=_type, lower=_lower, calls=Calls("jaxpr"), prune=prune_call,
-                    **_RematRules().fields())
+remat_p = Primitive("remat2", type_rule=_type, lower=_lower, lower_on={"cpu": _lower_on_cpu}, calls=Calls("jaxpr"),
+                    prune=prune_call, **_RematRules().fields())

@@ -49,10 +49,11 @@ def getrf(b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
     return native.call(b, "cusolver_getrf_ffi", [x], [x.aval, pivots, info_type(x.aval)], in_place=[(0, 0)])
 
 
-def order_of_rows(b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
+def order_of_rows(b: Builder, outs: Sequence[ShapedArray], pivots: Value, *, permutation_size) -> list[Value] | None:
+    """The rule of lu_pivots_to_permutation."""
     if pivots.aval.dtype != native.INT32 or not pivots.aval.size:
         return None
-    return native.call(b, "cu_lu_pivots_to_permutation", [pivots], [out], batch_rank=out.ndim - 1)[0]
+    return native.call(b, "cu_lu_pivots_to_permutation", [pivots], outs, batch_rank=outs[0].ndim - 1)
 
 
 def geqrf(b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
@@ -240,7 +241,8 @@ def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
                        batch_rank=rhs.aval.ndim - 2)[0]
 
 
-def cholesky_update(b: Builder, r: Value, w: Value) -> Value | None:
+def cholesky_update(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value | None:
+    """The rule of cholesky_update: it knows no batches."""
     if r.aval.ndim > 2:
         return None
     return native.call(b, "cu_cholesky_update_ffi", [r, w], [r.aval, w.aval], in_place=[(0, 0), (1, 1)],

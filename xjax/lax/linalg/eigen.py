@@ -14,7 +14,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.gaps import inverse_gaps
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg.libraries import Library, by_library
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_row,
@@ -98,11 +98,12 @@ def _eigh_type(x, **_):
     return x.strong(), ShapedArray(x.shape[:-1], real_dtype(x.dtype))
 
 
-def _eigh_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, algorithm, **_) -> list[Value]:
+def _eigh_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value, *, lower, algorithm,
+                **_) -> list[Value]:
     vectors, values = outs
     if not vectors.size:
         return [b.constant(0, out) for out in outs]
-    v, w, info = library_of(b).syevd(b, x, values, lower=lower, algorithm=algorithm and algorithm.value)
+    v, w, info = library.syevd(b, x, values, lower=lower, algorithm=algorithm and algorithm.value)
     return native.nan_where_failed(b, info, v, w)
 
 
@@ -120,7 +121,7 @@ def _eigh_jvp(primals, tangents, **params):
     return [v, w], [dv, real_part(diagonal(inner))]
 
 
-eigh_p = matrix_primitive("eigh", type_rule=_eigh_type, lower=_eigh_lower, jvp=_eigh_jvp)
+eigh_p = matrix_primitive("eigh", type_rule=_eigh_type, lower_on=by_library(_eigh_lower), jvp=_eigh_jvp)
 
 
 # -- eig ------------------------------------------------------------------------------------------------------------
@@ -154,13 +155,12 @@ def _eig_type(x, *, compute_left_eigenvectors, compute_right_eigenvectors, **_):
     return (ShapedArray(x.shape[:-1], dtype), *[vectors] * (compute_left_eigenvectors + compute_right_eigenvectors))
 
 
-def _eig_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_left_eigenvectors,
+def _eig_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_left_eigenvectors,
                compute_right_eigenvectors, implementation, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, out) for out in outs]
-    w, left, right, info = library_of(b).geev(b, x, outs[0], left=compute_left_eigenvectors,
-                                              right=compute_right_eigenvectors,
-                                              implementation=implementation and implementation.value)
+    w, left, right, info = library.geev(b, x, outs[0], left=compute_left_eigenvectors, right=compute_right_eigenvectors,
+                                        implementation=implementation and implementation.value)
     wanted = [v for v, flag in ((left, compute_left_eigenvectors), (right, compute_right_eigenvectors)) if flag]
     return native.nan_where_failed(b, info, w, *wanted)
 
@@ -203,4 +203,4 @@ def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
     return diagonal(inner), add(u, mul(v, as_row(complex(shrink, turn))))
 
 
-eig_p = matrix_primitive("eig", type_rule=_eig_type, lower=_eig_lower, jvp=_eig_jvp)
+eig_p = matrix_primitive("eig", type_rule=_eig_type, lower_on=by_library(_eig_lower), jvp=_eig_jvp)

@@ -53,10 +53,6 @@ def getrf(b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
     return _call(b, "getrf", [x], [x.aval, pivots, info_type(x.aval)], in_place=[(0, 0)])
 
 
-def order_of_rows(b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
-    return None
-
-
 def geqrf(b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
     return _call(b, "geqrf", [x], [x.aval, taus], in_place=[(0, 0)])
 
@@ -134,7 +130,3 @@ def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
     register_lapack()
     return native.call(b, "tridiagonal_solve_perturbed_ffi", [*diagonals, rhs], [rhs.aval],
                        batch_rank=rhs.aval.ndim - 2)[0]
-
-
-def cholesky_update(b: Builder, r: Value, w: Value) -> Value | None:
-    return None

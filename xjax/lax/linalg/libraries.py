@@ -29,8 +29,6 @@ class Library(Protocol):
         """The solution of a triangular system; `transpose` is "N", "T" or "C"."""
     def getrf(self, b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
         """(factors, pivots counted from 1, info), info > 0 where the matrix is singular."""
-    def order_of_rows(self, b: Builder, out: ShapedArray, pivots: Value) -> Value | None:
-        """The permutation that exchanges of rows make, counted from 0; None: the library has no such function."""
     def geqrf(self, b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
         """(packed, taus)."""
     def geqp3(self, b: Builder, x: Value, order: Value, taus: ShapedArray, use_magma: bool | None) -> Sequence[Value]:
@@ -52,36 +50,29 @@ class Library(Protocol):
         """The solution of a tridiagonal system; NaN or infinite where it is singular."""
     def gtsv_perturbed(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
         """The same with pivots near 0 replaced."""
-    def cholesky_update(self, b: Builder, r: Value, w: Value) -> Value | None:
-        """The updated upper factor; None: the library has no such function for batches."""
 
 
 _LIBRARIES: dict[str, Library] = {"cpu": lapack, "gpu": cusolver}
 
 
-def library_of(b: Builder) -> Library:
-    """The library of the platform that a program is written for."""
-    return _LIBRARIES[b.module.platform]
+def by_library(rule: Callable) -> dict[str, Callable]:
+    """`lower_on` of an operation that each library has: ``rule(library, b, outs, *operands, **params)``."""
+    return {platform: functools.partial(rule, library) for platform, library in _LIBRARIES.items()}
 
 
-def on_host_without_lapack(primitive: Callable[[], Primitive]) -> Callable[[Callable], Callable]:
-    """Decorator of a lowering that calls a routine which only LAPACK has.
-
-    In programs for other devices the operation runs on the host: its operands go there and its results come back.
+def on_host(primitive: Callable[[], Primitive]) -> Callable:
+    """The `lower` rule of an operation that only LAPACK has: operands go to the host, and its results come back.
 
     Args: primitive: gives the operation, which is made after its lowering.
     """
-    def decorate(lower: Callable) -> Callable:
-        @functools.wraps(lower)
-        def rule(b: Builder, outs: Sequence[ShapedArray], *xs: Value, **params: Any) -> Sequence[Value]:
-            if library_of(b) is lapack or not any(x.aval.size for x in xs):
-                return lower(b, outs, *xs, **params)
-            p = primitive()
-            _warn_of_host(p.name)
-            return emit_call(b, f"lax.linalg.{p.name}", lambda *arrays: p.bind(*arrays, **params), xs, list(outs),
-                             has_effect=False)
-        return rule
-    return decorate
+    def rule(b: Builder, outs: Sequence[ShapedArray], *xs: Value, **params: Any) -> Sequence[Value]:
+        p = primitive()
+        if not any(x.aval.size for x in xs):
+            return p.lower_on["cpu"](b, outs, *xs, **params)        # which calls nothing
+        _warn_of_host(p.name)
+        return emit_call(b, f"lax.linalg.{p.name}", lambda *arrays: p.bind(*arrays, **params), xs, list(outs),
+                         has_effect=False)
+    return rule
 
 
 @once

@@ -11,8 +11,8 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import ZERO
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
-from xjax.lax.linalg import native
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg import cusolver, native
+from xjax.lax.linalg.libraries import Library, by_library
 from xjax.lax.linalg.matrices import (
     check_matrix,
     identity_like,
@@ -78,13 +78,8 @@ def _value_at(order: Any, place: Any) -> Any:
     return broadcast_in_dim(value, shape, range(len(shape) - 1))
 
 
-def _order_lower(b: Builder, outs: Sequence[ShapedArray], pivots: Value, *, permutation_size: int) -> list[Value]:
-    found = library_of(b).order_of_rows(b, outs[0], pivots)
-    return lower_by(_order)(b, outs, pivots, permutation_size=permutation_size) if found is None else [found]
-
-
-lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_rule=_order_type, lower=_order_lower,
-                                              jvp=ZERO)
+lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_rule=_order_type, lower=lower_by(_order),
+                                              lower_on={"gpu": cusolver.order_of_rows}, jvp=ZERO)
 
 
 # -- lu -------------------------------------------------------------------------------------------------------------
@@ -106,15 +101,16 @@ def _lu_type(x):
     return x.strong(), ShapedArray((*batch, min(m, n)), native.INT32), ShapedArray((*batch, m), native.INT32)
 
 
-def _lu_lower(b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
+def _lu_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value) -> list[Value]:
     factors, pivots, order = outs
     if not factors.size:
         rows = np.broadcast_to(np.arange(order.shape[-1], dtype=np.int32), order.shape)
         return [b.constant(0, factors), b.constant(0, pivots), b.constant(rows, order)]
-    found, exchanges, info = library_of(b).getrf(b, x, pivots)
+    found, exchanges, info = library.getrf(b, x, pivots)
     found, = native.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
     exchanges = b.sub(exchanges, 1)
-    return [found, exchanges, *_order_lower(b, [order], exchanges, permutation_size=order.shape[-1])]
+    ordered = lu_pivots_to_permutation_p.lower(b, [order], exchanges, permutation_size=order.shape[-1])
+    return [found, exchanges, *ordered]
 
 
 def _lu_jvp(primals, tangents):
@@ -151,4 +147,4 @@ def _corner(x: Any, k: int) -> Any:
     return pad(kept, number_of(typeof(x).dtype, 0), [(0, 0, 0)] * (typeof(x).ndim - 2) + [(k, 0, 0), (0, 0, 0)])
 
 
-lu_p = matrix_primitive("lu", type_rule=_lu_type, lower=_lu_lower, jvp=_lu_jvp)
+lu_p = matrix_primitive("lu", type_rule=_lu_type, lower_on=by_library(_lu_lower), jvp=_lu_jvp)

@@ -5,7 +5,7 @@ All take arrays [..., m, n]: the axes before the last two count matrices, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.lowering import lower_function
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import Missing, Primitive
 from xjax.core.types import ShapedArray, number_of, typeof
 from xjax.ops.arrange import batched_in_front, broadcasted_iota
 from xjax.ops.checks import NOT_LINEAR
@@ -46,15 +46,19 @@ def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
                   fix="the last two axes must have equal sizes.", exc=ValueError)
 
 
-def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable, jvp: Any, transpose: Any = NOT_LINEAR,
+_NO_LIBRARY = Missing("there is no library of matrices for this platform", fix="run it on a CPU or a GPU of NVIDIA.")
+
+
+def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable | Missing = _NO_LIBRARY,
+                     lower_on: Mapping[str, Callable] | None = None, jvp: Any, transpose: Any = NOT_LINEAR,
                      batch: Callable | None = None, multiple_results: bool = True) -> Primitive:
     """A primitive on arrays with any number of batch axes in front."""
     def in_front(axis, args, bdims, **params):
         found = p.bind(*batched_in_front(axis, args, bdims), **params)
         return (found, [0] * len(found)) if multiple_results else (found, 0)
 
-    p = Primitive(name, type_rule=type_rule, lower=lower, jvp=jvp, transpose=transpose, batch=batch or in_front,
-                  multiple_results=multiple_results)
+    p = Primitive(name, type_rule=type_rule, lower=lower, lower_on=lower_on, jvp=jvp, transpose=transpose,
+                  batch=batch or in_front, multiple_results=multiple_results)
     return p
 
 

@@ -13,7 +13,7 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.primitive import Missing
 from xjax.core.types import ShapedArray, Zero, typeof
 from xjax.lax.linalg import native
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg.libraries import Library, by_library
 from xjax.lax.linalg.matrices import (
     adjoint,
     check_matrix,
@@ -60,14 +60,15 @@ def _householder_type(a, taus):
     return a.strong()
 
 
-def _householder_lower(b: Builder, out: ShapedArray, a: Value, taus: Value) -> Value:
+def _householder_lower(library: Library, b: Builder, out: ShapedArray, a: Value, taus: Value) -> Value:
     if not a.aval.size:
         return native.identities(b, out)
-    return library_of(b).orgqr(b, a, taus)
+    return library.orgqr(b, a, taus)
 
 
-householder_product_p = matrix_primitive("householder_product", type_rule=_householder_type, lower=_householder_lower,
-                                         jvp=_NO_DERIVATIVE, multiple_results=False)
+householder_product_p = matrix_primitive("householder_product", type_rule=_householder_type,
+                                         lower_on=by_library(_householder_lower), jvp=_NO_DERIVATIVE,
+                                         multiple_results=False)
 
 
 # -- ormqr ----------------------------------------------------------------------------------------------------------
@@ -94,16 +95,17 @@ def _ormqr_type(a, taus, c, *, left, transpose):
     return c.strong()
 
 
-def _ormqr_lower(b: Builder, out: ShapedArray, a: Value, taus: Value, c: Value, *, left, transpose) -> Value:
+def _ormqr_lower(library: Library, b: Builder, out: ShapedArray, a: Value, taus: Value, c: Value, *, left,
+                 transpose) -> Value:
     if not a.aval.size or not out.size:
         return c
     k = taus.aval.shape[-1]
     if k < a.aval.shape[-1]:                            # the libraries want one column for each reflection
         a = slice_text(b, a, [0] * a.aval.ndim, [*a.aval.shape[:-1], k])
-    return library_of(b).ormqr(b, a, taus, c, left=left, transpose=transpose)
+    return library.ormqr(b, a, taus, c, left=left, transpose=transpose)
 
 
-ormqr_p = matrix_primitive("ormqr", type_rule=_ormqr_type, lower=_ormqr_lower, jvp=_NO_DERIVATIVE,
+ormqr_p = matrix_primitive("ormqr", type_rule=_ormqr_type, lower_on=by_library(_ormqr_lower), jvp=_NO_DERIVATIVE,
                            multiple_results=False)
 
 
@@ -124,13 +126,13 @@ def _geqrf_type(a):
     return a.strong(), ShapedArray((*batch, min(m, n)), a.dtype)
 
 
-def _geqrf_lower(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
+def _geqrf_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
-    return library_of(b).geqrf(b, a, outs[1])
+    return library.geqrf(b, a, outs[1])
 
 
-geqrf_p = matrix_primitive("geqrf", type_rule=_geqrf_type, lower=_geqrf_lower, jvp=_NO_DERIVATIVE)
+geqrf_p = matrix_primitive("geqrf", type_rule=_geqrf_type, lower_on=by_library(_geqrf_lower), jvp=_NO_DERIVATIVE)
 
 
 # -- qr -------------------------------------------------------------------------------------------------------------
@@ -156,7 +158,8 @@ def _qr_type(x, *, pivoting, full_matrices, use_magma):
     return (*found, ShapedArray((*batch, n), native.INT32)) if pivoting else found
 
 
-def _qr_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, full_matrices, use_magma) -> list[Value]:
+def _qr_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, full_matrices,
+              use_magma) -> list[Value]:
     q_type, r_type, *order_type = outs
     *batch, m, n = x.aval.shape
     if not x.aval.size:
@@ -165,15 +168,15 @@ def _qr_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, fu
     taus_type = ShapedArray((*batch, min(m, n)), x.aval.dtype)
     if pivoting:
         free = b.constant(0, order_type[0])             # 0: the column may be moved
-        packed, order, taus = library_of(b).geqp3(b, x, free, taus_type, use_magma)
+        packed, order, taus = library.geqp3(b, x, free, taus_type, use_magma)
         orders = [b.sub(order, 1)]
     else:
-        (packed, taus), orders = library_of(b).geqrf(b, x, taus_type), []
+        (packed, taus), orders = library.geqrf(b, x, taus_type), []
     k = q_type.shape[-1]
     start = packed if k == n else _with_columns(b, packed, k)
     rows = slice_text(b, packed, [0] * packed.aval.ndim, [*batch, k, n])
     r, = lower_by(lambda y: [upper_triangle(y)])(b, None, rows)
-    return [_householder_lower(b, q_type, start, taus), r, *orders]
+    return [_householder_lower(library, b, q_type, start, taus), r, *orders]
 
 
 def _with_columns(b: Builder, x: Value, k: int) -> Value:
@@ -216,4 +219,4 @@ def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
     return [q, r, *order], [dq, dr, *rest]
 
 
-qr_p = matrix_primitive("qr", type_rule=_qr_type, lower=_qr_lower, jvp=_qr_jvp)
+qr_p = matrix_primitive("qr", type_rule=_qr_type, lower_on=by_library(_qr_lower), jvp=_qr_jvp)

@@ -10,7 +10,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import Missing
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
 from xjax.lax.linalg import lapack, native
-from xjax.lax.linalg.libraries import library_of, on_host_without_lapack
+from xjax.lax.linalg.libraries import Library, by_library, on_host
 from xjax.lax.linalg.matrices import as_column, check_matrix, matrix_primitive, real_dtype
 from xjax.ops.arrange import batched_in_front, concatenate
 from xjax.ops.elementwise import add, mul, neg
@@ -41,15 +41,15 @@ def _schur_type(x, *, compute_schur_vectors, **_):
     return (x.strong(),) * (1 + compute_schur_vectors)
 
 
-@on_host_without_lapack(lambda: schur_p)
-def _schur_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_schur_vectors, **_) -> list[Value]:
+def _schur_by_lapack(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_schur_vectors, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, out) for out in outs]
     *found, info = lapack.gees(b, x, compute_schur_vectors)
     return native.nan_where_failed(b, info, *found[:len(outs)])
 
 
-schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=_schur_lower,
+schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=on_host(lambda: schur_p),
+                           lower_on={"cpu": _schur_by_lapack},
                            jvp=Missing("the Schur form has no derivative rule", fix="use eigh or eig."))
 
 
@@ -73,15 +73,15 @@ def _hessenberg_type(a):
     return a.strong(), ShapedArray((*a.shape[:-2], a.shape[-1] - 1), a.dtype)
 
 
-@on_host_without_lapack(lambda: hessenberg_p)
-def _hessenberg_lower(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
+def _hessenberg_by_lapack(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
     if not outs[1].size:                                # of size 1: there is nothing to do
         return [a, b.constant(0, outs[1])]
     packed, taus, info = lapack.gehrd(b, a, outs[1])
     return native.nan_where_failed(b, info, packed, taus)
 
 
-hessenberg_p = matrix_primitive("hessenberg", type_rule=_hessenberg_type, lower=_hessenberg_lower,
+hessenberg_p = matrix_primitive("hessenberg", type_rule=_hessenberg_type, lower=on_host(lambda: hessenberg_p),
+                                lower_on={"cpu": _hessenberg_by_lapack},
                                 jvp=Missing("the Hessenberg form has no derivative rule", fix="use qr or eigh."))
 
 
@@ -109,14 +109,14 @@ def _tridiagonal_type(a, *, lower):
             ShapedArray((*batch, n - 1), a.dtype))
 
 
-def _tridiagonal_lower(b: Builder, outs: Sequence[ShapedArray], a: Value, *, lower) -> list[Value]:
+def _tridiagonal_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], a: Value, *, lower) -> list[Value]:
     if not a.aval.size:
         return [b.constant(0, out) for out in outs]
-    *found, info = library_of(b).sytrd(b, a, outs, lower=lower)
+    *found, info = library.sytrd(b, a, outs, lower=lower)
     return native.nan_where_failed(b, info, *found)
 
 
-tridiagonal_p = matrix_primitive("tridiagonal", type_rule=_tridiagonal_type, lower=_tridiagonal_lower,
+tridiagonal_p = matrix_primitive("tridiagonal", type_rule=_tridiagonal_type, lower_on=by_library(_tridiagonal_lower),
                                  jvp=Missing("the tridiagonal form has no derivative rule", fix="use eigh."))
 
 
@@ -146,11 +146,10 @@ def _banded_type(dl, d, du, b, *, perturb_singular):
     return b.strong()
 
 
-def _banded_lower(b: Builder, out: ShapedArray, dl: Value, d: Value, du: Value, rhs: Value, *,
+def _banded_lower(library: Library, b: Builder, out: ShapedArray, dl: Value, d: Value, du: Value, rhs: Value, *,
                   perturb_singular) -> Value:
     if not out.size:
         return b.constant(0, out)
-    library = library_of(b)
     solve = library.gtsv_perturbed if perturb_singular else library.gtsv
     return solve(b, [dl, d, du], rhs)
 
@@ -196,6 +195,6 @@ def _banded_batch(axis, args, bdims, **params):
     return reshape(x, shape), last
 
 
-tridiagonal_solve_p = matrix_primitive("tridiagonal_solve", type_rule=_banded_type, lower=_banded_lower,
+tridiagonal_solve_p = matrix_primitive("tridiagonal_solve", type_rule=_banded_type, lower_on=by_library(_banded_lower),
                                        jvp=_banded_jvp, transpose=_banded_transpose, batch=_banded_batch,
                                        multiple_results=False)

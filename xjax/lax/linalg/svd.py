@@ -12,7 +12,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
 from xjax.lax.linalg import native
 from xjax.lax.linalg.gaps import inverse, rounding_of
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg.libraries import Library, by_library
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_column,
@@ -82,14 +82,14 @@ def _svd_type(x, *, full_matrices, compute_uv, **_):
     return s, ShapedArray((*batch, m, rows), x.dtype), ShapedArray((*batch, columns, n), x.dtype)
 
 
-def _svd_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, full_matrices, compute_uv, algorithm,
-               **_) -> list[Value]:
+def _svd_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value, *, full_matrices, compute_uv,
+               algorithm, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, outs[0]), *[native.identities(b, out) for out in outs[1:]]]
     s_type, u_type, v_type = outs if compute_uv else (
         *outs, *_svd_type(x.aval, full_matrices=full_matrices, compute_uv=True)[1:])
-    *found, info = library_of(b).svd(b, x, s_type, u_type, v_type, full_matrices=full_matrices, compute_uv=compute_uv,
-                                     algorithm=algorithm and algorithm.value)
+    *found, info = library.svd(b, x, s_type, u_type, v_type, full_matrices=full_matrices, compute_uv=compute_uv,
+                               algorithm=algorithm and algorithm.value)
     return native.nan_where_failed(b, info, *found[:len(outs)])
 
 
@@ -146,4 +146,4 @@ def _turns(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
     return add(alike, add(opposite, phase)), add(sub(alike, opposite), phase)
 
 
-svd_p = matrix_primitive("svd", type_rule=_svd_type, lower=_svd_lower, jvp=_svd_jvp)
+svd_p = matrix_primitive("svd", type_rule=_svd_type, lower_on=by_library(_svd_lower), jvp=_svd_jvp)

@@ -10,7 +10,7 @@ from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
 from xjax.lax.linalg import native
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg.libraries import Library, by_library
 from xjax.lax.linalg.matrices import (
     adjoint,
     as_column,
@@ -64,14 +64,14 @@ def _solve_type(a, b, *, left_side, **_):
     return b.strong()
 
 
-def _solve_lower(b: Builder, out: ShapedArray, a: Value, rhs: Value, *, left_side, lower, transpose_a, conjugate_a,
-                 unit_diagonal) -> Value:
+def _solve_lower(library: Library, b: Builder, out: ShapedArray, a: Value, rhs: Value, *, left_side, lower, transpose_a,
+                 conjugate_a, unit_diagonal) -> Value:
     if not out.size:
         return b.constant(0, out)
     if conjugate_a and not transpose_a:                 # an operation that neither of the two forms has
         a, = lower_by(lambda x: [conjugate(x)])(b, None, a)
     op = ("C" if conjugate_a else "T") if transpose_a else "N"
-    return library_of(b).trsm(b, a, rhs, left_side=left_side, lower=lower, transpose=op, unit_diagonal=unit_diagonal)
+    return library.trsm(b, a, rhs, left_side=left_side, lower=lower, transpose=op, unit_diagonal=unit_diagonal)
 
 
 def _solve_jvp(primals, tangents, **params):
@@ -114,8 +114,8 @@ def _solve_batch(axis, args, bdims, **params):
 
 
 triangular_solve_p = matrix_primitive(
-    "triangular_solve", type_rule=_solve_type, lower=_solve_lower, jvp=_solve_jvp, transpose=_solve_transpose,
-    batch=_solve_batch, multiple_results=False)
+    "triangular_solve", type_rule=_solve_type, lower_on=by_library(_solve_lower), jvp=_solve_jvp,
+    transpose=_solve_transpose, batch=_solve_batch, multiple_results=False)
 
 
 # -- cholesky -------------------------------------------------------------------------------------------------------
@@ -137,10 +137,10 @@ def _cholesky_type(x):
     return x.strong()
 
 
-def _cholesky_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
+def _cholesky_lower(library: Library, b: Builder, out: ShapedArray, x: Value) -> Value:
     if not out.size:
         return b.constant(0, out)
-    factor, info = library_of(b).potrf(b, x)
+    factor, info = library.potrf(b, x)
     return native.nan_where_failed(b, info, factor)[0]
 
 
@@ -166,5 +166,5 @@ def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
     return factor, product(factor, half)
 
 
-cholesky_p = matrix_primitive("cholesky", type_rule=_cholesky_type, lower=_cholesky_lower, jvp=_cholesky_jvp,
-                              multiple_results=False)
+cholesky_p = matrix_primitive("cholesky", type_rule=_cholesky_type, lower_on=by_library(_cholesky_lower),
+                              jvp=_cholesky_jvp, multiple_results=False)

@@ -11,7 +11,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray, Zero, number_of, typeof
-from xjax.lax.linalg.libraries import library_of
+from xjax.lax.linalg import cusolver
 from xjax.lax.linalg.matrices import (
     as_column,
     as_row,
@@ -125,8 +125,7 @@ def _rotate(r: Any, w: Any) -> Sequence[Any]:
 
 
 def _update_lower(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value:
-    found = library_of(b).cholesky_update(b, r, w)
-    return lower_by(_rotate)(b, None, r, w)[0] if found is None else found
+    return lower_by(_rotate)(b, None, r, w)[0]
 
 
 def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
@@ -140,5 +139,6 @@ def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
     return found, product(upper, found)
 
 
-cholesky_update_p = matrix_primitive("cholesky_update", type_rule=_update_type, lower=_update_lower, jvp=_update_jvp,
+cholesky_update_p = matrix_primitive("cholesky_update", type_rule=_update_type, lower=_update_lower,
+                                     lower_on={"gpu": cusolver.cholesky_update}, jvp=_update_jvp,
                                      multiple_results=False)

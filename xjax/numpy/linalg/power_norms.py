@@ -107,14 +107,16 @@ def _type(x: ShapedArray, *, ord: float, axes: tuple[int, ...]) -> ShapedArray:
 
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, ord: float, axes: tuple[int, ...]) -> Value:
-    limit = limits("roots of sums of powers", b.module.platform)
+    return lower_function(b, lambda operand: [_scaled(ord, axes, operand)], [x])[0]
+
+
+def _lower_on_cpu(b: Builder, out: ShapedArray, x: Value, *, ord: float, axes: tuple[int, ...]) -> Value | None:
+    limit = limits("roots of sums of powers", "cpu")
     if limit is None:
-        form = _scaled
-    elif (x.aval.size < limit["elements"] and out.size <= limit["roots"] and x.aval.dtype == np.float32
-          and isinstance(ord, int) and -7 <= ord <= 7):
-        form = _in_double
-    else:
-        form = _by_choice
+        return None
+    few = (x.aval.size < limit["elements"] and out.size <= limit["roots"] and x.aval.dtype == np.float32
+           and isinstance(ord, int) and -7 <= ord <= 7)
+    form = _in_double if few else _by_choice
     return lower_function(b, lambda operand: [form(ord, axes, operand)], [x])[0]
 
 
@@ -142,5 +144,5 @@ def _batch(axis: Any, args: Sequence[Any], bdims: Sequence[int], *, ord: float, 
     return root_of_powers_p.bind(args[0], ord=ord, axes=after_batch(bdims[0], axes)), bdims[0]
 
 
-root_of_powers_p = Primitive("root_of_powers", type_rule=_type, lower=_lower, jvp=_jvp, transpose=NOT_LINEAR,
-                             batch=_batch)
+root_of_powers_p = Primitive("root_of_powers", type_rule=_type, lower=_lower, lower_on={"cpu": _lower_on_cpu},
+                             jvp=_jvp, transpose=NOT_LINEAR, batch=_batch)

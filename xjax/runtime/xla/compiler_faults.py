@@ -164,7 +164,7 @@ FAULTS: dict[str, Fault] = {
         program="x = np.ones((64, 128), np.float32)\n"
                 "x[3, 5] = np.nan\n"
                 "assert np.isnan(jax.jit(jnp.max)(x)) and np.isnan(jax.jit(lambda x: x.min(0))(x)[5])\n",
-        form="ops/extrema_on_cpu.py: extrema of slices, element by element"),
+        form="ops/cpu/extrema.py: extrema of slices, element by element"),
     "dilated operands of windows": Fault(
         what="reduce_window of 4,096 elements or more leaves the holes of base_dilation out along an axis whose window "
              "and stride are 1.",
@@ -173,7 +173,7 @@ FAULTS: dict[str, Fault] = {
                 "f = lambda x: jax.lax.reduce_window(jnp.pad(x, ((0, 1), (0, 0)), constant_values=1), jnp.zeros(()),\n"
                 "    jax.lax.add, (1, 1), (2, 1), 'VALID', base_dilation=(1, 2))\n"
                 "assert np.array_equal(jax.jit(f)(x)[1], [1, 0, 1])\n",
-        form="ops/window.py: the operand is padded between its elements before",
+        form="ops/cpu/windows.py: the operand is padded between its elements before",
         report="openxla/xla#48714"),
     "rounding of operands that are computed again": Fault(
         what="An operand that several loops read is computed in each, and may be rounded otherwise there: the element "

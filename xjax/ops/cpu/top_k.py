@@ -8,7 +8,7 @@ order. Measured on 1e6 float32, k = 10: 6 times as fast.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,14 +32,21 @@ from xjax.ops.slice import slice_in_dim
 _BLOCK = 128
 
 
-def has_blocks(x: ShapedArray, k: int, platform: str = "cpu") -> bool:
+def has_blocks(x: ShapedArray, k: int) -> bool:
     """Whether the last axis of an array of this type is searched by blocks: XLA's form for other dtypes is a sort."""
-    n, found = x.shape[-1] if x.ndim else 0, limits("top_k by blocks", platform)
+    n, found = x.shape[-1] if x.ndim else 0, limits("top_k by blocks", "cpu")
     return found is not None and x.dtype == np.float32 and n >= found["row"] and 0 < 4 * k * _BLOCK <= n and x.size > 0
 
 
-def top_k_by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[Any]]) -> list[Value]:
-    """Values and positions along the last axis; `top_k` finds those of shorter rows."""
+def top_k_by_blocks(top_k: Callable[[Any, int], list[Any]]) -> Callable:
+    """The rule of `top_k`, which finds the largest of shorter rows."""
+    def rule(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, is_stable=True) -> list[Value] | None:
+        return _by_blocks(b, x, k, top_k) if axis == x.aval.ndim - 1 and has_blocks(x.aval, k) else None
+    return rule
+
+
+def _by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[Any]]) -> list[Value]:
+    """Values and positions along the last axis."""
     *batch, n = x.aval.shape
     rows, whole = math.prod(batch), n - n % _BLOCK
 

@@ -13,22 +13,36 @@ import numpy as np
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
+from xjax.ops.dot_operands import Axes, as_matrices, in_order
 from xjax.ops.text import dot_text, transpose_text
 
 _COLUMNS = (0,), (0,)           # contracted axes
 
 
-def of_columns(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
-    """``sum_n x[n, ...] y[n, ...]``, the product over the first axes, which are no batch axes."""
-    if not _has_fast_order(out, x.aval, y.aval, b.module.platform):
+def product_of_columns(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
+                       dimension_numbers: tuple[tuple[Axes, Axes], tuple[Axes, Axes]]) -> Value | None:
+    """The product over the first axes, if it is one and has no batch axes."""
+    (first, second), (batch, _) = dimension_numbers
+    if batch or 0 not in first or 0 not in second or b.is_cut:          # most products, quickly
+        return None
+    first, second = in_order((first, second))
+    if not first == second == tuple(range(len(first))) or limits("narrow products first", "cpu") is None:
+        return None
+    p = as_matrices(b, out, lhs, rhs, dimension_numbers)
+    return p.result(b, _of_columns(b, p.out, p.lhs, p.rhs), out)
+
+
+def _of_columns(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
+    """``sum_n x[n, ...] y[n, ...]``."""
+    if not _has_fast_order(out, x.aval, y.aval):
         return dot_text(b, x, y, out, _COLUMNS)
     if x.aval.shape[1] < y.aval.shape[1]:
         return _kept(b, x, y, out)
     return transpose_text(b, _kept(b, y, x, ShapedArray(out.shape[::-1], out.dtype)), (1, 0))
 
 
-def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray, platform: str) -> bool:
-    found = limits("narrow products first", platform)
+def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
+    found = limits("narrow products first", "cpu")
     if found is None or x.shape[0] < found["rows"]:
         return False
     if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32:

@@ -1,4 +1,4 @@
-"""Four kinds of convolution that XLA's CPU backend runs slowly, written in other operations.
+"""Convolutions on a CPU: four kinds that XLA runs slowly are written in other operations, others with features last.
 
 - Depthwise, each feature with kernels of its own: one product for each element of the kernel, fused in one loop
   (30 to 50 times faster).
@@ -14,7 +14,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,25 +22,38 @@ from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.lowering import lower_apart
 from xjax.core.types import ShapedArray
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
+from xjax.ops.conv_text import Convolution, convolution_text
 from xjax.ops.text import concatenate_text, dot_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.window import Window, emit_elements, emit_pad
 
 _I32 = ShapedArray((), np.dtype(np.int32))
 
 
-class Convolution(NamedTuple):
-    """The parameters that matter here."""
-
-    window_strides: Axes
-    padding: tuple[tuple[int, int], ...]
-    lhs_dilation: Axes
-    rhs_dilation: Axes
-    dimension_numbers: ConvDimensionNumbers
-    feature_group_count: int
-    batch_group_count: int
+def convolution_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
+    """The convolution in other operations where XLA's own is slow; else that, with features last."""
+    found = _in_other_operations(b, out, lhs, rhs, p)
+    return _features_last(b, out, lhs, rhs, p) if found is None else found
 
 
-def emit_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+def _features_last(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
+    """XLA's own, with axes in the only order for which its CPU backend has fast code.
+
+    XLA finds that order by itself outside of loops and branches alone.
+    """
+    if limits("convolutions with features last", "cpu") is None:
+        return convolution_text(b, out, lhs, rhs, p)
+    n, (lhs_spec, rhs_spec, out_spec) = out.ndim, p.dimension_numbers
+    lhs = transpose_text(b, lhs, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
+    rhs = transpose_text(b, rhs, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0]))
+    order = (out_spec[0], *out_spec[2:], out_spec[1])
+    images = (0, n - 1, *range(1, n - 1))
+    last = ConvDimensionNumbers(images, (n - 1, n - 2, *range(n - 2)), images)
+    found = convolution_text(b, ShapedArray(take(out.shape, order), out.dtype), lhs, rhs,
+                             p._replace(dimension_numbers=last))
+    return transpose_text(b, found, placed(range(n), order))
+
+
+def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     """The convolution in other operations, or None if XLA's own is as fast."""
     if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
         return None
@@ -59,7 +71,7 @@ def emit_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolu
 def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space = p.feature_group_count, take(rhs.aval.shape, rhs_spec[2:])
-    found = limits("depthwise convolutions by taps", b.module.platform)
+    found = limits("depthwise convolutions by taps", "cpu")
     if found is None or groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > found["taps"]:
         return None
 
@@ -113,7 +125,7 @@ def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     outputs, features, *space = take(rhs.aval.shape, rhs_spec)
     terms = features * math.prod(space)
     is_product = math.prod((*space, *p.window_strides)) == 1
-    found = limits("convolutions by terms", b.module.platform)
+    found = limits("convolutions by terms", "cpu")
     if (found is None or max(p.feature_group_count, p.batch_group_count) > 1 or is_product
             or not 0 < features <= found["features"] or terms > found["terms"]
             or terms * outputs > found["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
@@ -147,7 +159,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     rows, columns, *space = take(out.shape, out_spec)
     window = take(rhs.aval.shape, rhs_spec[2:])
     taps = list(np.ndindex(*space))
-    found = limits("gradients of kernels by products", b.module.platform)
+    found = limits("gradients of kernels by products", "cpu")
     # Small products gain nothing from being written alone; several take long to compile.
     if (found is None or not 0 < len(taps) <= found["products"]
             or (len(taps) > 1 and (rows * columns < found["results"] or math.prod(window) < found["positions"]))
@@ -176,7 +188,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space, window = p.batch_group_count, take(out.shape, out_spec[2:]), take(rhs.aval.shape, rhs_spec[2:])
-    last, found = lhs.aval.ndim - 1, limits("depthwise convolutions by taps", b.module.platform)
+    last, found = lhs.aval.ndim - 1, limits("depthwise convolutions by taps", "cpu")
     if (found is None or groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]]
             or not window or math.prod(space) > found["taps"] or not lhs_spec[0] == rhs_spec[0] == last
             or not all(list(spec[2:]) == sorted(spec[2:]) for spec in (lhs_spec, rhs_spec))):
@@ -219,8 +231,9 @@ def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
 
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     specs = [(*(a + (a >= spec[2]) for a in spec[:2]), spec[2], spec[2] + 1) for spec in p.dimension_numbers]
-    wide = Convolution((1, *p.window_strides), ((0, 0), *p.padding), (1, *p.lhs_dilation), (1, *p.rhs_dilation),
-                       ConvDimensionNumbers(*specs), p.feature_group_count, p.batch_group_count)
+    wide = p._replace(window_strides=(1, *p.window_strides), padding=((0, 0), *p.padding),
+                      lhs_dilation=(1, *p.lhs_dilation), rhs_dilation=(1, *p.rhs_dilation),
+                      dimension_numbers=ConvDimensionNumbers(*specs))
     lhs, rhs = (reshape_text(b, x, widened(x.aval.shape, spec)) for x, spec in ((lhs, lhs_spec), (rhs, rhs_spec)))
     found = _depthwise_kernel_gradient(b, out.update(shape=widened(out.shape, out_spec)), lhs, rhs, wide)
     return reshape_text(b, found, out.shape)

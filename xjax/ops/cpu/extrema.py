@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,20 @@ _SLICES = 16
 _BOOL, _I32 = np.dtype(bool), np.dtype(np.int32)
 
 
-def drops_nan(x: ShapedArray, platform: str = "cpu") -> bool:
+def drops_nan(x: ShapedArray) -> bool:
     """Whether XLA's own reduction of an array of this type would drop NaN."""
-    found = limits("extrema by slices", platform)
+    found = limits("extrema by slices", "cpu")
     return found is not None and dtypes.is_float(x.dtype) and x.size >= found["elements"]
 
 
-def extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
-    """`x` reduced over `axes` by "stablehlo.maximum" or "stablehlo.minimum"; `init` is the extremum of nothing."""
+def extremum_by_slices(operation: str, init: Callable[[np.dtype], Any]) -> Callable:
+    """The rule of a reduction by "stablehlo.maximum" or "stablehlo.minimum"; `init` gives the extremum of nothing."""
+    def rule(b: Builder, out: ShapedArray, x: Value, *, axes) -> Value | None:
+        return _extremum(b, out, x, operation, init(x.aval.dtype), axes) if drops_nan(x.aval) else None
+    return rule
+
+
+def _extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
     lengths, reduced = _runs(x.aval.shape, axes)
     x, last = reshape_text(b, x, lengths), len(lengths) - 1
     for axis in range(last):

@@ -1,4 +1,4 @@
-"""Convolutions of integers by exact ones of doubles, for GPUs, whose library (cuDNN) has none of integers.
+"""Convolutions on a GPU: those of integers by exact ones of doubles, since its library (cuDNN) has none of integers.
 
 Doubles hold all integers up to 2**53. Operands are cut in pieces of so few bits that no sum of products is larger. The
 convolution of pieces i and j counts 2**(bits (i + j)) times, modulo 2**64: so overflow wraps as it does in integers.
@@ -6,26 +6,30 @@ convolution of pieces i and j counts 2**(bits (i + j)) times, modulo 2**64: so o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
+from xjax.ops.conv_text import Convolution, convolution_text
 
 _EXACT = 53                             # bits of an integer that a double holds
 _WIDE = np.dtype(np.int64)
 
 
-def emit(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, taps: int,
-         convolve: Callable[[ShapedArray, Value, Value], Value]) -> Value:
-    """The convolution of integers.
+def convolution_on_gpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
+    """XLA's own convolution of floats, and by these that of integers."""
+    if not dtypes.is_int(out.dtype) or limits("convolutions of integers by floats", "gpu") is None:
+        return convolution_text(b, out, lhs, rhs, p)
+    return _of_integers(b, out, lhs, rhs, p)
 
-    Args:
-      taps: at most so many products are added for an element of the result.
-      convolve: (type of the result, operand, kernel): the same convolution of doubles.
-    """
+
+def _of_integers(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
+    # At most so many products are added for an element of the result.
+    taps = math.prod(rhs.aval.shape) // rhs.aval.shape[p.dimension_numbers.rhs_spec[0]]
     bits = (_EXACT - max(taps - 1, 1).bit_length()) // 2
     doubles, wide = ShapedArray(out.shape, np.dtype(np.float64)), ShapedArray(out.shape, _WIDE)
     total = None
@@ -34,7 +38,7 @@ def emit(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, taps: int,
             shift = bits * (i + j)
             if shift >= dtypes.itemsize_bits(out.dtype):
                 continue
-            term = b.convert(convolve(doubles, x, y), _WIDE)
+            term = b.convert(convolution_text(b, doubles, x, y, p), _WIDE)
             if shift:
                 term = b.binary("stablehlo.shift_left", term, b.constant(shift, wide))
             total = term if total is None else b.add(total, term)

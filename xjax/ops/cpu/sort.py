@@ -15,7 +15,9 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
+from xjax.core.lowering import lower_function
 from xjax.core.types import ShapedArray
+from xjax.ops.gather import take_all_along
 
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 # dtype of a key -> unsigned integers of its size
@@ -23,15 +25,26 @@ _WORDS = {np.dtype(d): np.dtype(f"uint{8 * np.dtype(d).itemsize}") for d in (
     np.float16, dtypes.bfloat16, np.float32, np.float64, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)}
 
 
-def has_words(avals: Sequence[ShapedArray], dimension: int, num_keys: int, platform: str = "cpu") -> bool:
+def has_words(avals: Sequence[ShapedArray], dimension: int, num_keys: int) -> bool:
     """Whether arrays of these types are sorted by integers."""
-    found, key = limits("sort by integers", platform), avals[0]
+    found, key = limits("sort by integers", "cpu"), avals[0]
     if found is None or num_keys != 1 or key.dtype not in _WORDS or not found["row"] <= key.shape[dimension] < 2**32:
         return False
     return dtypes.is_float(key.dtype) if len(avals) == 1 else key.dtype.itemsize <= 4
 
 
-def sort_words(b: Builder, words: Value, dimension: int) -> Value:
+def sort_by_words(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, is_stable,
+                  num_keys) -> list[Value] | None:
+    """The rule of sort."""
+    if not has_words(outs, dimension, num_keys):
+        return None
+    if len(xs) == 1:
+        return [_sort_floats(b, xs[0], dimension)]
+    positions = _sorted_positions(b, xs[0], dimension)
+    return lower_function(b, lambda found, *arrays: take_all_along(arrays, found, dimension), [positions, *xs])
+
+
+def _sort_words(b: Builder, words: Value, dimension: int) -> Value:
     """One array of unsigned integers in ascending order."""
     scalar = ShapedArray((), words.aval.dtype)
     comparator = b.region([scalar, scalar], lambda inner, x, y: [inner.compare("LT", x, y)])
@@ -39,17 +52,17 @@ def sort_words(b: Builder, words: Value, dimension: int) -> Value:
                      [comparator])[0]
 
 
-def sort_floats(b: Builder, x: Value, dimension: int) -> Value:
+def _sort_floats(b: Builder, x: Value, dimension: int) -> Value:
     """One array of floats in ascending order: -0 before 0, and NaN, which loses its payload, at the end."""
     word = _WORDS[x.aval.dtype]
-    words = sort_words(b, _words_of(b, x), dimension)
+    words = _sort_words(b, _words_of(b, x), dimension)
     top = b.constant(1 << (8 * word.itemsize - 1), words.aval)
     positive = b.compare("GE", words, top)
     bits = b.select(positive, b.binary("stablehlo.xor", words, top), b.unary("stablehlo.not", words))
     return _bitcast(b, bits, x.aval.dtype)
 
 
-def sorted_positions(b: Builder, key: Value, dimension: int) -> Value:
+def _sorted_positions(b: Builder, key: Value, dimension: int) -> Value:
     """uint32: where the elements of the sorted key were; equal keys in their order, 0 and -0 equal, NaN at the end."""
     if dtypes.is_float(key.aval.dtype):
         zero = b.constant(0, key.aval)
@@ -57,7 +70,7 @@ def sorted_positions(b: Builder, key: Value, dimension: int) -> Value:
     aval = ShapedArray(key.aval.shape, _U64)
     high = b.binary("stablehlo.shift_left", b.convert(_words_of(b, key), _U64), b.constant(32, aval))
     positions = b.op(f"stablehlo.iota dim = {dimension} : {tensor_type(aval)}", aval)
-    packed = sort_words(b, b.binary("stablehlo.or", high, positions), dimension)
+    packed = _sort_words(b, b.binary("stablehlo.or", high, positions), dimension)
     return b.convert(b.binary("stablehlo.and", packed, b.constant(2**32 - 1, aval)), _U32)
 
 
