@@ -14,7 +14,7 @@ from xjax.numpy.joining import concatenate
 from xjax.numpy.promote import library_rules, promote, promote_inexact, shape_of
 from xjax.numpy.reductions import cumsum
 from xjax.numpy.selection import choose, operand, refuse_complex
-from xjax.numpy.stats import diff
+from xjax.numpy.stats.increments import diff
 from xjax.numpy.ufuncs import absolute, add, divide, greater, less, multiply, subtract, to_array_like
 from xjax.ops.bitwise import bitwise_and
 from xjax.ops.checks import canonical_axes, canonical_axis

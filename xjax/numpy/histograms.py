@@ -16,7 +16,8 @@ from xjax.numpy.promote import promote_inexact, shape_of
 from xjax.numpy.reductions import sum as total
 from xjax.numpy.searching import searchsorted
 from xjax.numpy.selection import choose, operand
-from xjax.numpy.stats import bincount, diff, histogram_bin_edges
+from xjax.numpy.stats.counting import bincount, histogram_bin_edges
+from xjax.numpy.stats.increments import diff
 from xjax.numpy.ufuncs import add, divide, multiply, to_array_like
 from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type

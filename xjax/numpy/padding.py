@@ -14,7 +14,7 @@ from xjax.numpy.promote import array_like, cast
 from xjax.numpy.reductions import max as amax
 from xjax.numpy.reductions import mean
 from xjax.numpy.reductions import min as amin
-from xjax.numpy.stats import median
+from xjax.numpy.stats.quantiles import median
 from xjax.numpy.ufuncs import to_array_like
 from xjax.numpy.vectorize import apply_along_axis
 from xjax.ops.arrange import concatenate, iota, rev

@@ -20,7 +20,7 @@ from xjax.numpy.manipulate import ravel, take_slices
 from xjax.numpy.matrices import diag
 from xjax.numpy.promote import broadcast_to, promote, promote_inexact
 from xjax.numpy.selection import choose, operand
-from xjax.numpy.stats import convolve
+from xjax.numpy.stats.sliding import convolve
 from xjax.numpy.ufuncs import absolute, add, divide, less, multiply, negative, subtract, to_array_like
 from xjax.ops import complex_numbers as lax_complex
 from xjax.ops.checks import static_int

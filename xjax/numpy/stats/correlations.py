@@ -1,0 +1,112 @@
+"""Covariances and correlations of variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.dtypes import accumulator_dtype
+from xjax.core.errors import bad
+from xjax.core.types import number_of
+from xjax.lax.cond import cond
+from xjax.numpy.composed import conjugate
+from xjax.numpy.contract import dot, matmul
+from xjax.numpy.creation import asarray
+from xjax.numpy.joining import concatenate
+from xjax.numpy.lengths import all_near_one, root_of_squares
+from xjax.numpy.manipulate import atleast_2d, moveaxis, reshape, take_slices
+from xjax.numpy.promote import as_dtype, cast, promote_inexact
+from xjax.numpy.reductions import mean
+from xjax.numpy.reductions import sum as total
+from xjax.numpy.selection import clip
+from xjax.numpy.ufuncs import multiply, to_array_like, true_divide
+from xjax.ops.convert import reduce_precision
+from xjax.ops.elementwise import div, mul, sub
+from xjax.ops.identity import stop_gradient
+from xjax.ops.shape import expand_dims
+from xjax.ops.transcendental import sqrt
+from xjax.runtime.one_launch import one_launch
+
+
+def _variables(where: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """The variables in the rows of one matrix."""
+    if dtype is not None:
+        dtype = as_dtype(dtype, where)
+        m, y = (None if v is None else cast(where, to_array_like(where, v), dtype) for v in (m, y))
+    xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
+    if any(x.ndim > 2 for x in xs):
+        raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
+                  fix="reshape to (variables, observations).", exc=ValueError)
+    xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
+    return concatenate(xs, 0) if len(xs) > 1 else xs[0]
+
+
+@one_launch
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+        aweights: Any = None, dtype: Any = None) -> Any:
+    """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
+
+    Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: how often each observation
+      counts; aweights: how much; dtype: of the computation and the result.
+    """
+    where = "numpy.cov"
+    x = _variables(where, m, y, rowvar, dtype)
+    result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w = None
+    for weights in (fweights, aweights):
+        if weights is not None:
+            weights = cast(where, to_array_like(where, weights), dtypes.finfo(x.dtype).dtype)
+            w = weights if w is None else mul(w, weights)
+    if w is None:
+        count, center = number_of(x.dtype, x.shape[1]), mean(x, 1, keepdims=True)
+        divisor = count - number_of(x.dtype, ddof)
+    else:
+        count = total(w)
+        center = expand_dims(true_divide(matmul(x, w), count), (1,))
+        scale = total(mul(w, cast(where, to_array_like(where, aweights), w.dtype))) if aweights is not None else None
+        divisor = sub(count, mul(scale_of(ddof, w), div(scale, count)) if scale is not None else scale_of(ddof, w))
+    x = sub(x, center)
+    weighted = x if w is None else multiply(x, expand_dims(w, (0,)))
+    out = true_divide(dot(weighted, conjugate(moveaxis(x, 0, 1))), divisor).astype(result)
+    return reshape(out, ()) if out.size == 1 else out
+
+
+def scale_of(value: float, like: Any) -> Any:
+    return number_of(like.dtype, value)
+
+
+@one_launch
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    """Correlation coefficients of variables, laid out as for `cov`; of variables of any size."""
+    x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
+    result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
+    x = sub(x, mean(x, 1, keepdims=True))
+    products, squares = _products(x)
+
+    def scaled(x: Any, products: Any, squares: Any) -> Any:
+        """Of variables that are divided by a power of two near their deviation, which their correlations do not see."""
+        length = stop_gradient(root_of_squares(x, (1,), flat_at_zero=False))
+        info = dtypes.finfo(length.dtype)
+        unit = reduce_precision(clip(length, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
+        return _correlations(None, *_products(true_divide(x, expand_dims(unit, (1,)).astype(x.dtype))))
+
+    out = cond(all_near_one(squares, 60), _correlations, scaled, x, products, squares).astype(result)
+    return reshape(out, ()) if out.size == 1 else out
+
+
+def _products(x: Any) -> tuple[Any, Any]:
+    """The products of the rows of `x`, and of each row with itself."""
+    n = x.shape[0]
+    products = dot(x, conjugate(moveaxis(x, 0, 1)))
+    return products, take_slices(reshape(products, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0).real
+
+
+def _correlations(x: Any, products: Any, squares: Any) -> Any:
+    root = sqrt(squares).astype(products.dtype)
+    return true_divide(true_divide(products, expand_dims(root, (1,))), expand_dims(root, (0,)))
+
+
+__all__ = ["corrcoef", "cov"]

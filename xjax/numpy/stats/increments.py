@@ -1,0 +1,90 @@
+"""Differences of neighbours, and integrals of samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xjax.core import dtypes
+from xjax.core.errors import bad
+from xjax.numpy.creation import asarray
+from xjax.numpy.joining import concatenate
+from xjax.numpy.manipulate import moveaxis, ravel
+from xjax.numpy.promote import cast, promote_inexact
+from xjax.numpy.reductions import sum as total
+from xjax.numpy.ufuncs import add as plus
+from xjax.numpy.ufuncs import multiply, to_array_like, true_divide
+from xjax.ops.bitwise import bitwise_not
+from xjax.ops.checks import canonical_axis, static_int
+from xjax.ops.compare import eq
+from xjax.ops.elementwise import add, mul, sub
+from xjax.ops.makers import scalar_like
+from xjax.ops.shape import broadcast_in_dim, expand_dims
+from xjax.ops.slice import index_in_dim, slice_in_dim
+from xjax.runtime.one_launch import one_launch
+
+
+@one_launch
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, n times; of bool, whether they differ."""
+    where = "numpy.diff"
+    a, n = to_array_like(where, a), static_int(n, "n", where)
+    if n < 0:
+        raise bad(where, "`n` must not be negative", given={"n": n}, fix="pass n >= 0.", exc=ValueError)
+    if not a.ndim:
+        raise bad(where, "a 0-d array has no neighbours", given={"a": a.aval}, fix="pass a vector.", exc=ValueError)
+    axis = canonical_axis(axis, a.ndim, where)
+    parts = []
+    for x in (prepend, a, append):
+        if x is not None:
+            x = to_array_like(where, x)
+            one_slice = [1 if d == axis else m for d, m in enumerate(a.shape)]
+            parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
+    a = concatenate(parts, axis) if len(parts) > 1 else a
+    for _ in range(n):
+        after, before = _neighbours(a, axis)
+        a = bitwise_not(eq(after, before)) if dtypes.is_bool(a.dtype) else sub(after, before)
+    return a
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """All elements along an axis but the first, and all but the last."""
+    size = a.shape[axis]
+    return slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
+
+
+@one_launch
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in the flattened array, with further elements before and after."""
+    ary = ravel(ary)
+    parts = [None if x is None else ravel(asarray(x, ary.dtype)) for x in (to_begin, to_end)]
+    return concatenate([x for x in (parts[0], diff(ary), parts[1]) if x is not None])
+
+
+@one_launch(arrays=2)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integral of samples by the trapezoidal rule.
+
+    Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance, or
+      an array of distances that broadcasts against y with n - 1 along the axis.
+    """
+    where = "numpy.trapezoid"
+    y, = promote_inexact(where, y) if x is None else promote_inexact(where, y, x)[:1]
+    y, dx = to_array_like(where, y), to_array_like(where, dx)
+    if dx.ndim:
+        dx = moveaxis(expand_dims(dx, tuple(range(y.ndim - dx.ndim))), axis, -1)
+    y = moveaxis(y, axis, -1)
+    size = y.shape[-1]
+    if x is None and not dx.ndim and size > 1:
+        # One pass over the samples; all of them less half the ends would be one too, but inf - inf at an infinite end.
+        first, last = (index_in_dim(y, i, axis=y.ndim - 1, keepdims=False) for i in (0, -1))
+        ends = multiply(true_divide(plus(first, last), 2), dx)
+        return plus(ends, multiply(total(slice_in_dim(y, 1, size - 1, axis=y.ndim - 1), -1), dx))
+    after, before = _neighbours(y, y.ndim - 1)
+    if x is not None:
+        x = cast(where, asarray(x), y.dtype)
+        dx = expand_dims(diff(x), range(y.ndim - 1)) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
+    area = total(multiply(dx, add(after, before)), -1)
+    return mul(area, scalar_like(area, 0.5))
+
+
+__all__ = ["diff", "ediff1d", "trapezoid"]
