@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import number_of, typeof
-from xjax.lax.incomplete import half_less_log1p, lgamma_rise, stirling_tail
+from xjax.lax.gamma_quotients import BetaFactors, beta_of_positive, gamma_from_1, gamma_quotient, raised, sine_of_turns
+from xjax.lax.pairs import Pair, pair, sum_of, sum_of_pairs
 from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import floats, reals
+from xjax.scipy.arguments import floats, of_reals, reals
 from xjax.scipy.complex_gamma import gamma_of_complex, loggamma_of_complex
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
@@ -46,7 +47,18 @@ def gamma(x: Any) -> Any:
     x, = floats("gamma", x)
     if dtypes.is_complex(x.dtype):
         return gamma_of_complex(x)
-    return gammasgn(x) * lax.exp(lax.lgamma(x))
+    return of_reals("gamma", _gamma, x)
+
+
+@custom_jvp
+def _gamma(x: Any) -> Any:
+    """By reflection below 0: ``gamma(x) gamma(1 - x) = pi / sin(pi x)``."""
+    above = gamma_from_1(raised(pair(x)))
+    below_1 = jnp.where(x < 0, math.pi / (sine_of_turns(pair(x)) * above), above / x)
+    return jnp.where((x < 0) & (x == lax.floor(x)), np.nan, jnp.where(x < 1, below_1, jnp.where(x < np.inf, above, x)))
+
+
+_gamma.defjvps(lambda dx, y, x: dx * (y * lax.digamma(x)))
 
 
 @one_launch
@@ -72,8 +84,16 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 @one_launch
 def _factorial(n: Any) -> Any:
-    n, = reals("factorial", n)
-    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(jnp.where(n < 0, 0, n) + 1)))
+    return of_reals("factorial", _factorial_of_reals, n)
+
+
+@custom_jvp
+def _factorial_of_reals(n: Any) -> Any:
+    inside = jnp.where((n >= 0) & (n < np.inf), n, 0)
+    return jnp.where(n == np.inf, n, jnp.where(n < 0, 0, gamma_from_1(sum_of(inside, lax.full_like(n, 1))) + (n - n)))
+
+
+_factorial_of_reals.defjvps(lambda dn, y, n: dn * (y * lax.digamma(jnp.where(n < 0, 0, n) + 1)))
 
 
 def multigammaln(a: Any, d: int) -> Any:
@@ -115,15 +135,33 @@ def _poch_cases(z: Any, m: Any) -> tuple[Any, Any]:
 @custom_jvp
 @library_jit
 def _poch(z: Any, m: Any) -> Any:
+    return of_reals("poch", _poch_of_floats, z, m)
+
+
+def _poch_of_floats(z: Any, m: Any) -> Any:
+    """Below 0 by ``gamma(x) = pi / (sin(pi x) gamma(1 - x))``: of both arguments it leaves a quotient, of one of them
+    a product."""
     pole, both = _poch_cases(z, m)
-    start, step = jnp.where(both, 1 - z, z), jnp.where(both, -m, m)     # by reflection the other way round
-    large = (start >= 10) & (start + step >= 10)
-    rise = jnp.where(large, lgamma_rise(jnp.where(large, start, 10), jnp.where(large, step, 0)),
-                     lax.lgamma(start + step) - lax.lgamma(start))
-    value = gammasgn(z + m) * gammasgn(z) * lax.exp(rise)
-    value = jnp.where(_is_pole(z + m), np.inf, value)
-    value = jnp.where(both, _sign_of_power(m) * lax.exp(-rise), jnp.where(pole, 0, value))
+    end = sum_of(z, m)
+    top, bottom = raised(end), raised(pair(z))
+    swapped, mixed = z <= 0, (z <= 0) != (end.high <= 0)
+    high, low = _choose(swapped, bottom, top), _choose(swapped, top, bottom)
+    value = gamma_quotient(high, low, mixed)
+    value = jnp.where(mixed & (end.high <= 0), 1 / value, value)
+    above, below = _reflection(pair(z)), _reflection(end)
+    value = value * jnp.where(both, _sign_of_power(m), above) / jnp.where(both, 1, below)
+    value = jnp.where(_is_pole(end.high), np.inf, value)
+    value = jnp.where(both, value, jnp.where(pole, 0, value))
     return jnp.where((z != z) | (m != m), np.nan, jnp.where(m == 0, 1, value))
+
+
+def _choose(which: Any, x: Pair, y: Pair) -> Pair:
+    return Pair(*[jnp.where(which, a, b) for a, b in zip(x, y, strict=True)])
+
+
+def _reflection(x: Pair) -> Any:
+    """What ``1 / gamma(x)`` is apart from the gamma function of the number `raised` makes of x, or its inverse."""
+    return jnp.where(x.high <= 0, sine_of_turns(x) / math.pi, jnp.where(x.high < 1, x.high, 1))
 
 
 @_poch.defjvp
@@ -135,24 +173,23 @@ def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     by_z = jnp.where(m == 0, 0, out * _digamma_rise(jnp.where(both, 1 - z, z), jnp.where(both, -m, m)))
     alone = pole & ~both & (m != 0)
     end = jnp.where(alone, z + m, 1)
-    at_pole = gammasgn(end) * _sign_of_power(z) * lax.exp(lax.lgamma(end) + lax.lgamma(1 - z))
+    at_pole = _sign_of_power(z) * _gamma(end) * _gamma(1 - jnp.where(alone, z, 0))
     by_z = jnp.where(alone, at_pole, by_z)
     return out, by_z * dz + jnp.where(out == 0, 0, out * top) * dm
 
 
 # -- beta ---------------------------------------------------------------------------------------------------------
 
-def _beta_cases(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
-    """The arguments in order, and where one is a pole of gamma: whether their sum is as well, and whether it is not.
+def _beta_ends(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """The arguments in order, and where one is a pole of gamma and their sum is none.
 
     For whole b above 0, and a + b up to 0, the poles of ``gamma(a) gamma(b) / gamma(a + b)`` leave a limit, which is
-    ``(-1)**b beta(1 - a - b, b)``: then a is replaced.
+    ``(-1)**b beta(1 - a - b, b)``.
     """
     a, b = lax.min(a, b), lax.max(a, b)
     pole = _is_pole(a) & (a > -np.inf)
     finite = pole & (b > 0) & (b == lax.floor(b)) & (a + b <= 0)
-    low, high = jnp.where(finite, 1 - a - b, a), b
-    return lax.min(low, high), lax.max(low, high), finite, (pole | _is_pole(b)) & ~finite
+    return a, b, (pole | _is_pole(b)) & ~finite
 
 
 def _digamma_rise(a: Any, b: Any) -> Any:
@@ -211,25 +248,53 @@ def betaln(a: Any, b: Any) -> Any:
 
 @custom_jvp
 def _log_beta(a: Any, b: Any) -> Any:
-    return _betaln(*_beta_cases(a, b))
+    return of_reals("betaln", _log_beta_of_floats, a, b)
 
 
 _log_beta.defjvps(lambda da, y, a, b: da * -_digamma_rise(a, b), lambda db, y, a, b: db * -_digamma_rise(b, a))
 
 
-def _betaln(a: Any, b: Any, finite: Any, pole: Any) -> Any:
-    safe_a, safe_b = jnp.where(a >= 10, a, 10), jnp.where(b >= 10, b, 10)
-    # Of lgamma(b) - lgamma(a + b) and, if a is large as well, lgamma(a) the large terms cancel by hand.
-    one_large = (b >= 10) & (a + b >= 10) & (b < np.inf)
-    rise = lgamma_rise(jnp.where(one_large, safe_b, 10), jnp.where(one_large, a, 0))
-    below = -half_less_log1p(safe_b, safe_a) + stirling_tail(safe_b) - stirling_tail(safe_a + safe_b)
-    both_large = (below - safe_a * jnp.log1p(safe_b / safe_a) + stirling_tail(safe_a)
-                  + 0.5 * lax.log(2 * math.pi / safe_a))
-    log_gamma = lax.lgamma(a)
-    plain = log_gamma + lax.lgamma(b) - lax.lgamma(a + b)
-    value = jnp.where(a >= 10, both_large, jnp.where(one_large, log_gamma - rise, plain))
-    value = jnp.where(b == np.inf, jnp.where(a > 0, -np.inf, jnp.where(a < 0, np.inf, np.nan)), value)
-    return jnp.where((a != a) | (b != b) | (a == -np.inf), np.nan, jnp.where(pole, np.inf, value))
+def _log_beta_of_floats(a: Any, b: Any) -> Any:
+    parts, (low, high, pole) = _beta_parts(a, b), _beta_ends(a, b)
+    exponent = sum_of(*parts.beta.exponent)
+    log_beta = exponent.high + (exponent.low + lax.log(parts.beta.factor))
+    value = jnp.where(parts.inverted, -log_beta, log_beta) + lax.log(jnp.abs(parts.factor))
+    value = jnp.where(high == np.inf, jnp.where(low > 0, -np.inf, jnp.where(low < 0, np.inf, np.nan)), value)
+    return jnp.where((a != a) | (b != b) | (low == -np.inf), np.nan, jnp.where(pole, np.inf, value))
+
+
+class _BetaParts(NamedTuple):
+    """A beta function as ``factor beta``, or ``factor / beta`` where it is `inverted`."""
+
+    beta: BetaFactors
+    factor: Any
+    inverted: Any
+
+
+def _beta_parts(a: Any, b: Any) -> _BetaParts:
+    """By reflection of each negative one of a, b and c = a + b, in which p, q > 0 take their place.
+
+    For a <= b:  beta(a, b) = pi / (sin(pi a) b beta(1 - a, c))  where only a is,
+    beta(b, 1 - c) sin(pi c) / sin(pi a)  where a and c are,
+    and  pi sin(pi c) / (sin(pi a) sin(pi b) (1 - c) beta(1 - a, 1 - b))  where all are.
+    The quotient of sines is the limit ``(-1)**b`` for whole b > 0.
+    """
+    a, b = lax.min(a, b), lax.max(a, b)
+    c, one = sum_of(a, b), lax.full_like(a, 1)
+    only_a, not_b, every = (a <= 0) & (c.high > 0), (a <= 0) & (c.high <= 0) & (b > 0), b <= 0
+    from_a, from_b, from_c = (_one_less(x) for x in (pair(a), pair(b), c))
+    p = _choose(only_a | every, from_a, _choose(not_b, from_c, pair(a)))
+    q = _choose(only_a, c, _choose(every, from_b, pair(b)))
+    sine_a, sine_b, sine_c = (sine_of_turns(x) for x in (pair(a), pair(b), c))
+    ratio = jnp.where(b == lax.floor(b), _sign_of_power(b), sine_c / sine_a)
+    factor = jnp.where(only_a, math.pi / (sine_a * b), jnp.where(not_b, ratio, jnp.where(
+        every, math.pi * sine_c / (sine_a * sine_b * from_c.high), one)))
+    return _BetaParts(beta_of_positive(p, q), factor, only_a | every)
+
+
+def _one_less(x: Pair) -> Pair:
+    """``1 - x``."""
+    return sum_of_pairs(Pair(-x.high, -x.low), pair(lax.full_like(x.high, 1)))
 
 
 @one_launch(arrays=2)
@@ -243,10 +308,17 @@ def beta(a: Any, b: Any) -> Any:
 
 @custom_jvp
 def _beta(a: Any, b: Any) -> Any:
-    low, high, finite, pole = _beta_cases(a, b)
-    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
-    sign = jnp.where(finite, _sign_of_power(lax.max(a, b)), jnp.where(pole | _is_pole(a + b), 1, sign))
-    return sign * lax.exp(_betaln(low, high, finite, pole))
+    return of_reals("beta", _beta_of_floats, a, b)
+
+
+def _beta_of_floats(a: Any, b: Any) -> Any:
+    parts, (low, high, pole) = _beta_parts(a, b), _beta_ends(a, b)
+    value = parts.beta.value()
+    value = jnp.where(parts.inverted, parts.factor / value, parts.factor * value)
+    at_end = jnp.where(low > 0, 0, jnp.where(low < 0, np.inf * gammasgn(low), np.nan))
+    value = jnp.where(high == np.inf, at_end, value)
+    return jnp.where((a != a) | (b != b) | (low == -np.inf), np.nan, jnp.where(pole, np.inf, value))
+
 
 
 _beta.defjvps(lambda da, y, a, b: da * -(y * _digamma_rise(a, b)), lambda db, y, a, b: db * -(y * _digamma_rise(b, a)))
@@ -262,13 +334,37 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
 @one_launch(arrays=2)
 def _choices(n: Any, k: Any) -> Any:
-    n, k = reals("comb", n, k)
-    some = (k <= n) & (n >= 0) & (k >= 0)
-    endless = some & (n == np.inf)
-    at_end, inside = jnp.where(k > 0, np.inf, 1), some & ~endless
+    return _binomial(*jnp.broadcast_arrays(*reals("comb", n, k)))
+
+
+@custom_jvp
+def _binomial(n: Any, k: Any) -> Any:
+    return of_reals("comb", _binomial_of_floats, n, k)
+
+
+def _binomial_of_floats(n: Any, k: Any) -> Any:
+    """``1 / ((n + 1) beta(n - k + 1, k + 1))``."""
+    inside = _has_choices(n, k) & (n < np.inf)
+    at_end = jnp.where(_has_choices(n, k), jnp.where(k > 0, np.inf, 1), 0)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
-    found = jnp.where(some, lax.exp(-betaln(n - k + 1, k + 1) - lax.log1p(n)), 0)
-    return jnp.where(endless, at_end, found)
+    one = pair(lax.full_like(n, 1))
+    rest = sum_of_pairs(sum_of(n, -k), one)
+    return jnp.where(inside, 1 / ((n + 1) * beta_of_positive(rest, sum_of(k, one.high)).value()), at_end)
+
+
+def _has_choices(n: Any, k: Any) -> Any:
+    return (k <= n) & (n >= 0) & (k >= 0)
+
+
+def _binomial_slope(log_slope: Callable, y: Any, n: Any, k: Any) -> Any:
+    """0 where the value is a constant."""
+    inside = _has_choices(n, k) & (n < np.inf)
+    return y * jnp.where(inside, log_slope(jnp.where(inside, n, 0), jnp.where(inside, k, 0)), 0)
+
+
+_binomial.defjvps(
+    lambda dn, y, n, k: dn * _binomial_slope(lambda n, k: _digamma_rise(n - k + 1, k), y, n, k),
+    lambda dk, y, n, k: dk * _binomial_slope(lambda n, k: lax.digamma(n - k + 1) - lax.digamma(k + 1), y, n, k))
 
 
 @one_launch(arrays=2)

@@ -1,0 +1,133 @@
+"""The gamma function of positive numbers, and its products and quotients, without the rounding errors of logarithms.
+
+For x >= 1 let R(x) be what ``gamma(x) = sqrt(2 pi) x**(x - 1/2) exp(R(x) - x)`` adds to Stirling's formula: it is
+between 0 and 0.082, and a polynomial in 1 / x. The powers are exponentials of pairs (pairs.py), in which no large terms
+cancel unseen: those of a quotient have the logarithm of a quotient. Smaller numbers go up by one step of
+``gamma(x + 1) = x gamma(x)``. (Formulas of this kind: Temme 1994, "A set of algorithms for the incomplete gamma
+functions"; DLMF 5.11.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core.types import typeof
+from xjax.lax.pairs import Pair, exp_of_sum, log_of_quotient, pair, polynomial, product, sum_of, sum_of_pairs
+from xjax.ops.compare import eq, lt, select
+from xjax.ops.elementwise import RoundingMethod, add, div, floor, mul, neg, sub
+from xjax.ops.elementwise import round as nearest_whole
+from xjax.ops.makers import filled_like, scalar_like
+from xjax.ops.piecewise import abs as absolute
+from xjax.ops.piecewise import min as smaller
+from xjax.ops.transcendental import sin, sqrt
+
+# R(x) x as a polynomial in 1 / x, interpolated at Chebyshev points: errors of R are at most 5e-9 and 4e-17.
+_REST = {
+    np.dtype(np.float32): (
+        0.08333333671699125, -3.4973453444711415e-07, -0.0027706881133663028, -6.0909733086584996e-05,
+        0.0010635330933969423, -0.0006456698628269788, 0.00014221894067196995),
+    np.dtype(np.float64): (
+        0.0833333333333333, 3.2302836091810566e-14, -0.0027777777829594394, 3.292305857250617e-10,
+        0.0007936397603098573, 2.2491224817581712e-07, -0.0005982660032098553, 2.8274855283877573e-05,
+        0.0006539066370335416, 0.0008886856605161269, -0.004791501118442647, 0.005313130817249451,
+        0.007183094947469427, -0.036300114897613575, 0.07066055393153046, -0.0894648808197021, 0.08094702366876606,
+        -0.05333706092061831, 0.025190310297915346, -0.008117612393690323, 0.0016031253042551462,
+        -0.00014662372361018463),
+}
+_HALF_LOG_2_PI = {          # and what rounding it lost
+    np.dtype(np.float32): (0.9189385175704956, 1.563417713631158e-08),
+    np.dtype(np.float64): (0.9189385332046728, -3.8782941580672414e-17),
+}
+
+
+def stirling_rest(x: Any) -> Any:
+    """R(x) for x >= 1."""
+    inverse = div(scalar_like(x, 1), x)
+    return mul(inverse, polynomial(inverse, _REST[typeof(x).dtype]))
+
+
+def raised(x: Pair) -> Pair:
+    """x from 1 on; ``1 + abs(x)`` below: ``1 + x`` to 1, and ``1 - x`` from 0 down, for the reflection."""
+    below = lt(x.high, scalar_like(x.high, 1))
+    sign = select(lt(x.high, scalar_like(x.high, 0)), filled_like(x.high, -1), filled_like(x.high, 1))
+    above = sum_of(absolute(x.high), filled_like(x.high, 1))
+    above = Pair(above.high, add(above.low, mul(sign, x.low)))
+    return Pair(*[select(below, up, own) for up, own in zip(above, x, strict=True)])
+
+
+def _negative(x: Pair) -> Pair:
+    return Pair(neg(x.high), neg(x.low))
+
+
+def _less_half(x: Pair) -> Pair:
+    return sum_of_pairs(x, Pair(filled_like(x.high, -0.5), filled_like(x.high, 0)))
+
+
+def gamma_from_1(x: Pair) -> Any:
+    """``gamma(x)`` for x >= 1."""
+    one = pair(filled_like(x.high, 1))
+    power = product(_less_half(x), log_of_quotient(x, one))
+    half_log, lost = (filled_like(x.high, c) for c in _HALF_LOG_2_PI[typeof(x.high).dtype])
+    rest = sum_of(stirling_rest(x.high), half_log)
+    return exp_of_sum(power, _negative(x), Pair(rest.high, add(rest.low, lost)))
+
+
+def sine_of_turns(x: Pair) -> Any:
+    """``sin(pi x)``, whose roots are the whole numbers."""
+    nearest = nearest_whole(x.high, RoundingMethod.TO_NEAREST_EVEN)
+    half = mul(nearest, scalar_like(nearest, 0.5))
+    size = sin(mul(add(sub(x.high, nearest), x.low), scalar_like(nearest, math.pi)))
+    return select(eq(half, floor(half)), size, neg(size))
+
+
+# -- products and quotients -----------------------------------------------------------------------------------------
+
+def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
+    """``gamma(x) / gamma(y)`` for x, y >= 1, or ``gamma(x) gamma(y)``."""
+    def choose(first: Pair, second: Pair) -> Pair:
+        return Pair(*[select(as_product, a, b) for a, b in zip(first, second, strict=True)])
+
+    one, difference = pair(filled_like(x.high, 1)), sum_of_pairs(x, _negative(y))
+    known = choose(sum_of_pairs(x, _negative(one)), difference)
+    first = log_of_quotient(x, choose(one, y), known)                       # log(x), or log(x / y)
+    second = log_of_quotient(choose(y, x), one)                             # log(y), or log(x)
+    # gamma(x) = exp((x - 1/2) log(x) - x + R(x)) sqrt(2 pi)
+    left, right = _less_half(x), _less_half(y)
+    rest, rest_y = stirling_rest(x.high), stirling_rest(y.high)
+    rest = select(as_product, add(rest, rest_y), sub(rest, rest_y))
+    value = exp_of_sum(product(choose(left, right), first), product(choose(right, difference), second),
+                       _negative(choose(sum_of_pairs(x, y), difference)), pair(rest))
+    return select(as_product, mul(value, scalar_like(value, 2 * math.pi)), value)
+
+
+class BetaFactors(NamedTuple):
+    """A beta function as ``factor exp(exponent)``."""
+
+    factor: Any
+    exponent: Pair
+
+    def value(self) -> Any:
+        return mul(self.factor, exp_of_sum(self.exponent))
+
+
+def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
+    """``gamma(a) gamma(b) / gamma(a + b)`` for a, b > 0, by ``(a / c)**(a - 1/2) (b / c)**(b - 1/2) sqrt(2 pi / c)``
+    with c = a + b; where one is small, after steps of a to a + 1, each of which times ``c / a``."""
+    one = scalar_like(a.high, 1)
+    p, q = raised(a), raised(b)
+    half_p, half_q = p.times(0.5), q.times(0.5)             # whose sum is in the range of the dtype
+    half = sum_of_pairs(half_p, half_q)
+    factor = sqrt(div(scalar_like(half.high, math.pi), half.high))
+    total, lost = sum_of(a.high, b.high)
+    lost = select(lt(smaller(a.high, b.high), one), div(lost, total), filled_like(lost, 0))
+    for x in (a.high, b.high):
+        below = lt(x, one)
+        factor = select(below, mul(factor, div(total, x)), factor)
+        total = select(below, add(total, one), total)
+    rest = add(sub(add(stirling_rest(p.high), stirling_rest(q.high)), stirling_rest(total)), lost)
+    powers = [product(_less_half(x), log_of_quotient(own, half, _negative(other)))
+              for x, own, other in ((p, half_p, half_q), (q, half_q, half_p))]
+    return BetaFactors(factor, sum_of_pairs(sum_of_pairs(*powers), pair(rest)))

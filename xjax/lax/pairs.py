@@ -1,0 +1,162 @@
+"""Logarithms and products to more digits than a float has, as the sum of two floats: what is multiplied by a large
+exponent before `exp` must have them.
+
+A product is exact if both factors have at most half of the bits of a float. Only such products occur where a rounding
+error is computed, since compilers may fuse a product with a sum, which changes how it is rounded. (Splitting of floats:
+Dekker 1971; sums: Knuth, TAOCP 4.2.2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xjax.core import dtypes
+from xjax.core.types import typeof
+from xjax.ops.bitwise import bitwise_and, shift_left, shift_right_arithmetic
+from xjax.ops.compare import eq, select
+from xjax.ops.convert import bitcast_convert_type, convert_element_type
+from xjax.ops.elementwise import add, div, mul, sub
+from xjax.ops.makers import filled_like, scalar_like
+from xjax.ops.transcendental import exp
+
+
+class Pair(NamedTuple):
+    """The exact sum of a float and a correction."""
+
+    high: Any
+    low: Any
+
+    def times(self, number: float) -> Pair:
+        """Times a power of 2."""
+        return Pair(*[mul(x, scalar_like(x, number)) for x in self])
+
+
+def pair(x: Any) -> Pair:
+    return Pair(x, filled_like(x, 0))
+
+
+def sum_of(x: Any, y: Any) -> Pair:
+    """Only y may be a constant: XLA makes x of ``(x + 1) - 1``, but not 1 of ``(x + 1) - x``."""
+    total = add(x, y)
+    rest = sub(total, x)
+    return Pair(total, add(sub(x, sub(total, rest)), sub(y, rest)))
+
+
+def sum_of_pairs(x: Pair, y: Pair) -> Pair:
+    total = sum_of(x.high, y.high)
+    return sum_of(total.high, add(total.low, add(x.low, y.low)))
+
+
+def split(x: Any) -> Pair:
+    """Half of the bits, and the others."""
+    dtype = typeof(x).dtype
+    integers = _SERIES[dtype].integers
+    dropped = integers.type(-1) << integers.type((dtypes.finfo(dtype).nmant + 2) // 2)
+    high = bitcast_convert_type(bitwise_and(bitcast_convert_type(x, integers), dropped), dtype)
+    return Pair(high, sub(x, high))
+
+
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """That with these coefficients, the constant one first."""
+    y = filled_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        y = add(mul(y, x), scalar_like(x, c))
+    return y
+
+
+def product(x: Pair, y: Pair) -> Pair:
+    """Of y whose high part has half of the bits, as those of `log_of_quotient`; exact to 1.5 times those of a float."""
+    high, rest = split(x.high)
+    return Pair(mul(high, y.high), add(mul(add(rest, x.low), y.high), mul(x.high, y.low)))
+
+
+def exp_of_sum(*terms: Pair) -> Any:
+    """The exponential of a sum of pairs."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = sum_of_pairs(total, term)
+    total = sum_of(*total)
+    y = exp(total.high)
+    return add(y, mul(y, total.low))
+
+
+class _Series(NamedTuple):
+    """Constants of one dtype. ``log((1 + s) / (1 - s)) = 2 s + s**3 (2/3 + s**2 P(s**2))``.
+
+    terms: of P, interpolated at Chebyshev points, for s**2 up to ``3 - sqrt(8)`` squared: errors of the logarithm are
+      at most 2**-34 or 2**-66 of it.
+    log_2: in two parts, of which the first times any exponent is exact.
+    """
+
+    integers: np.dtype
+    terms: Sequence[float]
+    log_2: tuple[float, float]
+
+
+_SERIES = {
+    np.dtype(np.float32): _Series(
+        np.dtype(np.int32), (0.4000001507099428, 0.2856222986193456, 0.23048521099041205),
+        (0.693145751953125, 1.4286068203094172e-06)),
+    np.dtype(np.float64): _Series(
+        np.dtype(np.int64),
+        (0.4, 0.2857142857142937, 0.22222222221654733, 0.1818181833565416, 0.15384594934597917, 0.13334806212100603,
+         0.11706195689881364, 0.11723603622905411),
+        (0.6931471805598903, 5.497923018708371e-14)),
+}
+
+
+def log_of_quotient(x: Pair, y: Pair, difference: Pair | None = None) -> Pair:
+    """``log(x / y)`` of positive numbers to 1.5 times the digits of a float, also where x and y are close.
+
+    Args: difference: ``x - y`` where it is known to more digits than x and y have.
+    Returns: a pair whose high part has half of the bits of a float.
+    """
+    dtype = typeof(x.high).dtype
+    integers, terms, log_2 = _SERIES[dtype]
+    info = dtypes.finfo(dtype)
+    places, bias = integers.type(info.nmant), integers.type(info.maxexp - 1)
+    # The quotient is 2**k times one between sqrt(1/2) and sqrt(2).
+    root_half = np.sqrt(dtype.type(0.5)).view(integers)
+    bits = bitcast_convert_type(div(x.high, y.high), integers)
+    k = shift_right_arithmetic(sub(bits, root_half), places)
+    scale = bitcast_convert_type(shift_left(sub(bias, k), places), dtype)
+    k = convert_element_type(k, dtype)
+    top, top_low = mul(x.high, scale), mul(x.low, scale)
+    off = sum_of(sub(top, y.high), sub(top_low, y.low))
+    if difference is not None:
+        near = eq(k, scalar_like(k, 0))
+        off = Pair(*[select(near, known, found) for known, found in zip(difference, off, strict=True)])
+    whole = sum_of(top, y.high)
+    # s = off / whole, with the remainder of this division
+    inverse = div(scalar_like(top, 1), whole.high)
+    s, _ = split(mul(off.high, inverse))
+    short, rest = split(whole.high)
+    rest = add(rest, add(whole.low, add(top_low, y.low)))
+    s_low = mul(add(sub(sub(off.high, mul(s, short)), mul(s, rest)), off.low), inverse)
+    # v = s**2 (2/3 + ...)
+    square, square_low = mul(s, s), mul(s_low, add(add(s, s), s_low))
+    z = add(square, square_low)
+    z_short, _ = split(z)
+    z_low = add(sub(square, z_short), square_low)
+    two_thirds = dtype.type(2 / 3)
+    lost_third = float(Fraction(2, 3) - Fraction(float(two_thirds)))
+    slope = mul(z, polynomial(z, terms))
+    factor = add(slope, two_thirds)
+    short, _ = split(factor)
+    factor_low = add(sub(two_thirds, short), add(slope, scalar_like(z, lost_third)))
+    v, v_low = mul(z_short, short), add(mul(z_short, factor_low), mul(z_low, factor))
+    v_short, rest = split(v)
+    # k log(2) + 2 s + s v
+    large = mul(k, scalar_like(k, log_2[0]))
+    twice = add(s, s)
+    total = add(large, twice)
+    lost = sub(twice, sub(total, large))
+    small = add(mul(s, add(rest, v_low)), mul(s_low, add(add(v, v_low), scalar_like(v, 2))))
+    small = add(small, mul(k, scalar_like(k, log_2[1])))
+    total = sum_of(total, mul(s, v_short))
+    high, rest = split(total.high)
+    return Pair(high, add(rest, add(add(total.low, lost), small)))
