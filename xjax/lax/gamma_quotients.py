@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core.types import typeof
-from xjax.lax.pairs import Pair, exp_of_sum, log_of_quotient, pair, polynomial, product, sum_of, sum_of_pairs
+from xjax.lax.pairs import Pair, exp_of_sum, log_of_quotient, pair, polynomial, product, split, sum_of, sum_of_pairs
 from xjax.ops.compare import eq, lt, select
 from xjax.ops.elementwise import RoundingMethod, add, div, floor, mul, neg, sub
 from xjax.ops.elementwise import round as nearest_whole
@@ -131,3 +131,38 @@ def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
     powers = [product(_less_half(x), log_of_quotient(own, half, _negative(other)))
               for x, own, other in ((p, half_p, half_q), (q, half_q, half_p))]
     return BetaFactors(factor, sum_of_pairs(sum_of_pairs(*powers), pair(rest)))
+
+
+# -- densities ------------------------------------------------------------------------------------------------------
+
+def gamma_term(a: Any, x: Any, power: Pair) -> Any:
+    """``x**a exp(-x) / gamma(a + 1)`` for `power` a; as ``(x / c)**a exp(c - x)`` with c = a, or a + 1 for a < 1. For
+    other powers of x, that divided by as many powers of c."""
+    c = raised(pair(a))
+    off = sum_of_pairs(pair(x), _negative(c))
+    powers = product(power, log_of_quotient(pair(x), c, off))
+    value = exp_of_sum(powers, _negative(off), pair(neg(stirling_rest(c.high))))
+    return mul(value, sqrt(div(scalar_like(c.high, 0.5 / math.pi), c.high)))
+
+
+def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
+    """``x**(a - less) y**(b - less) / beta(a, b)`` for y = 1 - x, by ``(x c / a)**a (y c / b)**b`` with c = a + b, in
+    which no large terms cancel unseen; a and b + 1 where they are below 1, as in `beta_of_positive`."""
+    one = scalar_like(a, 1)
+    p, q = raised(pair(a)), raised(pair(b))
+    half_p, half_q = p.times(0.5), q.times(0.5)             # whose sum is in the range of the dtype
+    half = sum_of_pairs(half_p, half_q)
+    square, factor = div(half.high, scalar_like(a, math.pi)), filled_like(a, 1)
+    total = add(a, b)
+    powers, rest = [], neg(stirling_rest(add(half.high, half.high)))
+    for shape, own, share in ((a, half_p, x), (b, half_q, y)):
+        below, ratio = lt(shape, one), div(own.high, half.high)
+        square = select(below, div(square, ratio), mul(square, ratio))
+        factor = select(below, mul(factor, div(shape, total)), factor)
+        total = select(below, add(total, one), total)
+        rest = add(rest, stirling_rest(add(own.high, own.high)))
+        factor = div(factor, ratio) if less else factor
+        short, left = split(share.high)
+        scaled = sum_of(*product(half, Pair(short, add(left, share.low))))
+        powers.append(product(sum_of(shape, filled_like(a, -less)), log_of_quotient(scaled, own)))
+    return mul(mul(factor, sqrt(square)), exp_of_sum(*powers, pair(neg(rest))))

@@ -19,6 +19,8 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_closed
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
+from xjax.lax.gamma_quotients import beta_term, gamma_term
+from xjax.lax.pairs import Pair, pair, sum_of
 from xjax.lax.reductions import reduce_or
 from xjax.lax.while_loop import while_loop
 from xjax.ops.bitwise import bitwise_and, bitwise_not, bitwise_or
@@ -26,12 +28,12 @@ from xjax.ops.checks import FLOAT
 from xjax.ops.compare import eq, ge, gt, le, lt, ne, select
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, div, mul, neg, sub
+from xjax.ops.halves import in_single
 from xjax.ops.makers import broadcast_shape, fill, filled_like, match_scalars, nary, scalar_like
 from xjax.ops.piecewise import abs as absolute
-from xjax.ops.piecewise import max as larger
-from xjax.ops.piecewise import min as smaller
 from xjax.ops.special import digamma, lgamma, no_derivative
-from xjax.ops.transcendental import exp, expm1, log, log1p
+from xjax.ops.transcendental import exp, expm1, log
+from xjax.transforms.custom_jvp import custom_jvp
 
 _LIMIT = 10_000                     # terms; where they do not suffice the last value is the best there is
 
@@ -76,8 +78,12 @@ def _times(x: Any, number: float) -> Any:
     return mul(x, scalar_like(x, number))
 
 
-def _iterate(step: Callable, state: Sequence[Any], active: Any) -> Sequence[Any]:
-    """Repeat `step(n, *state) -> (goes on, *state)` for n = 1, 2 ... on the elements that are `active`."""
+def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], active: Any) -> Sequence[Any]:
+    """Repeat `step(n, *state, *results) -> (goes on, *state, *results)` for n = 1, 2 ... on the elements that are
+    `active`.
+
+    Returns: the results, which an element keeps once it does not go on; its state goes on with that of the others.
+    """
     def goes_on(carry: tuple) -> Any:
         n, active, *_ = carry
         return bitwise_and(lt(n, np.int32(_LIMIT)), reduce_or(active, tuple(range(typeof(active).ndim))))
@@ -86,96 +92,62 @@ def _iterate(step: Callable, state: Sequence[Any], active: Any) -> Sequence[Any]
         n, active, *old = carry
         number = fill(convert_element_type(n, old[0].dtype), old[0].aval)
         more, *new = step(number, *old)
-        return (add(n, np.int32(1)), bitwise_and(active, more),
-                *[select(active, x, y) for x, y in zip(new, old, strict=True)])
+        kept = [select(active, x, y) for x, y in zip(new[len(state):], old[len(state):], strict=True)]
+        return (add(n, np.int32(1)), bitwise_and(active, more), *new[:len(state)], *kept)
 
-    return while_loop(goes_on, body, (np.int32(1), active, *state))[2:]
+    return while_loop(goes_on, body, (np.int32(1), active, *state, *results))[2 + len(state):]
 
 
 # -- incomplete gamma ---------------------------------------------------------------------------------------------
 
-def _series(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
+def _series(a: Any, x: Any, active: Any, slope: bool) -> Sequence[Any]:
     """``1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ...`` and its derivative in a.
 
     `slope`: whether to go on until the derivative has converged, not the sum.
     """
     eps = float(dtypes.finfo(a.dtype).eps)
 
-    def step(_, r, term, total, dterm, dtotal):
+    def step(_, r, term, dterm, total, dtotal):
         r = _plus(r, 1)
         ratio = div(x, r)
         dterm = mul(ratio, sub(dterm, div(term, r)))
         term = mul(term, ratio)
         total, dtotal = add(total, term), add(dtotal, dterm)
         last, whole = (absolute(dterm), absolute(dtotal)) if slope else (term, total)
-        return gt(last, _times(whole, eps)), r, term, total, dterm, dtotal
+        return gt(last, _times(whole, eps)), r, term, dterm, total, dtotal
 
     one, zero = filled_like(a, 1), filled_like(a, 0)
-    _, _, total, _, dtotal = _iterate(step, (a, one, one, zero, zero), active)
-    return total, dtotal
+    return _iterate(step, (a, one, zero), (one, zero), active)
 
 
 def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
     """``1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))`` and the derivative of its logarithm in a.
 
-    `slope`: whether to go on until the derivative has converged. Lentz's method: the value is a product of ratios c d
-    of neighbouring numerators and denominators (DLMF 8.9.2).
+    `slope`: whether to go on until the derivative has converged. Steed's method: the value is a sum of differences of
+    convergents, which are products of ``-numerator d d`` with inverse denominators d (DLMF 8.9.2, 3.10.8); rounding
+    errors of the later ones are small.
     """
-    info = dtypes.finfo(a.dtype)
-    eps, huge = float(info.eps), 1 / (4 * float(info.tiny))
+    eps = float(dtypes.finfo(a.dtype).eps)
 
-    def step(n, b, c, d, dc, dd, value, dlog):
+    def step(n, b, d, term, dd, dterm, total, dtotal):
         b = _plus(b, 2)
         numerator = mul(n, sub(a, n))
-        dc = sub(div(sub(n, mul(numerator, div(dc, c))), c), scalar_like(c, 1))
-        c = add(b, div(numerator, c))
-        slant = _plus(add(mul(n, d), mul(numerator, dd)), -1)
-        d = div(scalar_like(d, 1), add(b, mul(numerator, d)))
-        dd = neg(mul(mul(d, d), slant))
-        ratio, change = mul(c, d), add(div(dc, c), div(dd, d))
-        value, dlog = mul(value, ratio), add(dlog, change)
-        error = absolute(change) if slope else absolute(_plus(ratio, -1))
-        bound = _times(_plus(absolute(dlog), 1), eps) if slope else filled_like(a, eps)
-        return gt(error, bound), b, c, d, dc, dd, value, dlog
+        old, dold = d, dd
+        d = div(scalar_like(d, 1), add(b, mul(numerator, old)))
+        dd = neg(mul(mul(d, d), _plus(add(mul(n, old), mul(numerator, dold)), -1)))
+        ratio = neg(mul(numerator, mul(old, d)))
+        dratio = neg(add(mul(n, mul(old, d)), mul(numerator, add(mul(dold, d), mul(old, dd)))))
+        dterm = add(mul(dratio, term), mul(ratio, dterm))
+        term = mul(ratio, term)
+        total, dtotal = add(total, term), add(dtotal, dterm)
+        last, whole = (dterm, add(absolute(dtotal), absolute(total))) if slope else (term, absolute(total))
+        return gt(absolute(last), _times(whole, eps)), b, d, term, dd, dterm, total, dtotal
 
     b = _plus(sub(x, a), 1)
     d = div(scalar_like(b, 1), b)
-    start = (b, filled_like(a, huge), d, filled_like(a, 0), mul(d, d), d, d)
-    *_, value, dlog = _iterate(step, start, active)
-    return value, dlog
-
-
-def stirling_tail(a: Any) -> Any:
-    """``lgamma(a)`` less Stirling's formula for it, ``(a - 1/2) log(a) - a + log(2 pi) / 2``, of floats a >= 10."""
-    inverse = div(scalar_like(a, 1), a)
-    square = mul(inverse, inverse)
-    tail = filled_like(a, 0)
-    for coefficient in (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12):
-        tail = _plus(mul(tail, square), coefficient)
-    return mul(tail, inverse)
-
-
-def _log_term(a: Any, x: Any) -> Any:
-    """``log(x**a exp(-x) / gamma(a + 1))``; for large a by Stirling's formula, in which no large terms cancel."""
-    plain = sub(sub(mul(a, log(x)), x), lgamma(_plus(a, 1)))
-    off = div(sub(x, a), a)
-    log_ratio = select(lt(off, scalar_like(a, -0.5)), log(div(x, a)), log1p(off))       # of x / a; off rounds x away
-    stirling = sub(mul(a, sub(log_ratio, off)), add(_times(log(_times(a, 2 * math.pi)), 0.5), stirling_tail(a)))
-    return select(ge(a, scalar_like(a, 10)), stirling, plain)
-
-
-def lgamma_rise(x: Any, step: Any) -> Any:
-    """``lgamma(x + step) - lgamma(x)`` by Stirling's formula, where x and x + step are 10 or more."""
-    end = add(x, step)
-    tails = sub(stirling_tail(end), stirling_tail(x))
-    return add(half_less_log1p(x, step), add(mul(step, _plus(log(end), -1)), tails))
-
-
-def half_less_log1p(x: Any, step: Any) -> Any:
-    """``(x - 1/2) log(1 + step / x)`` for x >= 10, also where the quotient is below the normal numbers."""
-    ratio = div(step, x)
-    tiny = lt(absolute(ratio), scalar_like(x, float(dtypes.finfo(x.dtype).eps)))
-    return select(tiny, step, mul(_plus(x, -0.5), log1p(ratio)))
+    square = mul(d, d)
+    total, dtotal = _iterate(step, (b, d, d, square, square), (d, square), active)
+    return total, div(dtotal, total)
 
 
 def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -190,7 +162,7 @@ def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
 def _shares(a: Any, x: Any) -> tuple[Any, Any, Any]:
     """(whether the upper share is known, the smaller share computed, outside of the domain)."""
     near, far, wrong = _regions(a, x)
-    term = exp(_log_term(a, x))
+    term = gamma_term(a, x, pair(a))
     counts = gt(term, scalar_like(term, 0))
     low = mul(term, _series(a, x, bitwise_and(near, counts), slope=False)[0])
     high = mul(mul(term, a), _fraction(a, x, bitwise_and(far, counts), slope=False)[0])
@@ -227,7 +199,7 @@ def _small_upper_share(a: Any, x: Any, active: Any) -> Any:
         total = add(total, term)
         return gt(absolute(term), _times(absolute(total), eps)), power, total
 
-    total = _iterate(step, (filled_like(a, 1), filled_like(a, 0)), active)[1]
+    total, = _iterate(step, (filled_like(a, 1),), (filled_like(a, 0),), active)
     log_g = sub(mul(a, log(x)), _lgamma1p(a))
     return neg(add(expm1(log_g), mul(exp(log_g), mul(a, total))))
 
@@ -276,12 +248,33 @@ def _lower_share_slope(a: Any, x: Any) -> Any:
 def _gamma_density(a: Any, x: Any) -> Any:
     """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 inf, 1 or 0, as a < 1, = 1 or > 1."""
     out = ShapedArray(broadcast_shape("igamma", typeof(a).shape, typeof(x).shape), typeof(x).dtype)
-    a, x = fill(a, out), fill(x, out)
-    density = mul(a, exp(sub(_log_term(a, x), log(x))))
+    return _density(fill(a, out), fill(x, out))
+
+
+@custom_jvp
+@in_single
+def _density(a: Any, x: Any) -> Any:
+    power = sum_of(a, filled_like(a, -1))
+    share = select(lt(a, scalar_like(a, 1)), div(a, _plus(a, 1)), filled_like(a, 1))
+    density = mul(share, gamma_term(a, x, power))
     at_zero = select(lt(a, scalar_like(a, 1)), filled_like(a, math.inf), filled_like(a, 0))
     density = select(_is(x, 0), _where(_is(a, 1), 1, at_zero), density)
     density = _where(_any_of(_is(x, math.inf), _is(a, 0), _is(a, math.inf)), 0, density)
     return _where(_regions(a, x)[2], math.nan, density)
+
+
+@in_single
+def _density_slope(dx: Any, y: Any, a: Any, x: Any) -> Any:
+    slope = mul(y, div(_plus(sub(a, x), -1), x))
+    return mul(dx, _where(_any_of(_is(y, 0), _is(x, 0)), 0, slope))
+
+
+@in_single
+def _density_slope_in_shape(da: Any, y: Any, a: Any, x: Any) -> Any:
+    return mul(da, _where(_any_of(_is(y, 0), _is(x, 0)), 0, mul(y, sub(log(x), digamma(a)))))
+
+
+_density.defjvps(_density_slope_in_shape, _density_slope)
 
 
 igamma_grad_a_p = nary("igamma_grad_a", FLOAT, _by_program(_lower_share_slope),
@@ -350,7 +343,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
 
     first = neg(div(mul(add(a, b), x), _plus(a, 1)))
     d = div(scalar_like(x, 1), kept(_plus(first, 1)))
-    return _iterate(step, (filled_like(a, 1), d, d), active)[2]
+    return _iterate(step, (filled_like(a, 1), d), (d,), active)[0]
 
 
 def _beta_share(a: Any, b: Any, x: Any) -> Any:
@@ -363,43 +356,49 @@ def _beta_share(a: Any, b: Any, x: Any) -> Any:
     # The fraction converges fast below the mean; beyond it that of the mirrored distribution does.
     mirrored = ge(x, div(_plus(a, 1), _plus(add(a, b), 2)))
     a1, b1 = select(mirrored, b, a), select(mirrored, a, b)
-    x1, y1 = select(mirrored, sub(filled_like(x, 1), x), x), select(mirrored, log(x), log1p(neg(x)))
-    log_x1 = select(mirrored, log1p(neg(x)), log(x))
-    front = div(exp(_log_beta_term(a1, b1, x1, log_x1, y1)), a1)
-    share = mul(front, _beta_fraction(a1, b1, x1, bitwise_not(limit)))
+    shares = pair(x), sum_of(neg(x), filled_like(x, 1))
+    x1, y1 = (Pair(*[select(mirrored, v, u) for u, v in zip(*order, strict=True)]) for order in (shares, shares[::-1]))
+    front = div(beta_term(a1, b1, x1, y1, 0), a1)
+    share = mul(front, _beta_fraction(a1, b1, x1.high, bitwise_not(limit)))
     share = select(mirrored, sub(filled_like(share, 1), share), share)
     share = _where(bitwise_or(_is(x, 0), all_high), 0, share)
     share = _where(_any_of(_is(x, 1), bitwise_and(all_low, gt(x, zero))), 1, share)
     return _where(wrong, math.nan, select(bitwise_and(all_low, le(x, zero)), filled_like(share, 0), share))
 
 
-def _log_beta_term(a: Any, b: Any, x: Any, log_x: Any, log_y: Any) -> Any:
-    """``log(x**a y**b / beta(a, b))`` for y = 1 - x, whose large terms cancel: for large a and b by hand.
-
-    With ``u = x (a + b) / a - 1`` and v likewise of y, it is then ``a (log1p(u) - u) + b (log1p(v) - v)`` and the
-    logarithm of ``sqrt(a b / (2 pi (a + b)))`` with the tails of Stirling's series.
-    """
-    ten, low, high = scalar_like(a, 10), smaller(a, b), larger(a, b)
-    one_large, both_large = ge(high, ten), ge(low, ten)
-    log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
-    by_rise = sub(lgamma(low), lgamma_rise(_where(bitwise_not(one_large), 10, high), _where(both_large, 0, low)))
-    plain = sub(add(_product_or_zero(a, log_x), _product_or_zero(b, log_y)), select(one_large, by_rise, log_beta))
-    off = sub(mul(a, sub(filled_like(x, 1), x)), mul(b, x))
-    u, v = neg(div(off, a)), div(off, b)
-    bends = add(mul(a, sub(log1p(u), u)), mul(b, sub(log1p(v), v)))
-    spread = _times(log(_times(div(low, _plus(div(low, high), 1)), 0.5 / math.pi)), 0.5)
-    tails = sub(add(stirling_tail(a), stirling_tail(b)), stirling_tail(add(a, b)))
-    return select(both_large, add(bends, sub(spread, tails)), plain)
+@custom_jvp
+@in_single
+def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``; at x = 0 inf, b or 0, as a < 1, = 1 or > 1, and likewise at 1."""
+    density = beta_term(a, b, pair(x), sum_of(neg(x), filled_like(x, 1)), 1)
+    for end, shape, other in ((0, a, b), (1, b, a)):
+        limit = select(lt(shape, scalar_like(shape, 1)), filled_like(shape, math.inf), filled_like(shape, 0))
+        density = select(_is(x, end), select(_is(shape, 1), other, limit), density)
+    outside = _any_of(lt(x, scalar_like(x, 0)), gt(x, scalar_like(x, 1)))
+    return _where(outside, math.nan, density)
 
 
-def _product_or_zero(x: Any, y: Any) -> Any:
-    return _where(_is(x, 0), 0, mul(x, y))
+@in_single
+def _beta_density_slope(dx: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+    slope = sub(div(_plus(a, -1), x), div(_plus(b, -1), sub(scalar_like(x, 1), x)))
+    return mul(dx, _where(_any_of(_is(y, 0), _is(x, 0), _is(x, 1)), 0, mul(y, slope)))
+
+
+@in_single
+def _beta_density_slope_in_shape(da: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+    slope = add(log(x), sub(digamma(add(a, b)), digamma(a)))
+    return mul(da, _where(_any_of(_is(y, 0), _is(x, 0), _is(x, 1)), 0, mul(y, slope)))
+
+
+_beta_density.defjvps(
+    _beta_density_slope_in_shape,
+    lambda db, y, a, b, x: _beta_density_slope_in_shape(db, y, b, a, sub(scalar_like(x, 1), x)),
+    _beta_density_slope)
 
 
 def _betainc_slope(dx: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
-    log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
-    powers = add(_product_or_zero(_plus(b, -1), log1p(neg(x))), _product_or_zero(_plus(a, -1), log(x)))
-    return mul(dx, exp(sub(powers, log_beta)))
+    shape = typeof(y)
+    return mul(dx, _beta_density(*[fill(v, shape) for v in (a, b, x)]))
 
 
 regularized_incomplete_beta_p = nary(

@@ -13,11 +13,18 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.lax.incomplete import stirling_tail
+from xjax.scipy.arguments import horner
 
 _STEPS = 10
+# of powers 1, 3, 5 ... of 1 / z in Stirling's series
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _LARGE = 20.0                           # where Stirling's series needs no steps, even close to the imaginary axis
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def _stirling_tail(z: Any) -> Any:
+    inverse = 1 / z
+    return inverse * horner(inverse * inverse, _STIRLING)
 
 
 def _right(z: Any) -> Any:
@@ -28,7 +35,7 @@ def _right(z: Any) -> Any:
     for k in range(0, _STEPS, 2):
         factors = factors + jnp.log((small + k) * (small + (k + 1)))
     large = jnp.where(near, z + _STEPS, z)
-    stirling = (large - 0.5) * jnp.log(large) - large + _HALF_LOG_2PI + stirling_tail(large)
+    stirling = (large - 0.5) * jnp.log(large) - large + _HALF_LOG_2PI + _stirling_tail(large)
     return stirling - jnp.where(near, factors, 0)
 
 

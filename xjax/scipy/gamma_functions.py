@@ -321,7 +321,17 @@ def _beta_of_floats(a: Any, b: Any) -> Any:
 
 
 
-_beta.defjvps(lambda da, y, a, b: da * -(y * _digamma_rise(a, b)), lambda db, y, a, b: db * -(y * _digamma_rise(b, a)))
+@functools.partial(_beta.defjvp, symbolic_zeros=True)
+def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value apart: fused with the slopes, it takes XLA on CPUs twice the time."""
+    (a, b), (da, db) = primals, tangents
+    y = lax.optimization_barrier(_beta(a, b))
+    change = lax.full_like(y, 0)
+    if not isinstance(da, SymbolicZero):
+        change = change - y * _digamma_rise(a, b) * da
+    if not isinstance(db, SymbolicZero):
+        change = change - y * _digamma_rise(b, a) * db
+    return y, change
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
