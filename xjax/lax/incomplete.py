@@ -265,7 +265,8 @@ def _density(a: Any, x: Any) -> Any:
 
 @in_single
 def _density_slope(dx: Any, y: Any, a: Any, x: Any) -> Any:
-    slope = mul(y, div(_plus(sub(a, x), -1), x))
+    less = sum_of(a, filled_like(a, -1))
+    slope = mul(y, div(add(sub(less.high, x), less.low), x))
     return mul(dx, _where(_any_of(_is(y, 0), _is(x, 0)), 0, slope))
 
 
@@ -320,30 +321,26 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
 # -- incomplete beta ----------------------------------------------------------------------------------------------
 
 def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
-    """``1 / (1 + d1 / (1 + d2 / ...))`` of DLMF 8.17.22, by Lentz's method, two terms a step."""
+    """``1 / (1 + d1 / (1 + d2 / ...))`` of DLMF 8.17.22, by Steed's method as in `_fraction`, two terms a step."""
     info = dtypes.finfo(a.dtype)
     tiny = float(info.tiny) * 4
 
-    def kept(v):
-        return _where(lt(absolute(v), scalar_like(v, tiny)), tiny, v)
+    def turn(numerator, d, term, total):
+        denominator = _plus(mul(numerator, d), 1)
+        new = div(scalar_like(d, 1), _where(lt(absolute(denominator), scalar_like(d, tiny)), tiny, denominator))
+        term = neg(mul(term, mul(numerator, mul(d, new))))
+        return new, term, add(total, term)
 
-    def turn(coefficient, c, d, value):
-        d = div(scalar_like(d, 1), kept(_plus(mul(coefficient, d), 1)))
-        c = kept(_plus(div(coefficient, c), 1))
-        ratio = mul(c, d)
-        return c, d, mul(value, ratio), ratio
-
-    def step(m, c, d, value):
+    def step(m, d, term, total):
         place = add(a, _times(m, 2))
         even = div(mul(mul(m, sub(b, m)), x), mul(_plus(place, -1), place))
         odd = neg(div(mul(mul(add(a, m), add(add(a, b), m)), x), mul(place, _plus(place, 1))))
-        c, d, value, _ = turn(even, c, d, value)
-        c, d, value, ratio = turn(odd, c, d, value)
-        return gt(absolute(_plus(ratio, -1)), scalar_like(a, float(info.eps))), c, d, value
+        d, term, total = turn(odd, *turn(even, d, term, total))
+        return gt(absolute(term), _times(absolute(total), float(info.eps))), d, term, total
 
-    first = neg(div(mul(add(a, b), x), _plus(a, 1)))
-    d = div(scalar_like(x, 1), kept(_plus(first, 1)))
-    return _iterate(step, (filled_like(a, 1), d), (d,), active)[0]
+    one = filled_like(a, 1)
+    start = turn(neg(div(mul(add(a, b), x), _plus(a, 1))), one, one, one)
+    return _iterate(step, start[:2], start[2:], active)[0]
 
 
 def _beta_share(a: Any, b: Any, x: Any) -> Any:

@@ -174,14 +174,17 @@ def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     from_1, from_2 = (_DIGAMMA_1_TO_2, _DIGAMMA_FROM_2) if single else _DIGAMMA_OF_DOUBLES
     zero, one, size = b.constant(0, x.aval), b.constant(1, x.aval), b.unary("stablehlo.abs", x)
     small, inverse = b.compare("LT", size, one), b.div(one, x)
-    # Of 1 + abs(x) below 1, and of abs(x) from there to 2, whose distance to the root is exact to more digits.
-    root = float(x.aval.dtype.type(_DIGAMMA_ROOT[0]))
-    root_less_1 = float(x.aval.dtype.type(_DIGAMMA_ROOT[0] - 1))
-    lost = sum(_DIGAMMA_ROOT, -root)
-    lost_less_1 = (_DIGAMMA_ROOT[0] - 1 - root_less_1) + _DIGAMMA_ROOT[1]
-    middle = b.sub(size, b.select(small, b.constant(0.5, x.aval), b.constant(1.5, x.aval)))
-    off = b.select(small, b.sub(b.sub(size, root_less_1), lost_less_1), b.sub(b.sub(size, root), lost))
-    near = b.mul(off, _horner(b, middle, from_1))
+    # Of 1 + abs(x) below 1, and of abs(x) from there to 2. What the rounded root lost comes in by itself: XLA makes one
+    # sum of the constants of x - root - lost.
+    root, lost = _DIGAMMA_ROOT
+    roots = [float(x.aval.dtype.type(c)) for c in (root, root - 1)]
+    losses = [root - roots[0] + lost, root - 1 - roots[1] + lost]
+
+    def of_two(large: float, below_1: float) -> Value:
+        return b.select(small, b.constant(below_1, x.aval), b.constant(large, x.aval))
+
+    factor = _horner(b, b.sub(size, of_two(1.5, 0.5)), from_1)
+    near = b.sub(b.mul(b.sub(size, of_two(*roots)), factor), b.mul(of_two(*losses), factor))
     square = b.mul(inverse, inverse)
     bends = b.add(b.mul(square, _horner(b, square, from_2)), b.mul(b.unary("stablehlo.abs", inverse), 0.5))
     far = b.sub(b.unary("stablehlo.log", size), bends)

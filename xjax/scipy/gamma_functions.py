@@ -210,9 +210,6 @@ def _rise_terms(a: Any, b: Any) -> Any:
 
     Each difference is written as b times a positive quotient.
     """
-    total = lax.full_like(a, 0)
-    for k in range(_RISE_STEPS):
-        total = total + b / ((a + k) * (a + b + k))
     low, high = a + _RISE_STEPS, a + b + _RISE_STEPS
     u, v = 1 / low, 1 / high
     s, t = u * u, v * v
@@ -221,7 +218,10 @@ def _rise_terms(a: Any, b: Any) -> Any:
     for c in (*_DIGAMMA_TAIL[::-1], 0.0):
         quotient, power = quotient * s + power, power * t + c
     drop = b * u * v                                                    # u - v
-    return total + jnp.log1p(b * u) + drop * (0.5 + (u + v) * quotient)
+    total = jnp.log1p(b * u) + drop * (0.5 + (u + v) * quotient)
+    for k in range(_RISE_STEPS - 1, -1, -1):                            # the largest last, for fewer rounding errors
+        total = total + b / ((a + k) * (a + b + k))
+    return total
 
 
 @custom_jvp
