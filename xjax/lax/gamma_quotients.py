@@ -9,14 +9,17 @@ functions"; DLMF 5.11.)
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax.core import dtypes
 from xjax.core.types import typeof
 from xjax.lax.pairs import Pair, exp_of_sum, log_of_quotient, pair, polynomial, product, split, sum_of, sum_of_pairs
-from xjax.ops.compare import eq, lt, select
+from xjax.ops.compare import eq, gt, lt, select
 from xjax.ops.elementwise import RoundingMethod, add, div, floor, mul, neg, sub
 from xjax.ops.elementwise import round as nearest_whole
 from xjax.ops.makers import filled_like, scalar_like
@@ -87,9 +90,7 @@ def sine_of_turns(x: Pair) -> Any:
 
 def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
     """``gamma(x) / gamma(y)`` for x, y >= 1, or ``gamma(x) gamma(y)``."""
-    def choose(first: Pair, second: Pair) -> Pair:
-        return Pair(*[select(as_product, a, b) for a, b in zip(first, second, strict=True)])
-
+    choose = functools.partial(_choose, as_product)
     one, difference = pair(filled_like(x.high, 1)), sum_of_pairs(x, _negative(y))
     known = choose(sum_of_pairs(x, _negative(one)), difference)
     first = log_of_quotient(x, choose(one, y), known)                       # log(x), or log(x / y)
@@ -103,14 +104,17 @@ def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
     return select(as_product, mul(value, scalar_like(value, 2 * math.pi)), value)
 
 
+_PART = 1 / 2            # of large numbers, so that sums of two are in the range of the dtype
+
+
 class BetaFactors(NamedTuple):
-    """A beta function as ``factor exp(exponent)``."""
+    """A beta function as `factor` times the exponential of the sum of `terms`."""
 
     factor: Any
-    exponent: Pair
+    terms: Sequence[Pair]
 
     def value(self) -> Any:
-        return mul(self.factor, exp_of_sum(self.exponent))
+        return mul(self.factor, exp_of_sum(*self.terms))
 
 
 def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
@@ -118,19 +122,34 @@ def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
     with c = a + b; where one is small, after steps of a to a + 1, each of which times ``c / a``."""
     one = scalar_like(a.high, 1)
     p, q = raised(a), raised(b)
-    half_p, half_q = p.times(0.5), q.times(0.5)             # whose sum is in the range of the dtype
-    half = sum_of_pairs(half_p, half_q)
-    factor = sqrt(div(scalar_like(half.high, math.pi), half.high))
+    parts = p.times(_PART), q.times(_PART)
+    whole = sum_of_pairs(*parts)
+    factor = sqrt(div(scalar_like(a.high, 2 * math.pi * _PART), whole.high))
     total, lost = sum_of(a.high, b.high)
+    # Beside so large a number a step changes nothing but a power, which may then be out of the range of the dtype.
+    huge = gt(total, scalar_like(total, 2 / _eps(total)))
     lost = select(lt(smaller(a.high, b.high), one), div(lost, total), filled_like(lost, 0))
-    for x in (a.high, b.high):
-        below = lt(x, one)
-        factor = select(below, mul(factor, div(total, x)), factor)
+    lost = select(huge, filled_like(lost, 0), lost)
+    powers = []
+    for x, up, part, other in ((a, p, parts[0], parts[1]), (b, q, parts[1], parts[0])):
+        below = lt(x.high, one)
+        factor = select(below, mul(factor, div(select(huge, up.high, total), x.high)), factor)
         total = select(below, add(total, one), total)
+        base = log_of_quotient(part, whole, _negative(other))
+        power = product(_less_half(_choose(huge, x, up)), base)
+        vanishing = lt(other.high, mul(part.high, scalar_like(total, _eps(total) / 8)))
+        limit = _negative(other.times(1 / _PART))                       # of x log(x / (x + other)), where that is small
+        powers.append(_choose(vanishing, limit, power))
     rest = add(sub(add(stirling_rest(p.high), stirling_rest(q.high)), stirling_rest(total)), lost)
-    powers = [product(_less_half(x), log_of_quotient(own, half, _negative(other)))
-              for x, own, other in ((p, half_p, half_q), (q, half_q, half_p))]
-    return BetaFactors(factor, sum_of_pairs(sum_of_pairs(*powers), pair(rest)))
+    return BetaFactors(factor, [*powers, pair(rest)])
+
+
+def _choose(which: Any, x: Pair, y: Pair) -> Pair:
+    return Pair(*[select(which, u, v) for u, v in zip(x, y, strict=True)])
+
+
+def _eps(x: Any) -> float:
+    return float(dtypes.finfo(typeof(x).dtype).eps)
 
 
 # -- densities ------------------------------------------------------------------------------------------------------
@@ -150,19 +169,23 @@ def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
     which no large terms cancel unseen; a and b + 1 where they are below 1, as in `beta_of_positive`."""
     one = scalar_like(a, 1)
     p, q = raised(pair(a)), raised(pair(b))
-    half_p, half_q = p.times(0.5), q.times(0.5)             # whose sum is in the range of the dtype
-    half = sum_of_pairs(half_p, half_q)
-    square, factor = div(half.high, scalar_like(a, math.pi)), filled_like(a, 1)
+    parts = p.times(_PART), q.times(_PART)
+    whole = sum_of_pairs(*parts)
+    square, factor = mul(whole.high, scalar_like(a, 0.5 / (math.pi * _PART))), filled_like(a, 1)
     total = add(a, b)
-    powers, rest = [], neg(stirling_rest(add(half.high, half.high)))
-    for shape, own, share in ((a, half_p, x), (b, half_q, y)):
-        below, ratio = lt(shape, one), div(own.high, half.high)
+    rest, powers = stirling_rest(mul(whole.high, scalar_like(a, 1 / _PART))), []
+    power_of_2 = 2.0 ** (dtypes.finfo(typeof(a).dtype).maxexp // 2)         # of which small numbers need the halves
+    for shape, up, part, share in ((a, p, parts[0], x), (b, q, parts[1], y)):
+        below, ratio = lt(shape, one), div(part.high, whole.high)
         square = select(below, div(square, ratio), mul(square, ratio))
         factor = select(below, mul(factor, div(shape, total)), factor)
         total = select(below, add(total, one), total)
-        rest = add(rest, stirling_rest(add(own.high, own.high)))
+        rest = sub(rest, stirling_rest(up.high))
         factor = div(factor, ratio) if less else factor
-        short, left = split(share.high)
-        scaled = sum_of(*product(half, Pair(short, add(left, share.low))))
-        powers.append(product(sum_of(shape, filled_like(a, -less)), log_of_quotient(scaled, own)))
-    return mul(mul(factor, sqrt(square)), exp_of_sum(*powers, pair(neg(rest))))
+        small = lt(share.high, scalar_like(a, 1 / power_of_2))
+        scale = select(small, filled_like(a, power_of_2), filled_like(a, 1))
+        high, low = split(mul(share.high, scale))
+        scaled = sum_of(*product(whole, Pair(high, add(low, mul(share.low, scale)))))
+        base = log_of_quotient(scaled, Pair(mul(part.high, scale), mul(part.low, scale)))
+        powers.append(product(sum_of(shape, filled_like(a, -less)), base))
+    return mul(mul(factor, sqrt(square)), exp_of_sum(*powers, pair(rest)))

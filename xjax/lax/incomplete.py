@@ -147,7 +147,7 @@ def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
     d = div(scalar_like(b, 1), b)
     square = mul(d, d)
     total, dtotal = _iterate(step, (b, d, d, square, square), (d, square), active)
-    return total, div(dtotal, total)
+    return total, _where(_is(total, 0), 0, div(dtotal, total))          # below the normal numbers
 
 
 def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:

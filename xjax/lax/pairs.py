@@ -8,6 +8,7 @@ Dekker 1971; sums: Knuth, TAOCP 4.2.2.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,10 +18,13 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.types import typeof
 from xjax.ops.bitwise import bitwise_and, shift_left, shift_right_arithmetic
-from xjax.ops.compare import eq, select
+from xjax.ops.compare import eq, lt, select
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
 from xjax.ops.elementwise import add, div, mul, sub
 from xjax.ops.makers import filled_like, scalar_like
+from xjax.ops.piecewise import abs as absolute
+from xjax.ops.piecewise import max as larger
+from xjax.ops.piecewise import min as smaller
 from xjax.ops.transcendental import exp
 
 
@@ -74,21 +78,29 @@ def product(x: Pair, y: Pair) -> Pair:
     return Pair(mul(high, y.high), add(mul(add(rest, x.low), y.high), mul(x.high, y.low)))
 
 
+def sum_of_all(*terms: Pair) -> Pair:
+    """Where one is infinite, the corrections may be nan: without them."""
+    total, plain = terms[0], terms[0].high
+    for term in terms[1:]:
+        total, plain = sum_of_pairs(total, term), add(plain, term.high)
+    total = sum_of(*total)
+    known = eq(total.high, total.high)
+    return Pair(select(known, total.high, plain), select(known, total.low, filled_like(plain, 0)))
+
+
 def exp_of_sum(*terms: Pair) -> Any:
     """The exponential of a sum of pairs."""
-    total = terms[0]
-    for term in terms[1:]:
-        total = sum_of_pairs(total, term)
-    total = sum_of(*total)
+    total = sum_of_all(*terms)
     y = exp(total.high)
-    return add(y, mul(y, total.low))
+    # Of small numbers the correction is below the normal numbers, of infinite ones nan; there it may be anything.
+    moderate = lt(absolute(total.high), scalar_like(y, math.log(2) / 2 * dtypes.finfo(typeof(y).dtype).maxexp))
+    return select(moderate, add(y, mul(y, total.low)), mul(y, larger(add(total.low, scalar_like(y, 1)), scalar_like(y, 0.5))))
 
 
 class _Series(NamedTuple):
     """Constants of one dtype. ``log((1 + s) / (1 - s)) = 2 s + s**3 (2/3 + s**2 P(s**2))``.
 
-    terms: of P, interpolated at Chebyshev points, for s**2 up to ``3 - sqrt(8)`` squared: errors of the logarithm are
-      at most 2**-34 or 2**-66 of it.
+    terms: of P, interpolated at Chebyshev points for s up to 1/5: errors are at most 2**-38 or 2**-66.
     log_2: in two parts, of which the first times any exponent is exact.
     """
 
@@ -99,14 +111,22 @@ class _Series(NamedTuple):
 
 _SERIES = {
     np.dtype(np.float32): _Series(
-        np.dtype(np.int32), (0.4000001507099428, 0.2856222986193456, 0.23048521099041205),
+        np.dtype(np.int32), (0.3999999966652055, 0.28571694400304304, 0.22189271069711006, 0.19477190725303437),
         (0.693145751953125, 1.4286068203094172e-06)),
     np.dtype(np.float64): _Series(
         np.dtype(np.int64),
-        (0.4, 0.2857142857142937, 0.22222222221654733, 0.1818181833565416, 0.15384594934597917, 0.13334806212100603,
-         0.11706195689881364, 0.11723603622905411),
+        (0.4, 0.28571428571428487, 0.22222222222278695, 0.18181818167391273, 0.15384617228261813, 0.1333320125384769,
+         0.11770245498984806, 0.10391790132801734, 0.11256990431013299),
         (0.6931471805598903, 5.497923018708371e-14)),
 }
+
+
+_LESS = 4               # powers of 2
+
+
+def _clipped(k: Any, bias: np.generic) -> Any:
+    """Exponents for which ``2**-k`` is a normal number."""
+    return larger(smaller(k, bias - bias.dtype.type(1)), bias.dtype.type(1) - bias)
 
 
 def log_of_quotient(x: Pair, y: Pair, difference: Pair | None = None) -> Pair:
@@ -119,23 +139,26 @@ def log_of_quotient(x: Pair, y: Pair, difference: Pair | None = None) -> Pair:
     integers, terms, log_2 = _SERIES[dtype]
     info = dtypes.finfo(dtype)
     places, bias = integers.type(info.nmant), integers.type(info.maxexp - 1)
-    # The quotient is 2**k times one between sqrt(1/2) and sqrt(2).
-    root_half = np.sqrt(dtype.type(0.5)).view(integers)
-    bits = bitcast_convert_type(div(x.high, y.high), integers)
-    k = shift_right_arithmetic(sub(bits, root_half), places)
-    scale = bitcast_convert_type(shift_left(sub(bias, k), places), dtype)
+    # The quotient is 2**k times one between 2/3 and 3/2; the logarithm is nearly linear in the bits.
+    bits = bitcast_convert_type(x.high, integers)
+    apart = sub(bits, bitcast_convert_type(y.high, integers))
+    k = shift_right_arithmetic(add(apart, integers.type(1 << (info.nmant - 1))), places)
+    near = eq(k, integers.type(0))
+    # Both are made smaller, so that their sum and its inverse are normal numbers.
+    top = bitcast_convert_type(sub(bits, shift_left(add(k, integers.type(_LESS)), places)), dtype)
+    part = scalar_like(top, 2.0**-_LESS)
+    top_low = mul(x.low, mul(part, bitcast_convert_type(shift_left(sub(bias, _clipped(k, bias)), places), dtype)))
+    bottom, bottom_low = mul(y.high, part), mul(y.low, part)
     k = convert_element_type(k, dtype)
-    top, top_low = mul(x.high, scale), mul(x.low, scale)
-    off = sum_of(sub(top, y.high), sub(top_low, y.low))
+    off = sum_of(sub(top, bottom), sub(top_low, bottom_low))
     if difference is not None:
-        near = eq(k, scalar_like(k, 0))
-        off = Pair(*[select(near, known, found) for known, found in zip(difference, off, strict=True)])
-    whole = sum_of(top, y.high)
+        off = Pair(*[select(near, mul(known, part), found) for known, found in zip(difference, off, strict=True)])
+    whole = sum_of(top, bottom)
     # s = off / whole, with the remainder of this division
     inverse = div(scalar_like(top, 1), whole.high)
     s, _ = split(mul(off.high, inverse))
     short, rest = split(whole.high)
-    rest = add(rest, add(whole.low, add(top_low, y.low)))
+    rest = add(rest, add(whole.low, add(top_low, bottom_low)))
     s_low = mul(add(sub(sub(off.high, mul(s, short)), mul(s, rest)), off.low), inverse)
     # v = s**2 (2/3 + ...)
     square, square_low = mul(s, s), mul(s_low, add(add(s, s), s_low))

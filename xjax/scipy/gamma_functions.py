@@ -15,7 +15,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import number_of, typeof
 from xjax.lax.gamma_quotients import BetaFactors, beta_of_positive, gamma_from_1, gamma_quotient, raised, sine_of_turns
-from xjax.lax.pairs import Pair, pair, sum_of, sum_of_pairs
+from xjax.lax.pairs import Pair, pair, sum_of, sum_of_all, sum_of_pairs
 from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
 from xjax.runtime.jit import library_jit
@@ -150,8 +150,7 @@ def _poch_of_floats(z: Any, m: Any) -> Any:
     value = jnp.where(mixed & (end.high <= 0), 1 / value, value)
     above, below = _reflection(pair(z)), _reflection(end)
     value = value * jnp.where(both, _sign_of_power(m), above) / jnp.where(both, 1, below)
-    value = jnp.where(_is_pole(end.high), np.inf, value)
-    value = jnp.where(both, value, jnp.where(pole, 0, value))
+    value = jnp.where(both, value, jnp.where(pole, 0, jnp.where(_is_pole(end.high), np.inf, value)))
     return jnp.where((z != z) | (m != m), np.nan, jnp.where(m == 0, 1, value))
 
 
@@ -256,7 +255,7 @@ _log_beta.defjvps(lambda da, y, a, b: da * -_digamma_rise(a, b), lambda db, y, a
 
 def _log_beta_of_floats(a: Any, b: Any) -> Any:
     parts, (low, high, pole) = _beta_parts(a, b), _beta_ends(a, b)
-    exponent = sum_of(*parts.beta.exponent)
+    exponent = sum_of_all(*parts.beta.terms)
     log_beta = exponent.high + (exponent.low + lax.log(parts.beta.factor))
     value = jnp.where(parts.inverted, -log_beta, log_beta) + lax.log(jnp.abs(parts.factor))
     value = jnp.where(high == np.inf, jnp.where(low > 0, -np.inf, jnp.where(low < 0, np.inf, np.nan)), value)
@@ -274,22 +273,22 @@ class _BetaParts(NamedTuple):
 def _beta_parts(a: Any, b: Any) -> _BetaParts:
     """By reflection of each negative one of a, b and c = a + b, in which p, q > 0 take their place.
 
-    For a <= b:  beta(a, b) = pi / (sin(pi a) b beta(1 - a, c))  where only a is,
+    For a <= b:  beta(a, b) = pi / (sin(pi a) (-a) beta(-a, c))  where only a is,
     beta(b, 1 - c) sin(pi c) / sin(pi a)  where a and c are,
-    and  pi sin(pi c) / (sin(pi a) sin(pi b) (1 - c) beta(1 - a, 1 - b))  where all are.
+    and  pi sin(pi c) / (sin(pi a) sin(pi b) (-a) beta(-a, 1 - b))  where all are.
     The quotient of sines is the limit ``(-1)**b`` for whole b > 0.
     """
     a, b = lax.min(a, b), lax.max(a, b)
-    c, one = sum_of(a, b), lax.full_like(a, 1)
+    c = sum_of(a, b)
     only_a, not_b, every = (a <= 0) & (c.high > 0), (a <= 0) & (c.high <= 0) & (b > 0), b <= 0
-    from_a, from_b, from_c = (_one_less(x) for x in (pair(a), pair(b), c))
-    p = _choose(only_a | every, from_a, _choose(not_b, from_c, pair(a)))
-    q = _choose(only_a, c, _choose(every, from_b, pair(b)))
+    inverted = only_a | every
+    p = _choose(inverted, pair(-a), _choose(not_b, _one_less(c), pair(a)))
+    q = _choose(only_a, c, _choose(every, _one_less(pair(b)), pair(b)))
     sine_a, sine_b, sine_c = (sine_of_turns(x) for x in (pair(a), pair(b), c))
     ratio = jnp.where(b == lax.floor(b), _sign_of_power(b), sine_c / sine_a)
-    factor = jnp.where(only_a, math.pi / (sine_a * b), jnp.where(not_b, ratio, jnp.where(
-        every, math.pi * sine_c / (sine_a * sine_b * from_c.high), one)))
-    return _BetaParts(beta_of_positive(p, q), factor, only_a | every)
+    over = -math.pi / (sine_a * a)
+    factor = jnp.where(only_a, over, jnp.where(not_b, ratio, jnp.where(every, over * sine_c / sine_b, 1)))
+    return _BetaParts(beta_of_positive(p, q), factor, inverted)
 
 
 def _one_less(x: Pair) -> Pair:
@@ -353,13 +352,17 @@ def _binomial(n: Any, k: Any) -> Any:
 
 
 def _binomial_of_floats(n: Any, k: Any) -> Any:
-    """``1 / ((n + 1) beta(n - k + 1, k + 1))``."""
+    """``1 / ((n + 1) beta(n - k + 1, k + 1))``, or ``1 / (k beta(n - k + 1, k))`` beside an n that 1 is lost in, where
+    the first beta function may be out of the range of the dtype."""
     inside = _has_choices(n, k) & (n < np.inf)
     at_end = jnp.where(_has_choices(n, k), jnp.where(k > 0, np.inf, 1), 0)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
     one = pair(lax.full_like(n, 1))
     rest = sum_of_pairs(sum_of(n, -k), one)
-    return jnp.where(inside, 1 / ((n + 1) * beta_of_positive(rest, sum_of(k, one.high)).value()), at_end)
+    huge = n + 1 == n
+    beta = beta_of_positive(rest, _choose(huge, pair(k), sum_of(k, one.high)))
+    beta = beta._replace(factor=beta.factor * jnp.where(huge, k, n + 1))
+    return jnp.where(inside, jnp.where(k == 0, 1, 1 / beta.value()), at_end)
 
 
 def _has_choices(n: Any, k: Any) -> Any:

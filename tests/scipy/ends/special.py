@@ -75,6 +75,8 @@ C_LIBRARY = Apart("no limit; inf as in C and JAX, SciPy has -inf", lambda x: x =
 LARGEST = Apart("two poles cancel, and leave gamma(n) max**-n; SciPy has inf",
                 lambda a, b: (np.minimum(a, b) < -1e38) & np.isin(np.maximum(a, b), (1, 2, 30, 1e4)) & (a + b > -INF),
                 lambda a, b: oracle.gammaln(np.maximum(a, b)) - np.maximum(a, b) * np.log(-np.minimum(a, b)))
+OPPOSITE = Apart("two poles cancel, and leave beta(1, n) = 1 / n; SciPy has inf",
+                 lambda a, b: (np.abs(a) > 1e38) & (a == -b) & np.isfinite(a), lambda a, b: -np.log(np.abs(a)))
 UNDERFLOW = "SciPy takes the logarithm in place of a power near 0, or of a quotient that underflows"
 DIGITS = "SciPy adds up logarithms that cancel, and loses digits"
 
@@ -97,7 +99,7 @@ OF_GAMMA = [
         Apart(DIGITS, lambda a, b: none_special(a, b) & ~pole(a) & ~pole(b), exactly(mpmath.beta)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]), exactly(lambda a, b, i=i: limit(*(a, b)[::i])))
           for i in (1, -1)),
-        BOTH_LARGE, LARGEST._replace(right=0.0),
+        BOTH_LARGE, LARGEST._replace(right=0.0), OPPOSITE._replace(right=0.0),
         Apart("at two poles inf; SciPy's sign is that of (-1)**b, not of (-1)**a",
               lambda a, b: (b == -1) & pole(a) & (a > -INF), INF),
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
@@ -107,7 +109,7 @@ OF_GAMMA = [
               exactly(lambda a, b: mpmath.log(abs(mpmath.beta(a, b))) if mpmath.beta(a, b) else -mpmath.inf)),
         *(Apart(DIGITS, lambda a, b, i=i: limit_at_pole(*(a, b)[::i]),
                 exactly(lambda a, b, i=i: mpmath.log(abs(limit(*(a, b)[::i]))))) for i in (1, -1)),
-        BOTH_LARGE._replace(right=-INF), LARGEST,
+        BOTH_LARGE._replace(right=-INF), LARGEST, OPPOSITE,
         Apart("no limit at -inf, which SciPy takes for a pole", lambda a, b: (a == -INF) | (b == -INF), NAN),
         NAN_STAYS)),
     row("comb", "few", "few", grads=(), apart=(
