@@ -219,14 +219,11 @@ LAX = [
                   5.1, "the slope is exp(y**2) of XLA's y, which is about one unit off")}),
     ScalarRow("lax.lgamma", lax.lgamma, lgamma, domain=lambda x: x > 0 or x % 1,
               bounds={"value float32": Bound(11.1, "below 0 it has a root in each interval"),
-                      "value float64": Bound(58, "XLA's own, a difference of large terms"),
-                      "slope 0 float32": Bound(106, ROOTS_OF_DIGAMMA), "slope 0 float64": Bound(14, ROOTS_OF_DIGAMMA)}),
+                      "slope 0 float32": Bound(35, ROOTS_OF_DIGAMMA), "slope 0 float64": Bound(17, ROOTS_OF_DIGAMMA)}),
     ScalarRow("lax.digamma", lax.digamma, mpmath.digamma, domain=lambda x: x > 0 or x % 1,
-              bounds={"value float32": Bound(106, ROOTS_OF_DIGAMMA), "value float64": Bound(14, ROOTS_OF_DIGAMMA),
-                      "slope 0 float32": Bound(8, "the exponential of XLA's lgamma(1), which is not 0"),
-                      "slope 0 float64": Bound(7, "XLA's polygamma"),
-                      "second 0 0 float32": Bound(20, "below 0 it has a root in each interval"),
-                      "second 0 0 float64": Bound(13, "XLA's polygamma")}),
+              bounds={"value float32": Bound(35, ROOTS_OF_DIGAMMA), "value float64": Bound(17, ROOTS_OF_DIGAMMA),
+                      "slope 0 float32": Bound(7.6, "the exponential of XLA's lgamma(1), which is not 0"),
+                      "second 0 0 float32": Bound(18, "below 0 it has a root in each interval")}),
 ]
 
 NUMPY = [

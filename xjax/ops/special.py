@@ -187,16 +187,16 @@ def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     near = b.sub(b.mul(b.sub(size, of_two(*roots)), factor), b.mul(of_two(*losses), factor))
     square = b.mul(inverse, inverse)
     bends = b.add(b.mul(square, _horner(b, square, from_2)), b.mul(b.unary("stablehlo.abs", inverse), 0.5))
-    far = b.sub(b.unary("stablehlo.log", size), bends)
-    at_size = b.select(b.compare("LT", size, b.constant(2, x.aval)), near, far)
-    # digamma(x) = digamma(1 + abs(x)) - pi cot(pi x) of x < 0
+    to_2 = b.compare("LT", size, b.constant(2, x.aval))
+    main, minor = b.select(to_2, near, b.unary("stablehlo.log", size)), b.select(to_2, zero, bends)
+    # digamma(x) = digamma(1 + abs(x)) - pi cot(pi x) of x < 0; the large terms, which may cancel, come first.
     turn = b.mul(b.sub(x, b.unary("stablehlo.round_nearest_even", x)), math.pi)
     cotangent = b.div(b.unary("stablehlo.cosine", turn), b.unary("stablehlo.sine", turn))
-    above = b.select(small, at_size, b.sub(at_size, inverse))
-    reflected = b.sub(above, b.mul(cotangent, math.pi))
+    step = b.add(minor, b.select(small, zero, inverse))
+    reflected = b.sub(b.sub(main, b.mul(cotangent, math.pi)), step)
     whole = b.compare("EQ", x, b.unary("stablehlo.floor", x))
     reflected = b.select(whole, b.constant(math.nan, x.aval), reflected)
-    positive = b.select(small, b.sub(at_size, inverse), at_size)
+    positive = b.sub(main, b.select(small, inverse, minor))
     return b.convert(b.select(b.compare("LT", x, zero), reflected, positive), out.dtype)
 
 

@@ -14,8 +14,8 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import number_of, typeof
-from xjax.lax.gamma_quotients import BetaFactors, beta_of_positive, gamma_from_1, gamma_quotient, raised, sine_of_turns
-from xjax.lax.pairs import Pair, pair, sum_of, sum_of_all, sum_of_pairs
+from xjax.lax.gamma.pairs import Pair, pair, sum_of, sum_of_all, sum_of_pairs
+from xjax.lax.gamma.quotients import BetaFactors, beta_of_positive, gamma_from_1, gamma_quotient, raised, sine_of_turns
 from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
 from xjax.runtime.jit import library_jit

@@ -18,7 +18,17 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.types import typeof
-from xjax.lax.pairs import Pair, exp_of_sum, log_of_quotient, pair, polynomial, product, split, sum_of, sum_of_pairs
+from xjax.lax.gamma.pairs import (
+    Pair,
+    exp_of_sum,
+    log_of_quotient,
+    pair,
+    polynomial,
+    product,
+    split,
+    sum_of,
+    sum_of_pairs,
+)
 from xjax.ops.compare import eq, gt, lt, select
 from xjax.ops.elementwise import RoundingMethod, add, div, floor, mul, neg, sub
 from xjax.ops.elementwise import round as nearest_whole

@@ -94,7 +94,8 @@ def exp_of_sum(*terms: Pair) -> Any:
     y = exp(total.high)
     # Of small numbers the correction is below the normal numbers, of infinite ones nan; there it may be anything.
     moderate = lt(absolute(total.high), scalar_like(y, math.log(2) / 2 * dtypes.finfo(typeof(y).dtype).maxexp))
-    return select(moderate, add(y, mul(y, total.low)), mul(y, larger(add(total.low, scalar_like(y, 1)), scalar_like(y, 0.5))))
+    factor = larger(add(total.low, scalar_like(y, 1)), scalar_like(y, 0.5))
+    return select(moderate, add(y, mul(y, total.low)), mul(y, factor))
 
 
 class _Series(NamedTuple):
