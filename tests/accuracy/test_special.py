@@ -127,10 +127,6 @@ ROWS = [
 CANCELS = "the product of the two slopes of the logarithm and its second derivative cancel"
 ROUNDED_SQUARE = "a rounded square is the argument of exp or sin"
 OPEN = {
-    "boxcox": within("expm1 of the rounded product of the power and the logarithm; the slope by the power cancels",
-                     value_float32=5, value_float64=18, slope_1_float32=5, slope_1_float64=20, second_1_1=20),
-    "boxcox1p": within("as boxcox; the slope has the rounded power - 1 as well",
-                       value=15, slope_0=23, slope_1=16, second_0_0=15, second_0_1=16, second_1_1=20),
     "ndtri": within("x times the square of the slope", second_0_0_float64=6),
     "erfcinv": within("z times the square of the slope", second_0_0_float32=4.2, second_0_0_float64=6),
     "log_ndtr": within("the quotient of two derivatives of erfcx", second_0_0=5),

@@ -50,7 +50,8 @@ TWO_ARGUMENTS = [
     *special("kl_div", *EDGE_PAIRS, id="edges",
              differs="" if holds(since="0.12") else "JAX has nan where q is -inf before 0.12"),
     *special("kl_div", "f4[2,3] f4[3]", "f8[3]:unit f8[2,1]:unit", "i4[3]:count u1[]:count", grad=PP),
-    *special("boxcox boxcox1p", *PAIRS, grad=PP),
+    *special("boxcox boxcox1p", *(pair for pair in PAIRS if "bf" not in pair), grad=PP),
+    *special("boxcox boxcox1p", "bf[3]:edges bf[]:edges", id="halves", differs="JAX rounds each step to 16 bits"),
     # At the poles SciPy has infinity, JAX nan: tests/scipy/ends has the values of these and of zeta there.
     *special("beta betaln", *POSITIVE_PAIRS, "f4[3]:0.5..60 f4[3]:0.5..60", "f8[3]:0.5..7 f8[3]:10..90",
              "f8[3]:-0.9375..-0.0625 f8[3]:10..90", grad=("f8[2,3]:0.5..7 f8[3]:0.5..7",),

@@ -22,6 +22,7 @@ from xjax.core import dtypes
 from xjax.core.types import number_of, typeof
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import floats, horner, of_reals, rational
+from xjax.scipy.two_parts import rounded_square, rounding_of_square
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -126,27 +127,6 @@ def wofz(z: Any) -> Any:
     """
     z, = floats("wofz", z)
     return _wofz(lax.convert_element_type(z, dtypes.to_complex_dtype(z.dtype)))
-
-
-# -- exponentials of squares ----------------------------------------------------------------------------------------
-# Rounding x**2 costs exp(x**2) about x**2 / 2 units in the last place.
-
-def rounded_square(x: Any) -> Any:
-    """``x**2``; the minimum keeps the compiler from fusing it with a difference, which would then not round it."""
-    return jnp.minimum(x * x, float(dtypes.finfo(x.dtype).max))
-
-
-def square_in_parts(x: Any) -> tuple[Any, Any]:
-    """The exact square of the upper half of the digits of x, and the rest of ``x**2``."""
-    ints, low = (np.int64, 27) if x.dtype == np.float64 else (np.int32, 12)
-    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, ints) & ints(-1 << low), x.dtype)
-    return high * high, (x - high) * (x + high)
-
-
-def rounding_of_square(x: Any) -> Any:
-    """``x**2`` less its rounded value."""
-    square, rest = square_in_parts(x)
-    return (square - rounded_square(x)) + rest
 
 
 # -- erfcx ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import of_reals, rational, single_or_double
-from xjax.scipy.error_functions import rounded_square, rounding_of_square, scaled_erfc
+from xjax.scipy.error_functions import scaled_erfc
+from xjax.scipy.two_parts import rounded_square, rounding_of_square
 from xjax.transforms.custom_jvp import custom_jvp
 
 

@@ -22,7 +22,8 @@ from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.numpy.windows import bessel_i1
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import horner, reals
+from xjax.scipy.arguments import reals
+from xjax.scipy.box_cox import boxcox, boxcox1p
 from xjax.scipy.error_functions import dawsn, erfcx, wofz
 from xjax.scipy.gamma_functions import (
     bernoulli,
@@ -256,59 +257,6 @@ def _log_ratio(p: Any, q: Any) -> Any:
 
 
 _log_ratio.defjvps(lambda dp, y, p, q: dp / p, lambda dq, y, p, q: -dq / q)
-
-
-@one_launch(arrays=2)
-def boxcox(x: Any, lmbda: Any) -> Any:
-    """``(x ** lmbda - 1) / lmbda``, element-wise; ``log(x)`` where lmbda is 0."""
-    x, lmbda = promote_inexact("scipy.special.boxcox", x, lmbda)
-    return _box_cox(*jnp.broadcast_arrays(x, lmbda))
-
-
-@one_launch(arrays=2)
-def boxcox1p(x: Any, lmbda: Any) -> Any:
-    """``((1 + x) ** lmbda - 1) / lmbda``, element-wise; ``log(1 + x)`` where lmbda is 0."""
-    x, lmbda = promote_inexact("scipy.special.boxcox1p", x, lmbda)
-    return _box_cox_1p(*jnp.broadcast_arrays(x, lmbda))
-
-
-@custom_jvp
-def _box_cox(x: Any, power: Any) -> Any:
-    return _scaled_power(jnp.log(x), power)
-
-
-@custom_jvp
-def _box_cox_1p(x: Any, power: Any) -> Any:
-    return _scaled_power(jnp.log1p(x), power)
-
-
-def _scaled_power(log_x: Any, power: Any) -> Any:
-    """``expm1(power * log_x) / power``; the logarithm where the product is below rounding for every finite x."""
-    plain = jnp.abs(power) < float(dtypes.finfo(power.dtype).eps) / 2**12
-    safe = jnp.where(plain, 1, power)
-    endless = jnp.isinf(log_x) & (power != 0)               # there the quotient is infinite, or 1 / power
-    found = jnp.where(plain, log_x, jnp.expm1(safe * log_x) / safe)
-    return jnp.where(plain & endless & ((log_x > 0) != (power > 0)), -1 / jnp.where(plain & endless, power, 1), found)
-
-
-_BOX_COX_TERMS = [1 / (math.factorial(k) * (k + 2)) for k in range(14)]
-
-
-def _slope_in_power(y: Any, log_x: Any, power: Any) -> Any:
-    """``(x**power log(x) - y) / power``; by its series in ``t = power log(x)`` where t is small."""
-    t = jnp.where((power == 0) | (log_x == 0), 0, power * log_x)
-    near = jnp.abs(t) < 0.5
-    series = log_x * log_x * horner(jnp.where(near, t, 0), _BOX_COX_TERMS)
-    grown = jnp.exp(t)
-    beyond = (jnp.where(grown == 0, 0, grown * log_x) - y) / jnp.where(near, 1, power)
-    return jnp.where(near, series, beyond)
-
-
-_box_cox.defjvps(lambda dx, y, x, power: dx * x ** (power - 1),
-                 lambda dp, y, x, power: dp * _slope_in_power(y, jnp.log(x), power))
-_box_cox_1p.defjvps(
-    lambda dx, y, x, power: dx * jnp.where(power == 1, 1, jnp.exp((power - 1) * jnp.log1p(x))),
-    lambda dp, y, x, power: dp * _slope_in_power(y, jnp.log1p(x), power))
 
 
 def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
