@@ -1,4 +1,4 @@
-"""What the special functions share: checks of their arguments, polynomials and their quotients."""
+"""What the special functions share: checks of their arguments, polynomials, their quotients and coefficients."""
 
 from __future__ import annotations
 
@@ -62,3 +62,16 @@ def horner(x: Any, coefficients: Sequence[float]) -> Any:
 def rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
     """The quotient of two such polynomials."""
     return horner(x, numerator) / horner(x, denominator)
+
+
+def chebyshev_series(f: Callable[[np.ndarray], np.ndarray], count: int) -> np.ndarray:
+    """The first Chebyshev coefficients of a function on [-1, 1], from its values at so many points.
+
+    In extended precision, where there is one; so is what `f` is called with.
+    """
+    pi, odd = np.arccos(np.longdouble(-1)), 2 * np.arange(count) + 1
+    turns = np.outer(np.arange(count), odd) % (4 * count)                   # reduced while they are whole numbers
+    values = f(np.cos(odd * (pi / (2 * count))))
+    coefficients = np.cos(turns * (pi / (2 * count))) @ values * 2 / count
+    coefficients[0] /= 2
+    return coefficients

@@ -21,7 +21,7 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.types import number_of, typeof
 from xjax.runtime.jit import library_jit
-from xjax.scipy.arguments import floats, horner, of_reals, rational
+from xjax.scipy.arguments import chebyshev_series, floats, horner, of_reals, rational
 from xjax.scipy.two_parts import rounded_square, rounding_of_square
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
@@ -142,18 +142,15 @@ def _decay_series(n: int) -> np.ndarray:
     The derivative is ``2 / sqrt(pi)`` times the integral of ``(-2 t)**n exp(-t**2 - 2 x t)`` over t > 0, which the
     trapezoidal rule gives after ``t = exp(s - exp(-s)) / (1 + x)``; in extended precision, where there is one.
     """
-    pi = np.arccos(np.longdouble(-1))
-    odd = 2 * np.arange(_DECAY_NODES) + 1
-    turns = np.outer(np.arange(_DECAY_NODES), odd) % (4 * _DECAY_NODES)     # reduced while they are whole numbers
-    u = np.cos(odd * (pi / (2 * _DECAY_NODES)))
-    x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
     s, step = np.arange(-80, 90) * np.longdouble(0.06), np.longdouble(0.06)
-    t = np.exp(s - np.exp(-s)) / (1 + x)
-    parts = (-2 * t) ** n * np.exp(-t * t - 2 * x * t) * t * (1 + np.exp(-s))
-    values = 2 * step / np.sqrt(pi) * np.sum(parts, 1) * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
-    coefficients = np.cos(turns * (pi / (2 * _DECAY_NODES))) @ values * 2 / _DECAY_NODES
-    coefficients[0] /= 2
-    return coefficients.astype(float)
+
+    def scaled(u: np.ndarray) -> np.ndarray:
+        x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
+        t = np.exp(s - np.exp(-s)) / (1 + x)
+        parts = (-2 * t) ** n * np.exp(-t * t - 2 * x * t) * t * (1 + np.exp(-s))
+        return 2 * step / np.sqrt(np.arccos(np.longdouble(-1))) * np.sum(parts, 1) * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
+
+    return chebyshev_series(scaled, _DECAY_NODES).astype(float)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
 from xjax.runtime.jit import library_jit
-from xjax.scipy.arguments import horner, of_reals, single_or_double
+from xjax.scipy.arguments import chebyshev_series, horner, of_reals, single_or_double
 from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
@@ -36,28 +36,37 @@ def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
     return 1 / (x + n.astype(x.dtype) - lax.fori_loop(0, depth, step, lax.full_like(x, 0)))
 
 
-def _series(n: Any, x: Any) -> Any:
-    """E_n(x) for whole n >= 1 and 0 < x <= 1: the sum of ``(-x)**k / ((n - 1 - k) k!)`` over k other than n - 1, and
-    ``(-x)**(n - 1) / (n - 1)! * (digamma(n) - log(x))`` in the place of that term."""
-    power, total, logarithm = lax.full_like(x, 1), lax.full_like(x, 0), lax.digamma(n) - jnp.log(x)
-    for k in range(20):
-        gap = n - 1 - k
-        share = jnp.where(gap == 0, logarithm, 1 / jnp.where(gap == 0, 1, gap))
-        total = total + power / float(math.factorial(k)) * share
-        power = -power * x
-    return total                        # for n > 20 the term with the logarithm is below rounding
+_RECURRENCE_END = 20                    # of the order; above, the fraction converges at every x
+
+
+def _near(n: Any, x: Any) -> Any:
+    """E_n(x) for whole n from 1 to 20 and 0 < x <= 1: from E_1 on by ``n E_(n+1)(x) = exp(-x) - x E_n(x)``.
+
+    Where the difference is not much less than its terms, all are without the factor ``exp(-x)``, which is rounded.
+    """
+    small, middle = jnp.minimum(x, _MIDDLE_START), jnp.maximum(x, _MIDDLE_START)
+    is_small = x < _MIDDLE_START
+    decay, shrink = jnp.exp(-small), jnp.exp(-middle)
+    found, one = jnp.where(is_small, _exp1_near_0(small), _exp1_middle(middle)), jnp.where(is_small, decay, 1)
+    for k in range(1, _RECURRENCE_END):
+        found = jnp.where(n > k, (one - x * found) / k, found)
+    return jnp.where(is_small, found, shrink * found)
+
+
+def _depth(x: Any) -> int:
+    """Of the fraction for x >= 1 to be exact."""
+    return 90 if x.dtype == np.float64 else 30
 
 
 @custom_jvp
 def _expn(n: Any, x: Any) -> Any:
-    near = x <= 1
-    inside = jnp.where(near & (x > 0), x, 1)
-    beyond = jnp.where(near, 2, x)
-    first = jnp.exp(-beyond) * _scaled_fraction(n, beyond, 90)
-    value = jnp.where(near, _series(jnp.where(n >= 1, n, 1), inside), first)
+    whole = n == jnp.floor(n)
+    near = (x <= 1) & (n <= _RECURRENCE_END) & whole
+    first = jnp.exp(-x) * _scaled_fraction(n, jnp.where(near | (x < 0), 2, x), _depth(x))
+    value = jnp.where(near, _near(jnp.where(n >= 1, n, 1), jnp.where(near & (x > 0), x, 1)), first)
     value = jnp.where(n == 0, jnp.exp(-x) / x, value)
     value = jnp.where(x == 0, jnp.where(n > 1, 1 / jnp.where(n > 1, n - 1, 1), np.inf), value)
-    return jnp.where((n < 0) | (x < 0) | (near & (n != jnp.floor(n))) | jnp.isnan(n + x), np.nan, value)
+    return jnp.where((n < 0) | (x < 0) | ((x <= 1) & ~whole) | jnp.isnan(n + x), np.nan, value)
 
 
 @functools.partial(_expn.defjvp, symbolic_zeros=True)
@@ -83,26 +92,38 @@ def expn(n: Any, x: Any) -> Any:
     return of_reals("expn", _expn, n, x)
 
 
+_MIDDLE, _MIDDLE_WIDTH = 0.675, 0.325       # the series of E_1 cancels in part between 0.35 and 1
+_MIDDLE_START = _MIDDLE - _MIDDLE_WIDTH
+
+
 def _exponential_over(x: np.ndarray) -> np.ndarray:
     """``exp(x) E_1(x)``: the integral of ``exp(u - exp(u)) / (exp(u) + x)`` over all u, by the trapezoidal rule."""
-    u = np.arange(-50.0, 6.0, 0.25)
+    u = np.arange(-50, 6, np.longdouble(0.25))
     return np.sum(0.25 * np.exp(u - np.exp(u)) / (np.exp(u) + x[:, None]), 1)
 
 
-_MIDDLE, _MIDDLE_WIDTH = 0.675, 0.325       # the series of E_1 cancels in part between 0.35 and 1
-_EXP1_MIDDLE = np.polynomial.Chebyshev.interpolate(
-    lambda t: _exponential_over(_MIDDLE + _MIDDLE_WIDTH * t), 28).convert(kind=np.polynomial.Polynomial).coef.tolist()
+_EXP1_MIDDLE = np.polynomial.chebyshev.cheb2poly(
+    chebyshev_series(lambda t: _exponential_over(_MIDDLE + _MIDDLE_WIDTH * t), 28)).astype(float).tolist()
 _EXP1_SERIES = [(-1) ** k / ((k + 1) * float(math.factorial(k + 1))) for k in range(20)]
+
+
+def _exp1_near_0(x: Any) -> Any:
+    """E_1(x) for x up to 0.35."""
+    return x * horner(x, _EXP1_SERIES) - (np.euler_gamma + jnp.log(x))
+
+
+def _exp1_middle(x: Any) -> Any:
+    """``exp(x) E_1(x)`` for x between 0.35 and 1."""
+    return horner((x - _MIDDLE) / _MIDDLE_WIDTH, _EXP1_MIDDLE)
 
 
 @custom_jvp
 def _exp1(x: Any) -> Any:
-    start = _MIDDLE - _MIDDLE_WIDTH
-    small, middle, large = jnp.clip(x, 0, start), jnp.clip(x, start, 1), jnp.maximum(x, 1)
-    series = small * horner(small, _EXP1_SERIES) - (np.euler_gamma + jnp.log(small))
-    between = jnp.exp(-middle) * horner((middle - _MIDDLE) / _MIDDLE_WIDTH, _EXP1_MIDDLE)
-    beyond = jnp.exp(-large) * _scaled_fraction(lax.full_like(x, 1), large, 90)
-    value = jnp.where(x < start, series, jnp.where(x < 1, between, beyond))
+    middle, large = jnp.clip(x, _MIDDLE_START, 1), jnp.maximum(x, 1)
+    between = jnp.exp(-middle) * _exp1_middle(middle)
+    beyond = jnp.exp(-large) * _scaled_fraction(lax.full_like(x, 1), large, _depth(x))
+    near = _exp1_near_0(jnp.clip(x, 0, _MIDDLE_START))
+    value = jnp.where(x < _MIDDLE_START, near, jnp.where(x < 1, between, beyond))
     return jnp.where(x >= 0, value, np.nan)
 
 

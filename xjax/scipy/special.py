@@ -5,7 +5,6 @@ All take integers as well, which become floats.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,6 +46,7 @@ from xjax.scipy.integrals import exp1, expi, expn, owens_t, spence
 from xjax.scipy.normal_distribution import erfcinv, log_ndtr, ndtr, ndtri
 from xjax.scipy.oscillating_integrals import fresnel, sici
 from xjax.scipy.recurrences import bessel_jn, sph_harm_y
+from xjax.scipy.relative_entropy import kl_div, rel_entr
 from xjax.transforms.custom_jvp import custom_jvp
 
 __all__ = [
@@ -168,95 +168,6 @@ def entr(x: Any) -> Any:
     """
     x, = reals("entr", x)
     return jnp.where(x < 0, -np.inf, 0 - _xlogx(x))
-
-
-@one_launch(arrays=2)
-def rel_entr(p: Any, q: Any) -> Any:
-    """``p * log(p / q)``, element-wise: 0 where p is 0 and q >= 0, inf where one is negative or only q is 0.
-
-    Raises: ValueError for complex numbers.
-    """
-    return _rel_entr(*jnp.broadcast_arrays(*reals("rel_entr", p, q)))
-
-
-@one_launch(arrays=2)
-def kl_div(p: Any, q: Any) -> Any:
-    """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
-    return _kl_div(*jnp.broadcast_arrays(*reals("kl_div", p, q)))
-
-
-@custom_jvp
-def _rel_entr(p: Any, q: Any) -> Any:
-    return _at_edges(p, q, p * _log_ratio(p, q), 0)
-
-
-@custom_jvp
-def _kl_div(p: Any, q: Any) -> Any:
-    entropy = p * _log_ratio(p, q)
-    return _at_edges(p, q, jnp.where(p < np.inf, entropy - p + q, entropy), q)
-
-
-def _at_edges(p: Any, q: Any, inside: Any, at_zero: Any) -> Any:
-    """`inside` for p, q > 0 or nan, `at_zero` where p is 0 and q >= 0, inf elsewhere."""
-    outside = (p <= 0) & (q == q) | (q <= 0) & (p == p)
-    return jnp.where(outside, jnp.where((p == 0) & (q >= 0), at_zero, np.inf), inside)
-
-
-def _both_positive(p: Any, q: Any) -> tuple[Any, Any, Any]:
-    """Where p, q > 0; and these with 1 elsewhere, where slopes are 0."""
-    positive = (p > 0) & (q > 0)
-    return positive, jnp.where(positive, p, 1), jnp.where(positive, q, 1)
-
-
-def _where_both_positive(slope: Callable, p: Any, q: Any, at_zero: float) -> Any:
-    """``slope(p, q)`` for p, q > 0, `at_zero` where p is 0 and q >= 0, 0 elsewhere."""
-    smallest = float(dtypes.finfo(typeof(p).dtype).smallest_normal)         # the quotient of smaller numbers is 0 / 0
-    positive = (p >= smallest) & (q >= smallest)
-    inside = slope(jnp.where(positive, p, 1), jnp.where(positive, q, 1))
-    return jnp.where(positive, inside, jnp.where((p == 0) & (q >= 0), at_zero, 0))
-
-
-_rel_entr.defjvps(lambda dp, y, p, q: dp * _where_both_positive(lambda p, q: _log_ratio(p, q) + 1, p, q, 0),
-                  lambda dq, y, p, q: dq * _where_both_positive(lambda p, q: -p / q, p, q, 0))
-_kl_div.defjvps(lambda dp, y, p, q: dp * _where_both_positive(_log_ratio, p, q, -1),
-                lambda dq, y, p, q: dq * _where_both_positive(_share_off, p, q, 1))
-
-
-@custom_jvp
-def _share_off(p: Any, q: Any) -> Any:
-    """``1 - p / q``."""
-    return jnp.where((q > _exact_from(q)) & (q < np.inf), (q - p) / q, 1 - p / q)
-
-
-_share_off.defjvps(lambda dp, y, p, q: -dp / q, lambda dq, y, p, q: dq * (p / q / q))
-
-
-def _exact_from(x: Any) -> float:
-    """The differences of larger numbers are normal numbers."""
-    info = dtypes.finfo(typeof(x).dtype)
-    return float(info.smallest_normal) / float(info.eps)
-
-
-@custom_jvp
-def _log_ratio(p: Any, q: Any) -> Any:
-    """``log(p / q)`` for p, q > 0, exact where they are close and where the quotient overflows or underflows.
-
-    One logarithm of u is taken: the quotient of p and q times powers of 2; where these are close, 1 plus that of their
-    difference and q, and then what this sum loses is added.
-    """
-    power = dtypes.finfo(typeof(q).dtype).maxexp // 2
-    large, small = p > q * 2.0**power, (p < q * 2.0**-power) & (q < np.inf)
-    near = (p > 0.5 * q) & (p < 2 * q) & (q > _exact_from(q))
-    up, down = 2.0**power, 2.0**-power
-    top = jnp.where(near, p - q, p * jnp.where(large, down, jnp.where(small, up, 1)))
-    ratio = top / (q * jnp.where(large, up, jnp.where(small, down, 1)))
-    u = jnp.where(near, 1 + ratio, ratio)
-    lost = jnp.where(near, (ratio - (u - 1)) * (2 - u), 0)
-    shift = 2 * power * math.log(2)
-    return jnp.log(u) + jnp.where(large, shift, jnp.where(small, -shift, lost))
-
-
-_log_ratio.defjvps(lambda dp, y, p, q: dp / p, lambda dq, y, p, q: -dq / q)
 
 
 def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:

@@ -65,18 +65,18 @@ def exp_of(parts: Parts) -> Any:
     return jnp.where(grown < np.inf, grown + grown * parts[1], grown)
 
 
-# By type: log(2) with so few digits that multiples are exact, the rest of it, coefficients of log((1 + s) / (1 - s)) / s
-# beyond the first.
-_LOG_2 = {4: 0.693359375, 8: 0x162E42FEE / 2**33}
-_LOG_2_REST = {4: -2.1219444005469058e-4, 8: 1.9082149292705877e-10}
+# By bytes of the dtype: log(2) with so few digits that multiples are exact, the rest of it, and the coefficients of
+# log((1 + s) / (1 - s)) / s beyond the first.
+LOG_2 = {4: 0.693359375, 8: 0x162E42FEE / 2**33}
+LOG_2_REST = {4: -2.1219444005469058e-4, 8: 1.9082149292705877e-10}
 _LOG_TERMS = {4: [2 / (2 * k + 1) for k in range(1, 6)], 8: [2 / (2 * k + 1) for k in range(1, 12)]}
 
 
 def log_in_parts(x: Any) -> Parts:
     """The natural logarithm, some 30 times as exact as a float; the second part is 0 where the first is not finite.
 
-    With ``x = 2**k (1 + f)`` and ``s = f / (2 + f)`` it is ``k log(2) + f - f**2 / 2 + s (f**2 / 2 + the series in s)``,
-    of which only the last part is rounded.
+    With ``x = 2**k (1 + f)`` and ``s = f / (2 + f)`` it is ``k log(2) + f - f**2 / 2 + s (f**2 / 2 + a series)``, of
+    which only the last part is rounded.
     """
     size = x.dtype.itemsize
     ints, digits = (np.int64, 52) if size == 8 else (np.int32, 23)
@@ -89,10 +89,10 @@ def log_in_parts(x: Any) -> Parts:
     half_square, half_rest = 0.5 * rounded_square(f), 0.5 * rounding_of_square(f)
     s = f / (2 + f)
     series = s * s * horner(s * s, _LOG_TERMS[size])
-    whole = k * _LOG_2[size]
+    whole = k * LOG_2[size]
     first = whole + f
     total, lost = sum_of(first, -half_square)
-    rest = ((f - (first - whole)) + lost) + (s * (half_square + series) + (k * _LOG_2_REST[size] - half_rest))
+    rest = ((f - (first - whole)) + lost) + (s * (half_square + series) + (k * LOG_2_REST[size] - half_rest))
     found = total + rest
     inside = (x > 0) & (x < np.inf)
     end = jnp.where(x == 0, -np.inf, jnp.where(x > 0, np.inf, np.nan))
