@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import cast, default_float, promote_inexact
 from xjax.numpy.selection import choose, operand
-from xjax.ops.bessel import bessel_i0e, bessel_i1e
+from xjax.ops.bessel import bessel_i0e, bessel_i1e, bessel_ie
 from xjax.ops.checks import static_int
 from xjax.ops.compare import eq
-from xjax.ops.elementwise import div, mul, square
+from xjax.ops.elementwise import div, mul
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.transcendental import exp
@@ -74,33 +74,30 @@ def without_scale(scaled: Any, x: Any, at_infinity: Any) -> Any:
     return choose(eq(lax_abs(x), math.inf), at_infinity, mul(mul(scaled, root), root))
 
 
-@custom_jvp
-def bessel_i1(x: Any) -> Any:
-    """Modified Bessel function of order 1 of an array of floats."""
-    return without_scale(bessel_i1e(x), x, x)
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def bessel_i(x: Any, order: int) -> Any:
+    """Modified Bessel function of an order from 1 on, of an array of floats."""
+    scaled = bessel_i1e(x) if order == 1 else bessel_ie(x, order)
+    return without_scale(scaled, x, x if order % 2 else lax_abs(x))
 
 
-# Derivatives of their own, since both factors of either have a kink at 0.
+# Derivatives of their own, since both factors of either have a kink at 0. Those of i1 would cancel there in formulas
+# with i0 and i1 alone; the neighbours of each order have a sum of positive terms.
 
 def _i0_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    return _i0(x), mul(dx, bessel_i1(x))
+    return _i0(x), mul(dx, bessel_i(x, 1))
 
 
-def _i1_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-    """``i0(x) - i1(x) / x``; the quotient is its series near 0, so that higher derivatives are right there."""
+def _i_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    near = 4 * float(dtypes.finfo(x.dtype).eps) ** (1 / 6)              # the next term is x**6 / 18432
-    is_near = lax_abs(x) < near
-    away = choose(is_near, scalar_like(x, 1), x)
-    squared = square(choose(is_near, x, scalar_like(x, 0)))
-    quotient = choose(is_near, 1 / 2 + squared * (1 / 16 + squared / 384),
-                      without_scale(div(bessel_i1e(away), away), away, scalar_like(x, 0)))
-    return bessel_i1(x), mul(dx, _i0(x) - quotient)
+    below = _i0(x) if order == 1 else bessel_i(x, order - 1)
+    slope = mul(below + bessel_i(x, order + 1), scalar_like(x, 0.5))
+    return bessel_i(x, order), mul(dx, slope)
 
 
 _i0.defjvp(_i0_jvp)
-bessel_i1.defjvp(_i1_jvp)
+bessel_i.defjvp(_i_jvp)
 
 
 def kaiser(M: int, beta: Any) -> Any:

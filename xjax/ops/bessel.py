@@ -1,8 +1,9 @@
-"""Modified Bessel functions of orders 0 and 1 divided by their exponential growth, element-wise, and all derivatives.
+"""Modified Bessel functions of whole order divided by their exponential growth, element-wise, and all derivatives.
 
 ``exp(-x) i(order, x)`` is the mean of ``cos(order u) exp(x (cos(u) - 1))`` for u from 0 to pi, and its derivatives have
-powers of ``cos(u) - 1`` as factors. From these means the Chebyshev series of each derivative are computed when it is
-first used. A formula in i0e and i1e would be a difference of two functions that approach each other as x grows.
+powers of ``cos(u) - 1`` as factors. It is also ``x**order`` times a mean of positive numbers, which is how small x are
+computed. From these means the polynomials of each derivative are computed when it is first used. A formula in i0e and
+i1e would be a difference of two functions that approach each other as x grows.
 """
 
 from __future__ import annotations
@@ -18,31 +19,41 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
 from xjax.ops.checks import FLOAT
 from xjax.ops.elementwise import mul
-from xjax.ops.makers import chlo, unary, unary_function
+from xjax.ops.makers import unary, unary_function
 
 _PI = np.arccos(np.longdouble(-1))      # the series are computed in extended precision, where there is one
-_NODES, _SPLIT = 34, 8.0                # at _SPLIT the series in x ends, and that in 1 / x begins
+_NODES = 34
+_MIDDLE, _FAR = 2.0, 8.0                # where the ranges of x end: from the last on the series are those in 1 / x
 
 
-def _means(x: np.ndarray, order: int, n: int, count: int) -> np.ndarray:
-    """The n-th derivative of ``exp(-x) i(order, x)``, exactly, since the function of u is periodic."""
+def _means(x: np.ndarray, order: int, n: int, count: int, positive: bool = False) -> np.ndarray:
+    """The n-th derivative of ``exp(-x) i(order, x)``, exactly, since the function of u is periodic; or, of n = 0, that
+    over ``x**order``: a positive mean."""
     u = (np.arange(count) + 0.5) * (_PI / count)
     fall = -2 * np.sin(u / 2) ** 2                                          # cos(u) - 1
-    return np.mean((np.cos(u) if order else 1.0) * fall ** n * np.exp(np.multiply.outer(x, fall)), -1)
+    weight = np.sin(u) ** (2 * order) / np.prod(np.arange(1.0, 2 * order, 2)) if positive else np.cos(order * u)
+    return np.mean(weight * fall ** n * np.exp(np.multiply.outer(x, fall)), -1)
 
 
 @functools.cache
-def _series(order: int, n: int) -> tuple[list[float], list[float]]:
-    """Chebyshev coefficients of the n-th derivative: times ``(1 + x)**n`` in t = x / 4 - 1 up to 8, times
-    ``x**(n + 1/2)`` in t = 16 / x - 1 beyond. The factors keep the relative error small where derivatives are."""
+def _series(order: int, n: int, start: float, end: float) -> list[float]:
+    """Chebyshev coefficients, in the variable that goes from -1 at `start` to 1 at `end`, of the n-th derivative times
+    ``(1 + x)**n``, of a value times ``(1 + 1 / x)**order``; up to infinity, where the variable is one in 1 / x, times
+    ``x**(n + 1/2)``. The factors keep the relative error small."""
     odd = 2 * np.arange(_NODES) + 1
     turns = np.outer(np.arange(_NODES), odd) % (4 * _NODES)                 # reduced while they are whole numbers
-    from_values = np.cos(turns * (_PI / (2 * _NODES))) * 2 / _NODES
     t = np.cos(odd * (_PI / (2 * _NODES)))
-    near, far = _SPLIT / 2 * (t + 1), 2 * _SPLIT / (t + 1)
-    values = (1 + near) ** n * _means(near, order, n, 64), far ** (n + 0.5) * _means(far, order, n, 600)
-    first, second = ((from_values @ y).astype(float).tolist() for y in values)
-    return first, second
+    if end == np.inf:
+        x = 2 * start / (t + 1)
+        values = x ** (n + 0.5) * _means(x, order, n, 600)
+    else:
+        x = start + (end - start) / 2 * (t + 1)
+        values = (1 + x) ** (n or order) * _means(x, order, n, 64, positive=n == 0)
+    return (np.cos(turns * (_PI / (2 * _NODES))) @ values * 2 / _NODES).astype(float).tolist()
+
+
+def _count(coefficients: Sequence[float], smallest: float) -> int:
+    return max(k for k, c in enumerate(coefficients) if abs(c) > smallest) + 1
 
 
 def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
@@ -50,26 +61,44 @@ def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
     smallest = max(float(dtypes.finfo(t.aval.dtype).eps) / 16, 2.0**-54)
     double = b.add(t, t)
     last = before = b.constant(0, t.aval)
-    count = max(k for k, c in enumerate(coefficients) if abs(c) > smallest) + 1
-    for c in reversed(coefficients[1:count]):
+    for c in reversed(coefficients[1:_count(coefficients, smallest)]):
         product = b.sub(b.mul(double, last), before)
         last, before = b.add(product, b.constant(c, t.aval)), last
     product = b.sub(b.mul(t, last), before)
     return b.add(product, b.constant(coefficients[0] / 2, t.aval))
 
 
+def _polynomial(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
+    """The same by powers of t, for series so short that these have small coefficients."""
+    count = _count(coefficients, float(dtypes.finfo(t.aval.dtype).eps) / 128)
+    terms = np.polynomial.chebyshev.cheb2poly([coefficients[0] / 2, *coefficients[1:count]]).tolist()
+    y = b.constant(terms[-1], t.aval)
+    for c in reversed(terms[:-1]):
+        y = b.add(b.mul(y, t), c)
+    return y
+
+
+def _near(b: Builder, size: Value, order: int, n: int) -> Value:
+    """For x up to 8. Slopes have another sign or size near 0 than further out: they are polynomials in two ranges."""
+    if not n:
+        y = _chebyshev(b, b.sub(b.mul(size, 2 / _FAR), 1), _series(order, 0, 0, _FAR))
+        return b.mul(y, _power(b, b.div(size, b.add(size, 1)), order)) if order else y
+    low = _polynomial(b, b.sub(b.mul(size, 2 / _MIDDLE), 1), _series(order, n, 0, _MIDDLE))
+    high = _polynomial(b, b.mul(b.sub(size, 5), 1 / 4), _series(order, n, 1, 9))       # the variable is then exact
+    y = b.select(b.compare("LE", size, b.constant(_MIDDLE, size.aval)), low, high)
+    return b.div(y, _power(b, b.add(size, 1), n))
+
+
 def _derivative_lower(b: Builder, out: ShapedArray, x: Value, order: int, n: int) -> Value:
     # Halves are computed in single precision.
     x = b.convert(x, dtypes.accumulator_dtype(out.dtype))
     size = b.unary("stablehlo.abs", x)
-    of_x, of_inverse = _series(order, n)
-    near = _chebyshev(b, b.sub(b.mul(size, 2 / _SPLIT), 1), of_x)
     inverse = b.div(b.constant(1, size.aval), size)
-    far = b.mul(_chebyshev(b, b.sub(b.mul(inverse, 2 * _SPLIT), 1), of_inverse), b.unary("stablehlo.rsqrt", size))
+    of_inverse = _chebyshev(b, b.sub(b.mul(inverse, 2 * _FAR), 1), _series(order, n, _FAR, np.inf))
+    far = b.mul(of_inverse, b.unary("stablehlo.rsqrt", size))
     if n:
-        near = b.div(near, _power(b, b.add(size, 1), n))
         far = b.mul(far, _power(b, inverse, n))
-    y = b.select(b.compare("LE", size, b.constant(_SPLIT, size.aval)), near, far)
+    y = b.select(b.compare("LE", size, b.constant(_FAR, size.aval)), _near(b, size, order, n), far)
     if (order + n) % 2:
         y = b.mul(y, b.unary("stablehlo.sign", x))
     return b.convert(y, out.dtype)
@@ -83,11 +112,17 @@ def _derivative(x: Any, order: int, n: int) -> Any:
     return bessel_derivative_p.bind(x, order=order, n=n)
 
 
-# The derivatives of order n >= 1 at x of bessel_i0e, or of bessel_i1e.
+# The n-th derivative at x of ``exp(-abs(x)) i(order, x)``; n = 0: that itself.
 bessel_derivative_p = unary("bessel_derivative", FLOAT, _derivative_lower,
                             lambda dx, y, x, order, n: mul(dx, _derivative(x, order, n + 1)))
 bessel_i0e_p = unary("bessel_i0e", FLOAT, lambda b, out, x: _derivative_lower(b, out, x, 0, 0),
                      lambda dx, y, x: mul(dx, _derivative(x, 0, 1)))
 bessel_i0e = unary_function(bessel_i0e_p, "Modified Bessel function of order 0 times ``exp(-abs(x))``, element-wise.")
-bessel_i1e_p = unary("bessel_i1e", FLOAT, chlo("bessel_i1e"), lambda dx, y, x: mul(dx, _derivative(x, 1, 1)))
+bessel_i1e_p = unary("bessel_i1e", FLOAT, lambda b, out, x: _derivative_lower(b, out, x, 1, 0),
+                     lambda dx, y, x: mul(dx, _derivative(x, 1, 1)))
 bessel_i1e = unary_function(bessel_i1e_p, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")
+
+
+def bessel_ie(x: Any, order: int) -> Any:
+    """Modified Bessel function of order 2, 3 ... times ``exp(-abs(x))``, element-wise."""
+    return _derivative(x, order, 0)

@@ -27,7 +27,8 @@ from xjax.transforms.custom_jvp import custom_jvp
 @functools.cache
 def _atanh_terms(size: int) -> list[float]:
     """B as a polynomial in ``t = 8 s**2 - 1``, for s**2 up to 1/4, by bytes of the dtype."""
-    series = chebyshev_series(lambda t: np.polynomial.polynomial.polyval((1 + t) / 8, 1 / (2 * np.arange(40) + np.longdouble(3))),
+    power_series = 1 / (2 * np.arange(40) + np.longdouble(3))
+    series = chebyshev_series(lambda t: np.polynomial.polynomial.polyval((1 + t) / 8, power_series),
                               7 if size == 4 else 15)
     return np.polynomial.chebyshev.cheb2poly(series).astype(float).tolist()
 
@@ -122,7 +123,7 @@ def _ratio(p: Any, q: Any) -> Any:
 def _share_off(p: Any, q: Any) -> Any:
     """``1 - p / q`` of positive numbers."""
     info = dtypes.finfo(typeof(q).dtype)
-    small = q < float(info.smallest_normal) / float(info.eps)               # where differences may not be normal numbers
+    small = q < float(info.smallest_normal) / float(info.eps)             # a difference may not be a normal number
     scale = jnp.where(small, 1 / float(info.eps), 1)
     return jnp.where(q < np.inf, (q * scale - p * scale) / (q * scale), jnp.where(p < np.inf, 1, np.nan))
 

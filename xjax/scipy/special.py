@@ -18,7 +18,7 @@ from xjax.core.types import typeof
 from xjax.nn import normalize
 from xjax.nn.logsumexp import logsumexp
 from xjax.numpy.promote import promote_inexact, promote_shapes
-from xjax.numpy.windows import bessel_i1
+from xjax.numpy.windows import bessel_i
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import reals
@@ -88,7 +88,7 @@ def i0(x: Any) -> Any:
 def i1(x: Any) -> Any:
     """Modified Bessel function of order 1, element-wise; `i1e` does not overflow."""
     x, = promote_inexact("scipy.special.i1", x)
-    return bessel_i1(x)
+    return bessel_i(x, 1)
 
 
 # -- with a derivative of their own ---------------------------------------------------------------------------------
