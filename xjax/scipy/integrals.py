@@ -15,6 +15,8 @@ from xjax.core.errors import bad
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import chebyshev_series, horner, of_reals, single_or_double
 from xjax.scipy.gamma_functions import bernoulli_numbers
+from xjax.scipy.normal_distribution import bell, density, tail_of
+from xjax.scipy.two_parts import product
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
 
@@ -238,16 +240,16 @@ def _owen_integral(h: Any, a: Any) -> Any:
     for node, weight in zip(0.5 * (nodes + 1), 0.5 * weights, strict=True):
         t = end * float(node)
         total = total + float(weight) * jnp.exp(-0.5 * jnp.square(h * t)) / (1 + t * t)
-    return jnp.exp(-0.5 * h * h) / (2 * math.pi) * end * total
+    return bell(jnp.minimum(h, 40.0)) / (2 * math.pi) * end * total
 
 
 @custom_jvp
 def _owens_t(h: Any, a: Any) -> Any:
     """For a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)``, where q(x) is `ndtr` of -x."""
     h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # as good as infinite
-    steep, above = size > 1, h * size
+    steep, (above, rest) = size > 1, product(h, size)
     low = _owen_integral(jnp.where(steep, above, h), jnp.where(steep, 1 / jnp.where(steep, size, 1), size))
-    near, far = (0.5 * lax.erfc(x * math.sqrt(0.5)) for x in (h, above))
+    near, far = tail_of(h), tail_of(above) - density(above) * rest
     value = jnp.where(steep, 0.5 * (near + far) - near * far - low, low)
     return jnp.where(jnp.isnan(h) | jnp.isnan(a), np.nan, jnp.copysign(value, a))
 
@@ -255,10 +257,47 @@ def _owens_t(h: Any, a: Any) -> Any:
 @_owens_t.defjvp
 def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (h, a), (dh, da) = primals, tangents
-    product = jnp.where((h == 0) | (a == 0), 0, a * h)                  # also beside an infinity
-    by_h = -jnp.exp(-0.5 * h * h) * lax.erf(product * math.sqrt(0.5)) / math.sqrt(8 * math.pi)
-    by_a = jnp.exp(-0.5 * (h * h + product * product)) / (2 * math.pi * (1 + a * a))
-    return _owens_t(h, a), by_h * dh + by_a * da
+    return _owens_t(h, a), dh * _slope_in_h(h, a) + da * (_joint_density(h, a) / (1 + a * a))
+
+
+def _product_or_0(h: Any, a: Any) -> tuple[Any, Any]:
+    """``h * a`` in two parts, 0 also beside an infinity, at most 40 in size."""
+    high, low = product(jnp.where(a == 0, 0, h), jnp.where(h == 0, 0, a))
+    return jnp.clip(high, -40, 40), low
+
+
+@custom_jvp
+def _joint_density(h: Any, a: Any) -> Any:
+    """Of two independent normal variables at h and a h: beyond 40 it is 0."""
+    high, low = _product_or_0(h, a)
+    found = bell(jnp.minimum(jnp.abs(h), 40.0)) * bell(high) / (2 * math.pi)
+    return found - found * jnp.where(found == 0, 0, high * low)
+
+
+_joint_density.defjvps(lambda dh, y, h, a: dh * -(h * y * (1 + a * a)), lambda da, y, h, a: da * -(h * h * a * y))
+
+
+@custom_jvp
+def _slope_in_h(h: Any, a: Any) -> Any:
+    high, _ = _product_or_0(h, a)
+    return -0.5 * density(h) * lax.erf(high * math.sqrt(0.5))
+
+
+_MORE_THAN_1 = (1 / np.cumprod(np.arange(3.0, 35, 2))).tolist()
+
+
+def _bend_in_h(y: Any, h: Any, a: Any) -> Any:
+    """``-h y - a j``, y the slope and j the joint density. Where a h is small y is ``-a h j m``, with an m near 1, and
+    the terms cancel near h = 1 unless 1 is taken off m and h."""
+    r, joint = _product_or_0(h, a)[0], a * _joint_density(h, a)
+    near = jnp.abs(r) < 1
+    square = jnp.where(near, r * r, 0)
+    more = square * horner(square, _MORE_THAN_1)
+    near_h = jnp.where(near, h, 0)
+    return jnp.where(near, joint * ((near_h - 1) * (near_h + 1) * (1 + more) + more), -h * y - joint)
+
+
+_slope_in_h.defjvps(lambda dh, y, h, a: dh * _bend_in_h(y, h, a), lambda da, y, h, a: da * -(h * _joint_density(h, a)))
 
 
 @library_jit

@@ -33,29 +33,30 @@ def ndtr(x: Any) -> Any:
 
 @custom_jvp
 def _ndtr(x: Any) -> Any:
-    tail = _tail(x)
+    tail = tail_of(x)
     return jnp.where(x > 0, 1 - tail, tail)
 
 
-def _tail(x: Any) -> Any:
+def tail_of(x: Any) -> Any:
     """`ndtr` of -abs(x): of ``erfc(abs(x) / sqrt(2))`` with the rounded quotient, x**2 units would be wrong."""
     size = jnp.minimum(jnp.abs(x), 40.0)                    # beyond, it is 0
-    return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * _bell(size)
+    return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
-def _bell(x: Any) -> Any:
+def bell(x: Any) -> Any:
     """``exp(-x**2 / 2)`` of numbers up to 40."""
-    bell = jnp.exp(-0.5 * rounded_square(x))
-    return bell - bell * (0.5 * rounding_of_square(x))
+    found = jnp.exp(-0.5 * rounded_square(x))
+    return found - found * (0.5 * rounding_of_square(x))
 
 
 @custom_jvp
-def _density(x: Any) -> Any:
-    return _bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
+def density(x: Any) -> Any:
+    """``exp(-x**2 / 2) / sqrt(2 pi)``."""
+    return bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
 
 
-_density.defjvps(lambda dx, y, x: dx * -(x * y))
-_ndtr.defjvps(lambda dx, y, x: dx * _density(x))
+density.defjvps(lambda dx, y, x: dx * -(x * y))
+_ndtr.defjvps(lambda dx, y, x: dx * density(x))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -76,7 +77,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 def _log_ndtr(x: Any) -> Any:
     x, = single_or_double("log_ndtr", x)
     below = lax.log(0.5 * scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)) - 0.5 * x * x
-    return jnp.where(x > 0, lax.log1p(-_tail(x)), below)
+    return jnp.where(x > 0, lax.log1p(-tail_of(x)), below)
 
 
 @log_ndtr.defjvp
@@ -90,7 +91,7 @@ def _hazard(x: Any) -> Any:
     """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``: below 0, where both vanish, the exponential cancels."""
     below = math.sqrt(2 / math.pi) / scaled_erfc(jnp.where(x < 0, -x, 0) * math.sqrt(0.5), 0)
     above = jnp.where(x > 0, x, 0)
-    return jnp.where(x > 0, _density(above) / _ndtr(above), below)
+    return jnp.where(x > 0, density(above) / _ndtr(above), below)
 
 
 # The coefficients of low powers first: of p - 1/2 up to 0.425, of r = sqrt(-log(tail)) up to 5, and beyond.

@@ -18,6 +18,7 @@ import scipy
 import xjax.numpy as jnp
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
+from xjax.scipy.two_parts import guarded, rounded_square, rounding_of_square, sum_of
 from xjax.transforms.custom_jvp import custom_jvp
 
 # Not by `import numpy.polynomial.polynomial`: that and SciPy's `import numpy.polynomial` in another thread wait for
@@ -60,11 +61,29 @@ def _waves(inverse: Any, power: float, sin: Any, cos: Any) -> tuple[Any, Any]:
 
 # -- sine and cosine integrals --------------------------------------------------------------------------------------
 
+_CI_START, _CI_CENTRE = 2.0, 3.0        # up to the first the power series of the cosine integral is taken
+
+
+@functools.cache
+def _ci_terms() -> list[float]:
+    """The Taylor series of Ci at 3: by the recurrence ``3 c(k) + c(k-1) = C(k)`` of its slope, ``cos(x) / x``."""
+    waves, slope = (math.cos(_CI_CENTRE), -math.sin(_CI_CENTRE)), [0.0]
+    for k in range(42):
+        wave = waves[k % 2] * (-1) ** (k // 2) / math.factorial(k)
+        slope.append((wave - slope[-1]) / _CI_CENTRE)
+    return [0.11962978600800033, *(c / k for k, c in enumerate(slope[1:], 1))]
+
+
 def _sici_series(x: Any) -> tuple[Any, Any]:
-    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4."""
+    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4. From 2 on
+    the terms of the cosine cancel in part."""
     terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
-    square = x * x
-    cosine = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + square * horner(square, terms[1::2])
+    square, low = x * x, jnp.minimum(x, _CI_START)
+    low_square = low * low
+    cosine = np.euler_gamma + jnp.log(jnp.where(x > 0, low, 1)) + low_square * horner(low_square, terms[1::2])
+    high = jnp.maximum(x, _CI_START) - _CI_CENTRE
+    terms_of_high = _ci_terms() if x.dtype == np.float64 else _ci_terms()[:20]
+    cosine = jnp.where(x > _CI_START, horner(high, terms_of_high), cosine)
     return x * horner(square, terms[::2]), jnp.where(x > 0, cosine, -np.inf)
 
 
@@ -80,13 +99,33 @@ def _sici(x: Any) -> tuple[Any, Any]:
     return jnp.copysign(sine, x), jnp.where(x == -np.inf, np.nan, cosine)
 
 
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _sinc(x: Any, n: int) -> Any:
+    """The n-th derivative of ``sin(x) / x``. Near 0 by its series, in which the terms hardly cancel; further out from
+    that of order n - 1 and the derivative of the sine."""
+    near = jnp.abs(x) < n + 1
+    inside, beyond = jnp.where(near, x, 0), jnp.where(near | jnp.isinf(x), 1, x)
+    first = n % 2                                                   # the lowest power
+    terms = [(-1) ** k * math.perm(2 * k, n) / math.factorial(2 * k + 1) for k in range((n + 1) // 2, 14 + n)]
+    series = horner(inside * inside, terms)
+    if first:
+        series = inside * series
+    wave = (jnp.sin, jnp.cos)[first](beyond) * (1, 1, -1, -1)[n % 4]
+    far = (wave - n * _sinc(beyond, n - 1) if n else wave) / beyond
+    return jnp.where(near, series, jnp.where(jnp.isinf(x), 0, far))
+
+
+@_sinc.defjvp
+def _sinc_jvp(n: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return _sinc(x, n), dx * _sinc(x, n + 1)
+
+
 @_sici.defjvp
 def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    endless = jnp.isinf(x)
-    turning = jnp.where(endless, 0, x)
-    by_sine = jnp.where(x == 0, 1, jnp.sin(turning) / jnp.where(x == 0, 1, x))
-    return _sici(x), (dx * by_sine, dx * (jnp.cos(turning) / x))
+    turning = jnp.where(jnp.isinf(x), 0, x)
+    return _sici(x), (dx * _sinc(x, 0), dx * (jnp.cos(turning) / x))
 
 
 @library_jit
@@ -106,17 +145,32 @@ def sici(x: Any) -> tuple[Any, Any]:
 _FRESNEL_START = 1.6        # where z, which is pi x**2 / 2, is 4.02
 
 
+@custom_jvp
 def _quarter_turns(x: Any) -> tuple[Any, Any]:
-    """``sin(pi x**2 / 2)`` and ``cos(pi x**2 / 2)``, exact for large x.
+    """``sin(pi x**2 / 2)`` and ``cos(pi x**2 / 2)``, exact for large x and near the roots.
 
-    With x = 2 m + f, of which m is whole, ``x**2 / 4`` is a whole number and ``m f + f**2 / 4``.
+    With x = 2 m + f, of which m is whole, ``x**2 / 4`` is a whole number, ``m f`` and ``f**2 / 4``; the square has two
+    parts. Of the sum, in turns, the quarters are taken off before it becomes an angle.
     """
     x = jnp.where(jnp.isfinite(x), x, 0)
     m = jnp.round(x / 2)
     f = x - 2 * m
-    turns = m * f
-    angle = 2 * math.pi * (turns - jnp.round(turns) + f * f / 4)
-    return jnp.sin(angle), jnp.cos(angle)
+    turns = guarded(m * f)                                              # exact
+    total, lost = sum_of(turns - jnp.round(turns), 0.25 * rounded_square(f))
+    quarters = jnp.round(4 * total)
+    angle = 2 * math.pi * ((total - 0.25 * quarters) + (lost + 0.25 * rounding_of_square(f)))
+    sin, cos, odd = jnp.sin(angle), jnp.cos(angle), quarters - 2 * jnp.round(0.5 * quarters) != 0
+    half = quarters - 4 * jnp.round(0.25 * quarters)                    # -2, -1, 0, 1 or 2
+    sin, cos = jnp.where(odd, cos, sin), jnp.where(odd, sin, cos)
+    return (jnp.where((half < 0) | (half == 2), -sin, sin), jnp.where((half == 1) | (jnp.abs(half) == 2), -cos, cos))
+
+
+@_quarter_turns.defjvp
+def _quarter_turns_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    sin, cos = _quarter_turns(x)
+    speed = math.pi * x
+    return (sin, cos), (dx * (speed * cos), dx * (-speed * sin))
 
 
 def _fresnel_series(x: Any) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from xjax.core.types import typeof
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import reals
+from xjax.transforms.custom_jvp import custom_jvp
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------
 
@@ -43,10 +45,13 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 
 @functools.partial(library_jit, static_argnums=(1, 2))
 def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
+    return _bessel_orders(reals("bessel_jn", z)[0], v, n_iter)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2))
+def _bessel_orders(z: Any, v: int, n_iter: int) -> Any:
     """Miller's recurrence for ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do not overflow; then
     ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
-    z, = reals("bessel_jn", z)
-
     def ratio(above: Any, k: Any) -> tuple[Any, Any]:
         found = z / (2 * k - z * above)
         return found, found
@@ -55,6 +60,15 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
     ratios = lax.scan(ratio, lax.full_like(z, 0), orders, reverse=True)[1]
     relative = jnp.concatenate([lax.full_like(z, 1)[None], jnp.cumprod(ratios, 0)])         # to J(0)
     return relative[:v + 1] / (1 + 2 * jnp.sum(relative[2::2], 0, keepdims=True))
+
+
+@_bessel_orders.defjvp
+def _bessel_orders_jvp(v: int, n_iter: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """``J(k)' = (J(k-1) - J(k+1)) / 2``, of which J(-1) is -J(1): the slope of the recurrence would lose digits."""
+    (z,), (dz,) = primals, tangents
+    orders = _bessel_orders(z, v + 1, max(n_iter, v + 1))
+    below = jnp.concatenate([-orders[1:2], orders[:v]])
+    return orders[:v + 1], dz[None] * (0.5 * (below - orders[1:]))
 
 
 # -- spherical harmonics --------------------------------------------------------------------------------------------
