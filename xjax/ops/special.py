@@ -213,6 +213,18 @@ def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplem
     return rule
 
 
+def _factorial(b: Builder, out: ShapedArray, m: Value) -> Value:
+    """Of whole m >= 1: a product as long as that is exact; XLA's exp(lgamma(m + 1)) is off by several units."""
+    m = b.convert(m, dtypes.accumulator_dtype(out.dtype))           # of halves in single precision
+    last = 22 if m.aval.dtype.itemsize > 4 else 13
+    product = one = b.constant(1, m.aval)
+    for k in range(2, last + 1):
+        factor = b.constant(k, m.aval)
+        product = b.mul(product, b.select(b.compare("LT", m, factor), one, factor))
+    beyond = b.unary("stablehlo.exponential", _lgamma_lower(b, m.aval, b.add(m, 1)))
+    return b.convert(b.select(b.compare("GT", m, b.constant(last, m.aval)), beyond, product), out.dtype)
+
+
 def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
     """XLA's, but where it is nan or has no right digit: far out, at 0, and below 0 except at the poles.
 
@@ -224,9 +236,7 @@ def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
     below = b.binary("stablehlo.and", positive, _between_poles(b, x))
     at_zero = b.binary("stablehlo.and", b.compare("EQ", x, zero), even)
 
-    # XLA's own has exp(lgamma(m + 1)) with a factorial of 1 that is off by several units.
-    order = b.add(m, 1)
-    factor = b.unary("stablehlo.exponential", _lgamma_lower(b, out, order))
+    order, factor = b.add(m, 1), _factorial(b, out, m)
     factor = b.select(even, b.unary("stablehlo.negate", factor), factor)
     whole = b.binary("stablehlo.and", positive, b.compare("EQ", m, b.unary("stablehlo.floor", m)))
     beside = b.select(b.compare("EQ", m, zero), _digamma_lower(b, out, x), b.constant(math.nan, out))
