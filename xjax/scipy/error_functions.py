@@ -134,23 +134,30 @@ def wofz(z: Any) -> Any:
 _DECAY_SCALE, _DECAY_NODES = 3.75, 40
 
 
-@functools.cache
-def _decay_series(n: int) -> np.ndarray:
-    """Of the n-th derivative of erfcx at x >= 0, times ``(1 + 2 x) (1 + x)**n``, the Chebyshev coefficients in
-    ``u = (x - 3.75) / (x + 3.75)``.
+def exact_decay(n: int, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points x >= 0, ``u = (x - 3.75) / (x + 3.75)``, and the n-th derivative of erfcx there times
+    ``(1 + 2 x) (1 + x)**n``; in extended precision, where there is one.
 
     The derivative is ``2 / sqrt(pi)`` times the integral of ``(-2 t)**n exp(-t**2 - 2 x t)`` over t > 0, which the
-    trapezoidal rule gives after ``t = exp(s - exp(-s)) / (1 + x)``; in extended precision, where there is one.
+    trapezoidal rule gives after ``t = exp(s - exp(-s)) / (1 + x)``.
     """
     s, step = np.arange(-80, 90) * np.longdouble(0.06), np.longdouble(0.06)
+    x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
+    t = np.exp(s - np.exp(-s)) / (1 + x)
+    parts = (-2 * t) ** n * np.exp(-t * t - 2 * x * t) * t * (1 + np.exp(-s))
+    values = 2 * step / np.sqrt(np.arccos(np.longdouble(-1))) * np.sum(parts, 1)
+    return x[:, 0], values * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
 
-    def scaled(u: np.ndarray) -> np.ndarray:
-        x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
-        t = np.exp(s - np.exp(-s)) / (1 + x)
-        parts = (-2 * t) ** n * np.exp(-t * t - 2 * x * t) * t * (1 + np.exp(-s))
-        return 2 * step / np.sqrt(np.arccos(np.longdouble(-1))) * np.sum(parts, 1) * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
 
-    return chebyshev_series(scaled, _DECAY_NODES).astype(float)
+def decay_variable(x: Any) -> Any:
+    near = jnp.minimum(x, 1e30)                             # beyond, it is 1
+    return (near - _DECAY_SCALE) / (near + _DECAY_SCALE)
+
+
+@functools.cache
+def _decay_series(n: int) -> np.ndarray:
+    """The Chebyshev coefficients of `exact_decay`."""
+    return chebyshev_series(lambda u: exact_decay(n, u)[1], _DECAY_NODES).astype(float)
 
 
 @functools.cache
@@ -167,12 +174,25 @@ def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
     return terms.tolist()
 
 
+# The value in single precision: fitted to a relative error of 2**-29 up to 1e4, with positive terms only.
+_IN_SINGLE = ((0.9999999989453389, 1.5527948701761725, 1.1562832687083393, 0.49894920273324794, 0.12492784926648792,
+               0.01504752365011581),
+              (1.0, 2.681173913611712, 3.18166636625742, 2.160137304224879, 0.8977011292846218, 0.22142883295392762,
+               0.026671041268600586))
+
+
+def _scaled_erfc_in_single(x: Any) -> Any:
+    far, near = x > 1e4, jnp.minimum(x, 1e4)
+    return (jnp.where(far, math.sqrt(1 / math.pi), horner(near, _IN_SINGLE[0]))
+            / jnp.where(far, x, horner(near, _IN_SINGLE[1])))
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def scaled_erfc(x: Any, n: int) -> Any:
     """The n-th derivative of ``exp(x**2) erfc(x)`` at x >= 0. Its terms by a recurrence in n would cancel."""
-    near = jnp.minimum(x, 1e30)                             # beyond, u is 1
-    u = (near - _DECAY_SCALE) / (near + _DECAY_SCALE)
-    growth = 1 + 2 * x
+    if n == 0 and x.dtype == np.float32:
+        return _scaled_erfc_in_single(x)
+    u, growth = decay_variable(x), 1 + 2 * x
     for _ in range(n):
         growth = growth * (1 + x)
     polynomial = horner(u, _decay_terms(n, typeof(x).dtype))

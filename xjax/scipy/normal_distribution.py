@@ -15,9 +15,10 @@ from xjax.core.errors import bad
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import of_reals, rational, single_or_double
-from xjax.scipy.error_functions import scaled_erfc
+from xjax.scipy.arguments import chebyshev_series, horner, of_reals, rational, single_or_double
+from xjax.scipy.error_functions import decay_variable, exact_decay, scaled_erfc
 from xjax.scipy.two_parts import rounded_square, rounding_of_square
+from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
 
@@ -75,23 +76,64 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 @library_jit
 def _log_ndtr(x: Any) -> Any:
+    """Above 0 of ``1 - tail``, rounded, and then what this loses; one logarithm is taken for both sides."""
     x, = single_or_double("log_ndtr", x)
-    below = lax.log(0.5 * scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)) - 0.5 * x * x
-    return jnp.where(x > 0, lax.log1p(-tail_of(x)), below)
+    above, tail, decay = x > 0, tail_of(x), scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)
+    rest = 1 - tail
+    lost = ((1 - rest) - tail) * (2 - rest)
+    return lax.log(jnp.where(above, rest, 0.5 * decay)) + jnp.where(above, lost, -0.5 * x * x)
 
 
 @log_ndtr.defjvp
 def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    y = log_ndtr(x, series_order)
-    return y, dx * _hazard(x)
+    return log_ndtr(x, series_order), dx * _hazard(x)
 
 
+@custom_jvp
 def _hazard(x: Any) -> Any:
     """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``: below 0, where both vanish, the exponential cancels."""
-    below = math.sqrt(2 / math.pi) / scaled_erfc(jnp.where(x < 0, -x, 0) * math.sqrt(0.5), 0)
-    above = jnp.where(x > 0, x, 0)
-    return jnp.where(x > 0, density(above) / _ndtr(above), below)
+    above, size = x > 0, jnp.abs(x)
+    decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(jnp.minimum(size, 40.0))
+    return (jnp.where(above, math.sqrt(0.5 / math.pi) * shrink, math.sqrt(2 / math.pi))
+            / jnp.where(above, 1 - 0.5 * decay * shrink, decay))
+
+
+@functools.cache
+def _hazard_terms(dtype: np.dtype) -> list[float]:
+    """Below 0 the slope of the hazard, from -2 / pi at 0 to -1, as a polynomial in the variable of `exact_decay`."""
+    def slope(u: np.ndarray) -> np.ndarray:
+        (x, decay), (_, fall) = exact_decay(0, u), exact_decay(1, u)
+        return fall / (decay * decay) * (1 + 2 * x) / (1 + x) / np.sqrt(np.arccos(np.longdouble(-1)))
+
+    series = chebyshev_series(slope, 40).astype(float)
+    count = np.flatnonzero(np.abs(series) > float(np.finfo(dtype).eps) / 16)[-1] + 1
+    return np.polynomial.chebyshev.cheb2poly(series[:count]).tolist()
+
+
+@custom_jvp
+def _hazard_slope(x: Any) -> Any:
+    """``-h (x + h)``, h the hazard. Below 0, where x and h cancel, a polynomial."""
+    hazard, above = _hazard(x), x > 0
+    below = horner(decay_variable(jnp.where(above, 0, -x) * math.sqrt(0.5)), _hazard_terms(x.dtype))
+    return jnp.where(above, -hazard * (x + hazard), below)
+
+
+@_hazard_slope.defjvp
+def _hazard_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Below 0 by the derivatives of ``erfcx'(z) / (sqrt(pi) erfcx(z)**2)``, which that slope is at z = -x / sqrt(2)."""
+    (x,), (dx,) = primals, tangents
+    y, hazard, above = _hazard_slope(x), _hazard(x), x > 0
+
+    def below(x: Any) -> Any:
+        z = -x * math.sqrt(0.5)
+        return scaled_erfc(z, 1) / jnp.square(scaled_erfc(z, 0)) * math.sqrt(1 / math.pi)
+
+    beyond = jvp(below, (jnp.where(above, 0, x),), (lax.full_like(x, 1),))[1]
+    return y, dx * jnp.where(above, -(y * (x + hazard) + hazard * (1 + y)), beyond)
+
+
+_hazard.defjvps(lambda dx, y, x: dx * _hazard_slope(x))
 
 
 # The coefficients of low powers first: of p - 1/2 up to 0.425, of r = sqrt(-log(tail)) up to 5, and beyond.
