@@ -253,16 +253,17 @@ def _dawsn(x: Any) -> Any:
 _DAWSON_SPLIT = 2.0
 
 
-def _slope_terms() -> list[float]:
-    """Of the slope up to x = 2, in ``t = x**2 / 2 - 1``: from the series in x**2, in exact arithmetic."""
-    terms, term = [], Fraction(1)
-    for k in range(80):
+def _slope_terms(centre: Fraction, count: int) -> list[float]:
+    """Of the slope, in powers of ``x**2 / 2 - centre``: from the series in x**2, in exact arithmetic."""
+    terms, term, number = [], Fraction(1), 50 + int(5 * centre)
+    for k in range(number):
         terms.append(term * (2 * k + 1) * 2**k)             # of (x**2 / 2)**k
         term *= Fraction(-2, 2 * k + 3)
-    return [float(sum(terms[j] * math.comb(j, k) for j in range(k, 80))) for k in range(26)]
+    powers = [centre**k for k in range(number)]
+    return [float(sum(terms[j] * math.comb(j, k) * powers[j - k] for j in range(k, number))) for k in range(count)]
 
 
-_DAWSON_SLOPE = _slope_terms()
+_DAWSON_SLOPE = _slope_terms(Fraction(1), 26)
 _DAWSON_SLOPE_IN_SINGLE = _DAWSON_SLOPE[:17]
 
 
@@ -279,7 +280,7 @@ def _dawsn_slope_beyond(x: Any) -> Any:
     series ``-r (1 + 3 r + 3 5 r**2 ...)`` in ``r = 1 / (2 x**2)``."""
     end = 8.0 if x.dtype == np.float64 else 6.0
     size, rule = jnp.abs(x), _rule(x.dtype, more=2)
-    near, far = jnp.clip(size, _DAWSON_SPLIT, end), jnp.maximum(size, end)
+    near, far = jnp.where(size < end, size, _DAWSON_SPLIT), jnp.where(size < end, end, size)
     is_between, square = _is_between(near, rule.step), near * near
     total, number = lax.full_like(x, 0), x.dtype.type
     for (node, weight), (node_between, weight_between) in zip(rule.multiples, rule.between, strict=True):
@@ -296,15 +297,41 @@ def _dawsn_slope_beyond(x: Any) -> Any:
     return jnp.where(size < end, middle, -ratio * series)
 
 
+# The second derivative is x times that of the slope by ``x**2 / 2``: up to each of these by a series at a centre.
+_BENDS = ((1.15, Fraction(3, 8)), (2.0, Fraction(5, 4)), (2.8, Fraction(3)), (3.6, Fraction(21, 4)),
+          (4.6, Fraction(17, 2)), (5.1, Fraction(12)))
+
+
+@functools.cache
+def _bend_terms(size: int) -> list[list[float]]:
+    """The terms of the series, by bytes of the dtype."""
+    slopes = [_slope_terms(centre, 31 if size == 8 else 19) for _, centre in _BENDS]
+    return [[k * c for k, c in enumerate(terms)][1:] for terms in slopes]
+
+
+def _dawsn_bend(x: Any) -> Any:
+    size, (start, _) = jnp.abs(x), _BENDS[-1]
+    near = size < start
+
+    def by_place(*values: float) -> Any:
+        number = x.dtype.type
+        return functools.reduce(lambda rest, at: jnp.where(size < _BENDS[at][0], number(values[at]), rest),
+                                range(len(values) - 2, -1, -1), lax.full_like(x, values[-1]))
+
+    inside = jnp.where(near, x, 0)
+    away = 0.5 * rounded_square(inside) - by_place(*(float(centre) for _, centre in _BENDS))
+    t = away + 0.5 * rounding_of_square(inside)
+    total = lax.full_like(x, 0)
+    for terms in zip(*(terms[::-1] for terms in _bend_terms(x.dtype.itemsize)), strict=True):
+        total = total * t + by_place(*terms)
+    beyond = jvp(_dawsn_slope_beyond, (jnp.where(near, start, x),), (lax.full_like(x, 1),))[1]
+    return jnp.where(near, inside * total, beyond)
+
+
 @_dawsn_slope.defjvp
 def _dawsn_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    y = _dawsn_slope(x)
-    near = jnp.abs(x) < _DAWSON_SPLIT
-    inside, beyond = jnp.where(near, x, 0), jnp.where(near, _DAWSON_SPLIT, x)
-    second = jnp.where(near, -2 * (_dawsn(inside) + inside * y),
-                       jvp(_dawsn_slope_beyond, (beyond,), (lax.full_like(x, 1),))[1])
-    return y, dx * second
+    return _dawsn_slope(x), dx * _dawsn_bend(x)
 
 
 _dawsn.defjvps(lambda dx, y, x: dx * _dawsn_slope(x))
