@@ -133,7 +133,7 @@ CANCELS = "the product of the two slopes of the logarithm and its second derivat
 OPEN = {
     "ndtri": within("x times the square of the slope", second_0_0_float64=6),
     "erfcinv": within("z times the square of the slope", second_0_0_float32=4.2, second_0_0_float64=6),
-    "sici cosine": within("a quotient of long polynomials", value_float64=4.5),
+    "sici cosine": within("a quotient of long polynomials", value_float64=6),
     "hyp2f1": within("a sum of many terms", value_float64=7, slope_0=8, second_0_0=30),
     "poch": within(CANCELS, second_0_0=47, second_0_1=81),
     "betaln": {"value": Bound(4, "near the roots, where beta is 1, logarithms cancel: in units of 1", 1.0)},
