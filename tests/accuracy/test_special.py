@@ -132,7 +132,7 @@ ROWS = [
 CANCELS = "the product of the two slopes of the logarithm and its second derivative cancel"
 OPEN = {
     "ndtri": within("x times the square of the slope", second_0_0_float64=6),
-    "erfcinv": within("z times the square of the slope", second_0_0_float32=4.2, second_0_0_float64=6),
+    "erfcinv": within("z times the square of the slope", second_0_0_float32=4.2),
     "sici cosine": within("a quotient of long polynomials", value_float64=6),
     "hyp2f1": within("a sum of many terms", value_float64=7, slope_0=8, second_0_0=30),
     "poch": within(CANCELS, second_0_0=47, second_0_1=81),
@@ -142,7 +142,7 @@ OPEN = {
 }
 ROWS = [dataclasses.replace(row, bounds=OPEN.get(row.name, {})) for row in ROWS]
 CASES = [(row, dtype) for row in ROWS for dtype in DTYPES]
-OPEN_SHARE = 0.21       # of all quantities and dtypes; a twentieth is what is wanted
+OPEN_SHARE = 0.05       # of all quantities and dtypes, at most
 NUMBERS = {1: 24, 2: 48}                # of the points, by the number of arguments
 
 
