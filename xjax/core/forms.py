@@ -54,9 +54,9 @@ FORMS: dict[str, Form] = {
         "running sums of arrays of so many `elements` or more", {"elements": 1 << 14}, None,
         "CPU: a loop costs 10 us before it begins", "ops/cpu/cumsum.py"),
     "roots of sums of squares": Form(
-        "float32 summed in double precision below so many `elements`, or in rows of up to `row`; float64 in three sums "
-        "below so many, or in rows of up to `row_of_doubles`; others plainly, with a branch for what is out of range",
-        {"elements": 4096, "row": 8, "row_of_doubles": 4}, None,
+        "float32 below so many `elements` summed in double precision; else in rows of up to `row`, or below so many "
+        "elements, summed once more times what the sum needs; others plainly, with a branch for what is out of range",
+        {"elements": 512, "row": 16}, None,
         "CPU, in times of the plain sum: double precision 1.0 for few elements, 1.1 to 2 for more in rows of up to 8, "
         "up to 10 in longer ones; the branch 1.0 for long rows, twice that if one is 0 or out of range, 1.6 to 3 for "
         "short ones; three sums 1.0 to 1.2 for few elements and rows of up to 4, 3 for long ones. GPU: three sums, "

@@ -31,7 +31,7 @@ from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type, convert_element_type_p
 from xjax.ops.cpu.sums import has_short_rows
 from xjax.ops.elementwise import add, div, mul, square
-from xjax.ops.identity import computed_again, computed_once
+from xjax.ops.identity import computed_again
 from xjax.ops.piecewise import abs
 from xjax.ops.reduce import reduce_and
 from xjax.ops.shape import after_batch, broadcast_in_dim, reduce_sum, squeeze
@@ -109,15 +109,20 @@ def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     return convert_element_type(found, _SINGLE)
 
 
-def _rows_in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """The same of many rows, whose roots in single precision take a third of the time."""
-    total = setting.squares([to_double(x) for x in parts])
-    aval = ShapedArray(typeof(total).shape, _SINGLE)
-    large, small = (compare(total, to_double(full_of(aval, limit)))
-                    for compare, limit in ((gt, 2.0**100), (lt, 2.0**-100)))
-    factor = to_double(_chosen(aval, large, 2.0**-100, small, 2.0**100))
-    near = convert_element_type(mul(mul(total, factor), factor), _SINGLE)
-    return mul(setting.root(near, divisor), _chosen(aval, large, 2.0**100, small, 2.0**-100))
+def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+    """The sum, and then that of the elements times a power of two that follows from it, and nearly always is 1.
+
+    Of short rows all is one loop, which has the elements in registers, and which XLA fuses with what makes these.
+    """
+    aval = typeof(parts[0])
+    if 1 <= setting.length(aval) <= _WRITTEN_OUT:
+        terms = [term for x in parts for term in _along(x, setting.axes)]
+        sum_of, along = _sizes_squared, lambda factor, x: factor
+    else:
+        terms, sum_of, along = parts, setting.squares, setting.along
+    total = sum_of(terms)
+    factor, back = _factors(aval.dtype, *_out_of_range(total, setting.length(aval)))
+    return mul(setting.root(sum_of([mul(x, along(factor, x)) for x in terms]), divisor), back)
 
 
 def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
@@ -149,18 +154,14 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     aval = typeof(parts[0])
     count = setting.length(aval)
     total = setting.squares(parts)
-    if has_short_rows(aval, setting.axes):              # its sum is a loop, which XLA would run for each of its readers
-        total = computed_once(total)
 
     def as_it_is(total: Any, parts: Any, divisor: Any) -> Any:
         return setting.root(total, divisor)
 
     def again(total: Any, parts: Any, divisor: Any) -> Any:
-        shift = _SHIFT[aval.dtype]
-        small, large = _out_of_range(total, count)
-        factor = _chosen(typeof(total), large, 2.0**-shift, small, 2.0**shift)
+        factor, back = _factors(aval.dtype, *_out_of_range(total, count))
         scaled = setting.squares([mul(x, setting.along(factor, x)) for x in map(computed_again, parts)])
-        return mul(setting.root(scaled, divisor), _chosen(typeof(total), large, 2.0**shift, small, 2.0**-shift))
+        return mul(setting.root(scaled, divisor), back)
 
     return cond(all_ordinary(total, count), as_it_is, again, total, parts, divisor)
 
@@ -170,10 +171,10 @@ def _form_on_cpu(x: ShapedArray, setting: _Setting) -> Callable:
     limit = limits("roots of sums of squares", "cpu")
     if limit is None:
         return _by_three
-    few, length = x.size < limit["elements"], setting.length(x)
-    if x.dtype == _SINGLE:
-        return _in_double if few else _rows_in_double if length <= limit["row"] else _by_choice
-    return _by_three if few or length <= limit["row_of_doubles"] else _by_choice
+    few = x.size < limit["elements"]
+    if few and x.dtype == _SINGLE:
+        return _in_double
+    return _in_turn if few or setting.length(x) <= limit["row"] else _by_choice
 
 
 def to_double(x: Any) -> Any:
@@ -181,24 +182,37 @@ def to_double(x: Any) -> Any:
     return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
 
 
-def _chosen(aval: ShapedArray, large: Any, if_large: float, small: Any, if_small: float) -> Any:
+def _factors(dtype: np.dtype, small: Any, large: Any) -> tuple[Any, Any]:
+    """What the elements of each result are multiplied by before they are squared, and its reciprocal: 1 in range."""
+    shift = _SHIFT[dtype]
+    return tuple(_chosen(dtype, large, 2.0 ** -by, small, 2.0 ** by) for by in (shift, -shift))
+
+
+def _chosen(dtype: np.dtype, large: Any, if_large: float, small: Any, if_small: float) -> Any:
     """One of two numbers, or 1, for each result."""
+    aval = ShapedArray(typeof(large).shape, dtype)
     return select(large, full_of(aval, if_large), select(small, full_of(aval, if_small), full_of(aval, 1)))
 
 
-_WRITTEN_OUT = 4                                # terms of sums that are no reductions, so that all is one loop
+_WRITTEN_OUT = 16                               # terms of sums that are no reductions, so that all is one loop
+_THREE_WRITTEN_OUT = 4                          # the same of three sums
 
 
 def _sums(terms: Sequence[Any], axes: tuple[int, ...]) -> Sequence[Any]:
     """The sums over axes of several arrays, in one loop."""
     shape = typeof(terms[0]).shape
-    if not 1 <= math.prod(shape[axis] for axis in axes) <= _WRITTEN_OUT:
+    if not 1 <= math.prod(shape[axis] for axis in axes) <= _THREE_WRITTEN_OUT:
         zero = typeof(terms[0]).dtype.type(0)
         return reduce(tuple(terms), (zero,) * len(terms), lambda xs, ys: tuple(map(add, xs, ys)), axes)
+    return [functools.reduce(add, _along(x, axes)) for x in terms]
+
+
+def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
+    """The slices of an array along axes, without these."""
+    shape = typeof(x).shape
     places = itertools.product(*[range(n) if d in axes else (None,) for d, n in enumerate(shape)])
-    bounds = [([k or 0 for k in place], [n if k is None else k + 1 for k, n in zip(place, shape, strict=True)])
-              for place in places]
-    return [functools.reduce(add, [squeeze(slice(x, *ends), axes) for ends in bounds]) for x in terms]
+    return [squeeze(slice(x, [k or 0 for k in place], [n if k is None else k + 1 for k, n in
+                                                       zip(place, shape, strict=True)]), axes) for place in places]
 
 
 def _out_of_range(total: Any, count: int) -> tuple[Any, Any]:
