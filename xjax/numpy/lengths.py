@@ -32,7 +32,7 @@ from xjax.ops.convert import convert_element_type, convert_element_type_p
 from xjax.ops.cpu.sums import has_short_rows
 from xjax.ops.elementwise import add, div, mul, square
 from xjax.ops.identity import computed_again
-from xjax.ops.piecewise import abs
+from xjax.ops.piecewise import abs, min
 from xjax.ops.reduce import reduce_and
 from xjax.ops.shape import after_batch, broadcast_in_dim, reduce_sum, squeeze
 from xjax.ops.slice import slice
@@ -194,6 +194,7 @@ def _chosen(dtype: np.dtype, large: Any, if_large: float, small: Any, if_small: 
     return select(large, full_of(aval, if_large), select(small, full_of(aval, if_small), full_of(aval, 1)))
 
 
+_MANY = 4096                                    # elements
 _WRITTEN_OUT = 16                               # terms of sums that are no reductions, so that all is one loop
 _THREE_WRITTEN_OUT = 4                          # the same of three sums
 
@@ -252,11 +253,25 @@ def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
         return root, Zero(typeof(root).tangent())
     flat = eq(root, zeros_of(typeof(root)))
     length = select(flat, full_of(typeof(root), 1), root) if setting.flat_at_zero else root
-    along = setting.along(length, parts[0])
-    tangent = reduce_sum(functools.reduce(add, [mul(div(x, along), dx) for x, dx in moved]), setting.axes)
+    tangent = reduce_sum(functools.reduce(add, [mul(ratio, dx) for ratio, (_, dx) in zip(
+        _ratios([x for x, _ in moved], length, setting), moved, strict=True)]), setting.axes)
     if divisor or setting.divisor is not None:
         tangent = div(tangent, divisor[0] if divisor else full_of(typeof(root), setting.divisor))
     return root, select(flat, zeros_of(typeof(root)), tangent) if setting.flat_at_zero else tangent
+
+
+def _ratios(parts: Sequence[Any], length: Any, setting: _Setting) -> list[Any]:
+    """``x / length`` of each part: of many elements by a product with 4 / length, since a division takes much longer.
+
+    That is a normal number for every length but the smallest; 1 / length is none for large ones.
+    """
+    if typeof(parts[0]).size < _MANY:
+        return [div(x, setting.along(length, x)) for x in parts]
+    aval = typeof(length)
+    inverse = div(full_of(aval, 4), length)
+    if setting.flat_at_zero:                                    # else it has to be infinite where the length is 0
+        inverse = min(inverse, full_of(aval, dtypes.finfo(aval.dtype).max))
+    return [mul(mul(x, setting.along(inverse, x)), full_of(typeof(x), 0.25)) for x in parts]
 
 
 def _root_batch(axis: Any, args: Sequence[Any], bdims: Sequence[int | None], *, axes: tuple[int, ...],

@@ -41,11 +41,16 @@ def log_cosh(predictions: Any, targets: Any, *, weights: Any = None, reduction: 
 
 @custom_jvp
 def _log_cosh(x: Any) -> Any:
-    """``log cosh(x)``: below 1 by the square of sinh, since ``log(exp(x) + exp(-x)) - log 2`` cancels there."""
-    size = jnp.abs(x)
-    change = jnp.expm1(-2 * size)                                   # sinh(x)^2 = change^2 exp(2 |x|) / 4
-    decay, is_near = change + 1, size < 1
-    logs = jnp.log1p(jnp.where(is_near, jnp.square(change) / (4 * decay), decay))
+    """``log cosh(x)``: below 1 by the square of sinh, since ``log(exp(x) + exp(-x)) - log 2`` cancels there.
+
+    There sinh is its series, which takes less time than `expm1`.
+    """
+    size, squared = jnp.abs(x), jnp.square(x)
+    series = 0.0
+    for n in reversed(range(3, 18 if x.dtype == jnp.float64 else 10, 2)):
+        series = (series + 1 / math.factorial(n)) * squared
+    is_near = size < 1
+    logs = jnp.log1p(jnp.where(is_near, jnp.square(x + x * series), jnp.exp(-2 * size)))
     return jnp.where(is_near, logs / 2, size + (logs - math.log(2)))
 
 
