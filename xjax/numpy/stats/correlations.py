@@ -10,21 +10,20 @@ from xjax.core import dtypes
 from xjax.core.dtypes import accumulator_dtype
 from xjax.core.errors import bad
 from xjax.core.types import number_of
-from xjax.lax.cond import cond
 from xjax.numpy.composed import conjugate
 from xjax.numpy.contract import dot, matmul
 from xjax.numpy.creation import asarray
 from xjax.numpy.joining import concatenate
-from xjax.numpy.lengths import all_near_one, root_of_squares
 from xjax.numpy.manipulate import atleast_2d, moveaxis, reshape, take_slices
 from xjax.numpy.promote import as_dtype, cast, promote_inexact
-from xjax.numpy.reductions import mean
+from xjax.numpy.reductions import amax, mean
 from xjax.numpy.reductions import sum as total
 from xjax.numpy.selection import clip
 from xjax.numpy.ufuncs import multiply, to_array_like, true_divide
 from xjax.ops.convert import reduce_precision
 from xjax.ops.elementwise import div, mul, sub
 from xjax.ops.identity import stop_gradient
+from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.shape import expand_dims
 from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
@@ -84,29 +83,17 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
     x = sub(x, mean(x, 1, keepdims=True))
-    products, squares = _products(x)
-
-    def scaled(x: Any, products: Any, squares: Any) -> Any:
-        """Of variables that are divided by a power of two near their deviation, which their correlations do not see."""
-        length = stop_gradient(root_of_squares(x, (1,), flat_at_zero=False))
-        info = dtypes.finfo(length.dtype)
-        unit = reduce_precision(clip(length, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
-        return _correlations(None, *_products(true_divide(x, expand_dims(unit, (1,)).astype(x.dtype))))
-
-    out = cond(all_near_one(squares, 60), _correlations, scaled, x, products, squares).astype(result)
-    return reshape(out, ()) if out.size == 1 else out
-
-
-def _products(x: Any) -> tuple[Any, Any]:
-    """The products of the rows of `x`, and of each row with itself."""
+    # Divided by powers of two near their largest deviations, which change no correlation, rows have products in range.
+    size = amax(lax_abs(stop_gradient(x)), 1, keepdims=True, initial=0)
+    info = dtypes.finfo(size.dtype)
+    unit = reduce_precision(clip(size, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
+    x = multiply(x, true_divide(1, unit))
     n = x.shape[0]
     products = dot(x, conjugate(moveaxis(x, 0, 1)))
-    return products, take_slices(reshape(products, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0).real
-
-
-def _correlations(x: Any, products: Any, squares: Any) -> Any:
-    root = sqrt(squares).astype(products.dtype)
-    return true_divide(true_divide(products, expand_dims(root, (1,))), expand_dims(root, (0,)))
+    squares = take_slices(reshape(products, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0)
+    root = sqrt(squares.real).astype(products.dtype)
+    out = true_divide(true_divide(products, expand_dims(root, (1,))), expand_dims(root, (0,))).astype(result)
+    return reshape(out, ()) if out.size == 1 else out
 
 
 __all__ = ["corrcoef", "cov"]
